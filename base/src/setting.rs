@@ -1,0 +1,426 @@
+//! What a parameter is: its name, unit, range, default and sentence, declared once.
+//!
+//! A mechanism declares a table of [`Parameter`]s. From that one table come the check of a
+//! configuration, the error that names the nearest known key, the manual page, and the read-back
+//! that shows what is in force. A [`Scalar`] is what a file or a peer said; a [`Setting`] has been
+//! checked against its parameter and cannot be out of range.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::time::Span;
+use crate::units::{Bytes, Rate, UnitError, read_packets};
+
+/// A value as it was written, before anybody judged it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scalar {
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A text: a name, or a quantity with its unit.
+    Text(String),
+    /// True or false.
+    Flag(bool),
+}
+
+/// A checked value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setting {
+    /// A plain number: packets, flows, weights.
+    Count(u64),
+    /// A probability or a share.
+    Ratio(f64),
+    /// A time.
+    Span(Span),
+    /// A data rate.
+    Rate(Rate),
+    /// A size.
+    Bytes(Bytes),
+    /// On or off.
+    Flag(bool),
+    /// One of a parameter's words.
+    Word(&'static str),
+}
+
+/// The unit and the permitted range of a parameter (both ends included).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A plain number from the first to the second.
+    Count(u64, u64),
+    /// A real number from the first to the second.
+    Ratio(f64, f64),
+    /// A time from the first to the second.
+    Span(Span, Span),
+    /// A rate from the first to the second.
+    Rate(Rate, Rate),
+    /// A size from the first to the second.
+    Bytes(Bytes, Bytes),
+    /// True or false.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Either a number of packets from zero to the first, or a rate up to the second.
+    PacketsOrRate(u64, Rate),
+}
+
+/// One parameter of a mechanism.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its key in a configuration.
+    pub name: &'static str,
+    /// Unit and range.
+    pub kind: Kind,
+    /// The default, as it would be written.
+    pub default: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+}
+
+/// Why a setting was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SettingError {
+    /// The key is not one of the mechanism's.
+    #[error("unknown key `{name}`{}", nearest.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    Unknown {
+        /// The key as written.
+        name: String,
+        /// The known key that looks most like it, if one is close.
+        nearest: Option<&'static str>,
+    },
+    /// The value has the wrong kind, or lies outside the range.
+    #[error("`{name}` is {given}, but must be {permitted}")]
+    NotPermitted {
+        /// The key.
+        name: String,
+        /// The value as written.
+        given: String,
+        /// What is permitted.
+        permitted: String,
+    },
+    /// Two settings contradict each other.
+    #[error("`{name}`: {why}")]
+    Contradiction {
+        /// The key to change.
+        name: &'static str,
+        /// The rule that is broken.
+        why: String,
+    },
+}
+
+impl SettingError {
+    /// The key that the error is about, for finding its line.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Unknown { name, .. } | Self::NotPermitted { name, .. } => name,
+            Self::Contradiction { name, .. } => name,
+        }
+    }
+}
+
+/// The checked settings of one mechanism: every parameter of its table has a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings(BTreeMap<&'static str, Setting>);
+
+impl Settings {
+    /// Checks what was `given` against the table; what was not given takes its default.
+    pub fn check<'a>(
+        table: &'static [Parameter],
+        given: impl IntoIterator<Item = (&'a str, &'a Scalar)>,
+    ) -> Result<Self, SettingError> {
+        let mut settings = Self::defaults(table);
+        for (name, scalar) in given {
+            let parameter = table
+                .iter()
+                .find(|p| p.name == name)
+                .ok_or_else(|| unknown(name, table.iter().map(|p| p.name)))?;
+            settings.0.insert(parameter.name, parameter.check(scalar)?);
+        }
+        Ok(settings)
+    }
+
+    /// Every parameter at its default.
+    pub fn defaults(table: &'static [Parameter]) -> Self {
+        let default = |p: &Parameter| {
+            p.check(&Scalar::Text(p.default.to_owned()))
+                .unwrap_or_else(|e| unreachable!("default of {}: {e}", p.name))
+        };
+        Self(table.iter().map(|p| (p.name, default(p))).collect())
+    }
+
+    /// Settings read back from a mechanism's own parameters, for showing.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (&'static str, Setting)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
+    /// Name and value of each setting, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Setting)> {
+        self.0.iter().map(|(name, setting)| (*name, setting))
+    }
+
+    fn get(&self, name: &str) -> &Setting {
+        match self.0.get(name) {
+            Some(setting) => setting,
+            None => unreachable!("no parameter {name} in this table"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a count.
+    pub fn count(&self, name: &str) -> u64 {
+        match self.get(name) {
+            Setting::Count(n) => *n,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a ratio.
+    pub fn ratio(&self, name: &str) -> f64 {
+        match self.get(name) {
+            Setting::Ratio(x) => *x,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a time.
+    pub fn span(&self, name: &str) -> Span {
+        match self.get(name) {
+            Setting::Span(s) => *s,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a rate.
+    pub fn rate(&self, name: &str) -> Rate {
+        match self.get(name) {
+            Setting::Rate(r) => *r,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a size.
+    pub fn bytes(&self, name: &str) -> u64 {
+        match self.get(name) {
+            Setting::Bytes(b) => b.0,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a flag.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.get(name) {
+            Setting::Flag(on) => *on,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name`, which its table declares as a choice of words.
+    pub fn word(&self, name: &str) -> &'static str {
+        match self.get(name) {
+            Setting::Word(word) => word,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    /// The setting `name` whatever its kind, for [`Kind::PacketsOrRate`].
+    pub fn setting(&self, name: &str) -> &Setting {
+        self.get(name)
+    }
+}
+
+/// The error for an unknown key, with the nearest known one.
+pub fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> SettingError {
+    SettingError::Unknown {
+        name: name.to_owned(),
+        nearest: nearest(name, known),
+    }
+}
+
+/// The known name that looks most like `name`, if it is close enough to be a slip.
+pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    const SIMILARITY_MIN: f64 = 0.7;
+    known
+        .map(|k| (strsim::jaro_winkler(name, k), k))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k)
+}
+
+impl Parameter {
+    /// Checks a written value against kind and range.
+    pub fn check(&self, scalar: &Scalar) -> Result<Setting, SettingError> {
+        self.kind
+            .read(scalar)
+            .filter(|setting| self.kind.permits(setting))
+            .ok_or_else(|| SettingError::NotPermitted {
+                name: self.name.to_owned(),
+                given: scalar.to_string(),
+                permitted: self.kind.to_string(),
+            })
+    }
+}
+
+impl Kind {
+    /// Reads a written value of this kind, whatever its size.
+    fn read(&self, scalar: &Scalar) -> Option<Setting> {
+        fn parsed<T: std::str::FromStr<Err = UnitError>>(text: &str) -> Option<T> {
+            text.parse().ok()
+        }
+        Some(match (self, scalar) {
+            (Self::Count(..) | Self::PacketsOrRate(..), Scalar::Integer(n)) => {
+                Setting::Count(u64::try_from(*n).ok()?)
+            }
+            (Self::Count(..), Scalar::Text(text)) => Setting::Count(read_packets(text).ok()?),
+            (Self::PacketsOrRate(..), Scalar::Text(text)) => match read_packets(text) {
+                Ok(n) => Setting::Count(n),
+                Err(_) => Setting::Rate(parsed(text)?),
+            },
+            (Self::Ratio(..), Scalar::Integer(n)) => Setting::Ratio(*n as f64),
+            (Self::Ratio(..), Scalar::Real(x)) => Setting::Ratio(*x),
+            (Self::Ratio(..), Scalar::Text(text)) => Setting::Ratio(read_ratio(text)?),
+            (Self::Span(..), Scalar::Text(text)) => Setting::Span(parsed(text)?),
+            (Self::Rate(..), Scalar::Text(text)) => Setting::Rate(parsed(text)?),
+            (Self::Bytes(..), Scalar::Text(text)) => Setting::Bytes(parsed(text)?),
+            (Self::Flag, Scalar::Flag(on)) => Setting::Flag(*on),
+            (Self::Flag, Scalar::Text(text)) => Setting::Flag(text.parse().ok()?),
+            (Self::Word(words), Scalar::Text(text)) => {
+                Setting::Word(words.iter().find(|w| *w == text)?)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether the range includes this setting.
+    fn permits(&self, setting: &Setting) -> bool {
+        match (self, setting) {
+            (Self::Count(min, max), Setting::Count(n)) => (min..=max).contains(&n),
+            (Self::Ratio(min, max), Setting::Ratio(x)) => (min..=max).contains(&x),
+            (Self::Span(min, max), Setting::Span(s)) => (min..=max).contains(&s),
+            (Self::Rate(min, max), Setting::Rate(r)) => (min..=max).contains(&r),
+            (Self::Bytes(min, max), Setting::Bytes(b)) => (min..=max).contains(&b),
+            (Self::Flag, Setting::Flag(_)) | (Self::Word(_), Setting::Word(_)) => true,
+            (Self::PacketsOrRate(max, _), Setting::Count(n)) => n <= max,
+            (Self::PacketsOrRate(_, max), Setting::Rate(r)) => r <= max,
+            _ => false,
+        }
+    }
+}
+
+/// Reads a ratio: `0.02`, or a fraction as the papers write it, `1/50`.
+fn read_ratio(text: &str) -> Option<f64> {
+    match text.split_once('/') {
+        Some((a, b)) => Some(a.trim().parse::<f64>().ok()? / b.trim().parse::<f64>().ok()?),
+        None => text.trim().parse().ok(),
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(n) => write!(f, "{n}"),
+            Self::Real(x) => write!(f, "{x}"),
+            Self::Text(text) => write!(f, "\"{text}\""),
+            Self::Flag(on) => write!(f, "{on}"),
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(n) => write!(f, "{n}"),
+            Self::Ratio(x) => write!(f, "{x}"),
+            Self::Span(s) => write!(f, "{s}"),
+            Self::Rate(r) => write!(f, "{r}"),
+            Self::Bytes(b) => write!(f, "{b}"),
+            Self::Flag(on) => write!(f, "{on}"),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// The range in words, as an error or a manual page says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),
+            Self::Ratio(min, max) => write!(f, "a number from {min} to {max}"),
+            Self::Span(min, max) => write!(f, "a time from \"{min}\" to \"{max}\""),
+            Self::Rate(min, max) => write!(f, "a rate from \"{min}\" to \"{max}\""),
+            Self::Bytes(min, max) => write!(f, "a size from \"{min}\" to \"{max}\""),
+            Self::Flag => f.write_str("true or false"),
+            Self::Word(words) => write!(f, "one of {}", words.join(", ")),
+            Self::PacketsOrRate(packets, rate) => write!(
+                f,
+                "a number of packets up to {packets}, or a rate up to \"{rate}\""
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Parameter] = &[
+        Parameter {
+            name: "limit",
+            kind: Kind::Count(1, 1000),
+            default: "100",
+            about: "packets held",
+        },
+        Parameter {
+            name: "admission",
+            kind: Kind::Ratio(0.0, 1.0),
+            default: "1/50",
+            about: "probability",
+        },
+        Parameter {
+            name: "threshold",
+            kind: Kind::PacketsOrRate(1000, Rate::from_mbps(10)),
+            default: "125 packets",
+            about: "packets or rate",
+        },
+    ];
+
+    fn check(name: &str, scalar: Scalar) -> Result<Settings, SettingError> {
+        Settings::check(TABLE, [(name, &scalar)])
+    }
+
+    #[test]
+    fn what_is_not_given_takes_its_default() {
+        let settings = check("limit", Scalar::Integer(7)).unwrap();
+        assert_eq!(settings.count("limit"), 7);
+        assert_eq!(settings.ratio("admission"), 0.02);
+        assert_eq!(settings.setting("threshold"), &Setting::Count(125));
+    }
+
+    #[test]
+    fn a_threshold_may_be_a_rate() {
+        let settings = check("threshold", Scalar::Text("2 Mbit".into())).unwrap();
+        assert_eq!(
+            settings.setting("threshold"),
+            &Setting::Rate(Rate::from_mbps(2))
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest() {
+        let error = check("limits", Scalar::Integer(7)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown key `limits`; did you mean `limit`?"
+        );
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_told_the_range() {
+        let error = check("limit", Scalar::Integer(0)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`limit` is 0, but must be a whole number from 1 to 1000"
+        );
+        assert!(check("limit", Scalar::Integer(-1)).is_err());
+        assert!(check("admission", Scalar::Real(f64::NAN)).is_err());
+        assert!(check("admission", Scalar::Text("1/0".into())).is_err());
+    }
+}

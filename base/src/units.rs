@@ -1,0 +1,217 @@
+//! Rates and byte counts, and the written forms of every unit that a configuration uses.
+//!
+//! A written quantity is a number, an optional space, and a unit: `"100 Mbit"`, `"0.1 ms"`,
+//! `"1500 B"`, `"20 packets"`. Rates are decimal (1 kbit = 1000 bit/s), sizes accept both
+//! `kB` (1000) and `KiB` (1024).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::time::Span;
+
+/// A data rate in bits a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// Why a written quantity was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\" is not {expected}")]
+pub struct UnitError {
+    /// What was written.
+    pub text: String,
+    /// What should have been written, with an example.
+    pub expected: &'static str,
+}
+
+impl Rate {
+    /// A rate of `bits` bits a second.
+    pub const fn from_bps(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// A rate of `megabits` million bits a second.
+    pub const fn from_mbps(megabits: u64) -> Self {
+        Self(megabits * 1_000_000)
+    }
+
+    /// Bits a second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+
+    /// Time that `bytes` take at this rate, to the nearest nanosecond; [`Span::MAX`] at rate zero.
+    pub const fn time_for(self, bytes: u64) -> Span {
+        if self.0 == 0 {
+            return Span::MAX;
+        }
+        let bit_nanos = bytes as u128 * 8 * 1_000_000_000;
+        Span::from_nanos(((bit_nanos + self.0 as u128 / 2) / self.0 as u128) as u64)
+    }
+
+    /// Whole bytes that this rate carries in `span`.
+    pub const fn bytes_in(self, span: Span) -> u64 {
+        (self.0 as u128 * span.as_nanos() as u128 / 8_000_000_000) as u64
+    }
+}
+
+/// Splits `"1.5 ms"` into the number and the unit's name.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
+        .unwrap_or(text.len());
+    let number = text[..end].replace('_', "").parse::<f64>().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+/// Reads a quantity by a table of unit names and their size in the base unit.
+fn read(text: &str, expected: &'static str, units: &[(&str, f64)]) -> Result<u64, UnitError> {
+    let error = || UnitError {
+        text: text.to_owned(),
+        expected,
+    };
+    let (number, unit) = split(text).ok_or_else(error)?;
+    let (_, size) = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or_else(error)?;
+    let value = number * size;
+    if value.is_finite() && value <= u64::MAX as f64 {
+        Ok(value.round() as u64)
+    } else {
+        Err(error())
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const UNITS: &[(&str, f64)] = &[
+            ("bit", 1.0),
+            ("bit/s", 1.0),
+            ("kbit", 1e3),
+            ("kbit/s", 1e3),
+            ("Mbit", 1e6),
+            ("Mbit/s", 1e6),
+            ("Gbit", 1e9),
+            ("Gbit/s", 1e9),
+        ];
+        read(
+            text,
+            "a rate like \"100 Mbit\" (bit, kbit, Mbit, Gbit)",
+            UNITS,
+        )
+        .map(Self)
+    }
+}
+
+impl FromStr for Span {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const UNITS: &[(&str, f64)] = &[
+            ("ns", 1.0),
+            ("us", 1e3),
+            ("ms", 1e6),
+            ("s", 1e9),
+            ("min", 60e9),
+        ];
+        read(text, "a time like \"0.1 ms\" (ns, us, ms, s, min)", UNITS).map(Self::from_nanos)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const UNITS: &[(&str, f64)] = &[
+            ("B", 1.0),
+            ("kB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("KiB", 1024.0),
+            ("MiB", 1_048_576.0),
+        ];
+        read(
+            text,
+            "a size like \"1500 B\" (B, kB, MB, GB, KiB, MiB)",
+            UNITS,
+        )
+        .map(Self)
+    }
+}
+
+/// Reads a count of packets: `125` or `125 packets`.
+pub fn read_packets(text: &str) -> Result<u64, UnitError> {
+    const UNITS: &[(&str, f64)] = &[("packets", 1.0), ("packet", 1.0), ("", 1.0)];
+    read(text, "a number of packets like \"125 packets\"", UNITS)
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0 {
+            n if n >= 1_000_000_000 => (1e9, "Gbit"),
+            n if n >= 1_000_000 => (1e6, "Mbit"),
+            n if n >= 1_000 => (1e3, "kbit"),
+            _ => (1.0, "bit"),
+        };
+        write!(f, "{} {name}", self.0 as f64 / unit)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n >= 1_000_000 && n % 1_000 == 0 => write!(f, "{} MB", n as f64 / 1e6),
+            n => write!(f, "{n} B"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn written_quantities_are_read() {
+        assert_eq!("100 Mbit".parse(), Ok(Rate::from_mbps(100)));
+        assert_eq!("2.5Gbit/s".parse(), Ok(Rate::from_mbps(2500)));
+        assert_eq!("0.1 ms".parse(), Ok(Span::from_micros(100)));
+        assert_eq!("1500 B".parse(), Ok(Bytes(1500)));
+        assert_eq!("64 KiB".parse(), Ok(Bytes(65536)));
+        assert_eq!(read_packets("125 packets"), Ok(125));
+    }
+
+    #[test]
+    fn a_wrong_unit_says_which_are_right() {
+        let error = "100 Mb".parse::<Rate>().unwrap_err();
+        assert!(error.to_string().contains("Mbit"), "{error}");
+        assert!("-1 s".parse::<Span>().is_err());
+        assert!("".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn transmission_time_by_hand() {
+        // 1514 B x 8 = 12112 bit; at 100 Mbit/s that is 121.12 us.
+        assert_eq!(
+            Rate::from_mbps(100).time_for(1514),
+            Span::from_nanos(121_120)
+        );
+        // 64 B + 20 B on the wire at 100 Gbit/s: 6.72 ns, nearest 7.
+        assert_eq!(Rate::from_mbps(100_000).time_for(84), Span::from_nanos(7));
+        assert_eq!(Rate::from_bps(0).time_for(1), Span::MAX);
+        assert_eq!(Rate::from_mbps(100).bytes_in(Span::from_millis(1)), 12_500);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_can_be_read_back(bits in 0_u64..1 << 50, nanos in 0_u64..1 << 50, bytes in 0_u64..1 << 50) {
+            prop_assert_eq!(Rate(bits).to_string().parse(), Ok(Rate(bits)));
+            prop_assert_eq!(Span::from_nanos(nanos).to_string().parse(), Ok(Span::from_nanos(nanos)));
+            prop_assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What every discipline promises to the port that drives it.
+
+use weir_base::setting::Parameter;
+use weir_base::{Instant, Rate, Tally};
+use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
+
+use crate::spec::Spec;
+
+/// What a discipline is handed at each call: the time, the flow keys, the books.
+pub struct Cx<'a> {
+    /// Now.
+    pub now: Instant,
+    /// Flow keys of the held packets, and the keyed hash over them.
+    pub keys: &'a Keys,
+    /// Where ended and marked packets are counted.
+    pub fates: &'a mut Fates,
+}
+
+/// What became of a packet that was offered.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is queued.
+    Queued,
+    /// It is queued, and carries a congestion mark now.
+    Marked,
+    /// It has ended.
+    Refused(Discarded),
+}
+
+/// Whether `dequeue` would give a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// Nothing is queued.
+    Empty,
+    /// Yes, now. If `dequeue` then gives `None` after all, this answer changes.
+    Now,
+    /// Not before this instant.
+    At(Instant),
+}
+
+/// A queue discipline.
+///
+/// # Calling order
+///
+/// The port calls with a time that never goes back. At one instant it runs timers that are due
+/// ([`on_timeout`](Self::on_timeout)), then offers arrivals ([`enqueue`](Self::enqueue)), then
+/// takes at most as many packets as the link can start ([`dequeue`](Self::dequeue)).
+///
+/// # What an implementation must keep
+///
+/// - Every packet offered is queued, or ended through `cx.fates`: the books balance.
+/// - Packets of one flow leave in their order of arrival, unless the manual page says otherwise.
+/// - A call takes time independent of the number of flows, up to a constant that the file names.
+/// - Memory is bounded by the parameters, whatever the number of flows.
+pub trait Discipline: Send {
+    /// Offers a packet. Other packets may be ended to make room for it.
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission;
+
+    /// Takes the next packet to send. May end packets on the way, and may be `None` although
+    /// packets are queued (an AQM ended them, or a shaper holds them).
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet>;
+
+    /// Touches the memory that `enqueue` will need, so that a batch hides cache misses.
+    fn prefetch(&self, _cx: &Cx<'_>, _packet: &Packet) {}
+
+    /// Credit, for a producer that must not lose: whether a packet of `class` would be queued.
+    fn has_room(&self, _class: Class) -> bool {
+        true
+    }
+
+    /// Whether `dequeue` would give a packet at `now`.
+    fn ready(&self, now: Instant) -> Ready;
+
+    /// What is held, packets that a shaper or a delay holds back included.
+    fn backlog(&self) -> Tally;
+
+    /// Takes new parameters of the same kind and keeps the state: lists, tokens, tags. Packets
+    /// that no longer fit leave by the normal way, they are not ended here.
+    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch>;
+
+    /// Gives out all held packets, judging none: for a change of kind.
+    fn drain(&mut self, out: &mut dyn FnMut(Packet));
+
+    /// When `on_timeout` wants to be called.
+    fn timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The timer is due.
+    fn on_timeout(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Gauges and counters under stable names, as the manual page lists them.
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64));
+
+    /// The flows that the discipline keeps state of by identity, if it does.
+    fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
+}
+
+/// New parameters were of another kind than the discipline in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the discipline in place is {in_place}, the new parameters are for {offered}")]
+pub struct SpecMismatch {
+    /// Kind in place.
+    pub in_place: &'static str,
+    /// Kind of the parameters.
+    pub offered: &'static str,
+}
+
+/// What a discipline knows of one flow: so that an operator sees why it is treated as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowReport {
+    /// The flow, cut to what `kind` keeps.
+    pub key: FlowKey,
+    /// What counts as a flow here.
+    pub kind: KeyKind,
+    /// How it is treated.
+    pub standing: FlowStanding,
+    /// Seen since it is known.
+    pub seen: Tally,
+    /// Its rate of late.
+    pub rate: Rate,
+    /// Since when it is known.
+    pub since: Instant,
+    /// When its latest packet came.
+    pub latest: Instant,
+}
+
+/// How a discipline treats a flow that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowStanding {
+    /// Watched: known, but not yet above the threshold.
+    Watched,
+    /// Above the threshold: in the queue for high-bandwidth flows.
+    Hog,
+    /// A hog that stays known until it falls silent.
+    Pinned,
+}
+
+/// The manual page of a discipline, as `weir describe` prints it.
+#[derive(Clone, Copy, Debug)]
+pub struct Manual {
+    /// The name in a configuration.
+    pub name: &'static str,
+    /// Purpose, in one line.
+    pub purpose: &'static str,
+    /// Paper, RFC or kernel file, with section or equation.
+    pub source: &'static str,
+    /// How it works and what it is good for; a small picture; deviations from the source and why;
+    /// what an attacker can do, and what then happens.
+    pub text: &'static str,
+    /// The parameters.
+    pub parameters: &'static [Parameter],
+    /// Names and meanings of what `inspect` reports.
+    pub gauges: &'static [(&'static str, &'static str)],
+}

@@ -1,0 +1,176 @@
+//! First in, first out, with a tail drop: the plain queue of a normal router.
+//!
+//! ```text
+//!  arrivals --> [ | | | | | ] --> link        full: the arriving packet is dropped
+//! ```
+//!
+//! Source: RFC 7567, section 2 (what it warns of); Linux `pfifo`.
+
+use std::collections::VecDeque;
+
+use weir_base::setting::{Kind, Parameter, Setting, Settings};
+use weir_base::{Instant, Tally};
+use weir_packet::{Packet, Reason};
+
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "fifo",
+    purpose: "first in, first out, with a tail drop",
+    source: "Linux pfifo; the normal router of the papers",
+    text: "\
+One queue. A packet that finds it full is dropped.
+
+    arrivals --> [ | | | | | ] --> link
+
+An attacker who fills the link fills the queue: everybody else loses in proportion, and waits
+behind a full queue. Use it as the baseline, not under attack.",
+    parameters: &[LIMIT],
+    gauges: &[("full", "packets dropped because the queue was full")],
+};
+
+/// The `limit` parameter, which most disciplines have.
+pub const LIMIT: Parameter = Parameter {
+    name: "limit",
+    kind: Kind::Count(1, 1_000_000),
+    default: "1000 packets",
+    about: "packets held at most",
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            limit: settings.count("limit") as usize,
+        }
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        Settings::from_pairs([("limit", Setting::Count(self.limit as u64))])
+    }
+}
+
+/// What the queue counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    full: u64,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub struct Fifo {
+    params: Params,
+    queue: VecDeque<Packet>,
+    backlog: Tally,
+    stats: Stats,
+}
+
+impl Fifo {
+    /// An empty queue. All memory it will ever use is taken now.
+    pub fn new(params: Params) -> Self {
+        Self {
+            queue: VecDeque::with_capacity(params.limit),
+            params,
+            backlog: Tally::ZERO,
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Discipline for Fifo {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        if self.queue.len() >= self.params.limit {
+            self.stats.full += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        self.backlog.count(packet.bytes());
+        self.queue.push_back(packet);
+        Admission::Queued
+    }
+
+    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
+        let packet = self.queue.pop_front()?;
+        self.backlog.uncount(packet.bytes());
+        Some(packet)
+    }
+
+    fn has_room(&self, _class: weir_packet::Class) -> bool {
+        self.queue.len() < self.params.limit
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        if self.queue.is_empty() {
+            Ready::Empty
+        } else {
+            Ready::Now
+        }
+    }
+
+    fn backlog(&self) -> Tally {
+        self.backlog
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
+        match spec {
+            Spec::Fifo(params) => {
+                self.params = params.clone();
+                Ok(())
+            }
+            #[allow(unreachable_patterns)] // until there is a second discipline
+            other => Err(other.mismatch(MANUAL.name)),
+        }
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        self.backlog = Tally::ZERO;
+        self.queue.drain(..).for_each(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("full", self.stats.full);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Ready;
+    use weir_packet::{Fates, Keys, Slot};
+
+    #[test]
+    fn a_full_queue_drops_the_arrival() {
+        let keys = Keys::new(3, (1, 2));
+        let mut fates = Fates::default();
+        let mut cx = Cx {
+            now: Instant::ZERO,
+            keys: &keys,
+            fates: &mut fates,
+        };
+        let mut fifo = Fifo::new(Params { limit: 2 });
+        let packet = |n| Packet::new(n, Slot(n as u32), 100, Instant::ZERO);
+        assert_eq!(fifo.enqueue(&mut cx, packet(0)), Admission::Queued);
+        assert_eq!(fifo.enqueue(&mut cx, packet(1)), Admission::Queued);
+        let refused = fifo.enqueue(&mut cx, packet(2));
+        assert!(matches!(refused, Admission::Refused(d) if d.reason == Reason::QueueFull));
+        assert_eq!(
+            fifo.backlog(),
+            Tally {
+                packets: 2,
+                bytes: 200
+            }
+        );
+        assert_eq!(fifo.dequeue(&mut cx).map(|p| p.id), Some(0));
+        assert_eq!(fifo.dequeue(&mut cx).map(|p| p.id), Some(1));
+        assert_eq!(fifo.ready(Instant::ZERO), Ready::Empty);
+    }
+}

@@ -1,0 +1,158 @@
+//! The books around any discipline: `received == sent + dropped + backlog`.
+//!
+//! An algorithm's author cannot forget to count, because the counting is outside the algorithm.
+//! After each call in debug builds the books must balance, in packets and in bytes.
+
+use weir_base::{Instant, Streams, Tally};
+use weir_packet::{Fates, Packet, Reason};
+
+use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
+use crate::spec::Spec;
+
+/// A discipline with its ledger.
+pub struct Metered {
+    inner: Box<dyn Discipline>,
+    spec: Spec,
+    ledger: Ledger,
+}
+
+/// What went through a discipline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Offered to it.
+    pub received: Tally,
+    /// Given out by it.
+    pub sent: Tally,
+    /// Ended in it.
+    pub dropped: Tally,
+    /// Marked in it.
+    pub marked: Tally,
+}
+
+impl Metered {
+    /// Builds the discipline of `spec` with an empty ledger.
+    pub fn new(spec: Spec, now: Instant, streams: &Streams) -> Self {
+        Self {
+            inner: spec.build(now, streams),
+            spec,
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Offers a packet.
+    pub fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        self.ledger.received.count(packet.bytes());
+        let admission = self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
+        self.balance();
+        admission
+    }
+
+    /// Takes the next packet to send.
+    pub fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let packet = self.audited(cx, |inner, cx| inner.dequeue(cx));
+        if let Some(packet) = &packet {
+            self.ledger.sent.count(packet.bytes());
+        }
+        self.balance();
+        packet
+    }
+
+    /// Runs the timer.
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.audited(cx, |inner, cx| inner.on_timeout(cx));
+        self.balance();
+    }
+
+    /// Touches what `enqueue` will need.
+    pub fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        self.inner.prefetch(cx, packet);
+    }
+
+    /// Whether a packet could be taken now.
+    pub fn ready(&self, now: Instant) -> Ready {
+        self.inner.ready(now)
+    }
+
+    /// When the timer is due.
+    pub fn timeout(&self) -> Option<Instant> {
+        self.inner.timeout()
+    }
+
+    /// What is held now.
+    pub fn backlog(&self) -> Tally {
+        self.inner.backlog()
+    }
+
+    /// What went through so far.
+    pub fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    /// The parameters in force.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Gauges of the discipline.
+    pub fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.inspect(report);
+    }
+
+    /// Flows that the discipline knows by identity.
+    pub fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
+        self.inner.flows(now, report);
+    }
+
+    /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets
+    /// in their order, and what does not fit it is dropped by its own judgement.
+    pub fn reconfigure(&mut self, cx: &mut Cx<'_>, spec: Spec, streams: &Streams) {
+        if self.inner.reconfigure(&spec, cx.now).is_err() {
+            let mut held = Vec::with_capacity(self.backlog().packets as usize);
+            self.inner.drain(&mut |packet| held.push(packet));
+            self.inner = spec.build(cx.now, streams);
+            for packet in held {
+                self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
+            }
+        }
+        self.spec = spec;
+        self.balance();
+    }
+
+    /// Ends everything that is held: the port goes away.
+    pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
+        let dropped = &mut self.ledger.dropped;
+        self.inner.drain(&mut |packet| {
+            dropped.count(packet.bytes());
+            fates.discard(packet, reason);
+        });
+        self.balance();
+    }
+
+    /// Calls the discipline and books what ended or was marked during the call.
+    fn audited<T>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: impl FnOnce(&mut dyn Discipline, &mut Cx<'_>) -> T,
+    ) -> T {
+        let (ended, marked) = (cx.fates.all_ended(), cx.fates.marked());
+        let result = call(self.inner.as_mut(), cx);
+        self.ledger.dropped += cx.fates.all_ended() - ended;
+        self.ledger.marked += cx.fates.marked() - marked;
+        result
+    }
+
+    fn balance(&self) {
+        let Ledger {
+            received,
+            sent,
+            dropped,
+            ..
+        } = self.ledger;
+        debug_assert_eq!(
+            received,
+            sent + dropped + self.inner.backlog(),
+            "books of {} do not balance",
+            self.spec.kind()
+        );
+    }
+}

@@ -1,0 +1,342 @@
+//! Every reason for which a packet can end or be marked, and the books that count them.
+//!
+//! A packet that is not sent goes through [`Fates::discard`], which is the only maker of a
+//! [`Discarded`]: a stage that must return one cannot forget to count.
+
+use weir_base::Tally;
+
+use crate::packet::{Ecn, Packet, Slot};
+
+/// Why a packet was not forwarded. One variant, one counter, one sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// The port it should leave by does not work.
+    DeviceDown,
+    /// The device refused to send it.
+    DeviceRefused,
+    /// Its first header or its next one ends outside the frame.
+    TruncatedHeader,
+    /// The receive ring cut it: it is longer than a ring slot.
+    TruncatedFrame,
+    /// Its Ethernet type is not one that a router forwards.
+    NotIp,
+    /// Its destination MAC address is not the port's.
+    OtherHost,
+    /// It carries an 802.1Q tag, and the port has no such VLAN.
+    UnknownVlan,
+    /// Its IP version contradicts the Ethernet type.
+    IpVersion,
+    /// Its IP header length is less than the least one or more than the packet.
+    IpHeaderLength,
+    /// Its IP total length is less than its header or more than the frame.
+    IpTotalLength,
+    /// The checksum of its IPv4 header is wrong.
+    IpChecksum,
+    /// Its source address may not be one (RFC 1812, section 5.3.7).
+    MartianSource,
+    /// Its destination address may not be forwarded to (RFC 1812, section 5.3.7).
+    MartianDestination,
+    /// It is multicast or broadcast, which this router does not forward.
+    Multicast,
+    /// It carries an IPv4 source route or an IPv6 type-0 routing header (RFC 5095).
+    SourceRoute,
+    /// It is addressed to the router itself; the kernel has its own copy.
+    LocalDelivery,
+    /// Its TTL or hop limit has run out.
+    TtlExpired,
+    /// No route leads to its destination.
+    NoRoute,
+    /// The route to its destination is a blackhole.
+    RouteBlackhole,
+    /// The route to its destination says unreachable.
+    RouteUnreachable,
+    /// The route to its destination says prohibited.
+    RouteProhibit,
+    /// Its route leads out of an interface that is not one of the router's ports.
+    NotAPort,
+    /// It is longer than the egress port's MTU and may not be fragmented.
+    TooBig,
+    /// The neighbour it must go to did not answer.
+    NeighbourFailed,
+    /// Too many packets wait for neighbours to answer.
+    NeighbourQueueFull,
+    /// Every packet slot of the router is in use.
+    PoolExhausted,
+    /// The queue was full.
+    QueueFull,
+    /// The discipline's AQM chose it.
+    Congestion,
+    /// A full queue made room by dropping from its longest flow.
+    LongestFlow,
+    /// An emulated link lost it.
+    Impaired,
+    /// A changed configuration left no place for it.
+    Reconfigured,
+    /// The router stopped while it held it.
+    Shutdown,
+}
+
+impl Reason {
+    /// Number of reasons.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Self; 32] = [
+        Self::DeviceDown,
+        Self::DeviceRefused,
+        Self::TruncatedHeader,
+        Self::TruncatedFrame,
+        Self::NotIp,
+        Self::OtherHost,
+        Self::UnknownVlan,
+        Self::IpVersion,
+        Self::IpHeaderLength,
+        Self::IpTotalLength,
+        Self::IpChecksum,
+        Self::MartianSource,
+        Self::MartianDestination,
+        Self::Multicast,
+        Self::SourceRoute,
+        Self::LocalDelivery,
+        Self::TtlExpired,
+        Self::NoRoute,
+        Self::RouteBlackhole,
+        Self::RouteUnreachable,
+        Self::RouteProhibit,
+        Self::NotAPort,
+        Self::TooBig,
+        Self::NeighbourFailed,
+        Self::NeighbourQueueFull,
+        Self::PoolExhausted,
+        Self::QueueFull,
+        Self::Congestion,
+        Self::LongestFlow,
+        Self::Impaired,
+        Self::Reconfigured,
+        Self::Shutdown,
+    ];
+
+    /// The stable name: in reports, metrics and captures.
+    pub const fn name(self) -> &'static str {
+        self.text().0
+    }
+
+    /// What it means, in a sentence for an operator.
+    pub const fn sentence(self) -> &'static str {
+        self.text().1
+    }
+
+    /// Whether a packet was lost. A copy of what the kernel handles itself is not a loss.
+    pub const fn is_loss(self) -> bool {
+        !matches!(self, Self::LocalDelivery | Self::OtherHost)
+    }
+
+    const fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::DeviceDown => ("device-down", "The port it should leave by is down."),
+            Self::DeviceRefused => ("device-refused", "The device refused to send it."),
+            Self::TruncatedHeader => ("truncated-header", "A header ends outside the frame."),
+            Self::TruncatedFrame => (
+                "truncated-frame",
+                "The frame is longer than a slot of the receive ring; switch GRO off, or raise the MTU.",
+            ),
+            Self::NotIp => (
+                "not-ip",
+                "Its Ethernet type is not one that a router forwards.",
+            ),
+            Self::OtherHost => (
+                "other-host",
+                "Its destination MAC address is not the port's.",
+            ),
+            Self::UnknownVlan => (
+                "unknown-vlan",
+                "It is tagged, and the port has no such VLAN.",
+            ),
+            Self::IpVersion => (
+                "ip-version",
+                "Its IP version contradicts the Ethernet type.",
+            ),
+            Self::IpHeaderLength => ("ip-header-length", "Its IP header length is impossible."),
+            Self::IpTotalLength => ("ip-total-length", "Its IP total length is impossible."),
+            Self::IpChecksum => ("ip-checksum", "The checksum of its IPv4 header is wrong."),
+            Self::MartianSource => ("martian-source", "Its source address may not be one."),
+            Self::MartianDestination => (
+                "martian-destination",
+                "Its destination address may not be forwarded to.",
+            ),
+            Self::Multicast => (
+                "multicast",
+                "It is multicast or broadcast, which is not forwarded.",
+            ),
+            Self::SourceRoute => (
+                "source-route",
+                "It asks for a source route, which is refused.",
+            ),
+            Self::LocalDelivery => (
+                "local-delivery",
+                "It is addressed to the router itself; the kernel has its own copy.",
+            ),
+            Self::TtlExpired => ("ttl-expired", "Its TTL or hop limit has run out."),
+            Self::NoRoute => ("no-route", "No route leads to its destination."),
+            Self::RouteBlackhole => ("route-blackhole", "Its route is a blackhole."),
+            Self::RouteUnreachable => ("route-unreachable", "Its route says unreachable."),
+            Self::RouteProhibit => ("route-prohibit", "Its route says prohibited."),
+            Self::NotAPort => (
+                "not-a-port",
+                "Its route leads out of an interface that is not one of the router's ports.",
+            ),
+            Self::TooBig => (
+                "too-big",
+                "It is longer than the MTU and may not be fragmented.",
+            ),
+            Self::NeighbourFailed => ("neighbour-failed", "The next hop did not answer."),
+            Self::NeighbourQueueFull => (
+                "neighbour-queue-full",
+                "Too many packets wait for next hops to answer.",
+            ),
+            Self::PoolExhausted => ("pool-exhausted", "Every packet slot is in use."),
+            Self::QueueFull => ("queue-full", "The queue was full."),
+            Self::Congestion => ("congestion", "The discipline's AQM chose it."),
+            Self::LongestFlow => (
+                "longest-flow",
+                "A full queue made room by dropping from its longest flow.",
+            ),
+            Self::Impaired => ("impaired", "An emulated link lost it."),
+            Self::Reconfigured => (
+                "reconfigured",
+                "A changed configuration left no place for it.",
+            ),
+            Self::Shutdown => ("shutdown", "The router stopped while it held it."),
+        }
+    }
+}
+
+/// Why a packet was marked rather than dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum MarkReason {
+    /// The discipline's AQM would have dropped it.
+    Congestion,
+}
+
+/// The proof that a packet has ended and was counted; only [`Fates::discard`] makes one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Discarded {
+    /// Why.
+    pub reason: Reason,
+    /// How long the frame was.
+    pub bytes: u64,
+    _private: (),
+}
+
+/// The books of ended and marked packets.
+#[derive(Debug)]
+pub struct Fates {
+    ends: [Tally; Reason::COUNT],
+    all: Tally,
+    marks: Tally,
+    freed: Vec<Slot>,
+}
+
+impl Default for Fates {
+    fn default() -> Self {
+        Self {
+            ends: [Tally::ZERO; Reason::COUNT],
+            all: Tally::ZERO,
+            marks: Tally::ZERO,
+            freed: Vec::new(),
+        }
+    }
+}
+
+impl Fates {
+    /// Ends a packet. Its slot goes back to the pool at the next [`Self::freed`].
+    pub fn discard(&mut self, packet: Packet, reason: Reason) -> Discarded {
+        let bytes = packet.bytes();
+        self.count_frame(bytes, reason);
+        self.freed.push(packet.slot);
+        Discarded {
+            reason,
+            bytes,
+            _private: (),
+        }
+    }
+
+    /// Counts a frame that ended before it became a packet.
+    pub fn count_frame(&mut self, bytes: u64, reason: Reason) {
+        self.ends[reason as usize].count(bytes);
+        self.all.count(bytes);
+    }
+
+    /// Marks a packet "congestion experienced" if it is ECN-capable; says whether it is marked now.
+    pub fn mark(&mut self, packet: &mut Packet, why: MarkReason) -> bool {
+        let MarkReason::Congestion = why;
+        if packet.ecn == Ecn::NotCapable {
+            return false;
+        }
+        packet.ecn = Ecn::Congested;
+        self.marks.count(packet.bytes());
+        true
+    }
+
+    /// What ended for `reason` so far.
+    pub fn ended(&self, reason: Reason) -> Tally {
+        self.ends[reason as usize]
+    }
+
+    /// What ended for any reason so far.
+    pub fn all_ended(&self) -> Tally {
+        self.all
+    }
+
+    /// What was marked so far.
+    pub fn marked(&self) -> Tally {
+        self.marks
+    }
+
+    /// The slots of packets that ended since the last call, for their pool.
+    pub fn freed(&mut self) -> std::vec::Drain<'_, Slot> {
+        self.freed.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::Instant;
+
+    #[test]
+    fn every_reason_has_its_own_number_name_and_sentence() {
+        let mut names = Vec::new();
+        for (number, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, number);
+            assert!(reason.sentence().ends_with('.'));
+            names.push(reason.name());
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Reason::COUNT);
+    }
+
+    #[test]
+    fn a_discard_is_counted_and_frees_the_slot() {
+        let mut fates = Fates::default();
+        let packet = Packet::new(0, Slot(7), 100, Instant::ZERO);
+        let discarded = fates.discard(packet, Reason::QueueFull);
+        assert_eq!(discarded.bytes, 100);
+        assert_eq!(fates.ended(Reason::QueueFull), Tally::one(100));
+        assert_eq!(fates.freed().collect::<Vec<_>>(), [Slot(7)]);
+    }
+
+    #[test]
+    fn only_ecn_capable_packets_are_marked() {
+        let mut fates = Fates::default();
+        let mut packet = Packet::new(0, Slot(0), 100, Instant::ZERO);
+        assert!(!fates.mark(&mut packet, MarkReason::Congestion));
+        packet.ecn = Ecn::Capable0;
+        assert!(fates.mark(&mut packet, MarkReason::Congestion));
+        assert_eq!(packet.ecn, Ecn::Congested);
+        assert_eq!(fates.marked(), Tally::one(100));
+    }
+}

@@ -1,0 +1,349 @@
+//! Flow keys: who talks to whom, and how much of that counts as one flow.
+//!
+//! The hash is keyed (SipHash-1-3), per process in live and from the seed in sim: a sender must
+//! not be able to aim at a bucket.
+
+use std::fmt;
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use siphasher::sip::SipHasher13;
+
+use crate::packet::{Packet, Slot};
+
+/// What the addresses of a [`FlowKey`] are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Family {
+    /// Not an IP packet: the addresses are MAC addresses, the ports zero, the protocol zero.
+    #[default]
+    Link = 0,
+    /// IPv4: the first four bytes of each address.
+    V4 = 4,
+    /// IPv6.
+    V6 = 6,
+}
+
+/// The 5-tuple of a packet, or what a [`KeyKind`] leaves of it.
+///
+/// All fragments of a datagram have the 3-tuple as key (ports zero), because only the first one
+/// carries ports. For ICMP the ports are zero too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// Source address, left-aligned, zero-padded.
+    pub source: [u8; 16],
+    /// Destination address, left-aligned, zero-padded.
+    pub destination: [u8; 16],
+    /// Source port, host order; zero where there is none.
+    pub source_port: u16,
+    /// Destination port, host order; zero where there is none.
+    pub destination_port: u16,
+    /// IP protocol number (the last header's, for IPv6).
+    pub protocol: u8,
+    /// What the addresses are.
+    pub family: Family,
+}
+
+/// How much of the 5-tuple makes a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    /// Addresses, protocol and ports: one transport connection.
+    #[default]
+    Flow,
+    /// Source address: one sender.
+    Source,
+    /// Destination address: one receiver, or one victim (the LRU-FQ paper's section IV).
+    Destination,
+    /// Source and destination address.
+    Pair,
+    /// Source network: /24 of IPv4, /56 of IPv6.
+    SourcePrefix,
+    /// Destination network: /24 of IPv4, /56 of IPv6.
+    DestinationPrefix,
+}
+
+/// Network length that counts as one site in IPv4.
+pub const SITE_PREFIX_V4: u32 = 24;
+/// Network length that counts as one site in IPv6 (RFC 6177: a home gets a /56).
+pub const SITE_PREFIX_V6: u32 = 56;
+
+impl KeyKind {
+    /// Every kind, with the word that a configuration uses.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("flow", Self::Flow),
+        ("source", Self::Source),
+        ("destination", Self::Destination),
+        ("pair", Self::Pair),
+        ("source_prefix", Self::SourcePrefix),
+        ("destination_prefix", Self::DestinationPrefix),
+    ];
+
+    /// The words of a configuration, in the order of [`Self::ALL`].
+    pub const WORDS: &'static [&'static str] = &[
+        "flow",
+        "source",
+        "destination",
+        "pair",
+        "source_prefix",
+        "destination_prefix",
+    ];
+
+    /// The kind that `word` names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, k)| *k)
+    }
+
+    /// The word of a configuration.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl FlowKey {
+    /// The key of an IP packet. Both addresses must be of one family; of mixed ones the source
+    /// decides.
+    pub fn ip(
+        source: IpAddr,
+        destination: IpAddr,
+        protocol: u8,
+        source_port: u16,
+        destination_port: u16,
+    ) -> Self {
+        Self {
+            source: octets(source),
+            destination: octets(destination),
+            source_port,
+            destination_port,
+            protocol,
+            family: match source {
+                IpAddr::V4(_) => Family::V4,
+                IpAddr::V6(_) => Family::V6,
+            },
+        }
+    }
+
+    /// The key of a frame that is not IP: its two MAC addresses.
+    pub fn link(source: [u8; 6], destination: [u8; 6]) -> Self {
+        let mut key = Self::default();
+        key.source[..6].copy_from_slice(&source);
+        key.destination[..6].copy_from_slice(&destination);
+        key
+    }
+
+    /// What `kind` leaves of this key; the rest becomes zero.
+    pub fn project(&self, kind: KeyKind) -> Self {
+        let blank = Self {
+            family: self.family,
+            ..Self::default()
+        };
+        match kind {
+            KeyKind::Flow => *self,
+            KeyKind::Source => Self {
+                source: self.source,
+                ..blank
+            },
+            KeyKind::Destination => Self {
+                destination: self.destination,
+                ..blank
+            },
+            KeyKind::Pair => Self {
+                source: self.source,
+                destination: self.destination,
+                ..blank
+            },
+            KeyKind::SourcePrefix => Self {
+                source: self.site(self.source),
+                ..blank
+            },
+            KeyKind::DestinationPrefix => Self {
+                destination: self.site(self.destination),
+                ..blank
+            },
+        }
+    }
+
+    /// An address cut to its site's network.
+    fn site(&self, address: [u8; 16]) -> [u8; 16] {
+        let length = match self.family {
+            Family::Link => return address,
+            Family::V4 => SITE_PREFIX_V4,
+            Family::V6 => SITE_PREFIX_V6,
+        };
+        (u128::from_be_bytes(address) & (u128::MAX << (128 - length))).to_be_bytes()
+    }
+
+    /// The source as an IP address, unless the key is a link-layer one.
+    pub fn source_ip(&self) -> Option<IpAddr> {
+        self.address(self.source)
+    }
+
+    /// The destination as an IP address, unless the key is a link-layer one.
+    pub fn destination_ip(&self) -> Option<IpAddr> {
+        self.address(self.destination)
+    }
+
+    fn address(&self, bytes: [u8; 16]) -> Option<IpAddr> {
+        let [a, b, c, d, ..] = bytes;
+        match self.family {
+            Family::Link => None,
+            Family::V4 => Some(Ipv4Addr::new(a, b, c, d).into()),
+            Family::V6 => Some(Ipv6Addr::from(bytes).into()),
+        }
+    }
+}
+
+/// An address left-aligned in sixteen bytes.
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(a) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&a.octets());
+            bytes
+        }
+        IpAddr::V6(a) => a.octets(),
+    }
+}
+
+impl fmt::Display for FlowKey {
+    /// `10.0.0.1:5001 > 10.0.1.2:80 tcp`; what a projection has cut away prints as `*`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |bytes: [u8; 16], port: u16| match self.address(bytes) {
+            None if bytes == [0; 16] => "*".to_owned(),
+            None => {
+                let mac: Vec<_> = bytes[..6].iter().map(|b| format!("{b:02x}")).collect();
+                mac.join(":")
+            }
+            Some(address) if address.is_unspecified() => "*".to_owned(),
+            Some(address) if port == 0 => address.to_string(),
+            Some(address) => SocketAddr::new(address, port).to_string(),
+        };
+        write!(
+            f,
+            "{} > {}",
+            end(self.source, self.source_port),
+            end(self.destination, self.destination_port)
+        )?;
+        match self.protocol {
+            0 => Ok(()),
+            1 => f.write_str(" icmp"),
+            6 => f.write_str(" tcp"),
+            17 => f.write_str(" udp"),
+            58 => f.write_str(" icmpv6"),
+            n => write!(f, " proto {n}"),
+        }
+    }
+}
+
+/// The flow keys of all held packets, by slot, and the keyed hash over them.
+#[derive(Debug)]
+pub struct Keys {
+    entries: Box<[Entry]>,
+    secret: (u64, u64),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    key: FlowKey,
+    flow_hash: u64,
+}
+
+impl Keys {
+    /// Room for the keys of `slots` packets, hashed under `secret`.
+    pub fn new(slots: usize, secret: (u64, u64)) -> Self {
+        Self {
+            entries: vec![Entry::default(); slots].into_boxed_slice(),
+            secret,
+        }
+    }
+
+    /// Remembers the key of the packet at `slot`.
+    pub fn set(&mut self, slot: Slot, key: FlowKey) {
+        let flow_hash = self.hash_key(&key);
+        self.entries[slot.0 as usize] = Entry { key, flow_hash };
+    }
+
+    /// Copies the key of one slot to another (a duplicate, a fragment).
+    pub fn copy(&mut self, from: Slot, to: Slot) {
+        self.entries[to.0 as usize] = self.entries[from.0 as usize];
+    }
+
+    /// The whole key of a packet.
+    pub fn key(&self, packet: &Packet) -> &FlowKey {
+        &self.entries[packet.slot.0 as usize].key
+    }
+
+    /// The keyed hash of what `kind` leaves of a packet's key.
+    pub fn hash(&self, packet: &Packet, kind: KeyKind) -> u64 {
+        let entry = &self.entries[packet.slot.0 as usize];
+        match kind {
+            KeyKind::Flow => entry.flow_hash,
+            _ => self.hash_key(&entry.key.project(kind)),
+        }
+    }
+
+    /// The keyed hash of any key.
+    pub fn hash_key(&self, key: &FlowKey) -> u64 {
+        let mut bytes = [0; 38];
+        bytes[..16].copy_from_slice(&key.source);
+        bytes[16..32].copy_from_slice(&key.destination);
+        bytes[32..34].copy_from_slice(&key.source_port.to_be_bytes());
+        bytes[34..36].copy_from_slice(&key.destination_port.to_be_bytes());
+        bytes[36] = key.protocol;
+        bytes[37] = key.family as u8;
+        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
+        hasher.write(&bytes);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::Instant;
+
+    fn key() -> FlowKey {
+        FlowKey::ip([10, 1, 2, 3].into(), [192, 0, 2, 9].into(), 17, 5000, 53)
+    }
+
+    #[test]
+    fn a_projection_keeps_only_what_it_names() {
+        let key = key();
+        assert_eq!(key.to_string(), "10.1.2.3:5000 > 192.0.2.9:53 udp");
+        let shown = |kind| key.project(kind).to_string();
+        assert_eq!(shown(KeyKind::Source), "10.1.2.3 > *");
+        assert_eq!(shown(KeyKind::Destination), "* > 192.0.2.9");
+        assert_eq!(shown(KeyKind::Pair), "10.1.2.3 > 192.0.2.9");
+        assert_eq!(shown(KeyKind::SourcePrefix), "10.1.2.0 > *");
+        assert_eq!(shown(KeyKind::DestinationPrefix), "* > 192.0.2.0");
+    }
+
+    #[test]
+    fn words_and_kinds_agree() {
+        for (word, kind) in KeyKind::ALL {
+            assert_eq!(KeyKind::from_word(word), Some(kind));
+            assert_eq!(kind.word(), word);
+        }
+    }
+
+    #[test]
+    fn the_hash_depends_on_the_secret_and_on_the_kept_part_only() {
+        let mut keys = Keys::new(2, (1, 2));
+        let (a, b) = (
+            Packet::new(0, Slot(0), 60, Instant::ZERO),
+            Packet::new(1, Slot(1), 60, Instant::ZERO),
+        );
+        keys.set(a.slot, key());
+        keys.set(
+            b.slot,
+            FlowKey {
+                source_port: 5001,
+                ..key()
+            },
+        );
+        assert_ne!(keys.hash(&a, KeyKind::Flow), keys.hash(&b, KeyKind::Flow));
+        assert_eq!(keys.hash(&a, KeyKind::Pair), keys.hash(&b, KeyKind::Pair));
+        let mut other = Keys::new(1, (3, 4));
+        other.set(a.slot, key());
+        assert_ne!(keys.hash(&a, KeyKind::Flow), other.hash(&a, KeyKind::Flow));
+    }
+}

@@ -1,0 +1,109 @@
+//! The descriptor that stands for a packet in every queue.
+
+use weir_base::Instant;
+
+/// Where a packet's bytes and flow key stay in the [`Pool`](crate::Pool).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slot(pub u32);
+
+/// The traffic class a classifier has given to a packet; zero is best effort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Class(pub u8);
+
+/// The ECN field of the IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// Not ECN-capable: a mark is not possible, only a drop.
+    #[default]
+    NotCapable,
+    /// ECT(1): ECN-capable, and the L4S identifier (RFC 9331).
+    Capable1,
+    /// ECT(0): ECN-capable.
+    Capable0,
+    /// CE: congestion experienced.
+    Congested,
+}
+
+impl Ecn {
+    /// From the two bits of the header.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b00 => Self::NotCapable,
+            0b01 => Self::Capable1,
+            0b10 => Self::Capable0,
+            _ => Self::Congested,
+        }
+    }
+
+    /// The two bits of the header.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotCapable => 0b00,
+            Self::Capable1 => 0b01,
+            Self::Capable0 => 0b10,
+            Self::Congested => 0b11,
+        }
+    }
+}
+
+/// A packet that the router holds: move-only, one cache line at most.
+///
+/// The bytes (or, in sim, the segment) and the parsed flow key stay in the pool at `slot`. A
+/// packet ends in exactly one of two ways: a port sends it, or [`Fates::discard`] takes it
+/// together with the reason.
+///
+/// [`Fates::discard`]: crate::Fates::discard
+#[derive(Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Serial number within the habitat: for traces and for ties.
+    pub id: u64,
+    /// When it came in at the router.
+    pub arrived: Instant,
+    /// When it came to the queue of its egress port; only the port writes this.
+    pub enqueued: Instant,
+    /// Length of the layer-2 frame in bytes, without the frame check sequence.
+    pub len: u32,
+    /// Where bytes and flow key are.
+    pub slot: Slot,
+    /// Traffic class.
+    pub class: Class,
+    /// ECN field, copied from the header; the port writes a mark back into the bytes.
+    pub ecn: Ecn,
+}
+
+impl Packet {
+    /// A packet of `len` bytes that arrived at `arrived` and stays at `slot`.
+    pub const fn new(id: u64, slot: Slot, len: u32, arrived: Instant) -> Self {
+        Self {
+            id,
+            arrived,
+            enqueued: arrived,
+            len,
+            slot,
+            class: Class(0),
+            ecn: Ecn::NotCapable,
+        }
+    }
+
+    /// The frame length as the books count it.
+    pub const fn bytes(&self) -> u64 {
+        self.len as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_fits_one_cache_line() {
+        assert!(size_of::<Packet>() <= 64, "{}", size_of::<Packet>());
+    }
+
+    #[test]
+    fn ecn_bits_survive_a_round_trip() {
+        for bits in 0..4 {
+            assert_eq!(Ecn::from_bits(bits).bits(), bits);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Where the bytes and flow keys of all held packets stay.
+//!
+//! ```text
+//!  slot 0            slot 1
+//! +--------+---------+--------+---------+--
+//! | spare  | frame   | spare  | frame   | ...      fixed memory, allocated once
+//! +--------+---------+--------+---------+--
+//!   HEADROOM           HEADROOM
+//! ```
+//!
+//! The spare bytes before each frame let a header grow without moving the payload.
+
+use weir_base::Instant;
+
+use crate::key::Keys;
+use crate::packet::{Packet, Slot};
+
+/// Spare bytes before each frame.
+pub const HEADROOM: usize = 64;
+
+/// A fixed number of packet slots.
+#[derive(Debug)]
+pub struct Pool {
+    /// The flow keys, by slot.
+    pub keys: Keys,
+    bytes: Box<[u8]>,
+    extents: Box<[Extent]>,
+    free: Vec<Slot>,
+    frame_bytes_max: usize,
+    next_id: u64,
+}
+
+/// Where a frame lies within its slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    start: u32,
+    len: u32,
+}
+
+impl Pool {
+    /// A pool of `slots` packets of at most `frame_bytes_max` bytes; flow hashes under `secret`.
+    pub fn new(slots: usize, frame_bytes_max: usize, secret: (u64, u64)) -> Self {
+        let numbers = 0..u32::try_from(slots).unwrap_or(u32::MAX);
+        Self {
+            keys: Keys::new(slots, secret),
+            bytes: vec![0; slots * (HEADROOM + frame_bytes_max)].into_boxed_slice(),
+            extents: vec![Extent::default(); slots].into_boxed_slice(),
+            free: numbers.rev().map(Slot).collect(),
+            frame_bytes_max,
+            next_id: 0,
+        }
+    }
+
+    /// Slots that are free now.
+    pub fn available(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The longest frame that fits a slot.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max
+    }
+
+    /// Takes a frame in; `None` if no slot is free or the frame does not fit one.
+    pub fn receive(&mut self, frame: &[u8], arrived: Instant) -> Option<Packet> {
+        let packet = self.create(frame.len(), arrived)?;
+        self.frame_mut(&packet).copy_from_slice(frame);
+        Some(packet)
+    }
+
+    /// A packet of `len` bytes whose content the caller must write; `None` as for [`Self::receive`].
+    pub fn create(&mut self, len: usize, arrived: Instant) -> Option<Packet> {
+        if len > self.frame_bytes_max {
+            return None;
+        }
+        let slot = self.free.pop()?;
+        self.extents[slot.0 as usize] = Extent {
+            start: HEADROOM as u32,
+            len: len as u32,
+        };
+        let id = self.next_id;
+        self.next_id += 1;
+        Some(Packet::new(id, slot, len as u32, arrived))
+    }
+
+    /// The frame of a packet.
+    pub fn frame(&self, packet: &Packet) -> &[u8] {
+        &self.bytes[self.range(packet.slot)]
+    }
+
+    /// The frame of a packet, for rewriting headers in place.
+    pub fn frame_mut(&mut self, packet: &Packet) -> &mut [u8] {
+        let range = self.range(packet.slot);
+        &mut self.bytes[range]
+    }
+
+    /// Moves the start of the frame by `delta` bytes: negative grows a header into the spare
+    /// bytes, positive strips one. Says whether there was room.
+    pub fn move_start(&mut self, packet: &mut Packet, delta: i32) -> bool {
+        let extent = &mut self.extents[packet.slot.0 as usize];
+        let (Some(start), Some(len)) = (
+            extent.start.checked_add_signed(delta),
+            extent.len.checked_add_signed(-delta),
+        ) else {
+            return false;
+        };
+        *extent = Extent { start, len };
+        packet.len = len;
+        true
+    }
+
+    /// Cuts the frame to its first `len` bytes.
+    pub fn truncate(&mut self, packet: &mut Packet, len: usize) {
+        let extent = &mut self.extents[packet.slot.0 as usize];
+        extent.len = extent.len.min(len as u32);
+        packet.len = extent.len;
+    }
+
+    /// Takes the slot of a packet that was sent.
+    pub fn release(&mut self, packet: Packet) {
+        self.free.push(packet.slot);
+    }
+
+    /// Takes the slots of packets that were discarded.
+    pub fn reclaim(&mut self, slots: impl Iterator<Item = Slot>) {
+        self.free.extend(slots);
+    }
+
+    fn range(&self, slot: Slot) -> std::ops::Range<usize> {
+        let Extent { start, len } = self.extents[slot.0 as usize];
+        let base = slot.0 as usize * (HEADROOM + self.frame_bytes_max) + start as usize;
+        base..base + len as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_gives_out_each_slot_once() {
+        let mut pool = Pool::new(2, 100, (1, 2));
+        let a = pool.receive(b"abc", Instant::ZERO).unwrap();
+        let b = pool.receive(b"defg", Instant::ZERO).unwrap();
+        assert!(pool.receive(b"x", Instant::ZERO).is_none());
+        assert_eq!(pool.frame(&a), b"abc");
+        assert_eq!(pool.frame(&b), b"defg");
+        pool.release(a);
+        assert_eq!(pool.available(), 1);
+    }
+
+    #[test]
+    fn a_frame_that_does_not_fit_is_refused() {
+        let mut pool = Pool::new(1, 4, (1, 2));
+        assert!(pool.receive(b"abcde", Instant::ZERO).is_none());
+        assert_eq!(pool.available(), 1);
+    }
+
+    #[test]
+    fn headers_grow_into_the_headroom_and_shrink_again() {
+        let mut pool = Pool::new(1, 100, (1, 2));
+        let mut packet = pool.receive(b"payload", Instant::ZERO).unwrap();
+        assert!(pool.move_start(&mut packet, -2));
+        pool.frame_mut(&packet)[..2].copy_from_slice(b"h:");
+        assert_eq!(pool.frame(&packet), b"h:payload");
+        assert_eq!(packet.len, 9);
+        assert!(pool.move_start(&mut packet, 2));
+        assert_eq!(pool.frame(&packet), b"payload");
+        assert!(!pool.move_start(&mut packet, -1000));
+        assert!(!pool.move_start(&mut packet, 1000));
+    }
+}

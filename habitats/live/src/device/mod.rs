@@ -1,0 +1,76 @@
+//! Where frames come from and go to, in bursts.
+//!
+//! A device knows nothing of routes and queues. Back ends: [`af_packet`] (any Linux interface),
+//! [`pcap`] (files), [`loopback`] (memory). The trait is made for `af_xdp` to fit in: frames are
+//! lent, never owned, in both directions, and one call moves a burst.
+
+pub mod af_packet;
+pub mod loopback;
+pub mod pcap;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use weir_base::Instant;
+
+/// A frame as a device lends it: without frame check sequence, valid during the call.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// The bytes from the Ethernet header on; a VLAN tag that came out of band is not among them.
+    pub bytes: &'a [u8],
+    /// Its length on the link; more than `bytes` if the ring cut it.
+    pub len: u32,
+    /// When it arrived, by the monotonic clock; never later than now.
+    pub arrived: Instant,
+    /// The 802.1Q tag control information, if it was tagged.
+    pub vlan: Option<u16>,
+    /// Who it was for.
+    pub direction: Direction,
+    /// The sender left the transport checksum to hardware that does not exist: it must be
+    /// finished before the frame goes on (veth, tun, virtio with checksum offload).
+    pub checksum_partial: bool,
+}
+
+/// Who a received frame was for, as the link layer saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Our own MAC address.
+    Host,
+    /// The broadcast address, or a multicast one.
+    Group,
+    /// Somebody else (promiscuous mode).
+    Other,
+    /// Nobody here: the kernel itself sent it out of this interface. Not to be forwarded, but it
+    /// counts against the port's rate.
+    Outgoing,
+}
+
+/// A port's link.
+pub trait Device: Send {
+    /// Hands at most `burst_max` waiting frames to `take`, and gives their number. Does not block.
+    fn receive(
+        &mut self,
+        burst_max: usize,
+        take: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<usize>;
+
+    /// Sends frames in order and gives how many were taken; fewer when the device is full. Does
+    /// not block. A frame that the device refuses for its own sake (too long) is counted in
+    /// [`Counters::refused`] and counts as taken.
+    fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize>;
+
+    /// Becomes readable when frames wait; none for devices that never wait.
+    fn wait_on(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What the device itself counts.
+    fn counters(&mut self) -> Counters;
+}
+
+/// What only a device can count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames that found the receive ring full (lost before the router saw them).
+    pub missed: u64,
+    /// Frames that the device refused to send.
+    pub refused: u64,
+}

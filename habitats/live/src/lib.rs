@@ -1,0 +1,14 @@
+//! The live habitat: real packets on real interfaces, real clocks.
+//!
+//! The only crate that may contain unsafe code.
+//!
+//! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until one
+//! - [`device`]: where frames come from and go to, in bursts
+//! - [`kernel`]: what the kernel knows (links, addresses, routes, neighbours), and the rule that
+//!   keeps transit away from it
+//! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
+
+pub mod clock;
+pub mod device;
+pub mod kernel;
+pub mod namespace;
