@@ -1,0 +1,223 @@
+//! The interfaces, routes and neighbours that forwarding looks into.
+//!
+//! A plain value: a habitat builds it (live: from the kernel, by netlink), publishes it whole,
+//! and the forwarding thread reads one consistent snapshot for each burst.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use prefix_trie::PrefixMap;
+
+/// A layer-2 address.
+pub type Mac = [u8; 6];
+
+/// One consistent state of everything that forwarding needs to know.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Interfaces by kernel index.
+    pub interfaces: BTreeMap<u32, Interface>,
+    /// Neighbours by interface and address.
+    pub neighbours: HashMap<(u32, IpAddr), Neighbour>,
+    v4: PrefixMap<Ipv4Net, Route>,
+    v6: PrefixMap<Ipv6Net, Route>,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The longest layer-3 packet it carries, in bytes.
+    pub mtu: u32,
+    /// Whether it is up and has a carrier.
+    pub up: bool,
+    /// Its addresses with their networks.
+    pub addresses: Vec<IpNet>,
+}
+
+/// What to do with packets for a prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What to do.
+    pub action: Action,
+    /// The kernel's priority; of two routes for one prefix the lower one counts.
+    pub metric: u32,
+}
+
+/// What a route does with a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Sends it on to one of these, chosen by flow hash in proportion to their weights.
+    Forward(Vec<NextHop>),
+    /// Leaves it to the kernel: an address of this machine, or its broadcast address.
+    Local,
+    /// Drops it silently.
+    Blackhole,
+    /// Drops it and says "unreachable".
+    Unreachable,
+    /// Drops it and says "administratively prohibited".
+    Prohibit,
+}
+
+/// One way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// Kernel index of the interface to leave by.
+    pub interface: u32,
+    /// The router to send to; none if the destination itself is on the link.
+    pub gateway: Option<IpAddr>,
+    /// Share among the route's next hops, at least 1.
+    pub weight: u32,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// It has this MAC address.
+    Reachable(Mac),
+    /// It was asked and did not answer.
+    Failed,
+}
+
+impl Tables {
+    /// Adds a route, or replaces the one with its prefix.
+    pub fn set_route(&mut self, prefix: IpNet, route: Route) {
+        match prefix {
+            IpNet::V4(p) => {
+                self.v4.insert(p.trunc(), route);
+            }
+            IpNet::V6(p) => {
+                self.v6.insert(p.trunc(), route);
+            }
+        }
+    }
+
+    /// Removes the route for a prefix.
+    pub fn remove_route(&mut self, prefix: IpNet) {
+        match prefix {
+            IpNet::V4(p) => self.v4.remove(&p.trunc()),
+            IpNet::V6(p) => self.v6.remove(&p.trunc()),
+        };
+    }
+
+    /// The route with the longest prefix that covers `destination`.
+    pub fn route(&self, destination: IpAddr) -> Option<(IpNet, &Route)> {
+        match destination {
+            IpAddr::V4(a) => {
+                let (prefix, route) = self.v4.get_lpm(&host_v4(a))?;
+                Some((IpNet::V4(prefix), route))
+            }
+            IpAddr::V6(a) => {
+                let (prefix, route) = self.v6.get_lpm(&host_v6(a))?;
+                Some((IpNet::V6(prefix), route))
+            }
+        }
+    }
+
+    /// All routes, IPv4 first, each family by prefix.
+    pub fn routes(&self) -> impl Iterator<Item = (IpNet, &Route)> {
+        let v4 = self.v4.iter().map(|(p, r)| (IpNet::V4(p), r));
+        let v6 = self.v6.iter().map(|(p, r)| (IpNet::V6(p), r));
+        v4.chain(v6)
+    }
+
+    /// Number of routes.
+    pub fn route_count(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+}
+
+impl Interface {
+    /// The address that an ICMP error of this family comes from: its first one, a global one
+    /// before a link-local one.
+    pub fn address_for(&self, family_of: IpAddr) -> Option<IpAddr> {
+        let mut addresses = self
+            .addresses
+            .iter()
+            .map(IpNet::addr)
+            .filter(|a| a.is_ipv4() == family_of.is_ipv4());
+        let link_local = |a: &IpAddr| matches!(a, IpAddr::V6(a) if a.is_unicast_link_local());
+        addresses
+            .clone()
+            .find(|a| !link_local(a))
+            .or_else(|| addresses.next())
+    }
+}
+
+fn host_v4(address: Ipv4Addr) -> Ipv4Net {
+    Ipv4Net::from(address)
+}
+
+fn host_v6(address: Ipv6Addr) -> Ipv6Net {
+    Ipv6Net::from(address)
+}
+
+impl Action {
+    /// The next hop for a flow: weighted, the same for all packets with this hash.
+    pub fn choose(next_hops: &[NextHop], flow_hash: u64) -> Option<&NextHop> {
+        if let [only] = next_hops {
+            return Some(only);
+        }
+        let total: u64 = next_hops.iter().map(|n| u64::from(n.weight)).sum();
+        // The high half of a product spreads the hash over 0..total without a division.
+        let mut point = ((u128::from(flow_hash) * u128::from(total)) >> 64) as u64;
+        next_hops.iter().find(|n| {
+            let weight = u64::from(n.weight);
+            let found = point < weight;
+            point = point.saturating_sub(weight);
+            found
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn via(interface: u32, weight: u32) -> NextHop {
+        NextHop {
+            interface,
+            gateway: None,
+            weight,
+        }
+    }
+
+    fn forward(interface: u32) -> Route {
+        Route {
+            action: Action::Forward(vec![via(interface, 1)]),
+            metric: 0,
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let mut tables = Tables::default();
+        tables.set_route("0.0.0.0/0".parse().unwrap(), forward(1));
+        tables.set_route("10.0.0.0/8".parse().unwrap(), forward(2));
+        tables.set_route("10.1.0.0/16".parse().unwrap(), forward(3));
+        tables.set_route("::/0".parse().unwrap(), forward(4));
+        let found = |a: &str| tables.route(a.parse().unwrap()).unwrap().1.clone();
+        assert_eq!(found("192.0.2.1"), forward(1));
+        assert_eq!(found("10.2.0.1"), forward(2));
+        assert_eq!(found("10.1.0.1"), forward(3));
+        assert_eq!(found("2001:db8::1"), forward(4));
+        tables.remove_route("10.1.0.0/16".parse().unwrap());
+        let found = tables.route("10.1.0.1".parse().unwrap()).unwrap();
+        assert_eq!(found.0.to_string(), "10.0.0.0/8");
+    }
+
+    #[test]
+    fn flows_spread_over_next_hops_by_weight() {
+        let hops = [via(1, 1), via(2, 3)];
+        let step = u64::MAX / 1000 + 1;
+        let first = (0..1000)
+            .filter(|n| Action::choose(&hops, n * step).unwrap().interface == 1)
+            .count();
+        assert_eq!(first, 250);
+        assert_eq!(Action::choose(&hops, u64::MAX).unwrap().interface, 2);
+        assert!(Action::choose(&[], 5).is_none());
+    }
+}
