@@ -41,6 +41,8 @@ pub enum Setting {
     Flag(bool),
     /// One of a parameter's words.
     Word(&'static str),
+    /// Any text: a name, a path.
+    Text(String),
 }
 
 /// The unit and the permitted range of a parameter (both ends included).
@@ -62,6 +64,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// Either a number of packets from zero to the first, or a rate up to the second.
     PacketsOrRate(u64, Rate),
+    /// Any text of at most so many bytes.
+    Text(usize),
 }
 
 /// One parameter of a mechanism.
@@ -221,6 +225,14 @@ impl Settings {
         }
     }
 
+    /// The setting `name`, which its table declares as a text.
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Setting::Text(text) => text,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
     /// The setting `name` whatever its kind, for [`Kind::PacketsOrRate`].
     pub fn setting(&self, name: &str) -> &Setting {
         self.get(name)
@@ -285,6 +297,7 @@ impl Kind {
             (Self::Word(words), Scalar::Text(text)) => {
                 Setting::Word(words.iter().find(|w| *w == text)?)
             }
+            (Self::Text(_), Scalar::Text(text)) => Setting::Text(text.clone()),
             _ => return None,
         })
     }
@@ -300,6 +313,7 @@ impl Kind {
             (Self::Flag, Setting::Flag(_)) | (Self::Word(_), Setting::Word(_)) => true,
             (Self::PacketsOrRate(max, _), Setting::Count(n)) => n <= max,
             (Self::PacketsOrRate(_, max), Setting::Rate(r)) => r <= max,
+            (Self::Text(max), Setting::Text(text)) => text.len() <= *max,
             _ => false,
         }
     }
@@ -334,6 +348,7 @@ impl fmt::Display for Setting {
             Self::Bytes(b) => write!(f, "{b}"),
             Self::Flag(on) => write!(f, "{on}"),
             Self::Word(word) => f.write_str(word),
+            Self::Text(text) => f.write_str(text),
         }
     }
 }
@@ -353,6 +368,7 @@ impl fmt::Display for Kind {
                 f,
                 "a number of packets up to {packets}, or a rate up to \"{rate}\""
             ),
+            Self::Text(max) => write!(f, "a text of at most {max} bytes"),
         }
     }
 }

@@ -1,1 +1,3 @@
-//! To be filled.
+//! Draft.
+pub mod scenario;
+pub mod traffic;

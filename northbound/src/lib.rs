@@ -1,1 +1,15 @@
-//! To be filled.
+//! HTTP/JSON on a Unix socket, for people and their tools.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/ports`, `queues`, `hogs`, `routes`, `neighbours`, `drops` | a list of the values in [`weir_model::report`] |
+//! | `GET /v1/config` | what is in force: path and value of every component |
+//! | `PUT /v1/config` with a configuration file as body | [`ApplyReport`](weir_model::report::ApplyReport); 422 if it was refused and nothing changed |
+//!
+//! The service knows the model only; an [`Operator`] stands between it and the router. It is
+//! bounded: connections, time, size of a request. The socket belongs to its owner alone.
+
+pub mod client;
+pub mod server;
+
+pub use server::{Operator, serve};

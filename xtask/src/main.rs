@@ -1,1 +1,66 @@
-fn main() {}
+//! The repository checks itself.
+//!
+//! - `cargo xtask ci`: everything that CI does, in its order
+//! - `cargo xtask tidy`: the rules of ARCHITECTURE.md that a program can check
+//! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let good = match words[..] {
+        ["ci"] => ci(),
+        ["tidy"] => tidy(),
+        ["golden"] => golden(false),
+        ["golden", "--update"] => golden(true),
+        _ => {
+            eprintln!("usage: cargo xtask ci | tidy | golden [--update]");
+            return ExitCode::from(2);
+        }
+    };
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Formatting, lints, tidy, then every test. The last lines are those of the test runner.
+fn ci() -> bool {
+    cargo(&["fmt", "--all", "--check"], &[])
+        && tidy()
+        && cargo(
+            &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+            &[],
+        )
+        && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])
+}
+
+fn golden(update: bool) -> bool {
+    let update = if update { "1" } else { "0" };
+    let arguments = ["test", "--workspace", "--locked", "golden"];
+    cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
+}
+
+fn tidy() -> bool {
+    let faults = tidy::check(&root());
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    faults.is_empty()
+}
+
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> bool {
+    eprintln!("+ cargo {}", arguments.join(" "));
+    Command::new(env!("CARGO"))
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(root())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}

@@ -1,1 +1,202 @@
-fn main() {}
+//! `weir`: a flow-aware edge router. Arguments, wiring, exit codes; everything else is elsewhere.
+//!
+//! Exit codes: 0 good, 1 a run failed, 2 wrong usage or configuration.
+
+mod bench;
+mod configuration;
+mod describe;
+mod lab;
+mod operator;
+mod router;
+mod show;
+mod table;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+use weir_base::setting::nearest;
+use weir_discipline::spec::{MANUALS, manual};
+
+/// Where a router listens, if nothing else is said.
+const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
+
+/// A flow-aware edge router: it decides under congestion who gets the link.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a stand-alone router until SIGTERM; SIGHUP reads the configuration again
+    Router {
+        /// The configuration
+        config: PathBuf,
+    },
+    /// Say what is wrong with a configuration, and start nothing
+    Check {
+        /// The configuration
+        config: PathBuf,
+    },
+    /// Show how a configuration differs from what a running router has in force
+    Diff {
+        /// The configuration
+        config: PathBuf,
+        #[command(flatten)]
+        router: RouterSocket,
+    },
+    /// Put a configuration in force in a running router, without losing a packet
+    Apply {
+        /// The configuration
+        config: PathBuf,
+        #[command(flatten)]
+        router: RouterSocket,
+    },
+    /// Show what a running router does
+    Show {
+        /// What to show
+        subject: show::Subject,
+        /// Print JSON instead of a table
+        #[arg(short, long)]
+        json: bool,
+        #[command(flatten)]
+        router: RouterSocket,
+    },
+    /// Print the manual page of a discipline
+    Describe {
+        /// Its name; `weir list` has them all
+        discipline: String,
+    },
+    /// List what there is
+    List {
+        /// Of what
+        #[arg(default_value = "disciplines")]
+        what: List,
+    },
+    /// Run a scenario
+    Run(lab::RunArguments),
+    /// Send or receive traffic: the lab's tools, usable on their own
+    #[command(subcommand)]
+    Traffic(lab::TrafficCommand),
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Print the completions of a shell
+    #[command(hide = true)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page of this program
+    #[command(hide = true)]
+    Manpage,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum List {
+    /// Queue disciplines
+    Disciplines,
+    /// Scenarios
+    Scenarios,
+}
+
+#[derive(Debug, clap::Args)]
+struct RouterSocket {
+    /// The router's `socket`
+    #[arg(long, env = "WEIR_SOCKET", default_value = SOCKET_DEFAULT)]
+    socket: PathBuf,
+}
+
+/// Why the program ends without success.
+enum Failure {
+    /// Wrong usage or configuration.
+    Usage(String),
+    /// It did not work.
+    Run(String),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log();
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => fail(2, &message),
+        Err(Failure::Run(message)) => fail(1, &message),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Router { config } => router::run(&config),
+        Command::Check { config } => configuration::check(&config),
+        Command::Diff { config, router } => configuration::diff(&config, &router.socket),
+        Command::Apply { config, router } => configuration::apply(&config, &router.socket),
+        Command::Show {
+            subject,
+            json,
+            router,
+        } => show::show(&router.socket, subject, json).map_err(|e| Failure::Run(e.to_string())),
+        Command::Describe { discipline } => describe(&discipline),
+        Command::List { what } => {
+            match what {
+                List::Disciplines => print(&describe::disciplines()),
+                List::Scenarios => print(&lab::scenarios()?),
+            }
+            Ok(())
+        }
+        Command::Run(arguments) => lab::run(&arguments),
+        Command::Traffic(command) => lab::traffic(command),
+        Command::Bench(command) => bench::run(&command),
+        Command::Completions { shell } => {
+            let mut program = Arguments::command();
+            clap_complete::generate(shell, &mut program, "weir", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Manpage => clap_mangen::Man::new(Arguments::command())
+            .render(&mut std::io::stdout())
+            .map_err(|e| Failure::Run(e.to_string())),
+    }
+}
+
+fn describe(name: &str) -> Result<(), Failure> {
+    let Some(manual) = manual(name) else {
+        let hint = nearest(name, MANUALS.iter().map(|m| m.name))
+            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        return Err(Failure::Usage(format!("there is no discipline `{name}`{hint}")));
+    };
+    print(&describe::page(manual));
+    Ok(())
+}
+
+/// Logs go to standard error; `WEIR_LOG` filters them (`WEIR_LOG=debug`).
+fn log() {
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}
+
+fn fail(code: u8, message: &str) -> ExitCode {
+    eprintln!("weir: {message}");
+    ExitCode::from(code)
+}
+
+/// Prints to standard output; a reader that has gone away (`| head`) is no failure.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn print_json(value: &impl Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => print(&(text + "\n")),
+        Err(error) => tracing::error!(%error, "cannot write JSON"),
+    }
+}

@@ -1,1 +1,192 @@
-//! To be filled.
+//! A configuration file as the list of changes that it asks for.
+//!
+//! The text is read as TOML and flattened: `[port.wan] rate = "100 Mbit"` becomes the change
+//! `port.wan.rate = "100 Mbit"`, the same that a control element would send. Nothing is judged
+//! here but the syntax; the logical functional blocks judge the changes, and [`Document::locate`]
+//! finds the line of what they refuse.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use toml_edit::{Document as Toml, Item, TableLike, Value};
+use weir_base::setting::Scalar;
+use weir_model::{Change, ComponentPath, Fault};
+
+/// A configuration file, read.
+#[derive(Clone, Debug)]
+pub struct Document {
+    name: String,
+    text: String,
+    changes: Vec<Change>,
+    places: BTreeMap<ComponentPath, Range<usize>>,
+}
+
+/// Something wrong in a file: where, what, and the line itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Name of the file.
+    pub file: String,
+    /// Line, from 1; none if the whole file is meant.
+    pub line: Option<usize>,
+    /// That line's text.
+    pub excerpt: Option<String>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Document {
+    /// Reads `text`, the content of the file `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let mut document = Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            changes: Vec::new(),
+            places: BTreeMap::new(),
+        };
+        let toml = Toml::parse(text)
+            .map_err(|e| document.error(e.span(), e.message().trim_end().to_owned()))?;
+        document.flatten(&ComponentPath::default(), toml.as_table())?;
+        Ok(document)
+    }
+
+    /// The changes that the file asks for, in its order.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// A fault that somebody found in the changes, with its place in the file.
+    pub fn locate(&self, fault: &Fault) -> ConfigError {
+        let mut path = fault.path.clone();
+        while !path.is_root() && !self.places.contains_key(&path) {
+            path = path.parent();
+        }
+        let message = if path.is_root() {
+            fault.to_string()
+        } else {
+            fault.message.clone()
+        };
+        self.error(self.places.get(&path).cloned(), message)
+    }
+
+    fn flatten(&mut self, path: &ComponentPath, table: &dyn TableLike) -> Result<(), ConfigError> {
+        for (name, item) in table.iter() {
+            let path = path.join(name);
+            let place = table
+                .key(name)
+                .and_then(|key| key.span())
+                .or_else(|| item.span());
+            if let Some(place) = &place {
+                self.places.insert(path.clone(), place.clone());
+            }
+            match item.as_table_like() {
+                Some(table) => self.flatten(&path, table)?,
+                None => {
+                    let value = scalar(item).ok_or_else(|| {
+                        let message = format!("`{name}` must be a text, a number, true or false");
+                        self.error(place, message)
+                    })?;
+                    self.changes.push(Change::new(path, value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, place: Option<Range<usize>>, message: String) -> ConfigError {
+        let line = place.map(|p| {
+            let before = &self.text.as_bytes()[..p.start.min(self.text.len())];
+            before.iter().filter(|b| **b == b'\n').count() + 1
+        });
+        ConfigError {
+            file: self.name.clone(),
+            line,
+            excerpt: line.and_then(|n| self.text.lines().nth(n - 1).map(str::to_owned)),
+            message,
+        }
+    }
+}
+
+fn scalar(item: &Item) -> Option<Scalar> {
+    match item.as_value()? {
+        Value::String(text) => Some(Scalar::Text(text.value().clone())),
+        Value::Integer(number) => Some(Scalar::Integer(*number.value())),
+        Value::Float(number) => Some(Scalar::Real(*number.value())),
+        Value::Boolean(flag) => Some(Scalar::Flag(*flag.value())),
+        Value::Datetime(_) | Value::Array(_) | Value::InlineTable(_) => None,
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.message)?,
+            None => write!(f, "{}: {}", self.file, self.message)?,
+        }
+        match (&self.excerpt, self.line) {
+            (Some(excerpt), Some(line)) => write!(f, "\n  {line} | {excerpt}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+mode = \"routed\"
+
+[port.wan]
+rate = \"100 Mbit\"
+discipline = { kind = \"lru_fq\", cache = 12 }
+";
+
+    #[test]
+    fn a_file_becomes_changes() {
+        let document = Document::parse("weir.toml", TEXT).unwrap();
+        let shown: Vec<_> = document
+            .changes()
+            .iter()
+            .map(|c| format!("{} = {}", c.path, c.value))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "mode = \"routed\"",
+                "port.wan.rate = \"100 Mbit\"",
+                "port.wan.discipline.kind = \"lru_fq\"",
+                "port.wan.discipline.cache = 12",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fault_is_shown_at_its_line() {
+        let document = Document::parse("weir.toml", TEXT).unwrap();
+        let path = ComponentPath::new(["port", "wan", "discipline", "cache"]);
+        let error = document.locate(&Fault::new(path, "too small"));
+        let expected =
+            "weir.toml:5: too small\n  5 | discipline = { kind = \"lru_fq\", cache = 12 }";
+        assert_eq!(error.to_string(), expected);
+        let absent = ComponentPath::new(["port", "wan", "interface"]);
+        assert_eq!(
+            document.locate(&Fault::new(absent, "missing")).line,
+            Some(3)
+        );
+        let elsewhere = document.locate(&Fault::new(ComponentPath::new(["x"]), "missing"));
+        assert_eq!(elsewhere.to_string(), "weir.toml: x: missing");
+    }
+
+    #[test]
+    fn wrong_syntax_is_shown_at_its_line() {
+        let error = Document::parse("weir.toml", "mode = \"routed\"\nrate = = 3\n").unwrap_err();
+        assert_eq!(error.line, Some(2));
+        let error = Document::parse("weir.toml", "a = 1\na = 2\n").unwrap_err();
+        assert_eq!(error.line, Some(2), "{error}");
+        let error = Document::parse("weir.toml", "a = [1, 2]\n").unwrap_err();
+        assert!(error.message.contains("must be"), "{error}");
+    }
+}

@@ -1,1 +1,22 @@
-//! To be filled.
+//! The bridge from model to data: one file for each class of logical functional block.
+//!
+//! ```text
+//!  changes --check--> Plan --commit--> data          reports <--get-- data
+//! ```
+//!
+//! Each class declares its components in one table, checks what is asked of them, puts it in
+//! force, and reports. A set of changes is checked whole before anything of it is put in force.
+//!
+//! - [`router`]: the box: its mode, its socket, its pool
+//! - [`port`]: a port: its interface, its rate
+//! - [`queue`]: a port's queue discipline
+//! - [`plan`]: all of them together
+//! - [`get`]: the reports
+
+pub mod get;
+pub mod plan;
+pub mod port;
+pub mod queue;
+pub mod router;
+
+pub use plan::Plan;

@@ -121,14 +121,13 @@ impl Discipline for Fifo {
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        match spec {
-            Spec::Fifo(params) => {
-                self.params = params.clone();
-                Ok(())
-            }
-            #[allow(unreachable_patterns)] // until there is a second discipline
-            other => Err(other.mismatch(MANUAL.name)),
-        }
+        let Spec::Fifo(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        let more = params.limit.saturating_sub(self.queue.len());
+        self.queue.reserve(more);
+        self.params = params.clone();
+        Ok(())
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -4,11 +4,33 @@
 //! parameters, counters, deviations), `Params`, `State`, `Stats`, the decision functions, tests.
 //! A discipline is a pure state machine: time, flow keys and the books are handed in by [`Cx`].
 //! It does not know what a port, a device or a clock is.
+//!
+//! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`lru_fq`], [`impair`]
+//! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
+//!   must make room), `lru` (a bounded flow table), `rate` (how fast a flow sends), `chance`
+//! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
+pub mod codel;
 pub mod contract;
+pub mod drr;
 pub mod fifo;
+pub mod fq_codel;
+pub mod impair;
+pub mod lru_fq;
 pub mod metered;
+pub mod sfq;
 pub mod spec;
+pub mod stfq;
+
+mod bins;
+mod chain;
+mod chance;
+mod longest;
+mod lru;
+mod rate;
+
+#[cfg(test)]
+mod rig;
 
 pub use contract::{
     Admission, Cx, Discipline, FlowReport, FlowStanding, Manual, Ready, SpecMismatch,

@@ -6,7 +6,7 @@ use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
-use crate::fifo;
+use crate::{codel, drr, fifo, fq_codel, impair, lru_fq, sfq, stfq};
 
 /// A discipline with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,10 +14,33 @@ use crate::fifo;
 pub enum Spec {
     /// First in, first out.
     Fifo(fifo::Params),
+    /// Controlled delay (RFC 8289).
+    Codel(codel::Params),
+    /// Deficit round robin.
+    Drr(drr::Params),
+    /// Flow queues with controlled delay (RFC 8290).
+    FqCodel(fq_codel::Params),
+    /// An emulated link.
+    Impair(impair::Params),
+    /// A flow cache over two queues.
+    LruFq(lru_fq::Params),
+    /// Stochastic fairness queueing.
+    Sfq(sfq::Params),
+    /// Start-time fair queueing.
+    Stfq(stfq::Params),
 }
 
 /// The manual page of every discipline, by name.
-pub const MANUALS: &[&Manual] = &[&fifo::MANUAL];
+pub const MANUALS: &[&Manual] = &[
+    &fifo::MANUAL,
+    &codel::MANUAL,
+    &drr::MANUAL,
+    &fq_codel::MANUAL,
+    &impair::MANUAL,
+    &lru_fq::MANUAL,
+    &sfq::MANUAL,
+    &stfq::MANUAL,
+];
 
 /// Why a discipline's configuration was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -48,6 +71,13 @@ impl Spec {
         let settings = Settings::check(manual.parameters, given)?;
         Ok(match kind {
             "fifo" => Self::Fifo(fifo::Params::new(&settings)),
+            "codel" => Self::Codel(codel::Params::new(&settings)?),
+            "drr" => Self::Drr(drr::Params::new(&settings)),
+            "fq_codel" => Self::FqCodel(fq_codel::Params::new(&settings)?),
+            "impair" => Self::Impair(impair::Params::new(&settings)?),
+            "lru_fq" => Self::LruFq(lru_fq::Params::new(&settings)?),
+            "sfq" => Self::Sfq(sfq::Params::new(&settings)),
+            "stfq" => Self::Stfq(stfq::Params::new(&settings)),
             _ => unreachable!("{kind} has a manual but no parameters"),
         })
     }
@@ -56,6 +86,13 @@ impl Spec {
     pub fn manual(&self) -> &'static Manual {
         match self {
             Self::Fifo(_) => &fifo::MANUAL,
+            Self::Codel(_) => &codel::MANUAL,
+            Self::Drr(_) => &drr::MANUAL,
+            Self::FqCodel(_) => &fq_codel::MANUAL,
+            Self::Impair(_) => &impair::MANUAL,
+            Self::LruFq(_) => &lru_fq::MANUAL,
+            Self::Sfq(_) => &sfq::MANUAL,
+            Self::Stfq(_) => &stfq::MANUAL,
         }
     }
 
@@ -68,6 +105,13 @@ impl Spec {
     pub fn settings(&self) -> Settings {
         match self {
             Self::Fifo(params) => params.settings(),
+            Self::Codel(params) => params.settings(),
+            Self::Drr(params) => params.settings(),
+            Self::FqCodel(params) => params.settings(),
+            Self::Impair(params) => params.settings(),
+            Self::LruFq(params) => params.settings(),
+            Self::Sfq(params) => params.settings(),
+            Self::Stfq(params) => params.settings(),
         }
     }
 
@@ -75,13 +119,37 @@ impl Spec {
     pub fn limit(&self) -> usize {
         match self {
             Self::Fifo(params) => params.limit,
+            Self::Codel(params) => params.limit,
+            Self::Drr(params) => params.limit,
+            Self::FqCodel(params) => params.limit,
+            Self::Impair(params) => params.limit,
+            Self::Sfq(params) => params.limit,
+            Self::Stfq(params) => params.limit,
+            Self::LruFq(params) => 2 * params.limit, // of each queue
         }
     }
 
     /// Builds the discipline, empty. Each user of chance owns a stream below `streams`.
-    pub fn build(&self, _now: Instant, _streams: &Streams) -> Box<dyn Discipline> {
+    pub fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
         match self {
             Self::Fifo(params) => Box::new(fifo::Fifo::new(params.clone())),
+            Self::Codel(params) => Box::new(codel::Codel::new(params.clone())),
+            Self::Drr(params) => Box::new(drr::Drr::new(params.clone())),
+            Self::FqCodel(params) => Box::new(fq_codel::FqCodel::new(params.clone())),
+            Self::Impair(params) => Box::new(impair::Impair::new(
+                params.clone(),
+                streams.stream(impair::MANUAL.name),
+            )),
+            Self::LruFq(params) => Box::new(lru_fq::LruFq::new(
+                params.clone(),
+                streams.stream(lru_fq::MANUAL.name),
+            )),
+            Self::Sfq(params) => Box::new(sfq::Sfq::new(
+                params.clone(),
+                now,
+                streams.stream(sfq::MANUAL.name),
+            )),
+            Self::Stfq(params) => Box::new(stfq::Stfq::new(params.clone())),
         }
     }
 

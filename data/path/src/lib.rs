@@ -5,8 +5,19 @@
 //!
 //! - [`tables`]: the interfaces, routes and neighbours that `forward` looks into
 //! - [`icmp_error`]: what a router answers when it cannot forward, and how often
+//! - [`rewrite`]: what a router writes into the headers of what it forwards
+//! - [`waiting`]: packets whose neighbour is not known yet
 //! - [`fragment`]: IPv4 fragmentation
 //!
 //! This crate knows no sockets, threads or clocks. Whoever drives it hands in bytes and the time.
 
+pub mod classify;
+pub mod forward;
+pub mod fragment;
+pub mod icmp_error;
+pub mod parse;
+pub mod port;
+pub mod rewrite;
+pub mod step;
 pub mod tables;
+pub mod waiting;

@@ -1,1 +1,63 @@
-//! To be filled.
+//! Wire formats: one file per header, each with a view that judges nothing and a Repr that cannot
+//! lie.
+//!
+//! | module | header | source |
+//! |---|---|---|
+//! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
+//! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
+//! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
+//! | [`ipv6`] | IPv6 | RFC 8200 |
+//! | [`ipv6_extension`] | IPv6 extension headers and the walk over them | RFC 8200, RFC 4302, RFC 5095 |
+//! | [`tcp`] | TCP | RFC 9293 |
+//! | [`udp`] | UDP | RFC 768 |
+//! | [`icmpv4`] | ICMP | RFC 792, RFC 1191 |
+//! | [`icmpv6`] | ICMPv6 | RFC 4443 |
+//! | [`checksum`] | the internet checksum, whole and incremental; SCTP's CRC | RFC 1071, RFC 1624, RFC 9260 |
+//! | [`number`] | the code points that several headers share | IANA |
+//! | [`error`] | what is wrong with a header | |
+//!
+//! The two levels:
+//!
+//! - `View<T>` puts field names on bytes. `new_checked` looks at the length of the fixed part only;
+//!   no getter panics after it, whatever the bytes say. `new_unchecked` leaves even that to the
+//!   caller, and then a getter may panic on a short buffer. A view of `&[u8; 20]` costs no bounds
+//!   checks at all.
+//! - `Repr` is a small plain value. `parse` refuses what contradicts itself and says which field,
+//!   what it found and what is permitted. `emit` writes exactly `encoded_len` bytes, and panics
+//!   only on a shorter buffer. A code that is not known becomes `Other(n)` and is emitted intact.
+//!
+//! Checksums that span a payload (TCP, UDP, ICMP) are no part of a `Repr`: `emit` writes zero, and
+//! the view's `fill_checksum` or [`checksum::finish_transport`] completes them.
+//!
+//! ```
+//! use weir_wire::udp::{Repr, View};
+//!
+//! let mut bytes = [0; 8];
+//! let repr = Repr::new(5000, 53, 0).unwrap();
+//! repr.emit(&mut View::new_unchecked(&mut bytes[..]));
+//! let view = View::new_checked(&bytes[..]).unwrap();
+//! assert_eq!(view.destination_port(), 53);
+//! assert_eq!(Repr::parse(&view), Ok(repr));
+//! ```
+//!
+//! This crate does not know what a packet descriptor, a flow or a router is, and allocates nothing.
+
+#[macro_use]
+mod macros;
+mod bytes;
+
+pub mod checksum;
+pub mod error;
+pub mod ethernet;
+pub mod icmpv4;
+pub mod icmpv6;
+pub mod ipv4;
+pub mod ipv6;
+pub mod ipv6_extension;
+pub mod number;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+pub use error::{Header, WireError};
+pub use number::{EtherType, FragmentOffset, Protocol};

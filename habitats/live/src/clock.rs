@@ -1,1 +1,239 @@
-//! To be filled.
+//! The kernel's monotonic clock, and waiting until an instant of it.
+//!
+//! ```text
+//! kernel stamps (CLOCK_REALTIME) --[Stamps]--> Instant <-- now() (CLOCK_MONOTONIC)
+//! devices' descriptors --+
+//! Waker of other threads --> Waiter::wait(.., until) --> Woken
+//! ```
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use weir_base::{Instant, Span};
+
+/// What time it is.
+pub fn now() -> Instant {
+    Instant::from_nanos(read_clock(libc::CLOCK_MONOTONIC))
+}
+
+/// Wakes the calling thread when it asked to be woken, not up to 50 us later.
+pub fn precise_sleeps() -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
+    let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Turns the kernel's receive stamps, which are wall-clock time, into [`Instant`]s.
+///
+/// Once per burst [`Self::begin`] reads both clocks; [`Self::instant`] then converts each stamp.
+/// The result is never later than that reading, and never earlier than the result before, however
+/// the wall clock jumps.
+#[derive(Debug, Default)]
+pub struct Stamps {
+    monotonic: Instant,
+    realtime_nanos: u64,
+    latest: Instant,
+}
+
+impl Stamps {
+    /// Reads both clocks.
+    pub fn begin(&mut self) {
+        self.begin_at(now(), read_clock(libc::CLOCK_REALTIME));
+    }
+
+    fn begin_at(&mut self, monotonic: Instant, realtime_nanos: u64) {
+        self.monotonic = monotonic;
+        self.realtime_nanos = realtime_nanos;
+    }
+
+    /// The instant of a stamp of so many seconds and nanoseconds since 1970.
+    pub fn instant(&mut self, seconds: u32, nanos: u32) -> Instant {
+        let stamp = u64::from(seconds) * 1_000_000_000 + u64::from(nanos);
+        let age = Span::from_nanos(self.realtime_nanos.saturating_sub(stamp));
+        self.latest = self.monotonic.before(age).max(self.latest);
+        self.latest
+    }
+}
+
+/// Lets another thread end a [`Waiter`]'s wait.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<File>);
+
+impl Waker {
+    /// Ends the wait in progress, or the next one if none is.
+    pub fn wake(&self) {
+        // The only failure is a counter that is full already, and then the wait ends anyway.
+        let _ = (&*self.0).write(&1_u64.to_ne_bytes());
+    }
+}
+
+/// Why a wait ended. Neither: its time was up, or a signal came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// A device has something to say.
+    pub ready: bool,
+    /// Somebody used the [`Waker`].
+    pub called: bool,
+}
+
+/// Waits for devices, for a [`Waker`], and for an instant, whichever comes first.
+#[derive(Debug)]
+pub struct Waiter {
+    event: Waker,
+    polled: Vec<libc::pollfd>,
+}
+
+impl Waiter {
+    /// A waiter without anything to wait for yet.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: eventfd takes two integers and touches no memory of ours.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, valid, and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self {
+            event: Waker(Arc::new(File::from(fd))),
+            polled: Vec::new(),
+        })
+    }
+
+    /// A handle that ends this waiter's waits.
+    pub fn waker(&self) -> Waker {
+        self.event.clone()
+    }
+
+    /// Waits until a device is readable (or in error), the waker is used, or `until` has come;
+    /// without `until`, for as long as it takes. An instant that has passed only looks.
+    pub fn wait<'a>(
+        &mut self,
+        devices: impl IntoIterator<Item = BorrowedFd<'a>>,
+        until: Option<Instant>,
+    ) -> io::Result<Woken> {
+        let polled = |fd: BorrowedFd<'_>| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        self.polled.clear();
+        self.polled.push(polled(self.event.0.as_fd()));
+        self.polled.extend(devices.into_iter().map(polled));
+        let timeout = until.map(|until| timespec(until.since(now())));
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
+        // SAFETY: the pointer and the number describe our vector, the time-out is null or points
+        // to a value that lives until the end of this function, and a null signal mask is allowed.
+        let count = unsafe {
+            libc::ppoll(
+                self.polled.as_mut_ptr(),
+                self.polled.len() as libc::nfds_t,
+                timeout,
+                std::ptr::null(),
+            )
+        };
+        if count < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(Woken::default()),
+                _ => Err(error),
+            };
+        }
+        let called = self.polled[0].revents != 0;
+        if called {
+            // An event descriptor gives its counter in one read, and is then at zero.
+            let _ = (&*self.event.0).read(&mut [0; 8]);
+        }
+        let ready = self.polled[1..].iter().any(|p| p.revents != 0);
+        Ok(Woken { ready, called })
+    }
+}
+
+pub(crate) fn timespec(span: Span) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (span.as_nanos() / 1_000_000_000) as libc::time_t,
+        tv_nsec: (span.as_nanos() % 1_000_000_000) as libc::c_long,
+    }
+}
+
+fn read_clock(clock: libc::clockid_t) -> u64 {
+    let mut time = timespec(Span::ZERO);
+    // SAFETY: `time` is a valid place for the result, and both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_stamp_is_as_old_as_the_wall_clock_says() {
+        let mut stamps = Stamps::default();
+        stamps.begin_at(at(10_000), 7_000_000_500);
+        assert_eq!(stamps.instant(7, 200), at(9_700));
+        assert_eq!(stamps.instant(7, 500), at(10_000));
+    }
+
+    #[test]
+    fn a_frame_that_came_after_the_reading_has_the_time_of_the_reading() {
+        let mut stamps = Stamps::default();
+        stamps.begin_at(at(10_000), 7_000_000_500);
+        assert_eq!(stamps.instant(7, 900), at(10_000));
+    }
+
+    proptest! {
+        #[test]
+        fn time_never_runs_back_nor_ahead(
+            bursts in proptest::collection::vec((0_u64..1 << 40, any::<u32>(), any::<u32>()), 1..50)
+        ) {
+            let mut stamps = Stamps::default();
+            let (mut monotonic, mut before) = (0, Instant::ZERO);
+            for (step, realtime, stamp) in bursts {
+                monotonic += step;
+                stamps.begin_at(at(monotonic), u64::from(realtime) * 1_000_000_000);
+                let instant = stamps.instant(stamp, 0);
+                prop_assert!(instant >= before && instant <= at(monotonic));
+                before = instant;
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_instant() {
+        precise_sleeps().unwrap();
+        let mut waiter = Waiter::new().unwrap();
+        let until = now() + Span::from_millis(2);
+        assert_eq!(waiter.wait([], Some(until)).unwrap(), Woken::default());
+        assert!(now() >= until);
+        assert!(now().since(until) < Span::from_secs(1));
+    }
+
+    #[test]
+    fn a_waker_ends_one_wait_from_another_thread() {
+        let mut waiter = Waiter::new().unwrap();
+        let waker = waiter.waker();
+        std::thread::spawn(move || {
+            waker.wake();
+            waker.wake();
+        })
+        .join()
+        .unwrap();
+        let called = Woken {
+            ready: false,
+            called: true,
+        };
+        assert_eq!(waiter.wait([], None).unwrap(), called);
+        assert_eq!(waiter.wait([], Some(now())).unwrap(), Woken::default());
+    }
+}

@@ -6,9 +6,13 @@
 //! - [`device`]: where frames come from and go to, in bursts
 //! - [`kernel`]: what the kernel knows (links, addresses, routes, neighbours), and the rule that
 //!   keeps transit away from it
+//! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
 
 pub mod clock;
 pub mod device;
 pub mod kernel;
 pub mod namespace;
+pub mod worker;
+
+mod sys;

@@ -1,1 +1,466 @@
-//! To be filled.
+//! Any Linux interface, by a packet socket.
+//!
+//! ```text
+//! kernel --(copy)--> [TPACKET_V2 ring, 4096 slots] --lend--> receive
+//! transmit --> sendmmsg, 32 frames a call --> driver          (PACKET_QDISC_BYPASS)
+//! ```
+//!
+//! The kernel sees every received frame too: whoever forwards must keep transit away from it
+//! ([`crate::kernel::transit`]). What the kernel itself sends out of the interface comes back as
+//! [`Direction::Outgoing`], cut to [`OUTGOING_BYTES_MAX`] bytes, with its true length; what this
+//! device sends does not.
+//!
+//! TPACKET_V2 and not V3, whose blocks wait up to a millisecond. The ring's slots are made for the
+//! interface's MTU when it is opened: after a change of the MTU open it anew.
+//!
+//! When the interface goes down, or away, [`Device::receive`] and [`Device::transmit`] give an
+//! error that [`device_gone`] recognises. After "down" the same device works again once the
+//! interface is up; after "away" it must be opened again. Opening again is right for both.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use weir_base::{Instant, Span};
+
+use super::ring::{Ring, Slot};
+use super::{Counters, Device, Direction, Received};
+use crate::clock::{self, Stamps};
+use crate::sys;
+
+/// How many bytes of a frame that the kernel sent are shown.
+pub const OUTGOING_BYTES_MAX: u32 = 64;
+/// Ethernet header and two VLAN tags.
+const LINK_HEADER_BYTES: usize = 14 + 4 + 4;
+/// Frames a system call.
+const BATCH: usize = 32;
+/// A pending socket error is looked for at each so many calls without a frame: a wait that ended
+/// for an error only must not be repeated for ever.
+const EMPTY_CALLS_PER_CHECK: u32 = 16;
+/// A frame that the driver keeps refusing as "no buffer space" for so long is refused for its own
+/// sake (veth: longer than the peer's MTU), or the link has no carrier.
+const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
+/// Bytes that may wait in the driver.
+const SEND_BUFFER_BYTES: usize = 4 << 20;
+
+/// How to open an interface.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Slots of the receive ring, at least.
+    pub slots: usize,
+    /// The longest frame that a slot must hold; without it, what the interface's MTU allows.
+    pub frame_bytes_max: Option<usize>,
+    /// Receive what is addressed to others too (bridged mode).
+    pub promiscuous: bool,
+    /// Show what the kernel itself sends out of the interface.
+    pub outgoing: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            slots: 4096,
+            frame_bytes_max: None,
+            promiscuous: false,
+            outgoing: true,
+        }
+    }
+}
+
+/// An open interface.
+#[derive(Debug)]
+pub struct AfPacket {
+    ring: Ring, // before the socket: unmapped first
+    receiver: Socket,
+    sender: Socket,
+    stamps: Stamps,
+    counters: Counters,
+    index: u32,
+    frame_bytes_max: usize,
+    empty_calls: u32,
+    no_buffer_since: Option<Instant>,
+}
+
+/// Whether an error says that the interface is down or no longer there.
+pub fn device_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
+    )
+}
+
+impl AfPacket {
+    /// Opens the interface called `name` in the calling thread's network namespace.
+    pub fn open(name: &str, options: Options) -> io::Result<Self> {
+        // Protocol zero: nothing arrives before the filter and the ring are in place.
+        let receiver = Socket::new(Domain::PACKET, Type::RAW, None)?;
+        let index = interface_index(&receiver, name)?;
+        let frame_bytes_max = match options.frame_bytes_max {
+            Some(bytes) => bytes,
+            None => interface_mtu(&receiver, name)? + LINK_HEADER_BYTES,
+        };
+        if options.outgoing {
+            receiver.attach_filter(&cut_outgoing())?;
+        } else {
+            let on: libc::c_int = 1;
+            sys::set_option(&receiver, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &on)?;
+        }
+        let ring = Ring::new(&receiver, options.slots, frame_bytes_max)?;
+        receiver.bind(&link_address(index, libc::ETH_P_ALL as u16)?)?;
+        if options.promiscuous {
+            join_promiscuous(&receiver, index)?;
+        }
+        Ok(Self {
+            ring,
+            receiver,
+            sender: open_sender(index)?,
+            stamps: Stamps::default(),
+            counters: Counters::default(),
+            index,
+            frame_bytes_max,
+            empty_calls: 0,
+            no_buffer_since: None,
+        })
+    }
+
+    /// The kernel's number of the interface.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The longest frame that arrives uncut.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max
+    }
+
+    /// Slots of the receive ring.
+    pub fn slots(&self) -> usize {
+        self.ring.slots()
+    }
+
+    /// Gives a pending error of the receiving socket, now and then.
+    fn check_when_empty(&mut self) -> io::Result<()> {
+        self.empty_calls += 1;
+        if self.empty_calls < EMPTY_CALLS_PER_CHECK {
+            return Ok(());
+        }
+        self.empty_calls = 0;
+        match self.receiver.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// What becomes of the first frame of a batch that was not sent at all.
+    fn judge(&mut self, error: io::Error) -> Verdict {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Verdict::Again,
+            Some(libc::EAGAIN) => Verdict::Full,
+            Some(libc::ENOBUFS | libc::ENOMEM) => {
+                let now = clock::now();
+                let since = *self.no_buffer_since.get_or_insert(now);
+                if now.since(since) < NO_BUFFER_PATIENCE {
+                    Verdict::Full
+                } else {
+                    Verdict::Refused
+                }
+            }
+            _ if device_gone(&error) => Verdict::Gone(error),
+            _ => Verdict::Refused,
+        }
+    }
+}
+
+/// What a failed send means.
+enum Verdict {
+    Again,
+    Full,
+    Refused,
+    Gone(io::Error),
+}
+
+impl Device for AfPacket {
+    fn receive(
+        &mut self,
+        burst_max: usize,
+        take: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<usize> {
+        for taken in 0..burst_max {
+            let Some(slot) = self.ring.head() else {
+                if taken == 0 {
+                    self.check_when_empty()?;
+                }
+                return Ok(taken);
+            };
+            if taken == 0 {
+                self.stamps.begin();
+                self.empty_calls = 0;
+            }
+            let stamp = (slot.header.tp_sec, slot.header.tp_nsec);
+            let arrived = self.stamps.instant(stamp.0, stamp.1);
+            take(received(slot, arrived));
+            self.ring.release();
+        }
+        Ok(burst_max)
+    }
+
+    fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+        let mut taken = 0;
+        while taken < frames.len() {
+            let batch = &frames[taken..frames.len().min(taken + BATCH)];
+            match send_batch(&self.sender, batch) {
+                Ok(sent) => {
+                    taken += sent;
+                    self.no_buffer_since = None;
+                }
+                Err(error) => match self.judge(error) {
+                    Verdict::Again => {}
+                    Verdict::Full => break,
+                    Verdict::Refused => {
+                        self.counters.refused += 1;
+                        self.no_buffer_since = None;
+                        taken += 1;
+                    }
+                    Verdict::Gone(error) if taken == 0 => return Err(error),
+                    Verdict::Gone(_) => break,
+                },
+            }
+        }
+        Ok(taken)
+    }
+
+    fn wait_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
+    }
+
+    fn counters(&mut self) -> Counters {
+        // Reading resets the kernel's counter.
+        let missed: io::Result<libc::tpacket_stats> =
+            sys::option(&self.receiver, libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        if let Ok(stats) = missed {
+            self.counters.missed += u64::from(stats.tp_drops);
+        }
+        self.counters
+    }
+}
+
+/// A slot as the trait lends it. A tag of another kind than 802.1Q goes back into the frame,
+/// because it is not a VLAN of ours.
+fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
+    let Slot {
+        header,
+        address,
+        bytes,
+        mut start,
+    } = slot;
+    let mut len = header.tp_len;
+    let status = header.tp_status;
+    let mut vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then_some(header.tp_vlan_tci);
+    let kind = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => libc::ETH_P_8021Q as u16,
+        _ => header.tp_vlan_tpid,
+    };
+    if let Some(tag) = vlan
+        && kind != libc::ETH_P_8021Q as u16
+        && start >= TAG_BYTES
+        && bytes.len() >= start + MACS_BYTES
+    {
+        bytes.copy_within(start..start + MACS_BYTES, start - TAG_BYTES);
+        start -= TAG_BYTES;
+        len += TAG_BYTES as u32;
+        let at = start + MACS_BYTES;
+        bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+        bytes[at + 2..at + 4].copy_from_slice(&tag.to_be_bytes());
+        vlan = None;
+    }
+    Received {
+        bytes: &bytes[start..],
+        len,
+        arrived,
+        vlan,
+        direction: match address.sll_pkttype {
+            libc::PACKET_HOST => Direction::Host,
+            libc::PACKET_BROADCAST | libc::PACKET_MULTICAST => Direction::Group,
+            libc::PACKET_OUTGOING => Direction::Outgoing,
+            _ => Direction::Other,
+        },
+        checksum_partial: status & libc::TP_STATUS_CSUMNOTREADY != 0,
+    }
+}
+
+/// Two MAC addresses.
+const MACS_BYTES: usize = 12;
+/// A VLAN tag.
+const TAG_BYTES: usize = 4;
+/// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// Sends at most [`BATCH`] frames by one system call; an error is the first frame's.
+fn send_batch(socket: &Socket, frames: &[&[u8]]) -> io::Result<usize> {
+    let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
+    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+    let count = frames.len().min(BATCH);
+    for (n, frame) in frames[..count].iter().enumerate() {
+        let vector = vectors[n].write(libc::iovec {
+            iov_base: frame.as_ptr().cast_mut().cast(),
+            iov_len: frame.len(),
+        });
+        // SAFETY: all zeros is a message header without address, data and control data.
+        let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        message.msg_hdr.msg_iov = vector;
+        message.msg_hdr.msg_iovlen = 1;
+        messages[n].write(message);
+    }
+    // SAFETY: the first `count` headers were written above; each points to a vector that lives
+    // until the end of this function, and that to a frame which is borrowed as long. The kernel
+    // reads the frames and writes only into the headers.
+    let sent = unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            messages.as_mut_ptr().cast(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT,
+        )
+    };
+    sys::check(sent).map(|()| sent as usize)
+}
+
+/// A second socket for sending: it receives nothing, because its protocol is zero.
+fn open_sender(index: u32) -> io::Result<Socket> {
+    let sender = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
+    let on: libc::c_int = 1;
+    sys::set_option(&sender, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
+    let bytes = SEND_BUFFER_BYTES as libc::c_int;
+    if sys::set_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
+        // Not privileged: as much as the system grants.
+        sender.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    }
+    sender.bind(&link_address(index, 0)?)?;
+    Ok(sender)
+}
+
+fn link_address(index: u32, protocol: u16) -> io::Result<socket2::SockAddr> {
+    // SAFETY: `sockaddr_ll` is a structure of integers, for which all zeros is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index as libc::c_int;
+    // SAFETY: it is a socket address structure of integers.
+    unsafe { sys::address(address) }
+}
+
+fn join_promiscuous(socket: &Socket, index: u32) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    let name = libc::PACKET_ADD_MEMBERSHIP;
+    sys::set_option(socket, libc::SOL_PACKET, name, &request)
+}
+
+/// A filter that takes everything, but of outgoing frames only the first bytes.
+fn cut_outgoing() -> [SockFilter; 4] {
+    let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let compare = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let accept = (libc::BPF_RET | libc::BPF_K) as u16;
+    [
+        SockFilter::new(load, 0, 0, packet_type),
+        SockFilter::new(compare, 0, 1, u32::from(libc::PACKET_OUTGOING)),
+        SockFilter::new(accept, 0, 0, OUTGOING_BYTES_MAX),
+        SockFilter::new(accept, 0, 0, u32::MAX),
+    ]
+}
+
+fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
+    let request = interface_request(socket, name, libc::SIOCGIFINDEX)?;
+    // SAFETY: the kernel has written the index into the union.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+}
+
+fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
+    let request = interface_request(socket, name, libc::SIOCGIFMTU)?;
+    // SAFETY: the kernel has written the MTU into the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
+}
+
+/// Asks for a property of the interface called `name`. By the socket, and not by sysfs, because
+/// that may show another network namespace.
+fn interface_request(
+    socket: &Socket,
+    name: &str,
+    what: libc::Ioctl,
+) -> io::Result<libc::ifreq> {
+    // SAFETY: all zeros is an empty name and an empty union.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: both requests read the name, which ends with a zero, and write the union.
+    sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &mut request) })?;
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot with 14 spare bytes before the frame, as the kernel leaves them.
+    fn slot(bytes: &mut [u8], status: u32, tag: (u16, u16), packet_type: u8) -> Slot<'_> {
+        // SAFETY: structures of integers.
+        let (mut header, mut address): (libc::tpacket2_hdr, libc::sockaddr_ll) =
+            unsafe { std::mem::zeroed() };
+        header.tp_status = libc::TP_STATUS_USER | status;
+        header.tp_len = bytes.len() as u32 - 14;
+        (header.tp_vlan_tpid, header.tp_vlan_tci) = tag;
+        address.sll_pkttype = packet_type;
+        Slot {
+            header,
+            address,
+            bytes,
+            start: 14,
+        }
+    }
+
+    const TAGGED: u32 = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+
+    #[test]
+    fn a_tag_of_802_1q_stays_out_of_band() {
+        let mut bytes = [7; 14 + 60];
+        let got = received(slot(&mut bytes, TAGGED, (0x8100, 42), 0), Instant::ZERO);
+        assert_eq!(got.vlan, Some(42));
+        assert_eq!((got.bytes.len(), got.len), (60, 60));
+        assert_eq!(got.direction, Direction::Host);
+        assert!(!got.checksum_partial);
+    }
+
+    #[test]
+    fn a_tag_of_another_kind_goes_back_into_the_frame() {
+        let mut bytes = [0; 14 + 60];
+        for (n, byte) in bytes[14..].iter_mut().enumerate() {
+            *byte = n as u8;
+        }
+        let got = received(slot(&mut bytes, TAGGED, (0x88a8, 0x1234), 3), Instant::ZERO);
+        assert_eq!(got.vlan, None);
+        assert_eq!((got.bytes.len(), got.len), (64, 64));
+        assert_eq!(
+            got.bytes[..18],
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x88, 0xa8, 0x12, 0x34, 12, 13]
+        );
+        assert_eq!(got.direction, Direction::Other);
+    }
+
+    #[test]
+    fn errors_of_a_missing_device_are_recognised() {
+        let error = io::Error::from_raw_os_error;
+        assert!(device_gone(&error(libc::ENETDOWN)));
+        assert!(device_gone(&error(libc::ENXIO)));
+        assert!(!device_gone(&error(libc::EAGAIN)));
+    }
+}

@@ -7,6 +7,7 @@
 pub mod af_packet;
 pub mod loopback;
 pub mod pcap;
+mod ring;
 
 use std::io;
 use std::os::fd::BorrowedFd;

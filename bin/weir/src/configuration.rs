@@ -1,0 +1,125 @@
+//! Configuration files: reading, `weir check`, `weir diff`, `weir apply`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use weir_config::Document;
+use weir_lfb::Plan;
+use weir_model::report::ApplyReport;
+use weir_northbound::client;
+
+use crate::Failure;
+
+/// A configuration file is not longer than this.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads the file whole.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    let failed = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let metadata = fs::metadata(path).map_err(|e| failed(e.to_string()))?;
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(failed(format!("longer than {FILE_BYTES_MAX} bytes")));
+    }
+    fs::read_to_string(path).map_err(|e| failed(e.to_string()))
+}
+
+/// Checks a configuration whole; every fault comes with its line.
+pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
+    let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
+    Plan::check(document.changes()).map_err(|faults| {
+        let located = faults.iter().map(|fault| document.locate(fault).to_string());
+        located.collect()
+    })
+}
+
+/// Reads and checks a configuration file.
+pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
+    let text = read(path)?;
+    plan(&path.display().to_string(), &text).map_err(|faults| Failure::Usage(faults.join("\n")))
+}
+
+/// `weir check`.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    let plan = load(path)?;
+    let problems = crate::router::obstacles(&plan);
+    if !problems.is_empty() {
+        return Err(Failure::Usage(problems.join("\n")));
+    }
+    let ports = plan.ports.len();
+    println!("{}: good, {ports} port{}", path.display(), if ports == 1 { "" } else { "s" });
+    Ok(())
+}
+
+/// `weir diff`.
+pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
+    let plan = load(path)?;
+    let wanted: BTreeMap<_, _> = plan
+        .shown()
+        .into_iter()
+        .map(|(path, value)| (path.to_string(), value))
+        .collect();
+    let in_force: BTreeMap<String, String> =
+        client::get(socket, "/v1/config").map_err(|e| Failure::Run(e.to_string()))?;
+    for line in differences(&in_force, &wanted) {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// `weir apply`.
+pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
+    let text = read(path)?;
+    // Checked here too, so that the lines in the messages carry the file's own name.
+    plan(&path.display().to_string(), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+    let report: ApplyReport =
+        client::put(socket, "/v1/config", text).map_err(|e| Failure::Run(e.to_string()))?;
+    if !report.applied {
+        return Err(Failure::Usage(report.messages.join("\n")));
+    }
+    for message in report.messages {
+        println!("{message}");
+    }
+    Ok(())
+}
+
+/// What changes between two sets of components, a line each.
+pub(crate) fn differences(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut paths: Vec<_> = before.keys().chain(after.keys()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let line = |path: &String| match (before.get(path), after.get(path)) {
+        (Some(old), Some(new)) if old != new => Some(format!("~ {path}: {old} -> {new}")),
+        (Some(old), None) => Some(format!("- {path}: {old}")),
+        (None, Some(new)) => Some(format!("+ {path}: {new}")),
+        _ => None,
+    };
+    paths.into_iter().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_what_is_new_gone_and_changed() {
+        let map = |pairs: &[(&str, &str)]| {
+            let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+            pairs.iter().map(own).collect::<BTreeMap<_, _>>()
+        };
+        let before = map(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        let after = map(&[("a", "1"), ("b", "4"), ("d", "5")]);
+        let expected = ["~ b: 2 -> 4", "- c: 3", "+ d: 5"];
+        assert_eq!(differences(&before, &after), expected);
+    }
+
+    #[test]
+    fn a_wrong_configuration_is_told_with_its_lines() {
+        let text = "mode = \"routed\"\n[port.wan]\nrat = \"1 Mbit\"\n";
+        let faults = plan("weir.toml", text).unwrap_err();
+        assert!(faults[0].starts_with("weir.toml:3: unknown key `rat`"), "{faults:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What the northbound service asks of the running router.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_lfb::get::{self, DeviceState};
+use weir_live::clock;
+use weir_live::worker::Worker;
+use weir_model::report::{
+    ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+};
+use weir_northbound::Operator;
+
+use crate::configuration;
+use crate::router::Running;
+
+/// The running router, as an operator sees it.
+pub(crate) struct Console(pub(crate) Arc<Running>);
+
+impl Console {
+    /// Asks on the forwarding thread; a thread that does not answer gives an empty report.
+    fn ask<T: Default + Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> T {
+        self.0.handle.call(question).unwrap_or_else(|error| {
+            tracing::error!(%error, "no report");
+            T::default()
+        })
+    }
+}
+
+impl Operator for Console {
+    fn ports(&self) -> Vec<PortReport> {
+        self.ask(|worker| {
+            let state = |link: weir_live::worker::LinkState| DeviceState {
+                up: link.up,
+                missed: link.counters.missed,
+                refused: link.counters.refused,
+            };
+            let devices: Vec<_> = worker.links().into_iter().map(state).collect();
+            get::ports(&worker.plane, &devices)
+        })
+    }
+
+    fn queues(&self) -> Vec<QueueReport> {
+        self.ask(|worker| get::queues(&worker.plane))
+    }
+
+    fn hogs(&self) -> Vec<HogReport> {
+        self.ask(|worker| get::hogs(&worker.plane, clock::now()))
+    }
+
+    fn routes(&self) -> Vec<RouteReport> {
+        // A full table takes long to print: not on the forwarding thread.
+        get::routes(&self.0.tables.load())
+    }
+
+    fn neighbours(&self) -> Vec<NeighbourReport> {
+        self.ask(|worker| get::neighbours(&worker.plane))
+    }
+
+    fn drops(&self) -> Vec<DropReport> {
+        self.ask(|worker| get::drops(&worker.plane))
+    }
+
+    fn config(&self) -> BTreeMap<String, String> {
+        let shown = self.0.plan().shown();
+        let text = |(path, value): (weir_model::ComponentPath, String)| (path.to_string(), value);
+        shown.into_iter().map(text).collect()
+    }
+
+    fn apply(&self, text: &str) -> ApplyReport {
+        let applied = configuration::plan("configuration", text)
+            .and_then(|plan| self.0.apply(plan).map_err(|why| vec![why]));
+        match applied {
+            Ok(messages) => ApplyReport {
+                applied: true,
+                messages,
+            },
+            Err(messages) => ApplyReport {
+                applied: false,
+                messages,
+            },
+        }
+    }
+}

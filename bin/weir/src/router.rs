@@ -1,0 +1,371 @@
+//! `weir router`: the parts of a stand-alone router, wired together.
+//!
+//! ```text
+//!  file --plan--> Running <---- northbound service (Unix socket)
+//!                   |  ^------- signals: HUP apply, TERM and INT stop
+//!        commands   v
+//!                worker thread <--- tables --- kernel (netlink)
+//!                   |---- questions ------------> kernel (neighbours)
+//! ```
+//!
+//! The control side is one asynchronous thread; forwarding has a thread of its own and never waits
+//! for it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use weir_base::Streams;
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_live::clock;
+use weir_live::device::Device;
+use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::kernel::transit::{self, TransitGuard};
+use weir_live::kernel::{neighbours, netfilter, tables};
+use weir_live::worker::{Event, Handle, Opener, Worker};
+use weir_path::parse::Mode;
+use weir_path::step::Plane;
+use weir_path::tables::Tables;
+
+use crate::operator::Console;
+use crate::{Failure, configuration};
+
+/// Ethernet header and one 802.1Q tag.
+const LAYER_2_BYTES: usize = 18;
+/// Events that wait for the control side; what does not fit is asked again by the next packet.
+const EVENTS_MAX: usize = 1024;
+
+/// The running router.
+pub(crate) struct Running {
+    /// The forwarding thread.
+    pub(crate) handle: Handle,
+    /// The latest snapshot of the kernel's tables.
+    pub(crate) tables: ArcSwap<Tables>,
+    in_force: Mutex<InForce>,
+}
+
+struct InForce {
+    plan: Plan,
+    /// Keeps transit away from the kernel for as long as it lives.
+    guard: Option<TransitGuard>,
+}
+
+/// Runs a router until it is told to stop.
+pub(crate) fn run(config: &Path) -> Result<(), Failure> {
+    let plan = configuration::load(config)?;
+    let obstacles = obstacles(&plan);
+    if !obstacles.is_empty() {
+        return Err(Failure::Usage(obstacles.join("\n")));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::Run(e.to_string()))?;
+    let result = runtime.block_on(serve(config, plan));
+    runtime.shutdown_background();
+    result
+}
+
+/// What keeps this plan from being started on this machine, a sentence each.
+pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    for port in &plan.ports {
+        if mtu(&port.interface).is_none() {
+            let (name, interface) = (&port.name, &port.interface);
+            obstacles.push(format!("port `{name}`: there is no interface `{interface}`"));
+        }
+    }
+    if plan.router.mode == Mode::Routed && !plan.router.bypass_netfilter {
+        match netfilter::bypassed_rules() {
+            Ok(rules) if rules.is_empty() => {}
+            Ok(rules) => obstacles.push(format!(
+                "transit through weir does not pass these rules of this machine: {}; remove \
+                 them, or set `bypass_netfilter = true` if that is what you want",
+                rules.join("; ")
+            )),
+            Err(error) => {
+                tracing::warn!(%error, "cannot see whether this machine has forward or NAT rules");
+            }
+        }
+    }
+    obstacles
+}
+
+async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        Failure::Run(format!("{what}: {error}"))
+    };
+    let mut hangup = signal(SignalKind::hangup()).map_err(|e| failed("SIGHUP", &e))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|e| failed("SIGTERM", &e))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| failed("SIGINT", &e))?;
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let worker = worker(&plan, events).map_err(|e| Failure::Run(e))?;
+    let socket = PathBuf::from(&plan.router.socket);
+    let guard = guard(&plan).map_err(|e| failed("cannot keep transit from the kernel", &e))?;
+    let (handle, thread) = worker.start().map_err(|e| failed("forwarding thread", &e))?;
+    let running = Arc::new(Running {
+        handle,
+        tables: ArcSwap::default(),
+        in_force: Mutex::new(InForce { plan, guard }),
+    });
+    let mut tasks = JoinSet::new();
+    tasks.spawn(follow_kernel(Arc::clone(&running)));
+    tasks.spawn(handle_events(Arc::clone(&running), inbox));
+    tasks.spawn(serve_northbound(Arc::clone(&running), socket));
+    tracing::info!("router runs");
+    let result = loop {
+        tokio::select! {
+            _ = hangup.recv() => running.reload(config),
+            _ = terminate.recv() => break Ok(()),
+            _ = interrupt.recv() => break Ok(()),
+            Some(ended) = tasks.join_next() => {
+                break Err(Failure::Run(ended.unwrap_or_else(|e| e.to_string())));
+            }
+        }
+    };
+    tracing::info!("router stops");
+    tasks.shutdown().await;
+    if running.handle.call(Worker::stop).is_ok() {
+        // The kernel forwards again before the last packets of the queues are gone.
+        drop(running.lock().guard.take());
+        let _ = thread.join();
+    }
+    result
+}
+
+/// The worker with every port open.
+fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker, String> {
+    let frame_bytes_max = plan.ports.iter().map(|p| frame_bytes_max(&p.interface)).max();
+    let plane = Plane::new(
+        plan.router.mode,
+        plan.router.pool,
+        frame_bytes_max.unwrap_or_default(),
+        Streams::new(entropy()),
+    );
+    let event = Box::new(move |event| {
+        // Full: the control side is far behind. A question comes again with the next packet.
+        let _ = events.try_send(event);
+    });
+    let mut worker = Worker::new(plane, event);
+    for port in &plan.ports {
+        let device = opened(port, plan.router.mode)?;
+        add_port(&mut worker, port, device);
+    }
+    Ok(worker)
+}
+
+/// A seed that no sender can know: the standard library keys its own hash maps with it.
+fn entropy() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// A device that is open already, and how to open it again.
+type Opened = (Box<dyn Device>, Opener);
+
+fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
+    let interface = port.interface.clone();
+    // What the kernel sends itself matters only to a port that counts it against its rate.
+    let paced = port.rate.is_some();
+    let mut open: Opener = Box::new(move || {
+        let options = Options {
+            promiscuous: mode == Mode::Bridged,
+            outgoing: paced,
+            ..Options::default()
+        };
+        Ok(Box::new(AfPacket::open(&interface, options)?))
+    });
+    let device = open().map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => " (CAP_NET_RAW is needed)",
+            _ => "",
+        };
+        format!("port `{}`: cannot open `{}`: {error}{hint}", port.name, port.interface)
+    })?;
+    Ok((device, open))
+}
+
+fn add_port(worker: &mut Worker, port: &PortPlan, (device, open): Opened) {
+    worker.plane.add_port(
+        &port.name,
+        &port.interface,
+        port.discipline.clone(),
+        port.link(frame_bytes_max(&port.interface) as u32),
+        clock::now(),
+    );
+    worker.bind(device, open);
+}
+
+/// Keeps transit away from the kernel at the plan's ports.
+fn guard(plan: &Plan) -> Result<Option<TransitGuard>, transit::Error> {
+    let ports: Vec<_> = plan
+        .ports
+        .iter()
+        .map(|p| (p.interface.as_str(), plan.router.mode))
+        .collect();
+    TransitGuard::install(&ports).map(Some)
+}
+
+async fn serve_northbound(running: Arc<Running>, socket: PathBuf) -> String {
+    let console = Arc::new(Console(running));
+    match weir_northbound::serve(&socket, console).await {
+        Ok(()) => "the northbound service has ended".to_owned(),
+        Err(error) => format!("northbound service on {}: {error}", socket.display()),
+    }
+}
+
+/// Gives each new state of the kernel's tables to the forwarding thread.
+async fn follow_kernel(running: Arc<Running>) -> String {
+    let publish = |tables: Tables| {
+        let tables = Arc::new(tables);
+        running.tables.store(Arc::clone(&tables));
+        let posted = running
+            .handle
+            .post(move |worker| worker.plane.set_tables(tables, clock::now()));
+        if let Err(error) = posted {
+            tracing::error!(%error, "routes and neighbours stay as they were");
+        }
+    };
+    match tables::follow(publish).await {
+        Err(error) => format!("cannot follow the kernel's tables: {error}"),
+    }
+}
+
+/// Does what the forwarding thread asks for.
+async fn handle_events(running: Arc<Running>, mut inbox: mpsc::Receiver<Event>) -> String {
+    let mut resolver = match neighbours::Resolver::new() {
+        Ok(resolver) => resolver,
+        Err(error) => return format!("cannot ask the kernel for neighbours: {error}"),
+    };
+    while let Some(event) = inbox.recv().await {
+        match event {
+            Event::Resolve((interface, address)) => {
+                if let Err(error) = resolver.resolve(interface, address).await {
+                    tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
+                }
+            }
+            Event::PortLost(_) => {}
+            // The rule went away with the interface that it was bound to.
+            Event::PortBack(_) => running.renew_guard(),
+        }
+    }
+    "the forwarding thread has ended".to_owned()
+}
+
+impl Running {
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> Plan {
+        self.lock().plan.clone()
+    }
+
+    /// Puts a plan in force and says what changed, or changes nothing and says why.
+    pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
+        let mut in_force = self.lock();
+        let messages = configuration::differences(&shown(&in_force.plan), &shown(&plan));
+        if messages.is_empty() {
+            return Ok(vec!["nothing to change".to_owned()]);
+        }
+        if in_force.plan.router != plan.router {
+            return Err(format!(
+                "mode, socket, pool and bypass_netfilter cannot change while the router runs;                  restart it for: {}",
+                messages.join(", ")
+            ));
+        }
+        let kept = |port: &PortPlan, others: &[PortPlan]| {
+            let same = |o: &PortPlan| o.name == port.name && o.interface == port.interface;
+            others.iter().any(same)
+        };
+        let new = plan.ports.iter().filter(|p| !kept(p, &in_force.plan.ports));
+        let mode = plan.router.mode;
+        let opened = new
+            .map(|port| opened(port, mode).map(|device| (port.clone(), device)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let gone = in_force.plan.ports.iter().filter(|p| !kept(p, &plan.ports));
+        let gone: Vec<_> = gone.map(|p| p.name.clone()).collect();
+        let ports = plan.ports.clone();
+        // What is new is guarded before it is used, what goes is used no more before it is freed.
+        let guard = guard(&plan).map_err(|e| e.to_string())?;
+        self.handle
+            .call(move |worker| change_ports(worker, &gone, opened, &ports))
+            .map_err(|e| e.to_string())?;
+        in_force.guard = guard;
+        in_force.plan = plan;
+        Ok(messages)
+    }
+
+    /// Reads the configuration again, as SIGHUP asks for.
+    fn reload(&self, config: &Path) {
+        let applied = configuration::load(config).and_then(|plan| {
+            self.apply(plan).map_err(Failure::Usage)
+        });
+        match applied {
+            Ok(messages) => tracing::info!(changes = messages.join(", "), "configuration applied"),
+            Err(Failure::Usage(why) | Failure::Run(why)) => {
+                tracing::error!("configuration refused, nothing changed: {why}");
+            }
+        }
+    }
+
+    fn renew_guard(&self) {
+        let mut in_force = self.lock();
+        drop(in_force.guard.take());
+        match guard(&in_force.plan) {
+            Ok(guard) => in_force.guard = guard,
+            Err(error) => tracing::warn!(%error, "the kernel forwards transit beside this router"),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, InForce> {
+        // A panic while it was held cannot leave half a plan: plans are replaced whole.
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// On the forwarding thread, between two bursts: from the old ports to the new ones.
+fn change_ports(
+    worker: &mut Worker,
+    gone: &[String],
+    opened: Vec<(PortPlan, Opened)>,
+    ports: &[PortPlan],
+) {
+    let number = |worker: &Worker, name: &str| {
+        worker.plane.ports().iter().position(|slot| slot.name == name)
+    };
+    for name in gone {
+        if let Some(number) = number(worker, name) {
+            worker.remove_port(number);
+        }
+    }
+    for (port, device) in opened {
+        add_port(worker, &port, device);
+    }
+    for port in ports {
+        if let Some(number) = number(worker, &port.name) {
+            let link = port.link(frame_bytes_max(&port.interface) as u32);
+            let discipline = port.discipline.clone();
+            worker.plane.reconfigure_port(number, discipline, link);
+        }
+    }
+}
+
+fn shown(plan: &Plan) -> BTreeMap<String, String> {
+    let text = |(path, value): (weir_model::ComponentPath, String)| (path.to_string(), value);
+    plan.shown().into_iter().map(text).collect()
+}
+
+/// The longest frame of an interface, its Ethernet header and a tag included.
+fn frame_bytes_max(interface: &str) -> usize {
+    mtu(interface).unwrap_or(1500) + LAYER_2_BYTES
+}
+
+/// The MTU of an interface, if there is one of that name.
+fn mtu(interface: &str) -> Option<usize> {
+    let path = format!("/sys/class/net/{interface}/mtu");
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}

@@ -1,0 +1,184 @@
+//! `weir show`: asks a running router, and prints a table or JSON.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weir_base::Rate;
+use weir_model::report::{
+    Count, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+};
+use weir_northbound::client::{self, ClientError};
+
+use crate::table::Table;
+
+/// What can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Subject {
+    /// Ports and their links
+    Ports,
+    /// Queue disciplines: what they took, dropped, marked and hold
+    Queues,
+    /// Flows that a discipline knows by identity, and why they are where they are
+    Hogs,
+    /// Routes in force
+    Routes,
+    /// Neighbours, and packets that wait for them
+    Neighbours,
+    /// What ended, by reason
+    Drops,
+}
+
+/// Prints `subject` of the router on `socket`.
+pub fn show(socket: &Path, subject: Subject, json: bool) -> Result<(), ClientError> {
+    let show = Show { socket, json };
+    match subject {
+        Subject::Ports => show.print("ports", ports),
+        Subject::Queues => show.print("queues", queues),
+        Subject::Hogs => show.print("hogs", hogs),
+        Subject::Routes => show.print("routes", routes),
+        Subject::Neighbours => show.print("neighbours", neighbours),
+        Subject::Drops => show.print("drops", drops),
+    }
+}
+
+struct Show<'a> {
+    socket: &'a Path,
+    json: bool,
+}
+
+impl Show<'_> {
+    fn print<T: DeserializeOwned + Serialize>(
+        &self,
+        path: &str,
+        table: fn(&[T]) -> Table,
+    ) -> Result<(), ClientError> {
+        let rows: Vec<T> = client::get(self.socket, &format!("/v1/{path}"))?;
+        if self.json {
+            crate::print_json(&rows);
+        } else {
+            print!("{}", table(&rows));
+        }
+        Ok(())
+    }
+}
+
+fn ports(rows: &[PortReport]) -> Table {
+    let mut table = Table::new(&[
+        "PORT",
+        "INTERFACE",
+        "STATE",
+        "RATE",
+        "DISCIPLINE",
+        "RECEIVED",
+        "SENT",
+        "MISSED",
+        "REFUSED",
+    ]);
+    for row in rows {
+        table.row([
+            row.port.clone(),
+            row.interface.clone(),
+            if row.up { "up" } else { "down" }.to_owned(),
+            row.rate_bps
+                .map_or_else(|| "-".to_owned(), |bps| Rate::from_bps(bps).to_string()),
+            row.discipline.clone(),
+            count(&row.received),
+            count(&row.sent),
+            row.missed.to_string(),
+            row.refused.to_string(),
+        ]);
+    }
+    table
+}
+
+fn queues(rows: &[QueueReport]) -> Table {
+    let mut table = Table::new(&[
+        "PORT",
+        "DISCIPLINE",
+        "RECEIVED",
+        "SENT",
+        "DROPPED",
+        "MARKED",
+        "HELD",
+        "GAUGES",
+    ]);
+    for row in rows {
+        let gauges = row.gauges.iter().filter(|(_, value)| **value > 0);
+        let gauges: Vec<_> = gauges.map(|(name, value)| format!("{name} {value}")).collect();
+        table.row([
+            row.port.clone(),
+            row.discipline.clone(),
+            count(&row.received),
+            count(&row.sent),
+            count(&row.dropped),
+            row.marked.packets.to_string(),
+            row.backlog.packets.to_string(),
+            gauges.join(", "),
+        ]);
+    }
+    table
+}
+
+fn hogs(rows: &[HogReport]) -> Table {
+    let mut table = Table::new(&[
+        "PORT", "FLOW", "KEY", "STANDING", "RATE", "SEEN", "KNOWN", "SILENT",
+    ]);
+    for row in rows {
+        table.row([
+            row.port.clone(),
+            row.flow.clone(),
+            row.key.clone(),
+            row.standing.clone(),
+            format!("{:.3} Mbit", row.rate_bps as f64 / 1e6),
+            count(&row.seen),
+            format!("{:.1} s", row.known_s),
+            format!("{:.3} s", row.silent_s),
+        ]);
+    }
+    table
+}
+
+fn routes(rows: &[RouteReport]) -> Table {
+    let mut table = Table::new(&["PREFIX", "ACTION", "NEXT HOPS", "METRIC"]);
+    for row in rows {
+        table.row([
+            row.prefix.clone(),
+            row.action.clone(),
+            row.next_hops.join(", "),
+            row.metric.to_string(),
+        ]);
+    }
+    table
+}
+
+fn neighbours(rows: &[NeighbourReport]) -> Table {
+    let mut table = Table::new(&["ADDRESS", "INTERFACE", "MAC", "WAITING"]);
+    for row in rows {
+        table.row([
+            row.address.clone(),
+            row.interface.clone(),
+            row.mac.clone().unwrap_or_else(|| "no answer".to_owned()),
+            row.waiting.to_string(),
+        ]);
+    }
+    table
+}
+
+fn drops(rows: &[DropReport]) -> Table {
+    let mut table = Table::new(&["REASON", "PACKETS", "BYTES", "LOSS", "MEANING"]);
+    for row in rows {
+        table.row([
+            row.reason.clone(),
+            row.count.packets.to_string(),
+            row.count.bytes.to_string(),
+            if row.loss { "yes" } else { "no" }.to_owned(),
+            row.meaning.clone(),
+        ]);
+    }
+    table
+}
+
+fn count(count: &Count) -> String {
+    format!("{} / {:.1} MB", count.packets, count.bytes as f64 / 1e6)
+}

@@ -1,0 +1,174 @@
+//! The reports: what a plane says of itself, by value.
+
+use weir_base::Instant;
+use weir_discipline::FlowStanding;
+use weir_model::report::{
+    DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+};
+use weir_packet::Reason;
+use weir_path::step::Plane;
+use weir_path::tables::{Action, Neighbour, NextHop, Tables};
+
+/// What only the device behind a port can count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceState {
+    /// Whether the device works.
+    pub up: bool,
+    /// Frames lost before the router saw them.
+    pub missed: u64,
+    /// Frames that the device refused.
+    pub refused: u64,
+}
+
+/// The ports; `devices` has one entry for each, in the same order.
+pub fn ports(plane: &Plane, devices: &[DeviceState]) -> Vec<PortReport> {
+    let ports = plane.ports().iter().zip(devices).enumerate();
+    ports
+        .map(|(number, (slot, device))| PortReport {
+            port: slot.name.clone(),
+            interface: slot.interface.clone(),
+            up: device.up && plane.is_up(number),
+            rate_bps: slot.port.link().rate.map(weir_base::Rate::as_bps),
+            discipline: slot.port.queue().spec().kind().to_owned(),
+            received: slot.received.into(),
+            sent: slot.port.sent().into(),
+            charged: slot.charged.into(),
+            missed: device.missed,
+            refused: device.refused,
+        })
+        .collect()
+}
+
+/// The disciplines.
+pub fn queues(plane: &Plane) -> Vec<QueueReport> {
+    let report = |slot: &weir_path::step::PlanePort| {
+        let queue = slot.port.queue();
+        let ledger = queue.ledger();
+        let mut gauges = std::collections::BTreeMap::new();
+        queue.inspect(&mut |name, value| {
+            gauges.insert(name.to_owned(), value);
+        });
+        let settings = queue.spec().settings();
+        QueueReport {
+            port: slot.name.clone(),
+            discipline: queue.spec().kind().to_owned(),
+            parameters: settings
+                .iter()
+                .map(|(name, setting)| (name.to_owned(), setting.to_string()))
+                .collect(),
+            received: ledger.received.into(),
+            sent: ledger.sent.into(),
+            dropped: ledger.dropped.into(),
+            marked: ledger.marked.into(),
+            backlog: queue.backlog().into(),
+            gauges,
+        }
+    };
+    plane.ports().iter().map(report).collect()
+}
+
+/// The flows that disciplines know by identity, fastest first.
+pub fn hogs(plane: &Plane, now: Instant) -> Vec<HogReport> {
+    let mut hogs = Vec::new();
+    for slot in plane.ports() {
+        slot.port.queue().flows(now, &mut |flow| {
+            hogs.push(HogReport {
+                port: slot.name.clone(),
+                flow: flow.key.to_string(),
+                key: flow.kind.word().to_owned(),
+                standing: standing(flow.standing).to_owned(),
+                rate_bps: flow.rate.as_bps(),
+                seen: flow.seen.into(),
+                known_s: now.since(flow.since).as_secs_f64(),
+                silent_s: now.since(flow.latest).as_secs_f64(),
+            });
+        });
+    }
+    hogs.sort_by_key(|hog| std::cmp::Reverse(hog.rate_bps));
+    hogs
+}
+
+fn standing(standing: FlowStanding) -> &'static str {
+    match standing {
+        FlowStanding::Watched => "watched",
+        FlowStanding::Hog => "hog",
+        FlowStanding::Pinned => "pinned",
+    }
+}
+
+/// The routes in force.
+pub fn routes(tables: &Tables) -> Vec<RouteReport> {
+    let hop = |hop: &NextHop| {
+        let name = tables
+            .interfaces
+            .get(&hop.interface)
+            .map_or("?", |i| i.name.as_str());
+        match hop.gateway {
+            Some(gateway) => format!("via {gateway} dev {name} weight {}", hop.weight),
+            None => format!("dev {name} weight {}", hop.weight),
+        }
+    };
+    tables
+        .routes()
+        .map(|(prefix, route)| {
+            let (action, next_hops) = match &route.action {
+                Action::Forward(hops) => ("forward", hops.iter().map(hop).collect()),
+                Action::Local => ("local", Vec::new()),
+                Action::Blackhole => ("blackhole", Vec::new()),
+                Action::Unreachable => ("unreachable", Vec::new()),
+                Action::Prohibit => ("prohibit", Vec::new()),
+            };
+            RouteReport {
+                prefix: prefix.to_string(),
+                action: action.to_owned(),
+                next_hops,
+                metric: route.metric,
+            }
+        })
+        .collect()
+}
+
+/// The neighbours, and the ones that packets wait for.
+pub fn neighbours(plane: &Plane) -> Vec<NeighbourReport> {
+    let tables = plane.tables();
+    let waiting = plane.waiting();
+    let mut all: Vec<_> = tables.neighbours.keys().copied().collect();
+    all.extend(waiting.neighbours().copied());
+    all.sort_unstable();
+    all.dedup();
+    all.iter()
+        .map(|neighbour| NeighbourReport {
+            address: neighbour.1.to_string(),
+            interface: tables
+                .interfaces
+                .get(&neighbour.0)
+                .map_or_else(|| format!("#{}", neighbour.0), |i| i.name.clone()),
+            mac: match tables.neighbours.get(neighbour) {
+                Some(Neighbour::Reachable(mac)) => Some(show_mac(mac)),
+                Some(Neighbour::Failed) | None => None,
+            },
+            waiting: waiting.count(neighbour) as u64,
+        })
+        .collect()
+}
+
+fn show_mac(mac: &[u8; 6]) -> String {
+    let bytes: Vec<_> = mac.iter().map(|b| format!("{b:02x}")).collect();
+    bytes.join(":")
+}
+
+/// What ended, by reason, most packets first; reasons without a count are left out.
+pub fn drops(plane: &Plane) -> Vec<DropReport> {
+    let mut drops: Vec<_> = Reason::ALL
+        .into_iter()
+        .map(|reason| DropReport {
+            reason: reason.name().to_owned(),
+            meaning: reason.sentence().to_owned(),
+            loss: reason.is_loss(),
+            count: plane.fates().ended(reason).into(),
+        })
+        .filter(|drop| drop.count.packets > 0)
+        .collect();
+    drops.sort_by_key(|drop| std::cmp::Reverse(drop.count.packets));
+    drops
+}

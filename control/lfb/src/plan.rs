@@ -1,0 +1,245 @@
+//! All blocks together: a set of changes, checked whole.
+
+use std::collections::BTreeMap;
+
+use weir_base::setting::{Parameter, Scalar, SettingError, Settings, unknown};
+use weir_model::{Change, ComponentPath, Fault};
+use weir_path::parse::Mode;
+
+use crate::port::{self, PortPlan};
+use crate::queue;
+use crate::router::{self, RouterPlan};
+
+/// Packets that rings and batches need beside the queues.
+pub const RING_RESERVE: usize = 2048;
+
+/// A checked configuration: putting it in force cannot fail for anything that is written in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The box.
+    pub router: RouterPlan,
+    /// Its ports, by name.
+    pub ports: Vec<PortPlan>,
+}
+
+/// What is given for one block: names and values.
+type Given<'a> = Vec<(&'a str, &'a Scalar)>;
+
+impl Plan {
+    /// Checks a whole set of changes. All faults are told, not only the first.
+    pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let mut router: Given<'_> = Vec::new();
+        let mut ports: BTreeMap<&str, (Given<'_>, Given<'_>)> = BTreeMap::new();
+        for Change { path, value } in changes {
+            match path.segments()[..] {
+                [name] => router.push((name, value)),
+                ["port", port, name] => ports.entry(port).or_default().0.push((name, value)),
+                ["port", port, "discipline", name] => {
+                    ports.entry(port).or_default().1.push((name, value));
+                }
+                ["port", _, block, ..] => faults.push(Fault::new(
+                    path.parent(),
+                    unknown(block, ["discipline"].into_iter()),
+                )),
+                [block, ..] => faults.push(Fault::new(
+                    ComponentPath::new([block]),
+                    unknown(block, ["port"].into_iter()),
+                )),
+                [] => {}
+            }
+        }
+        let root = ComponentPath::default();
+        let router = settings(&root, router::PARAMETERS, &router, &mut faults)
+            .map(|settings| RouterPlan::new(&settings));
+        let ports: Vec<_> = ports
+            .iter()
+            .filter_map(|(name, (port, queue))| check_port(name, port, queue, &mut faults))
+            .collect();
+        match router {
+            Some(router) if faults.is_empty() => {
+                let plan = Self { router, ports };
+                plan.check_together().map_err(|fault| vec![fault])?;
+                Ok(plan)
+            }
+            _ => Err(faults),
+        }
+    }
+
+    /// The rules that hold between blocks.
+    fn check_together(&self) -> Result<(), Fault> {
+        let root = ComponentPath::default();
+        let at_port = |port: &PortPlan, name| ComponentPath::new(["port", &port.name, name]);
+        if self.ports.is_empty() {
+            return Err(Fault::new(root, "no port is configured; add `[port.NAME]`"));
+        }
+        if self.router.mode == Mode::Bridged && self.ports.len() != 2 {
+            let message = format!("a bridge has two ports, not {}", self.ports.len());
+            return Err(Fault::new(ComponentPath::new(["mode"]), message));
+        }
+        for (n, port) in self.ports.iter().enumerate() {
+            let mut others = self.ports[..n].iter();
+            if let Some(other) = others.find(|o| o.interface == port.interface) {
+                let message = format!("the port `{}` has this interface already", other.name);
+                return Err(Fault::new(at_port(port, "interface"), message));
+            }
+        }
+        let held: usize = self.ports.iter().map(|p| p.discipline.limit()).sum();
+        if held + RING_RESERVE > self.router.pool {
+            let message = format!(
+                "the queues may hold {held} packets and the rings need {RING_RESERVE}, but the \
+                 pool has {}: lower the limits, or set `pool` to at least {}",
+                self.router.pool,
+                held + RING_RESERVE
+            );
+            return Err(Fault::new(ComponentPath::new(["pool"]), message));
+        }
+        Ok(())
+    }
+
+    /// The plan as the changes that would ask for it, every default spelt out: for showing and
+    /// for comparing.
+    pub fn shown(&self) -> BTreeMap<ComponentPath, String> {
+        let mut shown = BTreeMap::new();
+        let mut show = |path: ComponentPath, value: String| shown.insert(path, value);
+        let router = |name: &str| ComponentPath::new([name]);
+        let mode = match self.router.mode {
+            Mode::Routed => "routed",
+            Mode::Bridged => "bridged",
+        };
+        show(router("mode"), mode.to_owned());
+        show(router("socket"), self.router.socket.clone());
+        show(router("pool"), self.router.pool.to_string());
+        show(router("bypass_netfilter"), self.router.bypass_netfilter.to_string());
+        for port in &self.ports {
+            let path = ComponentPath::new(["port", &port.name]);
+            show(path.join("interface"), port.interface.clone());
+            show(path.join("rate"), port.rate.unwrap_or_default().to_string());
+            show(path.join("overhead"), format!("{} B", port.overhead));
+            let queue = path.join("discipline");
+            show(queue.join("kind"), port.discipline.kind().to_owned());
+            for (name, setting) in port.discipline.settings().iter() {
+                show(queue.join(name), setting.to_string());
+            }
+        }
+        shown
+    }
+}
+
+fn check_port(
+    name: &str,
+    port: &Given<'_>,
+    queue: &Given<'_>,
+    faults: &mut Vec<Fault>,
+) -> Option<PortPlan> {
+    let path = ComponentPath::new(["port", name]);
+    let settings = settings(&path, port::PARAMETERS, port, faults);
+    let discipline = queue::check(&path.join("discipline"), queue)
+        .map_err(|fault| faults.push(fault))
+        .ok()?;
+    PortPlan::new(name, &settings?, discipline)
+        .map_err(|(component, why)| faults.push(Fault::new(path.join(component), why)))
+        .ok()
+}
+
+/// Checks one block against its table; every wrong setting becomes a fault.
+fn settings(
+    path: &ComponentPath,
+    table: &'static [Parameter],
+    given: &Given<'_>,
+    faults: &mut Vec<Fault>,
+) -> Option<Settings> {
+    let mut wrong = given
+        .iter()
+        .filter_map(|one| Settings::check(table, [*one]).err())
+        .map(|error: SettingError| Fault::new(path.join(error.name()), &error))
+        .peekable();
+    if wrong.peek().is_some() {
+        faults.extend(wrong);
+        return None;
+    }
+    drop(wrong);
+    Settings::check(table, given.iter().copied()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &[&str], value: Scalar) -> Change {
+        Change::new(ComponentPath::new(path.iter().copied()), value)
+    }
+
+    fn text(text: &str) -> Scalar {
+        Scalar::Text(text.to_owned())
+    }
+
+    fn faults(changes: &[Change]) -> Vec<String> {
+        let faults = Plan::check(changes).unwrap_err();
+        faults.iter().map(Fault::to_string).collect()
+    }
+
+    #[test]
+    fn a_plan_shows_what_was_asked_and_every_default() {
+        let plan = Plan::check(&[
+            change(&["port", "wan", "rate"], text("100 Mbit")),
+            change(&["port", "wan", "discipline", "kind"], text("fifo")),
+            change(&["port", "wan", "discipline", "limit"], Scalar::Integer(100)),
+        ])
+        .unwrap();
+        let shown: Vec<_> = plan.shown().iter().map(|(p, v)| format!("{p}={v}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "bypass_netfilter=false",
+                "mode=routed",
+                "pool=32768",
+                "port.wan.discipline.kind=fifo",
+                "port.wan.discipline.limit=100",
+                "port.wan.interface=wan",
+                "port.wan.overhead=24 B",
+                "port.wan.rate=100 Mbit",
+                "socket=/run/weir/weir.sock",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_remedy() {
+        let faults = faults(&[
+            change(&["mod"], text("routed")),
+            change(&["port", "wan", "rate"], text("fast")),
+            change(&["port", "wan", "discipline", "kind"], text("fifi")),
+            change(&["ports", "wan", "rate"], text("1 Mbit")),
+        ]);
+        assert_eq!(
+            faults,
+            [
+                "ports: unknown key `ports`; did you mean `port`?",
+                "mod: unknown key `mod`; did you mean `mode`?",
+                "port.wan.rate: `rate` is \"fast\", but must be a rate from \"0 bit\" to \"400 Gbit\"",
+                "port.wan.discipline.kind: there is no discipline `fifi`; did you mean `fifo`?",
+            ]
+        );
+    }
+
+    #[test]
+    fn queues_that_could_starve_the_pool_are_refused() {
+        let faults = faults(&[
+            change(&["pool"], Scalar::Integer(3000)),
+            change(&["port", "wan", "discipline", "kind"], text("fifo")),
+            change(&["port", "wan", "discipline", "limit"], Scalar::Integer(1000)),
+        ]);
+        assert!(faults[0].contains("at least 3048"), "{faults:?}");
+    }
+
+    #[test]
+    fn blocks_must_agree() {
+        let fifo = |port| change(&["port", port, "discipline", "kind"], text("fifo"));
+        assert!(faults(&[])[0].contains("no port"));
+        let bridged = [change(&["mode"], text("bridged")), fifo("a")];
+        assert!(faults(&bridged)[0].contains("two ports"));
+        let twice = [fifo("a"), fifo("b"), change(&["port", "b", "interface"], text("a"))];
+        assert!(faults(&twice)[0].contains("already"));
+    }
+}

@@ -1,0 +1,60 @@
+//! The box itself: its mode, its socket, its pool.
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_path::parse::Mode;
+
+/// The components of the router.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "mode",
+        kind: Kind::Word(&["routed", "bridged"]),
+        default: "routed",
+        about: "routed: a router that follows the kernel's routes; bridged: a bump in the wire between two ports",
+    },
+    Parameter {
+        name: "socket",
+        kind: Kind::Text(107),
+        default: "/run/weir/weir.sock",
+        about: "Unix socket of the HTTP/JSON service; its folder must exist, only its owner may use it",
+    },
+    Parameter {
+        name: "pool",
+        kind: Kind::Count(256, 4_194_304),
+        default: "32768 packets",
+        about: "packets that the router can hold in all; the limits of all queues must fit",
+    },
+    Parameter {
+        name: "bypass_netfilter",
+        kind: Kind::Flag,
+        default: "false",
+        about: "start although the box has forward or NAT rules, which transit through weir does not pass",
+    },
+];
+
+/// The checked components of the router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterPlan {
+    /// How frames get from port to port.
+    pub mode: Mode,
+    /// Where the northbound service listens.
+    pub socket: String,
+    /// Packets held at most, in all queues and rings.
+    pub pool: usize,
+    /// Whether forward and NAT rules of the box may be bypassed.
+    pub bypass_netfilter: bool,
+}
+
+impl RouterPlan {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            mode: match settings.word("mode") {
+                "bridged" => Mode::Bridged,
+                _ => Mode::Routed,
+            },
+            socket: settings.text("socket").to_owned(),
+            pool: settings.count("pool") as usize,
+            bypass_netfilter: settings.flag("bypass_netfilter"),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Many queues in one fixed piece of memory: packets in cells, linked into chains.
+//!
+//! ```text
+//!  cells   [ 0 | 1 | 2 | 3 | 4 | 5 ]       chain a: 1 -> 4      chain b: 2
+//!            |                             spare:   0 -> 3 -> 5
+//! ```
+//!
+//! A chain costs its head, tail and tally; a packet costs a cell. Nothing is allocated per
+//! packet: a cell that becomes spare is the next one used, so that it is warm in the cache.
+
+use weir_base::Tally;
+use weir_packet::Packet;
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+/// The cells.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    cells: Vec<Cell>,
+    spare: u32,
+}
+
+#[derive(Debug)]
+struct Cell {
+    packet: Option<Packet>,
+    next: u32,
+}
+
+/// A queue whose packets are in a [`Slab`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    head: u32,
+    tail: u32,
+    tally: Tally,
+}
+
+impl Chain {
+    /// The empty queue.
+    pub(crate) const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+        tally: Tally::ZERO,
+    };
+
+    /// What is queued.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+}
+
+impl Slab {
+    /// Room for `packets` packets, taken now.
+    pub(crate) fn new(packets: usize) -> Self {
+        Self {
+            cells: Vec::with_capacity(packets),
+            spare: NONE,
+        }
+    }
+
+    /// Makes sure of room for `packets` packets in all.
+    pub(crate) fn reserve(&mut self, packets: usize) {
+        self.cells.reserve(packets.saturating_sub(self.cells.len()));
+    }
+
+    /// Queues a packet at the end of `chain`.
+    pub(crate) fn push(&mut self, chain: &mut Chain, packet: Packet) {
+        chain.tally.count(packet.bytes());
+        let cell = Cell {
+            packet: Some(packet),
+            next: NONE,
+        };
+        let at = self.spare;
+        let at = if at == NONE {
+            self.cells.push(cell);
+            (self.cells.len() - 1) as u32
+        } else {
+            self.spare = self.cells[at as usize].next;
+            self.cells[at as usize] = cell;
+            at
+        };
+        if chain.head == NONE {
+            chain.head = at;
+        } else {
+            self.cells[chain.tail as usize].next = at;
+        }
+        chain.tail = at;
+    }
+
+    /// Takes the packet at the head of `chain`.
+    pub(crate) fn pop(&mut self, chain: &mut Chain) -> Option<Packet> {
+        if chain.head == NONE {
+            return None;
+        }
+        let at = chain.head;
+        let cell = &mut self.cells[at as usize];
+        let packet = cell.packet.take()?;
+        chain.head = cell.next;
+        cell.next = self.spare;
+        self.spare = at;
+        chain.tally.uncount(packet.bytes());
+        Some(packet)
+    }
+
+    /// The packet at the head of `chain`.
+    pub(crate) fn front(&self, chain: &Chain) -> Option<&Packet> {
+        self.cells.get(chain.head as usize)?.packet.as_ref()
+    }
+
+    /// Queues all of `other` behind `chain`, in order.
+    pub(crate) fn append(&mut self, chain: &mut Chain, other: Chain) {
+        if other.is_empty() {
+            return;
+        }
+        if chain.head == NONE {
+            *chain = other;
+            return;
+        }
+        self.cells[chain.tail as usize].next = other.head;
+        chain.tail = other.tail;
+        chain.tally += other.tally;
+    }
+
+    /// Cells in use or spare: the most packets that were ever held together.
+    #[cfg(test)]
+    pub(crate) fn cells(&self) -> usize {
+        self.cells.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use weir_base::Instant;
+    use weir_packet::Slot;
+
+    fn packet(id: u64) -> Packet {
+        Packet::new(id, Slot(0), id as u32 % 1000, Instant::ZERO)
+    }
+
+    #[test]
+    fn a_cell_is_forty_eight_bytes() {
+        assert_eq!(size_of::<Cell>(), 48);
+    }
+
+    proptest! {
+        /// Three chains against three `VecDeque`s; cells are reused.
+        #[test]
+        fn chains_are_queues(calls in prop::collection::vec((0_usize..3, 0_u8..8), 0..300)) {
+            let mut slab = Slab::new(0);
+            let mut chains = [Chain::EMPTY; 3];
+            let mut queues: [VecDeque<Packet>; 3] = Default::default();
+            let mut most = 0;
+            for (id, (which, call)) in calls.into_iter().enumerate() {
+                let id = id as u64;
+                match call {
+                    0..4 => {
+                        slab.push(&mut chains[which], packet(id));
+                        queues[which].push_back(packet(id));
+                    }
+                    4..7 => prop_assert_eq!(slab.pop(&mut chains[which]), queues[which].pop_front()),
+                    _ => {
+                        let other = (which + 1) % 3;
+                        let moved = std::mem::replace(&mut chains[other], Chain::EMPTY);
+                        slab.append(&mut chains[which], moved);
+                        let moved = std::mem::take(&mut queues[other]);
+                        queues[which].extend(moved);
+                    }
+                }
+                let mut held = 0;
+                for (chain, queue) in chains.iter().zip(&queues) {
+                    let bytes = queue.iter().map(Packet::bytes).sum();
+                    prop_assert_eq!(chain.tally(), Tally { packets: queue.len() as u64, bytes });
+                    prop_assert_eq!(slab.front(chain), queue.front());
+                    prop_assert_eq!(chain.is_empty(), queue.is_empty());
+                    held += queue.len();
+                }
+                most = most.max(held);
+                prop_assert_eq!(slab.cells(), most);
+            }
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! CoDel: drops at the head of the queue when packets have waited too long for too long.
+//!
+//! ```text
+//!  sojourn time
+//!     ^         /\    /\/\/\   drop  drop drop drop     after the first: interval / sqrt(count)
+//!     |  /\    /  \  /      \____v_____v____v___v____
+//!     |_/__\__/____\/________________________________  target
+//!     |            |<- interval ->|                      -> time
+//! ```
+//!
+//! Source: RFC 8289, sections 3, 4 and 5. The decision is [`State::judge`]; [`dequeue`] is the RFC's
+//! `dequeue()`, over any [`Source`], so that FQ-CoDel runs one for each flow.
+
+use std::collections::VecDeque;
+
+use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::{Instant, Span, Tally};
+use weir_packet::{Class, MarkReason, Packet, Reason};
+
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fifo::LIMIT;
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "codel",
+    purpose: "controlled delay: drops when packets wait too long for too long",
+    source: "RFC 8289",
+    text: "\
+One queue. The time that each packet has waited is known when it leaves. If that was more than
+the target during a whole interval, the packet at the head is dropped, then another one after
+interval/sqrt(2), then interval/sqrt(3), and so on until the wait is below the target.
+
+    sojourn
+       |   /\\   _/\\_ drop _ drop _ drop      after the first: interval / sqrt(count)
+       |__/__\\_/_______________________ target
+              |<- interval ->|                -> time
+
+Deviations: at most 256 packets are dropped in one call, because the length of an idle gap and of
+the backlog are the senders' choice; the next call goes on. With `ecn`, a packet that can be marked
+is marked instead of dropped (the RFC leaves it to the implementer; this is what Linux does).
+
+An attacker who does not react to drops is hardly stopped: the drop rate grows with the square root
+of the drops only, so the queue fills up to its limit, and everybody waits in it. Use a discipline
+with flow queues against him.",
+    parameters: &[TARGET, INTERVAL, ECN, LIMIT],
+    gauges: &[
+        ("full", "packets dropped because the queue was full"),
+        ("dropped", "packets dropped by the control law"),
+        ("marked", "packets marked by the control law"),
+        ("count", "drops since the dropping state was entered"),
+        ("dropping", "1 in the dropping state, else 0"),
+    ],
+};
+
+/// The `target` parameter.
+pub(crate) const TARGET: Parameter = Parameter {
+    name: "target",
+    kind: Kind::Span(Span::from_micros(1), Span::from_secs(10)),
+    default: "5 ms",
+    about: "wait that is acceptable for longer than an interval; 5 to 10 % of it",
+};
+
+/// The `interval` parameter.
+pub(crate) const INTERVAL: Parameter = Parameter {
+    name: "interval",
+    kind: Kind::Span(Span::from_micros(1), Span::from_secs(100)),
+    default: "100 ms",
+    about: "about the longest usual round-trip time",
+};
+
+/// The `ecn` parameter.
+pub(crate) const ECN: Parameter = Parameter {
+    name: "ecn",
+    kind: Kind::Flag,
+    default: "true",
+    about: "mark packets that can be marked, instead of dropping them",
+};
+
+/// Drops in one call at most: idle gap and backlog are the senders' choice, not ours.
+const DROPS_PER_DEQUEUE_MAX: u32 = 256;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// The control law.
+    pub control: Control,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+/// The parameters of the control law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Wait that is acceptable for longer than an interval.
+    pub target: Span,
+    /// About the longest usual round-trip time.
+    pub interval: Span,
+    /// Whether to mark instead of drop.
+    pub ecn: bool,
+}
+
+impl Control {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let control = Self {
+            target: settings.span("target"),
+            interval: settings.span("interval"),
+            ecn: settings.flag("ecn"),
+        };
+        if control.target >= control.interval {
+            return Err(SettingError::Contradiction {
+                name: "target",
+                why: format!(
+                    "a target of {} can never be missed for less than the interval of {}",
+                    control.target, control.interval
+                ),
+            });
+        }
+        Ok(control)
+    }
+
+    /// Back to settings.
+    pub(crate) fn pairs(&self) -> [(&'static str, Setting); 3] {
+        [
+            ("target", Setting::Span(self.target)),
+            ("interval", Setting::Span(self.interval)),
+            ("ecn", Setting::Flag(self.ecn)),
+        ]
+    }
+
+    /// The control law: when the drop after the `count`th is due.
+    fn next_drop(&self, after: Instant, count: u32) -> Instant {
+        let nanos = self.interval.as_nanos() as f64 / f64::from(count.max(1)).sqrt();
+        after + Span::from_nanos(nanos as u64)
+    }
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        Ok(Self {
+            control: Control::new(settings)?,
+            limit: settings.count("limit") as usize,
+        })
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        let limit = ("limit", Setting::Count(self.limit as u64));
+        Settings::from_pairs(self.control.pairs().into_iter().chain([limit]))
+    }
+}
+
+/// What the control law remembers of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct State {
+    /// When the wait will have been above the target for an interval; `None` while it is below.
+    above_until: Option<Instant>,
+    /// When the next drop is due.
+    drop_next: Instant,
+    /// Drops since the dropping state was entered.
+    count: u32,
+    /// `count` when it was entered last.
+    count_before: u32,
+    /// Whether it is in the dropping state.
+    dropping: bool,
+}
+
+/// What the control law did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stats {
+    /// Dropped by it.
+    pub(crate) dropped: u64,
+    /// Marked by it.
+    pub(crate) marked: u64,
+}
+
+/// A queue that the control law can take packets from.
+pub(crate) trait Source {
+    /// Takes the packet at the head.
+    fn pop(&mut self) -> Option<Packet>;
+    /// Bytes still queued.
+    fn bytes(&self) -> u64;
+}
+
+impl State {
+    /// Whether a packet that waited for `sojourn` may be dropped; `bytes` are left behind it, and
+    /// `bytes_max` is the longest packet seen.
+    fn judge(
+        &mut self,
+        control: &Control,
+        now: Instant,
+        sojourn: Span,
+        bytes: u64,
+        bytes_max: u64,
+    ) -> bool {
+        if sojourn < control.target || bytes <= bytes_max {
+            self.above_until = None;
+            return false;
+        }
+        match self.above_until {
+            None => {
+                self.above_until = Some(now + control.interval);
+                false
+            }
+            Some(until) => now >= until,
+        }
+    }
+
+    /// Enters the dropping state, with a drop rate that is near to the one that was right of late.
+    fn start_dropping(&mut self, control: &Control, now: Instant) {
+        self.dropping = true;
+        let delta = self.count.saturating_sub(self.count_before);
+        let recent = now.since(self.drop_next) < control.interval.times(16);
+        self.count = if recent && delta > 1 { delta } else { 1 };
+        self.drop_next = control.next_drop(now, self.count);
+        self.count_before = self.count;
+    }
+}
+
+/// Takes the next packet that the control law lets pass (RFC 8289, section 5.5).
+pub(crate) fn dequeue(
+    state: &mut State,
+    control: &Control,
+    cx: &mut Cx<'_>,
+    source: &mut impl Source,
+    bytes_max: u64,
+    stats: &mut Stats,
+) -> Option<Packet> {
+    let (mut packet, mut may_drop) = take(state, control, cx.now, source, bytes_max)?;
+    if !state.dropping {
+        if may_drop {
+            if !mark(control, cx, &mut packet, stats) {
+                drop_one(cx, packet, stats);
+                packet = take(state, control, cx.now, source, bytes_max)?.0;
+            }
+            state.start_dropping(control, cx.now);
+        }
+        return Some(packet);
+    }
+    if !may_drop {
+        state.dropping = false;
+    }
+    let mut drops = 0;
+    while state.dropping && cx.now >= state.drop_next && drops < DROPS_PER_DEQUEUE_MAX {
+        state.count = state.count.saturating_add(1);
+        if mark(control, cx, &mut packet, stats) {
+            state.drop_next = control.next_drop(state.drop_next, state.count);
+            break;
+        }
+        drop_one(cx, packet, stats);
+        drops += 1;
+        match take(state, control, cx.now, source, bytes_max) {
+            Some(next) => (packet, may_drop) = next,
+            None => {
+                state.dropping = false;
+                return None;
+            }
+        }
+        if may_drop {
+            state.drop_next = control.next_drop(state.drop_next, state.count);
+        } else {
+            state.dropping = false;
+        }
+    }
+    Some(packet)
+}
+
+/// The RFC's `dodequeue()`: the packet at the head, and whether it may be dropped.
+fn take(
+    state: &mut State,
+    control: &Control,
+    now: Instant,
+    source: &mut impl Source,
+    bytes_max: u64,
+) -> Option<(Packet, bool)> {
+    let Some(packet) = source.pop() else {
+        state.above_until = None;
+        return None;
+    };
+    let sojourn = now.since(packet.enqueued);
+    let may_drop = state.judge(control, now, sojourn, source.bytes(), bytes_max);
+    Some((packet, may_drop))
+}
+
+fn mark(control: &Control, cx: &mut Cx<'_>, packet: &mut Packet, stats: &mut Stats) -> bool {
+    let marked = control.ecn && cx.fates.mark(packet, MarkReason::Congestion);
+    stats.marked += u64::from(marked);
+    marked
+}
+
+fn drop_one(cx: &mut Cx<'_>, packet: Packet, stats: &mut Stats) {
+    stats.dropped += 1;
+    cx.fates.discard(packet, Reason::Congestion);
+}
+
+/// One queue under the control law.
+#[derive(Debug)]
+pub struct Codel {
+    params: Params,
+    queue: Queue,
+    state: State,
+    bytes_max: u64,
+    full: u64,
+    stats: Stats,
+}
+
+#[derive(Debug)]
+struct Queue {
+    packets: VecDeque<Packet>,
+    backlog: Tally,
+}
+
+impl Source for Queue {
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.backlog.uncount(packet.bytes());
+        Some(packet)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.backlog.bytes
+    }
+}
+
+impl Codel {
+    /// An empty queue. All memory it will ever use is taken now.
+    pub fn new(params: Params) -> Self {
+        Self {
+            queue: Queue {
+                packets: VecDeque::with_capacity(params.limit),
+                backlog: Tally::ZERO,
+            },
+            params,
+            state: State::default(),
+            bytes_max: 0,
+            full: 0,
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Discipline for Codel {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        if self.queue.packets.len() >= self.params.limit {
+            self.full += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        self.bytes_max = self.bytes_max.max(packet.bytes());
+        self.queue.backlog.count(packet.bytes());
+        self.queue.packets.push_back(packet);
+        Admission::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        dequeue(
+            &mut self.state,
+            &self.params.control,
+            cx,
+            &mut self.queue,
+            self.bytes_max,
+            &mut self.stats,
+        )
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        self.queue.packets.len() < self.params.limit
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        if self.queue.packets.is_empty() {
+            Ready::Empty
+        } else {
+            Ready::Now
+        }
+    }
+
+    fn backlog(&self) -> Tally {
+        self.queue.backlog
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::Codel(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        let held = self.queue.packets.len();
+        self.queue
+            .packets
+            .reserve(params.limit.saturating_sub(held));
+        self.params = params.clone();
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        self.queue.backlog = Tally::ZERO;
+        self.queue.packets.drain(..).for_each(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("full", self.full);
+        report("dropped", self.stats.dropped);
+        report("marked", self.stats.marked);
+        report("count", u64::from(self.state.count));
+        report("dropping", u64::from(self.state.dropping));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::Rig;
+    use weir_packet::Ecn;
+
+    const MS: u64 = 1_000_000;
+
+    fn codel(ecn: bool) -> Codel {
+        Codel::new(Params {
+            control: Control {
+                target: Span::from_millis(5),
+                interval: Span::from_millis(100),
+                ecn,
+            },
+            limit: 1000,
+        })
+    }
+
+    /// Keeps a standing queue: 20 packets arrive at once, then each ms one comes and one leaves.
+    /// Gives the milliseconds in which packets were dropped or marked.
+    fn standing_queue(codel: &mut Codel, ecn: Ecn, until_ms: u64) -> Vec<u64> {
+        let mut rig = Rig::new(1);
+        rig.ecn = ecn;
+        for _ in 0..20 {
+            rig.offer(codel, 0, 1000);
+        }
+        let mut when = Vec::new();
+        for ms in 1..=until_ms {
+            rig.now = Instant::from_nanos(ms * MS);
+            let before = codel.stats.dropped + codel.stats.marked;
+            rig.offer(codel, 0, 1000);
+            assert!(rig.take(codel).is_some());
+            for _ in before..codel.stats.dropped + codel.stats.marked {
+                when.push(ms);
+                if ecn == Ecn::NotCapable {
+                    rig.offer(codel, 0, 1000); // so that the queue keeps its length
+                }
+            }
+        }
+        when
+    }
+
+    #[test]
+    fn drop_schedule_by_hand() {
+        // The sojourn time passes 5 ms at 5 ms, so the first drop is at 105 ms. Then
+        // 105 + 100/sqrt(1) = 205.0, + 100/sqrt(2) = 275.7, + 100/sqrt(3) = 333.4,
+        // + 100/sqrt(4) = 383.4, + 100/sqrt(5) = 428.2, + 100/sqrt(6) = 469.0; each happens at
+        // the first whole millisecond after it is due.
+        let when = standing_queue(&mut codel(false), Ecn::NotCapable, 470);
+        assert_eq!(when, [105, 205, 276, 334, 384, 429, 469]);
+    }
+
+    #[test]
+    fn marks_follow_the_same_schedule() {
+        let mut codel = codel(true);
+        let when = standing_queue(&mut codel, Ecn::Capable0, 430);
+        assert_eq!(when, [105, 205, 276, 334, 384, 429]);
+        assert_eq!(codel.stats.dropped, 0);
+    }
+
+    #[test]
+    fn the_drop_rate_is_remembered_for_sixteen_intervals() {
+        let control = codel(false).params.control;
+        let mut state = State {
+            count: 10,
+            count_before: 4,
+            drop_next: Instant::from_nanos(1000 * MS),
+            ..State::default()
+        };
+        // 10 - 4 = 6 drops were made in the last dropping state.
+        state.start_dropping(&control, Instant::from_nanos(2599 * MS));
+        assert_eq!((state.count, state.count_before), (6, 6));
+        // 2599 + 100/sqrt(6) = 2639.824829 ms.
+        assert_eq!(state.drop_next, Instant::from_nanos(2_639_824_829));
+        state.count = 12;
+        state.start_dropping(&control, state.drop_next + control.interval.times(16));
+        assert_eq!(state.count, 1);
+    }
+
+    #[test]
+    fn a_last_packet_is_not_dropped() {
+        let mut rig = Rig::new(1);
+        let mut codel = codel(false);
+        for second in 1..5 {
+            rig.offer(&mut codel, 0, 1000);
+            rig.now = Instant::from_nanos(second * 1000 * MS);
+            assert!(rig.take(&mut codel).is_some());
+        }
+        assert_eq!(codel.stats.dropped, 0);
+    }
+
+    #[test]
+    fn drops_in_one_call_are_limited() {
+        let mut rig = Rig::new(1);
+        let mut codel = codel(false);
+        for _ in 0..600 {
+            rig.offer(&mut codel, 0, 1000);
+        }
+        for ms in [10, 111] {
+            rig.now = Instant::from_nanos(ms * MS);
+            assert!(rig.take(&mut codel).is_some());
+        }
+        assert_eq!(codel.stats.dropped, 1);
+        // After an hour, thousands of drops are due.
+        rig.now = Instant::from_nanos(3_600_000 * MS);
+        assert!(rig.take(&mut codel).is_some());
+        assert_eq!(codel.stats.dropped, 1 + u64::from(DROPS_PER_DEQUEUE_MAX));
+    }
+}

@@ -1,0 +1,133 @@
+//! Exponential estimate of a flow's rate, after each packet.
+//!
+//! ```text
+//!  new = (1 - e^(-T/K)) * l/T  +  e^(-T/K) * old        l  bits of the packet
+//!        '-- this packet ---'     '-- fades --'         T  time since the one before
+//!                                                       K  window
+//! ```
+//!
+//! Source: Stoica, Shenker, Zhang, "Core-Stateless Fair Queueing", SIGCOMM 1998, equation 3. The
+//! weight depends on T, so that the estimate does not depend on how a flow's bytes are cut into
+//! packets.
+//!
+//! Deviation: packets of one batch arrive at one instant, where l/T does not exist. The product
+//! `(1 - e^(-T/K)) * l/T` has the limit `l/K` there, and we use it (test: `at_one_instant`).
+
+use weir_base::{Rate, Span};
+
+/// The window K, in the forms in which it is needed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    per_nano: f64,
+    per_second: f64,
+}
+
+impl Window {
+    /// A window of this length; zero counts as one nanosecond.
+    pub(crate) fn new(window: Span) -> Self {
+        let nanos = window.as_nanos().max(1) as f64;
+        Self {
+            per_nano: 1.0 / nanos,
+            per_second: 1e9 / nanos,
+        }
+    }
+
+    /// `e^-x` and `(1 - e^-x) / x` for `x = T/K`.
+    fn weights(self, gap: Span) -> (f64, f64) {
+        /// Below this, four terms of the series are exact to 1e-11, and need no exponential.
+        const SMALL: f64 = 0.005;
+        let x = gap.as_nanos() as f64 * self.per_nano;
+        if x < SMALL {
+            let share = 1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0)));
+            (1.0 - x * share, share)
+        } else {
+            let lost = -(-x).exp_m1();
+            (1.0 - lost, lost / x)
+        }
+    }
+}
+
+/// The estimate, in bits a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RateEstimate(f64);
+
+impl RateEstimate {
+    /// A packet of `bytes` came `gap` after the one before.
+    pub(crate) fn update(&mut self, window: Window, gap: Span, bytes: u64) {
+        let (fade, share) = window.weights(gap);
+        self.0 = share * (bytes as f64 * 8.0) * window.per_second + fade * self.0;
+    }
+
+    /// The estimate right after the latest packet.
+    pub(crate) fn rate(self) -> Rate {
+        Rate::from_bps(self.0 as u64)
+    }
+
+    /// What is left of the estimate after `silence` since the latest packet.
+    pub(crate) fn faded(self, window: Window, silence: Span) -> Rate {
+        Rate::from_bps((self.0 * window.weights(silence).0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    #[test]
+    fn by_hand() {
+        // K = 100 ms, 1250 B = 10 000 bit after T = 100 ms: x = 1, e^-1 = 0.36787944.
+        // new = 0.63212056 * 10 000 bit / 0.1 s + 0.36787944 * 0 = 63 212.06 bit/s.
+        let window = Window::new(Span::from_millis(100));
+        let mut estimate = RateEstimate::default();
+        estimate.update(window, Span::from_millis(100), 1250);
+        close(estimate.0, 63_212.055_882_855_77);
+        // Once more: 63 212.06 + 0.36787944 * 63 212.06 = 86 466.47.
+        estimate.update(window, Span::from_millis(100), 1250);
+        close(estimate.0, 86_466.471_676_338_73);
+        // Silent for 100 ms: 0.36787944 * 86 466.47 = 31 809.24, cut to whole bits.
+        let faded = estimate.faded(window, Span::from_millis(100));
+        assert_eq!(faded, Rate::from_bps(31_809));
+    }
+
+    #[test]
+    fn at_one_instant() {
+        // l/K = 10 000 bit / 0.1 s = 100 000 bit/s for each packet, and nothing fades.
+        let window = Window::new(Span::from_millis(100));
+        let mut estimate = RateEstimate::default();
+        estimate.update(window, Span::ZERO, 1250);
+        estimate.update(window, Span::ZERO, 1250);
+        close(estimate.0, 200_000.0);
+    }
+
+    #[test]
+    fn the_series_meets_the_exponential() {
+        for window in [1_000_000, 1_000_003] {
+            let window = Window::new(Span::from_nanos(window));
+            let (below, above) = (
+                window.weights(Span::from_nanos(4_999)),
+                window.weights(Span::from_nanos(5_000)),
+            );
+            let x = 4_999.0 * window.per_nano;
+            assert!((below.0 - (-x).exp()).abs() < 1e-11);
+            assert!((below.1 - (1.0 - (-x).exp()) / x).abs() < 1e-11);
+            assert!(below.0 > above.0 && below.1 > above.1);
+        }
+    }
+
+    #[test]
+    fn a_steady_flow_converges_to_its_rate_whatever_its_packets() {
+        // 1 Mbit/s as 1250 B every 10 ms, and as 125 B every 1 ms.
+        for (bytes, gap) in [(1250, Span::from_millis(10)), (125, Span::from_millis(1))] {
+            let window = Window::new(Span::from_millis(100));
+            let mut estimate = RateEstimate::default();
+            for _ in 0..5000 {
+                estimate.update(window, gap, bytes);
+            }
+            close(estimate.0, 1e6);
+        }
+    }
+}

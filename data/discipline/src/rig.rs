@@ -1,0 +1,116 @@
+//! What the tests of this crate drive a discipline with.
+
+use weir_base::Instant;
+use weir_packet::{Ecn, Fates, FlowKey, Keys, Packet, Slot};
+
+use crate::contract::{Admission, Cx, Discipline};
+
+/// Time, flow keys and books. Flow `n` has its key at slot `n`.
+pub(crate) struct Rig {
+    pub(crate) now: Instant,
+    pub(crate) ecn: Ecn,
+    pub(crate) keys: Keys,
+    pub(crate) fates: Fates,
+    id: u64,
+}
+
+impl Rig {
+    /// A rig with this many flows.
+    pub(crate) fn new(flows: usize) -> Self {
+        let mut keys = Keys::new(flows, (1, 2));
+        for flow in 0..flows {
+            keys.set(Slot(flow as u32), flow_key(flow));
+        }
+        Self {
+            now: Instant::ZERO,
+            ecn: Ecn::NotCapable,
+            keys,
+            fates: Fates::default(),
+            id: 0,
+        }
+    }
+
+    /// A rig whose flows all hash to different ones of so many bins.
+    pub(crate) fn apart(flows: usize, bins: usize) -> Self {
+        let mut rig = Self::new(flows);
+        let mut taken = Vec::new();
+        let mut candidates = (0..).map(flow_key);
+        for flow in 0..flows {
+            let key = candidates
+                .by_ref()
+                .find(|key| {
+                    let hash = u128::from(rig.keys.hash_key(key));
+                    let bin = (hash * bins as u128) >> 64;
+                    let free = !taken.contains(&bin);
+                    taken.push(bin);
+                    free
+                })
+                .unwrap();
+            rig.keys.set(Slot(flow as u32), key);
+        }
+        rig
+    }
+
+    /// The number of the next packet.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.id
+    }
+
+    /// The next packet, of this flow and length.
+    pub(crate) fn packet(&mut self, flow: usize, bytes: u32) -> Packet {
+        let mut packet = Packet::new(self.id, Slot(flow as u32), bytes, self.now);
+        packet.ecn = self.ecn;
+        self.id += 1;
+        packet
+    }
+
+    /// What a discipline is handed.
+    pub(crate) fn cx(&mut self) -> Cx<'_> {
+        Cx {
+            now: self.now,
+            keys: &self.keys,
+            fates: &mut self.fates,
+        }
+    }
+
+    /// Offers a packet.
+    pub(crate) fn offer(
+        &mut self,
+        discipline: &mut dyn Discipline,
+        flow: usize,
+        bytes: u32,
+    ) -> Admission {
+        let packet = self.packet(flow, bytes);
+        let mut cx = self.cx();
+        discipline.prefetch(&cx, &packet);
+        discipline.enqueue(&mut cx, packet)
+    }
+
+    /// Takes a packet.
+    pub(crate) fn take(&mut self, discipline: &mut dyn Discipline) -> Option<Packet> {
+        discipline.dequeue(&mut self.cx())
+    }
+}
+
+/// The key of flow `n`: senders 10.0.0.0 and up, one receiver.
+pub(crate) fn flow_key(n: usize) -> FlowKey {
+    let [_, a, b, c] = (n as u32).to_be_bytes();
+    FlowKey::ip(
+        [10, a, b, c].into(),
+        [192, 0, 2, 1].into(),
+        17,
+        5000 + n as u16,
+        53,
+    )
+}
+
+/// The value of a gauge.
+pub(crate) fn gauge(discipline: &dyn Discipline, name: &str) -> u64 {
+    let mut value = None;
+    discipline.inspect(&mut |n, v| {
+        if n == name {
+            value = Some(v);
+        }
+    });
+    value.unwrap_or_else(|| panic!("no gauge {name}"))
+}

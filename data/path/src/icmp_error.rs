@@ -1,0 +1,402 @@
+//! What a router answers when it cannot forward, when it does not answer, and how often it does.
+//!
+//! Source: RFC 1812, sections 4.3.2 and 5.2.7; RFC 1191, section 4; RFC 4443, sections 2.4, 3.1 to
+//! 3.3 (parentheses below); RFC 792.
+//!
+//! ```text
+//!  offender -- may it be answered? -- its receiver's share? -- the router's? -- a slot? --> error
+//!                    | no                    | no                 | no             | no
+//!                    v                       v                    v                v
+//!                forbidden                limited              limited          no_room
+//! ```
+//!
+//! Not answered: ICMP errors, and what might be one (2.4 e.1, e.2); later fragments (in IPv6 only
+//! where they could belong to an ICMP error: it has no rule against the others); what came by link-layer
+//! broadcast or goes to a group (e.3 to e.5); sources that are not one host (e.6).
+//!
+//! | cause | ICMP | ICMPv6 |
+//! |---|---|---|
+//! | [`TtlExpired`](IcmpCause::TtlExpired) | 11, 0 | 3, 0 |
+//! | [`NetUnreachable`](IcmpCause::NetUnreachable) | 3, 0 | 1, 0 |
+//! | [`HostUnreachable`](IcmpCause::HostUnreachable) | 3, 1 | 1, 3 |
+//! | [`Prohibited`](IcmpCause::Prohibited) | 3, 13 | 1, 1 |
+//! | [`TooBig`](IcmpCause::TooBig) | 3, 4 with the MTU | 2, 0 with the MTU |
+//!
+//! An error quotes as much of its offender as fits 576 bytes in all (IPv4), or 1280 (IPv6).
+//!
+//! Limits, each a token bucket (parameters: [`Limit`]):
+//!
+//! | bucket | rate | burst | why |
+//! |---|---|---|---|
+//! | of the router | 1000/s | 50 | as Linux (`icmp_msgs_per_sec`, `icmp_msgs_burst`) |
+//! | of the router, "too big" only | 1000/s | 50 | a scan must not stop path MTU discovery |
+//! | of one receiver | 100/s | 10 | N of RFC 4443, section 2.4 f; a tenth of the router's |
+//!
+//! Deviations: RFC 4443 lets "packet too big" answer a multicast packet; this router forwards none.
+//! Receivers share [`RECEIVERS`] buckets by keyed hash, so that the table is bounded; two of them may
+//! have to share one (test: `one_receiver_does_not_use_up_the_budget`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU8;
+
+use weir_base::{Instant, Span};
+use weir_packet::key::Family;
+use weir_packet::{KeyKind, Packet, Pool};
+use weir_wire::ipv6_extension::{Chain, is_extension};
+use weir_wire::{EtherType, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6};
+
+use crate::parse::{self, Fragment, Headers, Parsed};
+
+/// Why a packet could not be forwarded, as its sender is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpCause {
+    /// Its TTL or hop limit ran out.
+    TtlExpired,
+    /// No route leads to its network.
+    NetUnreachable,
+    /// Its destination, or the router before it, does not answer.
+    HostUnreachable,
+    /// A rule of this router forbids it.
+    Prohibited,
+    /// It is longer than the next hop's MTU and may not be fragmented.
+    TooBig {
+        /// The next hop's MTU.
+        mtu: u32,
+    },
+}
+
+/// A token bucket's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Errors a second, at least 1.
+    pub rate: u32,
+    /// Errors at once after a pause, at least 1.
+    pub burst: u32,
+}
+
+/// Buckets that receivers share.
+pub const RECEIVERS: usize = 256;
+
+/// How many errors may still be sent, and how many were.
+#[derive(Debug)]
+pub struct ErrorBudget {
+    router: (Limit, Bucket),
+    too_big: (Limit, Bucket),
+    receiver: Limit,
+    receivers: Box<[Bucket; RECEIVERS]>,
+    stats: Stats,
+}
+
+/// What became of the occasions for an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Sent: TTL or hop limit ran out.
+    pub ttl_expired: u64,
+    /// Sent: network unreachable, or no route.
+    pub net_unreachable: u64,
+    /// Sent: host or address unreachable.
+    pub host_unreachable: u64,
+    /// Sent: administratively prohibited.
+    pub prohibited: u64,
+    /// Sent: fragmentation needed, or packet too big.
+    pub too_big: u64,
+    /// Not sent: the offender may not be answered.
+    pub forbidden: u64,
+    /// Not sent: too many in too short a time.
+    pub limited: u64,
+    /// Not sent: no packet slot was free.
+    pub no_room: u64,
+}
+
+/// A token bucket in its virtual scheduling form: the time at which it will be full again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    full_at: Instant,
+}
+
+/// The shortest MTU that every IPv4 path is expected to have: the length of an error in all.
+const ERROR_LEN_MAX_V4: usize = 576;
+/// The shortest MTU of IPv6: the length of an error in all.
+const ERROR_LEN_MAX_V6: usize = 1280;
+/// Hops that an error may go.
+const TTL: NonZeroU8 = NonZeroU8::MIN.saturating_add(63);
+/// Precedence "internetwork control" (RFC 1812, section 4.3.2.5).
+const TRAFFIC_CLASS_V4: u8 = 0xc0;
+
+/// Builds the error that tells an offender's sender about `cause`; none if there must not be one.
+///
+/// `packet` must be as received: it is quoted. Its flow key must be set. The new frame's MAC
+/// addresses are zero, for forwarding to fill in.
+pub fn build(
+    pool: &mut Pool,
+    budget: &mut ErrorBudget,
+    packet: &Packet,
+    headers: &Headers,
+    cause: IcmpCause,
+    from: IpAddr,
+    now: Instant,
+) -> Option<Parsed> {
+    let offender = pool.frame(packet);
+    if !may_answer(offender, headers) || from.is_ipv4() != headers.source.is_ipv4() {
+        budget.stats.forbidden += 1;
+        return None;
+    }
+    let receiver = pool.keys.hash(packet, KeyKind::Source) as usize % RECEIVERS;
+    if !budget.allows(receiver, cause, now) {
+        budget.stats.limited += 1;
+        return None;
+    }
+    let mut buffer = [0; ethernet::HEADER_LEN + ERROR_LEN_MAX_V6];
+    let room = pool.frame_bytes_max().min(buffer.len());
+    let quoted = offender.get(headers.l3_range()).unwrap_or(&[]);
+    let id = packet.id as u16;
+    let len = match (from, headers.source) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            write_v4(&mut buffer[..room], quoted, cause, from, to, id)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            write_v6(&mut buffer[..room], quoted, cause, from, to)
+        }
+        _ => None,
+    };
+    let error = len.and_then(|len| pool.receive(&buffer[..len], now));
+    let Some(packet) = error else {
+        budget.stats.no_room += 1;
+        return None;
+    };
+    budget.take(receiver, cause, now);
+    let headers = parse::look(pool.frame(&packet));
+    Some(Parsed { packet, headers })
+}
+
+/// The rules of when not to answer.
+fn may_answer(frame: &[u8], headers: &Headers) -> bool {
+    let to_group = match ethernet::View::new_checked(frame) {
+        Ok(view) => ethernet::is_group(view.destination()),
+        Err(_) => true,
+    };
+    let (from, to) = (headers.source, headers.destination);
+    let addressed_well = match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => is_one_host_v4(from) && is_one_host_v4(to),
+        (from, to) => {
+            let bad = from.is_unspecified() || from.is_loopback() || from.is_multicast();
+            !bad && !to.is_multicast()
+        }
+    };
+    let transport = headers.transport(frame);
+    !to_group
+        && addressed_well
+        && match headers.family {
+            Family::V4 => may_answer_v4(headers, transport),
+            Family::V6 => may_answer_v6(headers, transport),
+            Family::Link => false,
+        }
+}
+
+fn is_one_host_v4(address: Ipv4Addr) -> bool {
+    !matches!(address.octets(), [0 | 127 | 224..=255, ..])
+}
+
+fn may_answer_v4(headers: &Headers, transport: &[u8]) -> bool {
+    let is_icmp = Protocol::from(headers.protocol) == Protocol::Icmpv4;
+    match (headers.fragment, is_icmp) {
+        (Fragment::Later, _) => false,
+        (_, false) => true,
+        (_, true) => transport.first().is_some_and(|t| !icmpv4::is_error(*t)),
+    }
+}
+
+fn may_answer_v6(headers: &Headers, transport: &[u8]) -> bool {
+    let protocol = Protocol::from(headers.protocol);
+    if headers.fragment == Fragment::Later {
+        return protocol != Protocol::Icmpv6 && !is_extension(protocol);
+    }
+    // Parsing stops at a fragment header; behind that of the first piece the walk goes on.
+    let chain = Chain::walk(protocol, transport);
+    match chain.protocol {
+        _ if !chain.complete => false,
+        Protocol::Icmpv6 => transport
+            .get(chain.len)
+            .is_some_and(|t| !icmpv6::is_error(*t) && *t != icmpv6::REDIRECT),
+        _ => true,
+    }
+}
+
+/// Writes the frame of an ICMP error and gives its length; none if there is no room.
+fn write_v4(
+    buffer: &mut [u8],
+    quoted: &[u8],
+    cause: IcmpCause,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    identification: u16,
+) -> Option<usize> {
+    use icmpv4::{Exceeded, Repr, Unreachable};
+    let message = match cause {
+        IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::Ttl),
+        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::Network),
+        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::Host),
+        IcmpCause::Prohibited => Repr::Unreachable(Unreachable::Prohibited),
+        IcmpCause::TooBig { mtu } => Repr::FragmentationNeeded {
+            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+        },
+    };
+    let packet = write_link(buffer, EtherType::Ipv4, ERROR_LEN_MAX_V4)?;
+    let body = packet.get_mut(ipv4::HEADER_LEN_MIN..)?;
+    let len = write_quote(body, icmpv4::HEADER_LEN, quoted)?;
+    let body = &mut body[..len];
+    message.emit(&mut icmpv4::View::new_unchecked(&mut *body));
+    icmpv4::View::new_unchecked(&mut *body).fill_checksum();
+    let mut repr = ipv4::Repr::new(from, to, Protocol::Icmpv4, len).ok()?;
+    repr.ttl = TTL;
+    repr.traffic_class = TRAFFIC_CLASS_V4;
+    repr.identification = identification;
+    repr.emit(&mut ipv4::View::new_unchecked(packet));
+    Some(ethernet::HEADER_LEN + ipv4::HEADER_LEN_MIN + len)
+}
+
+/// Writes the frame of an ICMPv6 error and gives its length; none if there is no room.
+fn write_v6(
+    buffer: &mut [u8],
+    quoted: &[u8],
+    cause: IcmpCause,
+    from: Ipv6Addr,
+    to: Ipv6Addr,
+) -> Option<usize> {
+    use icmpv6::{Exceeded, Repr, Unreachable};
+    let message = match cause {
+        IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::HopLimit),
+        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::NoRoute),
+        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::Address),
+        IcmpCause::Prohibited => Repr::Unreachable(Unreachable::Prohibited),
+        IcmpCause::TooBig { mtu } => Repr::PacketTooBig { mtu },
+    };
+    let packet = write_link(buffer, EtherType::Ipv6, ERROR_LEN_MAX_V6)?;
+    let body = packet.get_mut(ipv6::HEADER_LEN..)?;
+    let len = write_quote(body, icmpv6::HEADER_LEN, quoted)?;
+    let body = &mut body[..len];
+    message.emit(&mut icmpv6::View::new_unchecked(&mut *body));
+    icmpv6::View::new_unchecked(&mut *body).fill_checksum(from, to);
+    let repr = ipv6::Repr {
+        traffic_class: 0,
+        flow_label: ipv6::FlowLabel::default(),
+        payload_len: len as u16, // at most 1280
+        next_header: Protocol::Icmpv6,
+        hop_limit: TTL.get(),
+        source: from,
+        destination: to,
+    };
+    repr.emit(&mut ipv6::View::new_unchecked(packet));
+    Some(ethernet::HEADER_LEN + ipv6::HEADER_LEN + len)
+}
+
+/// Writes an Ethernet header without addresses, and gives what is left, cut to `packet_len_max`.
+fn write_link(buffer: &mut [u8], ethertype: EtherType, packet_len_max: usize) -> Option<&mut [u8]> {
+    let (link, packet) = buffer.split_at_mut_checked(ethernet::HEADER_LEN)?;
+    let repr = ethernet::Repr {
+        destination: [0; 6],
+        source: [0; 6],
+        ethertype,
+    };
+    repr.emit(&mut ethernet::View::new_unchecked(link));
+    let len = packet.len().min(packet_len_max);
+    Some(&mut packet[..len])
+}
+
+/// Copies as much of the offender behind an ICMP header as fits, and gives the message's length.
+fn write_quote(body: &mut [u8], header_len: usize, quoted: &[u8]) -> Option<usize> {
+    let room = body.get_mut(header_len..)?;
+    let len = quoted.len().min(room.len());
+    room[..len].copy_from_slice(&quoted[..len]);
+    Some(header_len + len)
+}
+
+impl Default for ErrorBudget {
+    fn default() -> Self {
+        let router = Limit {
+            rate: 1000,
+            burst: 50,
+        };
+        let receiver = Limit {
+            rate: 100,
+            burst: 10,
+        };
+        Self::new(router, receiver)
+    }
+}
+
+impl ErrorBudget {
+    /// A budget for the whole router (once for "too big", once for the rest) and for each receiver.
+    pub fn new(router: Limit, receiver: Limit) -> Self {
+        Self {
+            router: (router, Bucket::default()),
+            too_big: (router, Bucket::default()),
+            receiver,
+            receivers: Box::new([Bucket::default(); RECEIVERS]),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Whether an error to this receiver may be sent now.
+    fn allows(&self, receiver: usize, cause: IcmpCause, now: Instant) -> bool {
+        let (limit, bucket) = match cause {
+            IcmpCause::TooBig { .. } => &self.too_big,
+            _ => &self.router,
+        };
+        self.receivers[receiver].has_token(&self.receiver, now) && bucket.has_token(limit, now)
+    }
+
+    /// Counts an error to this receiver.
+    fn take(&mut self, receiver: usize, cause: IcmpCause, now: Instant) {
+        let ((limit, bucket), count) = match cause {
+            IcmpCause::TtlExpired => (&mut self.router, &mut self.stats.ttl_expired),
+            IcmpCause::NetUnreachable => (&mut self.router, &mut self.stats.net_unreachable),
+            IcmpCause::HostUnreachable => (&mut self.router, &mut self.stats.host_unreachable),
+            IcmpCause::Prohibited => (&mut self.router, &mut self.stats.prohibited),
+            IcmpCause::TooBig { .. } => (&mut self.too_big, &mut self.stats.too_big),
+        };
+        *count += 1;
+        bucket.take(limit, now);
+        self.receivers[receiver].take(&self.receiver, now);
+    }
+}
+
+impl Stats {
+    /// Errors sent.
+    pub fn sent(&self) -> u64 {
+        self.ttl_expired
+            + self.net_unreachable
+            + self.host_unreachable
+            + self.prohibited
+            + self.too_big
+    }
+
+    /// Errors that were not sent.
+    pub fn suppressed(&self) -> u64 {
+        self.forbidden + self.limited + self.no_room
+    }
+}
+
+impl Limit {
+    /// The time in which one token comes back.
+    fn interval(&self) -> Span {
+        Span::from_nanos(1_000_000_000 / u64::from(self.rate.max(1)))
+    }
+}
+
+impl Bucket {
+    /// Whether a token is there: not so if more than `burst - 1` are still to come back.
+    fn has_token(&self, limit: &Limit, now: Instant) -> bool {
+        let debt_max = limit.interval().times(u64::from(limit.burst.max(1)) - 1);
+        self.full_at.since(now) <= debt_max
+    }
+
+    fn take(&mut self, limit: &Limit, now: Instant) {
+        self.full_at = self.full_at.max(now) + limit.interval();
+    }
+}

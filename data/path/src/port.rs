@@ -1,0 +1,376 @@
+//! A port: a discipline in front of a link, and the only place with an order of events.
+//!
+//! ```text
+//!             offer()                    step(now)
+//!  arrivals ---------> [ arrivals ] ---------------> [ discipline ] ---> link ---> departed
+//!                       own times     replayed in                  one frame at a
+//!                                     the order of time            time, at the rate
+//! ```
+//!
+//! A step replays everything that has become due since the last one, in the order of its own
+//! time: at one instant timers run first, then arrivals are queued, then the link starts its next
+//! frame if the last one is complete. Whether a step comes exactly on time (sim) or late and for
+//! a whole batch (live) makes no difference to what the discipline decides.
+//!
+//! A late step may catch up, but not without bound: at most [`Link::burst`] bytes leave at once.
+//! Time beyond that is forgiven, as on a link that stood still.
+
+use std::collections::VecDeque;
+
+use weir_base::{Instant, Rate, Span, Streams, Tally};
+use weir_discipline::{Admission, Cx, Metered, Ready, Spec};
+use weir_packet::{Fates, Keys, Packet, Reason};
+
+/// How fast the link is, and what a frame costs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Bits a second; none for a link that takes whatever it is given.
+    pub rate: Option<Rate>,
+    /// Bytes that each frame takes on the wire beyond its layer-2 length: preamble, frame check
+    /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost.
+    pub overhead: u32,
+    /// The longest frame, for the size of a burst.
+    pub frame_bytes_max: u32,
+}
+
+impl Link {
+    /// Bytes that may leave back to back after the port was late: two frames, or one
+    /// millisecond's bytes if that is more.
+    pub fn burst(&self) -> u64 {
+        const LATE: Span = Span::from_millis(1);
+        let frames = 2 * u64::from(self.frame_bytes_max + self.overhead);
+        self.rate.map_or(frames, |r| frames.max(r.bytes_in(LATE)))
+    }
+
+    /// How far behind the clock the schedule may lag: a burst less the frame that the lag ends in.
+    fn lag_max(&self) -> Span {
+        let one = u64::from(self.frame_bytes_max + self.overhead);
+        self.rate
+            .map_or(Span::ZERO, |r| r.time_for(self.burst() - one))
+    }
+}
+
+/// A discipline in front of a link.
+pub struct Port {
+    queue: Metered,
+    link: Link,
+    /// Offered, and not yet replayed.
+    arrivals: VecDeque<Packet>,
+    /// Everything up to here has been replayed.
+    clock: Instant,
+    /// When the link has finished what it sends; what is left of a nanosecond, in units of
+    /// 1 / rate, is carried so that a schedule keeps its rate for ever.
+    free_at: Instant,
+    carry: u64,
+    sent: Tally,
+}
+
+impl Port {
+    /// A port whose discipline is built from `spec`.
+    pub fn new(spec: Spec, link: Link, now: Instant, streams: &Streams) -> Self {
+        Self {
+            queue: Metered::new(spec, now, streams),
+            link,
+            arrivals: VecDeque::new(),
+            clock: now,
+            free_at: now,
+            carry: 0,
+            sent: Tally::ZERO,
+        }
+    }
+
+    /// Hands a packet over; the next step queues it at its own time of arrival.
+    pub fn offer(&mut self, packet: Packet) {
+        self.arrivals.push_back(packet);
+    }
+
+    /// Replays what is due up to `now`. Frames that the link starts go to `departed`, at most
+    /// `room` of them. Gives the time of the next event, if one is known.
+    pub fn step(
+        &mut self,
+        now: Instant,
+        keys: &Keys,
+        fates: &mut Fates,
+        mut room: usize,
+        departed: &mut dyn FnMut(Packet, Instant),
+    ) -> Option<Instant> {
+        self.clock = self.clock.max(now.before(self.link.lag_max()));
+        loop {
+            let due = self.next_event(room > 0)?.max(self.clock);
+            if due > now {
+                return Some(due);
+            }
+            self.clock = due;
+            let mut cx = Cx {
+                now: due,
+                keys,
+                fates: &mut *fates,
+            };
+            if self.queue.timeout().is_some_and(|t| t <= due) {
+                self.queue.on_timeout(&mut cx);
+            }
+            self.queue_arrivals(&mut cx);
+            while room > 0 && self.free_at <= due && self.queue.ready(due) == Ready::Now {
+                let Some(packet) = self.queue.dequeue(&mut cx) else {
+                    continue; // the discipline ended a packet, and has changed its answer
+                };
+                self.start(&packet);
+                room -= 1;
+                departed(packet, due);
+            }
+        }
+    }
+
+    /// Charges the link for a frame that went out of it without passing this queue.
+    pub fn charge(&mut self, bytes: u64) {
+        self.occupy(bytes);
+    }
+
+    /// Puts a discipline and a link in force, keeping the state as far as the kind is the same.
+    pub fn reconfigure(
+        &mut self,
+        spec: Spec,
+        link: Link,
+        keys: &Keys,
+        fates: &mut Fates,
+        streams: &Streams,
+    ) {
+        let mut cx = Cx {
+            now: self.clock,
+            keys,
+            fates,
+        };
+        self.link = link;
+        self.carry = 0;
+        self.queue.reconfigure(&mut cx, spec, streams);
+    }
+
+    /// Ends everything that is held.
+    pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
+        for packet in self.arrivals.drain(..) {
+            fates.discard(packet, reason);
+        }
+        self.queue.shut_down(fates, reason);
+    }
+
+    /// The queue with its ledger.
+    pub fn queue(&self) -> &Metered {
+        &self.queue
+    }
+
+    /// The link.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// What the link has started to send.
+    pub fn sent(&self) -> Tally {
+        self.sent
+    }
+
+    /// Whether nothing is held or waiting to be queued.
+    pub fn is_idle(&self) -> bool {
+        self.arrivals.is_empty() && self.queue.backlog() == Tally::ZERO
+    }
+
+    fn queue_arrivals(&mut self, cx: &mut Cx<'_>) {
+        // While one packet is queued, the memory that the next ones need is on its way.
+        const AHEAD: usize = 4;
+        for packet in self.arrivals.iter().take(AHEAD) {
+            self.queue.prefetch(cx, packet);
+        }
+        while let Some(mut packet) = self.arrivals.pop_front_if(|p| p.arrived <= cx.now) {
+            if let Some(coming) = self.arrivals.get(AHEAD - 1) {
+                self.queue.prefetch(cx, coming);
+            }
+            packet.enqueued = cx.now;
+            match self.queue.enqueue(cx, packet) {
+                Admission::Queued | Admission::Marked | Admission::Refused(_) => {}
+            }
+        }
+    }
+
+    /// When something happens next; the link's own events only if it may start a frame.
+    fn next_event(&self, link_may_start: bool) -> Option<Instant> {
+        let arrival = self.arrivals.front().map(|p| p.arrived);
+        let link = match self.queue.ready(self.clock) {
+            Ready::Empty => None,
+            Ready::Now => Some(self.free_at),
+            Ready::At(t) => Some(t.max(self.free_at)),
+        };
+        [
+            arrival,
+            self.queue.timeout(),
+            link.filter(|_| link_may_start),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn start(&mut self, packet: &Packet) {
+        self.sent.count(packet.bytes());
+        self.occupy(packet.bytes());
+    }
+
+    /// The link is busy for the time that `bytes` take.
+    fn occupy(&mut self, bytes: u64) {
+        let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
+            return;
+        };
+        let begin = self.free_at.max(self.clock);
+        if begin > self.free_at {
+            self.carry = 0; // the link stood idle: a new schedule begins
+        }
+        let bits = u128::from((bytes + u64::from(self.link.overhead)) * 8);
+        let scaled = bits * 1_000_000_000 + u128::from(self.carry);
+        self.carry = (scaled % u128::from(rate)) as u64;
+        self.free_at = begin + Span::from_nanos((scaled / u128::from(rate)) as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::setting::Scalar;
+    use weir_packet::Slot;
+
+    const FRAME: u32 = 1514;
+
+    fn fifo(limit: i64) -> Spec {
+        Spec::check("fifo", [("limit", &Scalar::Integer(limit))]).unwrap()
+    }
+
+    fn link(rate: Option<Rate>) -> Link {
+        Link {
+            rate,
+            overhead: 24,
+            frame_bytes_max: FRAME,
+        }
+    }
+
+    struct Bench {
+        port: Port,
+        keys: Keys,
+        fates: Fates,
+        departures: Vec<(u64, u64)>,
+    }
+
+    impl Bench {
+        fn new(limit: i64, rate: Option<Rate>) -> Self {
+            Self {
+                port: Port::new(fifo(limit), link(rate), Instant::ZERO, &Streams::new(1)),
+                keys: Keys::new(4096, (1, 2)),
+                fates: Fates::default(),
+                departures: Vec::new(),
+            }
+        }
+
+        fn offer(&mut self, id: u64, nanos: u64) {
+            let at = Instant::from_nanos(nanos);
+            self.port.offer(Packet::new(id, Slot(id as u32), FRAME, at));
+        }
+
+        fn step(&mut self, nanos: u64, room: usize) -> Option<u64> {
+            let departures = &mut self.departures;
+            self.port
+                .step(
+                    Instant::from_nanos(nanos),
+                    &self.keys,
+                    &mut self.fates,
+                    room,
+                    &mut |p, at| departures.push((p.id, at.as_nanos())),
+                )
+                .map(Instant::as_nanos)
+        }
+    }
+
+    // 1514 B + 24 B = 1538 B = 12304 bit: 123.04 us at 100 Mbit/s.
+    const FRAME_NANOS: u64 = 123_040;
+
+    #[test]
+    fn frames_leave_one_after_the_other_at_the_rate() {
+        let mut bench = Bench::new(10, Some(Rate::from_mbps(100)));
+        (0..3).for_each(|id| bench.offer(id, 1000));
+        assert_eq!(bench.step(1000, 9), Some(1000 + FRAME_NANOS));
+        assert_eq!(
+            bench.step(1000 + FRAME_NANOS, 9),
+            Some(1000 + 2 * FRAME_NANOS)
+        );
+        assert_eq!(bench.step(1000 + 2 * FRAME_NANOS, 9), None);
+        let expected = [
+            (0, 1000),
+            (1, 1000 + FRAME_NANOS),
+            (2, 1000 + 2 * FRAME_NANOS),
+        ];
+        assert_eq!(bench.departures, expected);
+    }
+
+    #[test]
+    fn one_late_step_decides_as_many_exact_ones() {
+        // Two places in the queue: while frame 0 is sent, 1 and 2 wait and 3 is dropped; frame 4
+        // comes after frame 1 has started.
+        let arrivals = [(0, 0), (1, 10), (2, 20), (3, 30), (4, FRAME_NANOS + 5)];
+        let mut exact = Bench::new(2, Some(Rate::from_mbps(100)));
+        for (id, at) in arrivals {
+            exact.step(at, 9);
+            exact.offer(id, at);
+            exact.step(at, 9);
+        }
+        let mut at = 0;
+        while let Some(next) = exact.step(at, 9) {
+            at = next;
+        }
+        let mut late = Bench::new(2, Some(Rate::from_mbps(100)));
+        arrivals.iter().for_each(|(id, at)| late.offer(*id, *at));
+        late.step(5 * FRAME_NANOS, 9);
+        assert_eq!(late.departures, exact.departures);
+        assert_eq!(late.fates.ended(Reason::QueueFull).packets, 1);
+        let ids: Vec<_> = late.departures.iter().map(|d| d.0).collect();
+        assert_eq!(ids, [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn a_long_delay_is_not_caught_up_beyond_one_burst() {
+        let mut bench = Bench::new(1000, Some(Rate::from_mbps(100)));
+        (0..1000).for_each(|id| bench.offer(id, 0));
+        // A second late: 1 ms at 100 Mbit/s are 12 500 B, eight frames of 1538 B.
+        bench.step(1_000_000_000, 1000);
+        let bytes = bench.departures.len() as u64 * 1538;
+        assert!(bytes <= link(Some(Rate::from_mbps(100))).burst(), "{bytes}");
+        assert_eq!(bench.departures.len(), 8);
+    }
+
+    #[test]
+    fn the_schedule_keeps_its_rate_over_odd_frame_times() {
+        // At 30 Mbit/s a frame takes 410 133.33 ns: the third of a nanosecond must not get lost.
+        let mut bench = Bench::new(4000, Some(Rate::from_mbps(30)));
+        (0..3001).for_each(|id| bench.offer(id, 0));
+        let mut at = 0;
+        while let Some(next) = bench.step(at, 2) {
+            at = next;
+        }
+        assert_eq!(bench.departures[3000].1, 1_230_400_000);
+    }
+
+    #[test]
+    fn an_unpaced_port_sends_at_once_but_not_more_than_there_is_room() {
+        let mut bench = Bench::new(10, None);
+        (0..3).for_each(|id| bench.offer(id, 5));
+        assert_eq!(bench.step(5, 2), None);
+        assert_eq!(bench.departures, [(0, 5), (1, 5)]);
+        bench.step(9, 2);
+        assert_eq!(bench.departures.last(), Some(&(2, 9)));
+    }
+
+    #[test]
+    fn what_the_kernel_sends_itself_counts_against_the_rate() {
+        let mut bench = Bench::new(10, Some(Rate::from_mbps(100)));
+        bench.port.charge(u64::from(FRAME));
+        bench.offer(0, 0);
+        bench.offer(1, 0);
+        assert_eq!(bench.step(0, 9), Some(FRAME_NANOS));
+        bench.step(FRAME_NANOS, 9);
+        assert_eq!(bench.departures, [(0, FRAME_NANOS)]);
+    }
+}

@@ -1,0 +1,35 @@
+//! Big-endian integers at fixed offsets, for views.
+
+#[inline]
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline]
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(array_at(bytes, at))
+}
+
+#[inline]
+pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
+}
+
+#[inline]
+pub(crate) fn set_u16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+#[inline]
+pub(crate) fn set_u32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+/// The bytes from `from` to `to`, cut to what is there.
+#[inline]
+pub(crate) fn clamped(bytes: &[u8], from: usize, to: usize) -> &[u8] {
+    let end = to.min(bytes.len());
+    bytes.get(from..end).unwrap_or(&[])
+}

@@ -1,0 +1,202 @@
+//! ICMP (RFC 792; the next-hop MTU of RFC 1191).
+//!
+//! ```text
+//!  0      1      2          4              8
+//! +------+------+----------+--------------+---------
+//! | type | code | checksum | by type      | payload: for an error, the start of the offender
+//! +------+------+----------+--------------+---------
+//! ```
+
+use crate::bytes::{array_at, clamped, set_u16, u16_at};
+use crate::{Header, WireError, checksum};
+
+/// Length of the header.
+pub const HEADER_LEN: usize = 8;
+
+view!(
+    /// Field names on the bytes of an ICMP message.
+    View, Header::Icmpv4, HEADER_LEN
+);
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// Type.
+    pub fn kind(&self) -> u8 {
+        self.bytes()[0]
+    }
+
+    /// Code, whose meaning depends on the type.
+    pub fn code(&self) -> u8 {
+        self.bytes()[1]
+    }
+
+    /// The checksum over the message.
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.bytes(), 2)
+    }
+
+    /// The four bytes whose meaning depends on the type.
+    pub fn rest(&self) -> [u8; 4] {
+        array_at(self.bytes(), 4)
+    }
+
+    /// What follows the header.
+    pub fn payload(&self) -> &[u8] {
+        clamped(self.bytes(), HEADER_LEN, usize::MAX)
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
+    /// Writes type and code.
+    pub fn set_kind_and_code(&mut self, kind: u8, code: u8) {
+        self.bytes_mut()[..2].copy_from_slice(&[kind, code]);
+    }
+
+    /// Writes the checksum.
+    pub fn set_checksum(&mut self, checksum: u16) {
+        set_u16(self.bytes_mut(), 2, checksum);
+    }
+
+    /// Writes the four bytes whose meaning depends on the type.
+    pub fn set_rest(&mut self, rest: [u8; 4]) {
+        self.bytes_mut()[4..8].copy_from_slice(&rest);
+    }
+
+    /// Computes and writes the checksum over the whole buffer.
+    pub fn fill_checksum(&mut self) {
+        self.set_checksum(0);
+        let sum = checksum::internet(self.bytes());
+        self.set_checksum(sum);
+    }
+}
+
+codes! {
+    /// Why a destination is unreachable.
+    Unreachable(u8) {
+        /// No way to the network.
+        Network = 0,
+        /// The host does not answer.
+        Host = 1,
+        /// The host does not know the protocol.
+        Protocol = 2,
+        /// Nobody listens at the port.
+        Port = 3,
+        /// A source route failed.
+        SourceRouteFailed = 5,
+        /// Communication is administratively prohibited (RFC 1812).
+        Prohibited = 13,
+    }
+}
+
+codes! {
+    /// What time was exceeded.
+    Exceeded(u8) {
+        /// The TTL ran out on the way.
+        Ttl = 0,
+        /// Fragments did not arrive in time.
+        Reassembly = 1,
+    }
+}
+
+/// The header of an ICMP message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repr {
+    /// Echo reply: the answer to a ping.
+    EchoReply {
+        /// Of which ping process.
+        identifier: u16,
+        /// Which of its pings.
+        sequence: u16,
+    },
+    /// Echo request: a ping.
+    EchoRequest {
+        /// Of which ping process.
+        identifier: u16,
+        /// Which of its pings.
+        sequence: u16,
+    },
+    /// Fragmentation is needed, but not permitted.
+    FragmentationNeeded {
+        /// The MTU of the next hop; zero from routers before RFC 1191.
+        mtu: u16,
+    },
+    /// The destination is unreachable.
+    Unreachable(Unreachable),
+    /// Time was exceeded.
+    TimeExceeded(Exceeded),
+    /// Any other message, kept as it is.
+    Other {
+        /// Type.
+        kind: u8,
+        /// Code.
+        code: u8,
+        /// The four bytes whose meaning depends on the type.
+        rest: [u8; 4],
+    },
+}
+
+const ECHO_REPLY: u8 = 0;
+const UNREACHABLE: u8 = 3;
+const ECHO_REQUEST: u8 = 8;
+const TIME_EXCEEDED: u8 = 11;
+const FRAGMENTATION_NEEDED: u8 = 4;
+
+impl Repr {
+    /// Reads a header. Known types with set bits where zero belongs stay [`Self::Other`].
+    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
+        let (kind, code, rest) = (view.kind(), view.code(), view.rest());
+        let [a, b, c, d] = rest;
+        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        Ok(match (kind, code) {
+            (ECHO_REPLY, 0) => Self::EchoReply {
+                identifier: high,
+                sequence: low,
+            },
+            (ECHO_REQUEST, 0) => Self::EchoRequest {
+                identifier: high,
+                sequence: low,
+            },
+            (UNREACHABLE, FRAGMENTATION_NEEDED) if high == 0 => {
+                Self::FragmentationNeeded { mtu: low }
+            }
+            (UNREACHABLE, code) if rest == [0; 4] => Self::Unreachable(code.into()),
+            (TIME_EXCEEDED, code) if rest == [0; 4] => Self::TimeExceeded(code.into()),
+            _ => Self::Other { kind, code, rest },
+        })
+    }
+
+    /// Bytes that [`Self::emit`] writes.
+    pub const fn encoded_len(&self) -> usize {
+        HEADER_LEN
+    }
+
+    /// Writes the header with a checksum of zero.
+    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut View<T>) {
+        let pair = |high: u16, low: u16| {
+            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+            [a, b, c, d]
+        };
+        let (kind, code, rest) = match *self {
+            Self::EchoReply {
+                identifier,
+                sequence,
+            } => (ECHO_REPLY, 0, pair(identifier, sequence)),
+            Self::EchoRequest {
+                identifier,
+                sequence,
+            } => (ECHO_REQUEST, 0, pair(identifier, sequence)),
+            Self::FragmentationNeeded { mtu } => (UNREACHABLE, FRAGMENTATION_NEEDED, pair(0, mtu)),
+            Self::Unreachable(why) => (UNREACHABLE, why.into(), [0; 4]),
+            Self::TimeExceeded(what) => (TIME_EXCEEDED, what.into(), [0; 4]),
+            Self::Other { kind, code, rest } => (kind, code, rest),
+        };
+        view.set_kind_and_code(kind, code);
+        view.set_checksum(0);
+        view.set_rest(rest);
+    }
+}
+
+/// Whether messages of this type are errors, which no error may answer: all but the queries that
+/// RFC 1122 (section 3.2.2) and RFC 950 know. An unknown type counts as an error, to be safe.
+pub const fn is_error(kind: u8) -> bool {
+    !matches!(kind, 0 | 8 | 9 | 10 | 13 | 14 | 15 | 16 | 17 | 18 | 42 | 43)
+}

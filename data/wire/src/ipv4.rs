@@ -1,0 +1,434 @@
+//! IPv4 (RFC 791; the ECN field of RFC 3168) and the walk over its options.
+//!
+//! ```text
+//!  0       1       2               4               6
+//! +---+---+-------+---------------+---------------+-+-+-+-----------+
+//! |ver|ihl| tos   | total length  | identification| |D|M| offset    |
+//! +-------+-------+---------------+---------------+-----------------+
+//! | ttl   | proto | checksum      | source        | destination     |  8 ... 20
+//! +-------+-------+---------------+---------------+-----------------+
+//! | options, 0 to 40 bytes                                          |
+//! +-----------------------------------------------------------------+
+//! ```
+
+use std::net::Ipv4Addr;
+use std::num::NonZeroU8;
+
+use crate::bytes::{array_at, clamped, set_u16, u16_at};
+use crate::error::{needs, permit};
+use crate::{FragmentOffset, Header, Protocol, WireError, checksum};
+
+/// Length of the header without options.
+pub const HEADER_LEN_MIN: usize = 20;
+/// Length of the header with all the options that fit.
+pub const HEADER_LEN_MAX: usize = 60;
+
+view!(
+    /// Field names on the bytes of an IPv4 packet.
+    View, Header::Ipv4, HEADER_LEN_MIN
+);
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// The version: 4.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        self.bytes()[0] >> 4
+    }
+
+    /// The header length in bytes, as the header claims it: a multiple of 4 from 0 to 60.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.bytes()[0] & 0x0f) * 4
+    }
+
+    /// The differentiated services field with the ECN bits.
+    #[inline]
+    pub fn traffic_class(&self) -> u8 {
+        self.bytes()[1]
+    }
+
+    /// The length of header and payload, as the header claims it.
+    #[inline]
+    pub fn total_len(&self) -> u16 {
+        u16_at(self.bytes(), 2)
+    }
+
+    /// Which datagram a fragment is of.
+    #[inline]
+    pub fn identification(&self) -> u16 {
+        u16_at(self.bytes(), 4)
+    }
+
+    /// Whether it may not be fragmented.
+    #[inline]
+    pub fn dont_fragment(&self) -> bool {
+        self.bytes()[6] & 0x40 != 0
+    }
+
+    /// Whether another fragment follows.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.bytes()[6] & 0x20 != 0
+    }
+
+    /// Where in the datagram it lies.
+    #[inline]
+    pub fn fragment_offset(&self) -> FragmentOffset {
+        FragmentOffset::from_bits(u16_at(self.bytes(), 6))
+    }
+
+    /// Hops that are left.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        self.bytes()[8]
+    }
+
+    /// What it carries.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        self.bytes()[9].into()
+    }
+
+    /// The header checksum.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.bytes(), 10)
+    }
+
+    /// Who sent it.
+    #[inline]
+    pub fn source(&self) -> Ipv4Addr {
+        array_at::<4>(self.bytes(), 12).into()
+    }
+
+    /// Who it is for.
+    #[inline]
+    pub fn destination(&self) -> Ipv4Addr {
+        array_at::<4>(self.bytes(), 16).into()
+    }
+
+    /// The header's 16-bit word `n` (0 to 9), for updating the checksum by the difference.
+    #[inline]
+    pub fn word(&self, n: usize) -> u16 {
+        u16_at(self.bytes(), 2 * n)
+    }
+
+    /// The options, cut to what is there.
+    pub fn options(&self) -> &[u8] {
+        clamped(self.bytes(), HEADER_LEN_MIN, self.header_len())
+    }
+
+    /// What follows the header, cut to the total length and to what is there.
+    pub fn payload(&self) -> &[u8] {
+        clamped(self.bytes(), self.header_len(), self.total_len().into())
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
+    /// Writes version 4 and a header length in bytes: a multiple of 4 up to 60.
+    pub fn set_version_and_header_len(&mut self, len: usize) {
+        self.bytes_mut()[0] = 0x40 | (len / 4) as u8 & 0x0f;
+    }
+
+    /// Writes the differentiated services field with the ECN bits.
+    #[inline]
+    pub fn set_traffic_class(&mut self, class: u8) {
+        self.bytes_mut()[1] = class;
+    }
+
+    /// Writes the length of header and payload.
+    pub fn set_total_len(&mut self, len: u16) {
+        set_u16(self.bytes_mut(), 2, len);
+    }
+
+    /// Writes which datagram a fragment is of.
+    pub fn set_identification(&mut self, identification: u16) {
+        set_u16(self.bytes_mut(), 4, identification);
+    }
+
+    /// Writes the two flags and the fragment offset; the reserved flag becomes zero.
+    pub fn set_fragmentation(&mut self, dont: bool, more: bool, offset: FragmentOffset) {
+        let flags = u16::from(dont) << 14 | u16::from(more) << 13;
+        set_u16(self.bytes_mut(), 6, flags | offset.bits());
+    }
+
+    /// Writes the hops that are left.
+    #[inline]
+    pub fn set_ttl(&mut self, ttl: u8) {
+        self.bytes_mut()[8] = ttl;
+    }
+
+    /// Writes what it carries.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.bytes_mut()[9] = protocol.into();
+    }
+
+    /// Writes the header checksum.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        set_u16(self.bytes_mut(), 10, checksum);
+    }
+
+    /// Writes who sends it.
+    pub fn set_source(&mut self, address: Ipv4Addr) {
+        self.bytes_mut()[12..16].copy_from_slice(&address.octets());
+    }
+
+    /// Writes who it is for.
+    pub fn set_destination(&mut self, address: Ipv4Addr) {
+        self.bytes_mut()[16..20].copy_from_slice(&address.octets());
+    }
+
+    /// Computes and writes the header checksum; a header length beyond the buffer is cut.
+    pub fn fill_checksum(&mut self) {
+        self.set_checksum(0);
+        let sum = checksum::internet(clamped(self.bytes(), 0, self.header_len()));
+        self.set_checksum(sum);
+    }
+}
+
+/// The bytes of a header's options: at most forty, padded to a multiple of four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    bytes: [u8; HEADER_LEN_MAX - HEADER_LEN_MIN],
+    len: u8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Options {
+    /// No options.
+    pub const NONE: Self = Self {
+        bytes: [0; HEADER_LEN_MAX - HEADER_LEN_MIN],
+        len: 0,
+    };
+
+    /// These options, padded to a multiple of four with "end of options".
+    pub fn new(options: &[u8]) -> Result<Self, WireError> {
+        let mut padded = Self::NONE;
+        let found = options.len() as u64;
+        permit(Header::Ipv4Option, "length of all", found, 0, 40)?;
+        padded.bytes[..options.len()].copy_from_slice(options);
+        padded.len = options.len().next_multiple_of(4) as u8;
+        Ok(padded)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The options that every fragment carries: those with the copied flag (RFC 791, section 3.1).
+    pub fn copied(&self) -> Self {
+        let mut kept = Self::NONE;
+        let mut len = 0;
+        for option in walk_options(self.as_bytes()).map_while(Result::ok) {
+            if option.is_copied() {
+                kept.bytes[len..len + option.bytes.len()].copy_from_slice(option.bytes);
+                len += option.bytes.len();
+            }
+        }
+        kept.len = len.next_multiple_of(4) as u8;
+        kept
+    }
+}
+
+/// One option, "no operation" included; "end of options" ends the walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Option<'a> {
+    /// The option with its type and length bytes.
+    pub bytes: &'a [u8],
+}
+
+impl Ipv4Option<'_> {
+    /// The option type: copied flag, class and number.
+    pub fn kind(&self) -> u8 {
+        self.bytes[0]
+    }
+
+    /// Whether fragments after the first carry it too.
+    pub fn is_copied(&self) -> bool {
+        self.kind() & 0x80 != 0
+    }
+
+    /// Whether it is a loose or strict source route.
+    pub fn is_source_route(&self) -> bool {
+        matches!(self.kind(), 131 | 137)
+    }
+}
+
+/// Walks over options. A length that is less than 2 or leads outside is an error and ends the walk.
+/// At most forty steps, since there are at most forty bytes.
+pub fn walk_options(options: &[u8]) -> impl Iterator<Item = Result<Ipv4Option<'_>, WireError>> {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    let mut rest = options;
+    std::iter::from_fn(move || {
+        let left = rest.len();
+        let len = match *rest {
+            [] | [END, ..] => return None,
+            [NO_OPERATION, ..] => 1,
+            [_, len, ..] if usize::from(len) >= 2 && usize::from(len) <= left => usize::from(len),
+            [_, ref after @ ..] => {
+                let found = after.first().copied().unwrap_or(0);
+                rest = &[];
+                let most = left as u64;
+                return Some(Err(WireError::NotPermitted {
+                    header: Header::Ipv4Option,
+                    field: "length",
+                    found: found.into(),
+                    least: 2,
+                    most,
+                }));
+            }
+        };
+        let (bytes, after) = rest.split_at(len);
+        rest = after;
+        Some(Ok(Ipv4Option { bytes }))
+    })
+}
+
+/// An IPv4 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// Differentiated services field with the ECN bits.
+    pub traffic_class: u8,
+    /// Which datagram a fragment is of.
+    pub identification: u16,
+    /// Whether it may not be fragmented.
+    pub dont_fragment: bool,
+    /// Whether another fragment follows.
+    pub more_fragments: bool,
+    /// Where in the datagram it lies.
+    pub fragment_offset: FragmentOffset,
+    /// Hops that are left: no sender may send zero (RFC 1122, section 3.2.1.7).
+    pub ttl: NonZeroU8,
+    /// What it carries.
+    pub protocol: Protocol,
+    /// Who sent it.
+    pub source: Ipv4Addr,
+    /// Who it is for.
+    pub destination: Ipv4Addr,
+    options: Options,
+    payload_len: u16,
+}
+
+impl Repr {
+    /// A whole datagram without options, with TTL 64; change the public fields as needed.
+    pub fn new(
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        protocol: Protocol,
+        payload_len: usize,
+    ) -> Result<Self, WireError> {
+        const TTL_DEFAULT: NonZeroU8 = NonZeroU8::MIN.saturating_add(63);
+        let empty = Self {
+            traffic_class: 0,
+            identification: 0,
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: FragmentOffset::ZERO,
+            ttl: TTL_DEFAULT,
+            protocol,
+            source,
+            destination,
+            options: Options::NONE,
+            payload_len: 0,
+        };
+        empty.with_body(Options::NONE, payload_len)
+    }
+
+    /// The same header with other options and another length of payload.
+    pub fn with_body(self, options: Options, payload_len: usize) -> Result<Self, WireError> {
+        let header_len = HEADER_LEN_MIN + usize::from(options.len);
+        let total = (header_len + payload_len) as u64;
+        permit(Header::Ipv4, "total length", total, 0, u16::MAX.into())?;
+        Ok(Self {
+            options,
+            payload_len: payload_len as u16, // fits: the total does
+            ..self
+        })
+    }
+
+    /// Reads a header, its lengths and its checksum.
+    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
+        let bytes = view.bytes();
+        permit(Header::Ipv4, "version", view.version(), 4, 4)?;
+        let header_len = view.header_len();
+        permit(Header::Ipv4, "header length", header_len as u64, 20, 60)?;
+        needs(Header::Ipv4, header_len, bytes.len())?;
+        let (least, most) = (header_len as u64, bytes.len() as u64);
+        permit(Header::Ipv4, "total length", view.total_len(), least, most)?;
+        permit(Header::Ipv4, "reserved flag", bytes[6] >> 7, 0, 0)?;
+        if !checksum::is_right(&bytes[..header_len]) {
+            let stored = view.checksum();
+            let without = checksum::Sum::default()
+                .bytes(&bytes[..10])
+                .bytes(&bytes[12..header_len]);
+            return Err(WireError::Checksum {
+                header: Header::Ipv4,
+                found: stored,
+                permitted: without.checksum(),
+            });
+        }
+        let ttl = NonZeroU8::new(view.ttl()).ok_or(WireError::NotPermitted {
+            header: Header::Ipv4,
+            field: "TTL",
+            found: 0,
+            least: 1,
+            most: 255,
+        })?;
+        Ok(Self {
+            traffic_class: view.traffic_class(),
+            identification: view.identification(),
+            dont_fragment: view.dont_fragment(),
+            more_fragments: view.more_fragments(),
+            fragment_offset: view.fragment_offset(),
+            ttl,
+            protocol: view.protocol(),
+            source: view.source(),
+            destination: view.destination(),
+            options: Options::new(view.options())?,
+            payload_len: view.total_len() - header_len as u16,
+        })
+    }
+
+    /// The options.
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Length of what follows the header.
+    pub const fn payload_len(&self) -> u16 {
+        self.payload_len
+    }
+
+    /// Bytes that [`Self::emit`] writes.
+    pub const fn encoded_len(&self) -> usize {
+        HEADER_LEN_MIN + self.options.len as usize
+    }
+
+    /// Writes the header with its checksum.
+    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut View<T>) {
+        let header_len = self.encoded_len();
+        view.set_version_and_header_len(header_len);
+        view.set_traffic_class(self.traffic_class);
+        view.set_total_len(header_len as u16 + self.payload_len);
+        view.set_identification(self.identification);
+        view.set_fragmentation(
+            self.dont_fragment,
+            self.more_fragments,
+            self.fragment_offset,
+        );
+        view.set_ttl(self.ttl.get());
+        view.set_protocol(self.protocol);
+        view.set_source(self.source);
+        view.set_destination(self.destination);
+        view.bytes_mut()[HEADER_LEN_MIN..header_len].copy_from_slice(self.options.as_bytes());
+        view.fill_checksum();
+    }
+}

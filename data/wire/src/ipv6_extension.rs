@@ -1,0 +1,238 @@
+//! IPv6 extension headers (RFC 8200, section 4; AH: RFC 4302) and the bounded walk over them.
+//!
+//! ```text
+//!  hop-by-hop, routing, destination options      fragment                    authentication
+//! +------+------+-----------------------+   +------+------+-----------+   +------+------+------
+//! | next | len  | 8*len + 6 bytes       |   | next | 0    | off |0|M |   | next | len  | 4*len + 6 bytes
+//! +------+------+-----------------------+   +------+------+-----------+   +------+------+------
+//!                routing: type, segments    | identification          |
+//!                                           +-------------------------+
+//! ```
+//!
+//! The walk stops at the first header that is not one of these, at a fragment header of a datagram
+//! that really is in pieces (all pieces then show the same protocol), after [`HEADERS_MAX`] headers,
+//! and where the bytes end. A packet is never refused here: what the walk could not reach, the
+//! destination judges.
+
+use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
+use crate::{FragmentOffset, Header, Protocol, WireError};
+
+/// Extension headers that a walk passes at most: their number is the sender's choice, not ours.
+pub const HEADERS_MAX: usize = 8;
+
+/// Length of a fragment header.
+pub const FRAGMENT_LEN: usize = 8;
+
+view!(
+    /// Field names on any extension header: the two bytes that all have in common, and the
+    /// routing header's next two. The fixed part is eight bytes for all of them.
+    View, Header::Ipv6Extension, 8
+);
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// What follows this header.
+    pub fn next_header(&self) -> Protocol {
+        self.bytes()[0].into()
+    }
+
+    /// The length of this header in bytes, by the rule of its `kind`; none if `kind` is not an
+    /// extension header.
+    pub fn header_len(&self, kind: Protocol) -> Option<usize> {
+        let units = usize::from(self.bytes()[1]);
+        match kind {
+            Protocol::HopByHop | Protocol::Routing | Protocol::DestinationOptions => {
+                Some((units + 1) * 8)
+            }
+            Protocol::Authentication => Some((units + 2) * 4),
+            Protocol::Fragment => Some(FRAGMENT_LEN),
+            _ => None,
+        }
+    }
+
+    /// The type of a routing header.
+    pub fn routing_type(&self) -> u8 {
+        self.bytes()[2]
+    }
+
+    /// The segments that a routing header has left.
+    pub fn segments_left(&self) -> u8 {
+        self.bytes()[3]
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
+    /// Writes what follows this header.
+    pub fn set_next_header(&mut self, protocol: Protocol) {
+        self.bytes_mut()[0] = protocol.into();
+    }
+
+    /// Writes the length byte: eight-byte units beyond the first, or for an authentication header
+    /// four-byte units beyond the first two.
+    pub fn set_len_units(&mut self, units: u8) {
+        self.bytes_mut()[1] = units;
+    }
+}
+
+view!(
+    /// Field names on a fragment header.
+    FragmentView, Header::Ipv6Extension, FRAGMENT_LEN
+);
+
+impl<T: AsRef<[u8]>> FragmentView<T> {
+    /// What follows this header in the datagram.
+    pub fn next_header(&self) -> Protocol {
+        self.bytes()[0].into()
+    }
+
+    /// Where in the datagram it lies.
+    pub fn offset(&self) -> FragmentOffset {
+        FragmentOffset::from_bits(u16_at(self.bytes(), 2) >> 3)
+    }
+
+    /// Whether another fragment follows.
+    pub fn more_fragments(&self) -> bool {
+        self.bytes()[3] & 1 != 0
+    }
+
+    /// Which datagram it is a fragment of.
+    pub fn identification(&self) -> u32 {
+        u32_at(self.bytes(), 4)
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> FragmentView<T> {
+    /// Writes what follows, and zero into the reserved byte.
+    pub fn set_next_header(&mut self, protocol: Protocol) {
+        set_u16(self.bytes_mut(), 0, u16::from(u8::from(protocol)) << 8);
+    }
+
+    /// Writes offset and flag, and zero into the reserved bits.
+    pub fn set_fragmentation(&mut self, offset: FragmentOffset, more: bool) {
+        set_u16(self.bytes_mut(), 2, offset.bits() << 3 | u16::from(more));
+    }
+
+    /// Writes which datagram it is a fragment of.
+    pub fn set_identification(&mut self, identification: u32) {
+        set_u32(self.bytes_mut(), 4, identification);
+    }
+}
+
+/// A fragment header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentRepr {
+    /// What follows this header in the datagram.
+    pub next_header: Protocol,
+    /// Where in the datagram it lies.
+    pub offset: FragmentOffset,
+    /// Whether another fragment follows.
+    pub more_fragments: bool,
+    /// Which datagram it is a fragment of.
+    pub identification: u32,
+}
+
+impl FragmentRepr {
+    /// Reads a fragment header; reserved bits are ignored, as RFC 8200 demands.
+    pub fn parse<T: AsRef<[u8]>>(view: &FragmentView<T>) -> Result<Self, WireError> {
+        Ok(Self {
+            next_header: view.next_header(),
+            offset: view.offset(),
+            more_fragments: view.more_fragments(),
+            identification: view.identification(),
+        })
+    }
+
+    /// Whether it is no piece but the whole datagram (an atomic fragment, RFC 6946).
+    pub fn is_whole(&self) -> bool {
+        self.offset == FragmentOffset::ZERO && !self.more_fragments
+    }
+
+    /// Bytes that [`Self::emit`] writes.
+    pub const fn encoded_len(&self) -> usize {
+        FRAGMENT_LEN
+    }
+
+    /// Writes the header.
+    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut FragmentView<T>) {
+        view.set_next_header(self.next_header);
+        view.set_fragmentation(self.offset, self.more_fragments);
+        view.set_identification(self.identification);
+    }
+}
+
+/// What a walk over extension headers found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// What follows the last header that was passed.
+    pub protocol: Protocol,
+    /// Bytes of the headers that were passed.
+    pub len: usize,
+    /// The fragment header, if there was one.
+    pub fragment: Option<FragmentRepr>,
+    /// Whether there was a routing header of type 0 (RFC 5095).
+    pub source_routed: bool,
+    /// False if the walk had to stop at an extension header: the bytes end within it, or it is one
+    /// too many.
+    pub complete: bool,
+}
+
+impl Chain {
+    /// Walks over the headers in `bytes`, of which the first one is a `first`.
+    pub fn walk(first: Protocol, bytes: &[u8]) -> Self {
+        let mut chain = Self {
+            protocol: first,
+            len: 0,
+            fragment: None,
+            source_routed: false,
+            complete: false,
+        };
+        for _ in 0..HEADERS_MAX {
+            if chain.step(bytes) {
+                return chain;
+            }
+        }
+        chain.complete = !is_extension(chain.protocol);
+        chain
+    }
+
+    /// Passes one header, or says that the walk is over.
+    fn step(&mut self, bytes: &[u8]) -> bool {
+        if !is_extension(self.protocol) {
+            self.complete = true;
+            return true;
+        }
+        let rest = &bytes[self.len..];
+        let Ok(view) = View::new_checked(rest) else {
+            return true;
+        };
+        let Some(len) = view.header_len(self.protocol).filter(|n| *n <= rest.len()) else {
+            return true;
+        };
+        if self.protocol == Protocol::Routing && view.routing_type() == 0 {
+            self.source_routed = true;
+        }
+        let was_fragment = self.protocol == Protocol::Fragment;
+        self.protocol = view.next_header();
+        self.len += len;
+        if was_fragment {
+            let fragment = FragmentRepr::parse(&FragmentView::new_unchecked(rest)).ok();
+            self.fragment = fragment;
+            if fragment.is_some_and(|f| !f.is_whole()) {
+                self.complete = true;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Whether a walk passes headers of this kind.
+pub const fn is_extension(protocol: Protocol) -> bool {
+    matches!(
+        protocol,
+        Protocol::HopByHop
+            | Protocol::Routing
+            | Protocol::Fragment
+            | Protocol::Authentication
+            | Protocol::DestinationOptions
+    )
+}

@@ -1,0 +1,125 @@
+//! The code points that several headers share.
+
+codes! {
+    /// What an Ethernet frame carries (IEEE 802 numbers).
+    EtherType(u16) {
+        /// IPv4.
+        Ipv4 = 0x0800,
+        /// Address resolution for IPv4.
+        Arp = 0x0806,
+        /// An 802.1Q tag follows.
+        Vlan = 0x8100,
+        /// IPv6.
+        Ipv6 = 0x86dd,
+        /// An 802.1ad service tag follows.
+        ServiceVlan = 0x88a8,
+    }
+}
+
+codes! {
+    /// What follows an IP header (IANA protocol numbers).
+    Protocol(u8) {
+        /// IPv6 hop-by-hop options.
+        HopByHop = 0,
+        /// ICMP.
+        Icmpv4 = 1,
+        /// TCP.
+        Tcp = 6,
+        /// UDP.
+        Udp = 17,
+        /// DCCP.
+        Dccp = 33,
+        /// IPv6 routing header.
+        Routing = 43,
+        /// IPv6 fragment header.
+        Fragment = 44,
+        /// Encapsulating security payload.
+        Esp = 50,
+        /// Authentication header.
+        Authentication = 51,
+        /// ICMPv6.
+        Icmpv6 = 58,
+        /// Nothing follows an IPv6 header.
+        NoNextHeader = 59,
+        /// IPv6 destination options.
+        DestinationOptions = 60,
+        /// SCTP.
+        Sctp = 132,
+        /// UDP-Lite.
+        UdpLite = 136,
+    }
+}
+
+impl EtherType {
+    /// Whether an 802.1Q or 802.1ad tag follows.
+    pub const fn is_tag(self) -> bool {
+        matches!(self, Self::Vlan | Self::ServiceVlan)
+    }
+}
+
+impl Protocol {
+    /// Whether the first four bytes are a source and a destination port.
+    pub const fn has_ports(self) -> bool {
+        matches!(
+            self,
+            Self::Tcp | Self::Udp | Self::Dccp | Self::Sctp | Self::UdpLite
+        )
+    }
+}
+
+/// Where a fragment lies in its datagram: a multiple of eight bytes below 65536.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FragmentOffset(u16);
+
+impl FragmentOffset {
+    /// The start of the datagram.
+    pub const ZERO: Self = Self(0);
+
+    /// An offset in bytes; none if it is not a multiple of eight.
+    pub const fn from_bytes(bytes: u16) -> Option<Self> {
+        match bytes % 8 {
+            0 => Some(Self(bytes / 8)),
+            _ => None,
+        }
+    }
+
+    /// From the thirteen bits of the header; higher bits are ignored.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits & 0x1fff)
+    }
+
+    /// The thirteen bits of the header: units of eight bytes.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The offset in bytes.
+    pub const fn bytes(self) -> u16 {
+        self.0 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_survives_a_round_trip() {
+        for n in 0..=u8::MAX {
+            assert_eq!(u8::from(Protocol::from(n)), n);
+        }
+        for n in 0..=u16::MAX {
+            assert_eq!(u16::from(EtherType::from(n)), n);
+        }
+    }
+
+    #[test]
+    fn a_fragment_offset_is_a_multiple_of_eight() {
+        assert_eq!(
+            FragmentOffset::from_bytes(1480).map(FragmentOffset::bits),
+            Some(185)
+        );
+        assert_eq!(FragmentOffset::from_bytes(1481), None);
+        assert_eq!(FragmentOffset::from_bits(0xffff).bytes(), 65528);
+    }
+}

@@ -1,0 +1,274 @@
+//! TCP (RFC 9293, section 3.1).
+//!
+//! ```text
+//!  0             2             4               8                12
+//! +-------------+-------------+---------------+----------------+------+------+--------
+//! | source port | destination | sequence      | acknowledgment | off|flags   | window
+//! +-------------+-------------+---------------+----------------+------+------+--------
+//! | checksum    | urgent      | options, 0 to 40 bytes                               16 ... 60
+//! +-------------+-------------+-------------------------------------------------------
+//! ```
+
+use std::net::IpAddr;
+
+use crate::bytes::{clamped, set_u16, set_u32, u16_at, u32_at};
+use crate::checksum::Sum;
+use crate::error::{needs, permit};
+use crate::{Header, Protocol, WireError};
+
+/// Length of the header without options.
+pub const HEADER_LEN_MIN: usize = 20;
+/// Length of the header with all the options that fit.
+pub const HEADER_LEN_MAX: usize = 60;
+/// Where the checksum is.
+pub const CHECKSUM_AT: usize = 16;
+
+/// The twelve bits after the data offset: four reserved or experimental ones (AE is the lowest of
+/// them), and CWR, ECE, URG, ACK, PSH, RST, SYN, FIN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x001);
+    /// Synchronises sequence numbers.
+    pub const SYN: Self = Self(0x002);
+    /// Resets the connection.
+    pub const RST: Self = Self(0x004);
+    /// Push.
+    pub const PSH: Self = Self(0x008);
+    /// The acknowledgment counts.
+    pub const ACK: Self = Self(0x010);
+    /// The urgent pointer counts.
+    pub const URG: Self = Self(0x020);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Self = Self(0x040);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Self = Self(0x080);
+    /// Accurate ECN (RFC 9768).
+    pub const AE: Self = Self(0x100);
+
+    /// From twelve bits; higher ones are ignored.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits & 0x0fff)
+    }
+
+    /// The twelve bits.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether all of `others` are set.
+    pub const fn contain(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// These flags and `others`.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+}
+
+view!(
+    /// Field names on the bytes of a TCP segment.
+    View, Header::Tcp, HEADER_LEN_MIN
+);
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// Source port.
+    pub fn source_port(&self) -> u16 {
+        u16_at(self.bytes(), 0)
+    }
+
+    /// Destination port.
+    pub fn destination_port(&self) -> u16 {
+        u16_at(self.bytes(), 2)
+    }
+
+    /// Sequence number.
+    pub fn sequence(&self) -> u32 {
+        u32_at(self.bytes(), 4)
+    }
+
+    /// Acknowledgment number.
+    pub fn acknowledgment(&self) -> u32 {
+        u32_at(self.bytes(), 8)
+    }
+
+    /// The header length in bytes, as the header claims it: a multiple of 4 from 0 to 60.
+    pub fn header_len(&self) -> usize {
+        usize::from(self.bytes()[12] >> 4) * 4
+    }
+
+    /// Flags.
+    pub fn flags(&self) -> Flags {
+        Flags::from_bits(u16_at(self.bytes(), 12))
+    }
+
+    /// Window.
+    pub fn window(&self) -> u16 {
+        u16_at(self.bytes(), 14)
+    }
+
+    /// The checksum.
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.bytes(), CHECKSUM_AT)
+    }
+
+    /// Urgent pointer.
+    pub fn urgent(&self) -> u16 {
+        u16_at(self.bytes(), 18)
+    }
+
+    /// The options, cut to what is there.
+    pub fn options(&self) -> &[u8] {
+        clamped(self.bytes(), HEADER_LEN_MIN, self.header_len())
+    }
+
+    /// What follows the header.
+    pub fn payload(&self) -> &[u8] {
+        clamped(self.bytes(), self.header_len(), usize::MAX)
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
+    /// Writes the source port.
+    pub fn set_source_port(&mut self, port: u16) {
+        set_u16(self.bytes_mut(), 0, port);
+    }
+
+    /// Writes the destination port.
+    pub fn set_destination_port(&mut self, port: u16) {
+        set_u16(self.bytes_mut(), 2, port);
+    }
+
+    /// Writes the sequence number.
+    pub fn set_sequence(&mut self, number: u32) {
+        set_u32(self.bytes_mut(), 4, number);
+    }
+
+    /// Writes the acknowledgment number.
+    pub fn set_acknowledgment(&mut self, number: u32) {
+        set_u32(self.bytes_mut(), 8, number);
+    }
+
+    /// Writes a header length in bytes (a multiple of 4 up to 60) and the flags.
+    pub fn set_header_len_and_flags(&mut self, len: usize, flags: Flags) {
+        let word = (len as u16 / 4) << 12 | flags.bits();
+        set_u16(self.bytes_mut(), 12, word);
+    }
+
+    /// Writes the window.
+    pub fn set_window(&mut self, window: u16) {
+        set_u16(self.bytes_mut(), 14, window);
+    }
+
+    /// Writes the checksum.
+    pub fn set_checksum(&mut self, checksum: u16) {
+        set_u16(self.bytes_mut(), CHECKSUM_AT, checksum);
+    }
+
+    /// Writes the urgent pointer.
+    pub fn set_urgent(&mut self, pointer: u16) {
+        set_u16(self.bytes_mut(), 18, pointer);
+    }
+
+    /// Computes and writes the checksum over the whole buffer.
+    pub fn fill_checksum(&mut self, source: IpAddr, destination: IpAddr) {
+        self.set_checksum(0);
+        let len = self.bytes().len();
+        let pseudo = Sum::default().pseudo(source, destination, Protocol::Tcp, len);
+        let sum = pseudo.bytes(self.bytes());
+        self.set_checksum(sum.checksum());
+    }
+}
+
+/// The bytes of a header's options: at most forty, padded to a multiple of four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    bytes: [u8; HEADER_LEN_MAX - HEADER_LEN_MIN],
+    len: u8,
+}
+
+impl Options {
+    /// No options.
+    pub const NONE: Self = Self {
+        bytes: [0; HEADER_LEN_MAX - HEADER_LEN_MIN],
+        len: 0,
+    };
+
+    /// These options, padded to a multiple of four with "end of options".
+    pub fn new(options: &[u8]) -> Result<Self, WireError> {
+        let mut padded = Self::NONE;
+        let found = options.len() as u64;
+        permit(Header::Tcp, "length of all options", found, 0, 40)?;
+        padded.bytes[..options.len()].copy_from_slice(options);
+        padded.len = options.len().next_multiple_of(4) as u8;
+        Ok(padded)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// A TCP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Sequence number.
+    pub sequence: u32,
+    /// Acknowledgment number.
+    pub acknowledgment: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Window, unscaled.
+    pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Options.
+    pub options: Options,
+}
+
+impl Repr {
+    /// Reads a header and its length; the checksum needs the addresses and is not judged.
+    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
+        let header_len = view.header_len();
+        permit(Header::Tcp, "data offset", header_len as u64, 20, 60)?;
+        needs(Header::Tcp, header_len, view.bytes().len())?;
+        Ok(Self {
+            source_port: view.source_port(),
+            destination_port: view.destination_port(),
+            sequence: view.sequence(),
+            acknowledgment: view.acknowledgment(),
+            flags: view.flags(),
+            window: view.window(),
+            urgent: view.urgent(),
+            options: Options::new(view.options())?,
+        })
+    }
+
+    /// Bytes that [`Self::emit`] writes.
+    pub const fn encoded_len(&self) -> usize {
+        HEADER_LEN_MIN + self.options.len as usize
+    }
+
+    /// Writes the header with a checksum of zero.
+    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut View<T>) {
+        let header_len = self.encoded_len();
+        view.set_source_port(self.source_port);
+        view.set_destination_port(self.destination_port);
+        view.set_sequence(self.sequence);
+        view.set_acknowledgment(self.acknowledgment);
+        view.set_header_len_and_flags(header_len, self.flags);
+        view.set_window(self.window);
+        view.set_checksum(0);
+        view.set_urgent(self.urgent);
+        view.bytes_mut()[HEADER_LEN_MIN..header_len].copy_from_slice(self.options.as_bytes());
+    }
+}

@@ -1,0 +1,147 @@
+//! UDP (RFC 768).
+//!
+//! ```text
+//!  0             2             4        6          8
+//! +-------------+-------------+--------+----------+---------
+//! | source port | destination | length | checksum | payload
+//! +-------------+-------------+--------+----------+---------
+//! ```
+
+use std::net::IpAddr;
+
+use crate::bytes::{clamped, set_u16, u16_at};
+use crate::checksum::Sum;
+use crate::error::permit;
+use crate::{Header, Protocol, WireError};
+
+/// Length of the header.
+pub const HEADER_LEN: usize = 8;
+/// Where the checksum is.
+pub const CHECKSUM_AT: usize = 6;
+
+view!(
+    /// Field names on the bytes of a UDP datagram.
+    View, Header::Udp, HEADER_LEN
+);
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// Source port.
+    pub fn source_port(&self) -> u16 {
+        u16_at(self.bytes(), 0)
+    }
+
+    /// Destination port.
+    pub fn destination_port(&self) -> u16 {
+        u16_at(self.bytes(), 2)
+    }
+
+    /// Length of header and payload, as the header claims it.
+    pub fn length(&self) -> u16 {
+        u16_at(self.bytes(), 4)
+    }
+
+    /// The checksum; zero if there is none.
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.bytes(), CHECKSUM_AT)
+    }
+
+    /// What follows the header, cut to the length and to what is there.
+    pub fn payload(&self) -> &[u8] {
+        clamped(self.bytes(), HEADER_LEN, self.length().into())
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
+    /// Writes the source port.
+    pub fn set_source_port(&mut self, port: u16) {
+        set_u16(self.bytes_mut(), 0, port);
+    }
+
+    /// Writes the destination port.
+    pub fn set_destination_port(&mut self, port: u16) {
+        set_u16(self.bytes_mut(), 2, port);
+    }
+
+    /// Writes the length of header and payload.
+    pub fn set_length(&mut self, length: u16) {
+        set_u16(self.bytes_mut(), 4, length);
+    }
+
+    /// Writes the checksum.
+    pub fn set_checksum(&mut self, checksum: u16) {
+        set_u16(self.bytes_mut(), CHECKSUM_AT, checksum);
+    }
+
+    /// Computes and writes the checksum over the whole buffer.
+    pub fn fill_checksum(&mut self, source: IpAddr, destination: IpAddr) {
+        self.set_checksum(0);
+        let len = self.bytes().len();
+        let pseudo = Sum::default().pseudo(source, destination, Protocol::Udp, len);
+        let sum = pseudo.bytes(self.bytes());
+        self.set_checksum(nonzero(sum.checksum()));
+    }
+}
+
+/// A UDP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    payload_len: u16,
+}
+
+impl Repr {
+    /// A header before `payload_len` bytes, at most 65527.
+    pub fn new(
+        source_port: u16,
+        destination_port: u16,
+        payload_len: usize,
+    ) -> Result<Self, WireError> {
+        let length = (payload_len + HEADER_LEN) as u64;
+        permit(Header::Udp, "length", length, 8, u16::MAX.into())?;
+        Ok(Self {
+            source_port,
+            destination_port,
+            payload_len: payload_len as u16, // fits: the sum does
+        })
+    }
+
+    /// Reads a header and its length; the checksum needs the addresses and is not judged.
+    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
+        let room = view.bytes().len() as u64;
+        permit(Header::Udp, "length", view.length(), 8, room)?;
+        Ok(Self {
+            source_port: view.source_port(),
+            destination_port: view.destination_port(),
+            payload_len: view.length() - HEADER_LEN as u16,
+        })
+    }
+
+    /// Length of what follows the header.
+    pub const fn payload_len(&self) -> u16 {
+        self.payload_len
+    }
+
+    /// Bytes that [`Self::emit`] writes.
+    pub const fn encoded_len(&self) -> usize {
+        HEADER_LEN
+    }
+
+    /// Writes the header with a checksum of zero ("none").
+    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut View<T>) {
+        view.set_source_port(self.source_port);
+        view.set_destination_port(self.destination_port);
+        view.set_length(self.payload_len + HEADER_LEN as u16);
+        view.set_checksum(0);
+    }
+}
+
+/// A computed checksum as UDP sends it: zero means "none", so that zero goes as its other form.
+pub const fn nonzero(checksum: u16) -> u16 {
+    match checksum {
+        0 => 0xffff,
+        n => n,
+    }
+}

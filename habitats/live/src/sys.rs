@@ -1,0 +1,88 @@
+//! The few system calls that several files need, as safe functions.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A plain C structure or integer: any bytes are a value of it, and it holds no pointer.
+///
+/// # Safety
+/// The type must be `repr(C)` or an integer, without references, and valid for any bytes.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Plain for libc::c_int {}
+// SAFETY: integers only.
+unsafe impl Plain for libc::tpacket_req {}
+// SAFETY: integers only.
+unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: integers only.
+unsafe impl Plain for libc::packet_mreq {}
+
+/// Sets a socket option.
+pub(crate) fn set_option<T: Plain>(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: pointer and length describe `value`, which the kernel only reads.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    check(result)
+}
+
+/// Reads a socket option.
+pub(crate) fn option<T: Plain>(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+) -> io::Result<T> {
+    // SAFETY: `Plain` promises that any bytes, zeros too, are a value.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `value`, and any bytes are a value of its type.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_mut(&mut value).cast(),
+            &mut len,
+        )
+    };
+    check(result).map(|()| value)
+}
+
+/// Makes a socket address from a C structure.
+///
+/// # Safety
+/// `address` must be a socket address structure that is valid for any bytes.
+pub(crate) unsafe fn address<T: Copy>(address: T) -> io::Result<socket2::SockAddr> {
+    // SAFETY: the storage is large enough for every socket address, which is asserted; the
+    // length that is set is the structure's, all of which was written.
+    unsafe {
+        socket2::SockAddr::try_init(|storage, len| {
+            assert!(size_of::<T>() <= *len as usize);
+            storage.cast::<T>().write_unaligned(address);
+            *len = size_of::<T>() as libc::socklen_t;
+            Ok(())
+        })
+        .map(|((), address)| address)
+    }
+}
+
+/// The last error, if a system call's result says that there was one.
+pub(crate) fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! The thread that moves packets: devices in, plane, devices out.
+//!
+//! ```text
+//!   other threads                    the worker's thread
+//!  Handle::call --- commands ---> +---------------------------------------------+
+//!       ^                         | commands | receive bursts | step | transmit |--+
+//!       +------ answers --------- +---------------------------------------------+  |
+//!  events (questions, ports) <--------^                                            |
+//!                                     +------- wait: frames, commands, time -------+
+//! ```
+//!
+//! A turn reads the clock, takes a burst from each device, lets every port do what is due, and
+//! sends. A turn that moved nothing ends in a wait for a frame, a command or the next event, so an
+//! idle router costs no processor time. Commands run between two turns: a packet sees either the
+//! old configuration or the new one.
+//!
+//! A device that fails is closed, its frames end, and it is opened again once it is back.
+
+use std::io;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use weir_base::{Instant, Span};
+use weir_packet::Reason;
+use weir_path::forward::Neighbourhood;
+use weir_path::parse::Mode;
+use weir_path::step::{Arrival, Plane};
+
+use crate::clock::{self, Waiter, Waker};
+use crate::device::{Counters, Device, Direction};
+
+/// Frames taken from a device in one turn.
+const BURST_MAX: usize = 64;
+/// A port's next event is waited for at least this long: many frames at a high rate share one
+/// wake-up, and leave well within the burst that [`weir_path::port::Link::burst`] allows.
+const PACING_QUANTUM: Span = Span::from_micros(50);
+/// After this time a full device is tried again.
+const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
+/// After this time a device that is gone is tried again.
+const REOPEN_RETRY: Span = Span::from_millis(100);
+/// A worker that does not answer a call within this time is stuck.
+const CALL_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Opens a port's device; called again after the device was lost.
+pub type Opener = Box<dyn FnMut() -> io::Result<Box<dyn Device>> + Send>;
+
+/// What a worker tells, from its own thread. The receiver must not block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody should find out this neighbour's MAC address.
+    Resolve(Neighbourhood),
+    /// The device of the port with this name is gone.
+    PortLost(String),
+    /// It is back.
+    PortBack(String),
+}
+
+/// A port's device, or the attempt to open it again.
+struct Link {
+    device: Option<Box<dyn Device>>,
+    open: Opener,
+    retry_at: Instant,
+    counters: Counters,
+}
+
+/// The thread's state. Commands see it whole.
+pub struct Worker {
+    /// What the packets touch.
+    pub plane: Plane,
+    links: Vec<Link>,
+    event: Box<dyn FnMut(Event) + Send>,
+    stop: bool,
+}
+
+/// What a device says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// Whether it is open.
+    pub up: bool,
+    /// What it counted, over all the times that it was open.
+    pub counters: Counters,
+}
+
+type Command = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// How other threads speak to a worker.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    commands: mpsc::Sender<Command>,
+    waker: Waker,
+}
+
+/// The worker did not answer: it has stopped, or is stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the forwarding thread does not answer")]
+pub struct NoAnswer;
+
+impl Worker {
+    /// A worker without ports.
+    pub fn new(plane: Plane, event: Box<dyn FnMut(Event) + Send>) -> Self {
+        Self {
+            plane,
+            links: Vec::new(),
+            event,
+            stop: false,
+        }
+    }
+
+    /// Binds a device to the port that was added to the plane last.
+    /// `open` opens it again after it was lost.
+    pub fn bind(&mut self, device: Box<dyn Device>, open: Opener) {
+        self.links.push(Link {
+            device: Some(device),
+            open,
+            retry_at: Instant::ZERO,
+            counters: Counters::default(),
+        });
+    }
+
+    /// Closes the device of a port and removes the port.
+    pub fn remove_port(&mut self, number: usize) {
+        self.plane.remove_port(number, Reason::Reconfigured);
+        self.links.remove(number);
+    }
+
+    /// What the devices say of themselves, in the order of the ports.
+    pub fn links(&mut self) -> Vec<LinkState> {
+        self.links.iter_mut().map(Link::state).collect()
+    }
+
+    /// Ends the thread after this turn.
+    pub fn stop(&mut self) {
+        self.stop = true;
+    }
+
+    /// Runs on a thread of its own until it is told to stop.
+    pub fn start(mut self) -> io::Result<(Handle, thread::JoinHandle<Worker>)> {
+        let (commands, inbox) = mpsc::channel();
+        let mut waiter = Waiter::new()?;
+        let waker = waiter.waker();
+        let thread = thread::Builder::new()
+            .name("weir-worker".to_owned())
+            .spawn(move || {
+                if let Err(error) = clock::precise_sleeps() {
+                    tracing::warn!(%error, "timers stay coarse");
+                }
+                self.run(&inbox, &mut waiter);
+                self
+            })?;
+        Ok((Handle { commands, waker }, thread))
+    }
+
+    fn run(&mut self, inbox: &mpsc::Receiver<Command>, waiter: &mut Waiter) {
+        while !self.stop {
+            let mut busy = false;
+            for command in inbox.try_iter() {
+                command(self);
+                busy = true;
+            }
+            busy |= self.receive();
+            let now = clock::now();
+            let next = self.plane.step(now).map(|at| at.max(now + PACING_QUANTUM));
+            let full = self.transmit();
+            for question in self.plane.questions() {
+                (self.event)(Event::Resolve(question));
+            }
+            let reopen = self.reopen(now);
+            if busy {
+                continue;
+            }
+            let full = full.then_some(now + DEVICE_FULL_RETRY);
+            let until = [next, full, reopen].into_iter().flatten().min();
+            let devices = self.links.iter().filter_map(|l| l.device.as_ref());
+            let waited = waiter.wait(devices.filter_map(|d| d.wait_on()), until);
+            if let Err(error) = waited {
+                tracing::error!(%error, "cannot wait for frames");
+                thread::sleep(Duration::from_millis(10)); // never spin on a broken descriptor
+            }
+        }
+        self.plane.shut_down();
+    }
+
+    /// Takes a burst from each device; whether there was anything.
+    fn receive(&mut self) -> bool {
+        let mut any = false;
+        for number in 0..self.links.len() {
+            let Self { plane, links, .. } = self;
+            let Some(device) = links[number].device.as_mut() else {
+                continue;
+            };
+            let bridged = plane.mode() == Mode::Bridged;
+            let received = device.receive(BURST_MAX, &mut |frame| match frame.direction {
+                Direction::Outgoing => plane.charge(number, frame.len),
+                Direction::Other if !bridged => {}
+                Direction::Host | Direction::Group | Direction::Other => {
+                    let arrival = Arrival {
+                        at: frame.arrived,
+                        len: frame.len,
+                        vlan: frame.vlan,
+                        checksum_partial: frame.checksum_partial,
+                    };
+                    plane.receive(number, frame.bytes, arrival);
+                }
+            });
+            match received {
+                Ok(count) => any |= count > 0,
+                Err(error) => self.lose(number, &error),
+            }
+        }
+        any
+    }
+
+    /// Sends what is ready; whether a device is full.
+    fn transmit(&mut self) -> bool {
+        let mut full = false;
+        for number in 0..self.links.len() {
+            let Some(device) = self.links[number].device.as_mut() else {
+                self.plane.discard_outbox(number);
+                continue;
+            };
+            match self.plane.flush(number, |frames| device.transmit(frames)) {
+                Ok(left) => full |= left,
+                Err(error) => self.lose(number, &error),
+            }
+        }
+        full
+    }
+
+    /// Closes a device that failed.
+    fn lose(&mut self, number: usize, error: &io::Error) {
+        let name = self.plane.ports()[number].name.clone();
+        tracing::warn!(port = %name, %error, "port lost");
+        self.links[number].close();
+        self.plane.discard_outbox(number);
+        (self.event)(Event::PortLost(name));
+    }
+
+    /// Tries to open lost devices; when to try again, if any is still lost.
+    fn reopen(&mut self, now: Instant) -> Option<Instant> {
+        let mut again = None;
+        for number in 0..self.links.len() {
+            let link = &mut self.links[number];
+            if link.device.is_some() {
+                continue;
+            }
+            if link.retry_at <= now {
+                link.retry_at = now + REOPEN_RETRY;
+                if let Ok(device) = (link.open)() {
+                    link.device = Some(device);
+                    let name = self.plane.ports()[number].name.clone();
+                    tracing::info!(port = %name, "port back");
+                    (self.event)(Event::PortBack(name));
+                    continue;
+                }
+            }
+            again = again.into_iter().chain([link.retry_at]).min();
+        }
+        again
+    }
+}
+
+impl Link {
+    fn state(&mut self) -> LinkState {
+        let mut counters = self.counters;
+        if let Some(device) = &mut self.device {
+            let now = device.counters();
+            counters.missed += now.missed;
+            counters.refused += now.refused;
+        }
+        LinkState {
+            up: self.device.is_some(),
+            counters,
+        }
+    }
+
+    fn close(&mut self) {
+        self.counters = self.state().counters;
+        self.device = None;
+    }
+}
+
+impl Handle {
+    /// Runs `command` on the worker's thread, between two turns, and does not wait for it.
+    pub fn post(&self, command: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), NoAnswer> {
+        self.commands.send(Box::new(command)).map_err(|_| NoAnswer)?;
+        self.waker.wake();
+        Ok(())
+    }
+
+    /// Runs `command` on the worker's thread, between two turns, and waits for its result.
+    pub fn call<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let (answer, result) = mpsc::sync_channel(1);
+        self.post(move |worker| {
+            // A caller that gave up waiting does not need the answer.
+            let _ = answer.send(command(worker));
+        })?;
+        result.recv_timeout(CALL_TIME_MAX).map_err(|_| NoAnswer)
+    }
+}

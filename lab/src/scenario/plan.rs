@@ -1,0 +1,345 @@
+//! From one file to the points to run: every variant at every point of the sweep.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+
+use super::checked::Scenario;
+use super::raw::{self, Node, Origin, Value};
+use super::reader::Section;
+use super::{ScenarioError, raw::parse_value};
+
+/// Points of one file at most.
+const POINTS_MAX: usize = 10_000;
+
+/// A value from the command line, put at a path of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The path: `link.out.rate`.
+    pub path: String,
+    /// The value as written.
+    pub value: String,
+}
+
+impl std::str::FromStr for Override {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("\"{text}\" is not PATH=VALUE, like duration=\"20 s\""))?;
+        Ok(Self {
+            path: path.trim().to_owned(),
+            value: value.trim().to_owned(),
+        })
+    }
+}
+
+/// All that is to be run for one file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The file.
+    pub file: String,
+    /// The scenario without variant and sweep: its title, duration, runs.
+    pub base: Scenario,
+    /// The points, in the order in which they are to be run.
+    pub points: Vec<Point>,
+}
+
+/// One scenario to run, and what sets it apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The variant's name, if the file has variants.
+    pub variant: Option<String>,
+    /// What was put at which path.
+    pub set: Map<String, Json>,
+    /// The scenario, checked.
+    pub scenario: Scenario,
+}
+
+/// Reads a file, applies the overrides, and checks every point. With `only`, just the variants of
+/// these names are kept.
+pub fn load(path: &Path, overrides: &[Override], only: &[String]) -> Result<Plan, ScenarioError> {
+    let file = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| {
+        let why = format!("cannot be read ({error})");
+        ScenarioError::new(Origin::Set(file.clone()), why)
+    })?;
+    plan(&text, overrides, only)
+        .map(|(base, points)| Plan {
+            file: file.clone(),
+            base,
+            points,
+        })
+        .map_err(|error| error.in_file(&file))
+}
+
+/// The same for a text.
+pub fn plan(
+    text: &str,
+    overrides: &[Override],
+    only: &[String],
+) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+    let mut tree = raw::parse(text)?;
+    for Override { path, value } in overrides {
+        let origin = Origin::Set(format!("--set {path}={value}"));
+        tree.set(path, parse_value(value, origin)?)?;
+    }
+    let variants = read_variants(tree.remove("variant"))?;
+    let sweep = read_sweep(tree.remove("sweep"))?;
+    if let Some(name) = only.iter().find(|n| !variants.iter().any(|v| v.name == **n)) {
+        let known: Vec<_> = variants.iter().map(|v| v.name.as_str()).collect();
+        let why = format!("there is no variant `{name}`; there are: {}", known.join(", "));
+        return Err(ScenarioError::new(Origin::Set("--variant".into()), why));
+    }
+    let mut variants: Vec<Option<Variant>> = variants
+        .into_iter()
+        .filter(|v| only.is_empty() || only.contains(&v.name))
+        .map(Some)
+        .collect();
+    if variants.is_empty() {
+        variants.push(None);
+    }
+    let mut points = Vec::new();
+    for steps in product(&sweep)? {
+        for variant in &variants {
+            points.push(point(&tree, variant.as_ref(), &steps)?);
+        }
+    }
+    // The base alone may lack what every variant sets; then the first point stands for it.
+    let base = Scenario::check(&tree).or_else(|error| {
+        let first = points.first().map(|p| p.scenario.clone());
+        first.ok_or(error)
+    })?;
+    Ok((base, points))
+}
+
+#[derive(Clone, Debug)]
+struct Variant {
+    name: String,
+    set: Vec<(String, Node)>,
+}
+
+fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ScenarioError> {
+    let Some(node) = node else {
+        return Ok(Vec::new());
+    };
+    let mut variants: Vec<Variant> = Vec::new();
+    for item in node.items() {
+        let section = Section::new("variant", item)?;
+        let name = section.required_text("name")?;
+        if variants.iter().any(|v| v.name == name) {
+            return Err(section.error("name", format!("\"{name}\" is there twice")));
+        }
+        let set = section.find("set").map(Node::entries).unwrap_or_default();
+        let set = set.to_vec();
+        section.finish()?;
+        variants.push(Variant { name, set });
+    }
+    Ok(variants)
+}
+
+/// The paths of the sweep, and the values of each.
+fn read_sweep(node: Option<Node>) -> Result<Vec<(String, Vec<Node>)>, ScenarioError> {
+    let Some(node) = node else {
+        return Ok(Vec::new());
+    };
+    let axis = |(path, values): &(String, Node)| match &values.value {
+        Value::List(items) if !items.is_empty() => Ok((path.clone(), items.clone())),
+        _ => Err(ScenarioError::new(
+            values.origin.clone(),
+            format!("`sweep.{path}` must be a list of values; is the path in quotes?"),
+        )),
+    };
+    node.entries().iter().map(axis).collect()
+}
+
+type Steps = Vec<(String, Node)>;
+
+/// Every combination of the sweep's values; the last path varies fastest.
+fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ScenarioError> {
+    let mut all: Vec<Steps> = vec![Vec::new()];
+    for (path, values) in sweep {
+        if all.len() * values.len() > POINTS_MAX {
+            let why = format!("the sweep has more than {POINTS_MAX} points");
+            return Err(ScenarioError::new(values[0].origin.clone(), why));
+        }
+        let extended = all.iter().flat_map(|steps| {
+            values.iter().map(move |value| {
+                let mut steps = steps.clone();
+                steps.push((path.clone(), value.clone()));
+                steps
+            })
+        });
+        all = extended.collect();
+    }
+    Ok(all)
+}
+
+fn point(tree: &Node, variant: Option<&Variant>, steps: &Steps) -> Result<Point, ScenarioError> {
+    let mut tree = tree.clone();
+    let mut set = Map::new();
+    let of_variant = variant.map(|v| v.set.as_slice()).unwrap_or_default();
+    for (path, value) in of_variant.iter().chain(steps) {
+        tree.set(path, value.clone())?;
+        set.insert(path.clone(), value.to_json());
+    }
+    Ok(Point {
+        variant: variant.map(|v| v.name.clone()),
+        set,
+        scenario: Scenario::check(&tree)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Kind, Offered, TrafficKind};
+
+    const SMALL: &str = r#"
+title = "small"
+duration = "20 s"
+warm_up = "5 s"
+[router.r]
+[host.tcp]
+count = 2
+[host.server]
+[link.access]
+ends = ["tcp", "r"]
+rate = "100 Mbit"
+[link.out]
+ends = ["r", "server"]
+rate = "10 Mbit"
+discipline = { kind = "fifo", limit = "100 packets" }
+[traffic.long]
+kind = "tcp"
+from = "tcp"
+to = "server"
+congestion = "reno"
+[traffic.flood]
+kind = "udp"
+from = "tcp"
+to = "server"
+flows = 2
+total_rate = "8 Mbit"
+"#;
+
+    fn error(text: &str) -> String {
+        plan(text, &[], &[]).unwrap_err().to_string()
+    }
+
+    /// SMALL with one line replaced.
+    fn with(old: &str, new: &str) -> String {
+        assert!(SMALL.contains(old));
+        SMALL.replace(old, new)
+    }
+
+    #[test]
+    fn a_small_scenario_is_read() {
+        let (base, points) = plan(SMALL, &[], &[]).unwrap();
+        assert_eq!(points.len(), 1);
+        assert_eq!(base.group("tcp").unwrap().members(), ["tcp1", "tcp2"]);
+        assert_eq!(base.window(), (5.0, 20.0));
+        let [long, flood] = &base.traffic[..] else { panic!() };
+        assert_eq!(long.kind.kind(), Kind::Tcp);
+        // 8 Mbit in total, two flows on each of two hosts: 2 Mbit each.
+        let TrafficKind::Udp { offered, .. } = &flood.kind else { panic!() };
+        assert_eq!(*offered, "2 Mbit".parse::<Offered>().unwrap());
+    }
+
+    #[test]
+    fn unknown_keys_name_the_nearest_and_the_line() {
+        assert_eq!(
+            error(&with("congestion = ", "congestoin = ")),
+            "line 19: unknown key `congestoin` in [traffic.long]; did you mean `congestion`?"
+        );
+        assert_eq!(
+            error(&with("warm_up", "warmup")),
+            "line 4: unknown key `warmup`; did you mean `warm_up`?"
+        );
+        assert_eq!(
+            error(&with("limit = ", "limits = ")),
+            "line 14: `link.out.discipline`: unknown key `limits`; did you mean `limit`?"
+        );
+        assert_eq!(
+            error(&with("\"fifo\"", "\"fifi\"")),
+            "line 14: `link.out.discipline`: there is no discipline `fifi`; did you mean `fifo`?"
+        );
+    }
+
+    #[test]
+    fn values_out_of_range_are_told_range_and_line() {
+        assert_eq!(
+            error(&with("count = 2", "count = 0")),
+            "line 7: `host.tcp.count` is 0, but must be a whole number from 1 to 100000"
+        );
+        assert_eq!(
+            error(&with("rate = \"10 Mbit\"", "rate = \"10 Mb\"")),
+            "line 13: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\""
+        );
+        assert_eq!(
+            error(&with("warm_up = \"5 s\"", "warm_up = \"20 s\"")),
+            "line 4: `warm_up` must be shorter than `duration`"
+        );
+        assert_eq!(
+            error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
+            "line 18: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean \"server\"?"
+        );
+    }
+
+    #[test]
+    fn overrides_are_checked_like_the_file() {
+        let set = |path: &str, value: &str| Override {
+            path: path.into(),
+            value: value.into(),
+        };
+        let (base, _) = plan(SMALL, &[set("duration", "30 s")], &[]).unwrap();
+        assert_eq!(base.duration, weir_base::Span::from_secs(30));
+        let error = plan(SMALL, &[set("host.tcp.count", "0")], &[]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--set host.tcp.count=0: `host.tcp.count` is 0, but must be a whole number from 1 to 100000"
+        );
+        let error = plan(SMALL, &[set("link.oot.rate", "1 Mbit")], &[]).unwrap_err();
+        assert!(error.to_string().contains("did you mean `link.out`?"), "{error}");
+        assert_eq!("a.b=c=d".parse(), Ok(set("a.b", "c=d")));
+        assert!("ab".parse::<Override>().is_err());
+    }
+
+    #[test]
+    fn every_variant_runs_at_every_point_of_the_sweep() {
+        let text = format!(
+            "{SMALL}
+[[variant]]
+name = \"short\"
+set = {{ \"link.out.discipline.limit\" = \"10 packets\" }}
+[[variant]]
+name = \"plain\"
+[sweep]
+\"traffic.flood.flows\" = [2, 3]
+"
+        );
+        let (_, points) = plan(&text, &[], &[]).unwrap();
+        let seen: Vec<_> = points
+            .iter()
+            .map(|p| (p.variant.clone().unwrap(), p.set["traffic.flood.flows"].clone()))
+            .collect();
+        let expected = [("short", 2), ("plain", 2), ("short", 3), ("plain", 3)];
+        assert_eq!(seen, expected.map(|(v, n)| (v.to_owned(), Json::from(n))));
+        assert_eq!(points[0].set["link.out.discipline.limit"], "10 packets");
+        let limit = points[0].scenario.links[1].discipline.as_ref().unwrap();
+        assert_eq!(limit.spec.limit(), 10);
+        let (_, only) = plan(&text, &[], &["plain".into()]).unwrap();
+        assert_eq!(only.len(), 2);
+        assert!(plan(&text, &[], &["plane".into()]).is_err());
+    }
+
+    #[test]
+    fn a_sweep_that_breaks_a_rule_names_the_line_of_its_value() {
+        let text = format!("{SMALL}\n[sweep]\n\"traffic.flood.flows\" = [2,\n0]\n");
+        assert_eq!(
+            error(&text),
+            "line 29: `traffic.flood.flows` is 0, but must be a whole number from 1 to 1000000"
+        );
+    }
+}

@@ -1,0 +1,294 @@
+//! `weir traffic sink`: receives TCP and UDP on given ports, and counts payload for each flow and
+//! for each interval, by its own clock.
+//!
+//! One thread. It looks at its sockets at most once a millisecond: the kernel acknowledges and
+//! buffers meanwhile, and the processor is left to the router.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream, UdpSocket};
+use mio::{Events, Interest, Poll, Token};
+use socket2::{Domain, Protocol, Socket, Type};
+use weir_base::{Instant, Span};
+use weir_live::clock;
+
+use super::{Flow, INTERVAL, Line, RunClock, Series, Timing, report};
+
+/// Flows that a sink tells apart at most; further ones count for their port only.
+pub const FLOWS_MAX: usize = 200_000;
+/// Wanted size of a UDP socket's buffer; the system's limit may make it smaller.
+const UDP_BUFFER_BYTES: usize = 4 << 20;
+/// The sockets are looked at once in this time.
+const LOOK: Span = Span::from_millis(1);
+
+/// Options of a sink.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Options {
+    /// Ports on which TCP connections are taken.
+    #[arg(long = "tcp", value_name = "PORT")]
+    pub tcp: Vec<u16>,
+    /// Ports on which UDP is taken.
+    #[arg(long = "udp", value_name = "PORT")]
+    pub udp: Vec<u16>,
+    /// When.
+    #[command(flatten)]
+    pub timing: Timing,
+}
+
+impl Options {
+    /// As arguments of `weir traffic`.
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec!["sink".to_owned()];
+        args.extend(self.tcp.iter().map(|p| format!("--tcp={p}")));
+        args.extend(self.udp.iter().map(|p| format!("--udp={p}")));
+        args.extend(self.timing.to_args());
+        args
+    }
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    bytes: u64,
+    window_bytes: u64,
+    window_packets: u64,
+}
+
+/// What one port has counted.
+#[derive(Debug)]
+struct PortCount {
+    protocol: &'static str,
+    port: u16,
+    flows: HashMap<SocketAddr, Count>,
+    series: Vec<u64>,
+}
+
+enum Source {
+    Listener(TcpListener, usize),
+    Connection(TcpStream, SocketAddr, usize),
+    Datagrams(UdpSocket, usize),
+}
+
+struct Sink {
+    run: RunClock,
+    poll: Poll,
+    sources: HashMap<usize, Source>,
+    next: usize,
+    ports: Vec<PortCount>,
+}
+
+/// Runs a sink to the end of its time.
+pub fn run(options: &Options) -> io::Result<()> {
+    let mut sink = Sink::new(options)?;
+    report(&Line::Ready)?;
+    sink.receive()?;
+    sink.report()
+}
+
+impl Sink {
+    fn new(options: &Options) -> io::Result<Self> {
+        let run = options.timing.begin();
+        let mut sink = Self {
+            run,
+            poll: Poll::new()?,
+            sources: HashMap::new(),
+            next: 0,
+            ports: Vec::new(),
+        };
+        for &port in &options.tcp {
+            let listener = TcpListener::from_std(listen_tcp(port, 1024)?);
+            let count = sink.count_port("tcp", port);
+            sink.add(Source::Listener(listener, count))?;
+        }
+        for &port in &options.udp {
+            let socket = UdpSocket::from_std(listen_udp(port)?);
+            let count = sink.count_port("udp", port);
+            sink.add(Source::Datagrams(socket, count))?;
+        }
+        Ok(sink)
+    }
+
+    fn count_port(&mut self, protocol: &'static str, port: u16) -> usize {
+        self.ports.push(PortCount {
+            protocol,
+            port,
+            flows: HashMap::new(),
+            series: vec![0; self.run.intervals()],
+        });
+        self.ports.len() - 1
+    }
+
+    fn add(&mut self, mut source: Source) -> io::Result<()> {
+        let token = Token(self.next);
+        let registry = self.poll.registry();
+        match &mut source {
+            Source::Listener(s, _) => registry.register(s, token, Interest::READABLE)?,
+            Source::Connection(s, ..) => registry.register(s, token, Interest::READABLE)?,
+            Source::Datagrams(s, _) => registry.register(s, token, Interest::READABLE)?,
+        }
+        self.sources.insert(self.next, source);
+        self.next += 1;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        let mut buffer = vec![0; 256 << 10];
+        let mut looked = Instant::ZERO;
+        while !self.run.is_over() {
+            let now = super::sleep_until(looked + LOOK);
+            looked = now;
+            let left = self.run.end().since(now).as_nanos();
+            let wait = Duration::from_nanos(left).min(Duration::from_millis(100));
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            }
+            for event in &events {
+                self.serve(event.token().0, &mut buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, token: usize, buffer: &mut [u8]) -> io::Result<()> {
+        let Some(mut source) = self.sources.remove(&token) else {
+            return Ok(());
+        };
+        let open = match &mut source {
+            Source::Listener(listener, port) => {
+                let port = *port;
+                while let Some((stream, peer)) = waiting(listener.accept())? {
+                    self.ports[port].begin(peer);
+                    self.add(Source::Connection(stream, peer, port))?;
+                }
+                true
+            }
+            Source::Connection(stream, peer, port) => {
+                read_all(stream, buffer, |n| self.ports[*port].add(&self.run, *peer, n, 0))
+            }
+            Source::Datagrams(socket, port) => {
+                while let Some((n, peer)) = waiting(socket.recv_from(buffer))? {
+                    self.ports[*port].add(&self.run, peer, n, 1);
+                }
+                true
+            }
+        };
+        if open {
+            self.sources.insert(token, source);
+        }
+        Ok(())
+    }
+
+    fn report(self) -> io::Result<()> {
+        for port in self.ports {
+            for (peer, count) in port.flows {
+                report(&Line::Flow(Flow {
+                    protocol: port.protocol.to_owned(),
+                    port: port.port,
+                    peer: plain(peer).to_string(),
+                    bytes: count.bytes,
+                    window_bytes: count.window_bytes,
+                    window_packets: count.window_packets,
+                }))?;
+            }
+            report(&Line::Series(Series {
+                protocol: port.protocol.to_owned(),
+                port: port.port,
+                interval_s: INTERVAL.as_secs_f64(),
+                bytes: port.series,
+            }))?;
+        }
+        Ok(())
+    }
+}
+
+impl PortCount {
+    /// A flow that has sent nothing yet is a flow too: its share is zero.
+    fn begin(&mut self, peer: SocketAddr) {
+        if self.flows.len() < FLOWS_MAX {
+            self.flows.entry(peer).or_default();
+        }
+    }
+
+    fn add(&mut self, run: &RunClock, peer: SocketAddr, bytes: usize, packets: u64) {
+        let now = clock::now();
+        let Some(interval) = run.interval(now) else {
+            return;
+        };
+        let bytes = bytes as u64;
+        self.series[interval] += bytes;
+        self.begin(peer);
+        let Some(count) = self.flows.get_mut(&peer) else {
+            return;
+        };
+        count.bytes += bytes;
+        if run.in_window(now) {
+            count.window_bytes += bytes;
+            count.window_packets += packets;
+        }
+    }
+}
+
+/// Reads what waits; false once the peer has closed or reset.
+fn read_all(stream: &mut TcpStream, buffer: &mut [u8], mut count: impl FnMut(usize)) -> bool {
+    loop {
+        match stream.read(buffer) {
+            Ok(0) => return false,
+            Ok(n) => count(n),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// `None` when nothing waits. A connection that was reset before it was taken is nothing.
+fn waiting<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) => match e.kind() {
+            ErrorKind::WouldBlock | ErrorKind::ConnectionAborted => Ok(None),
+            ErrorKind::Interrupted | ErrorKind::ConnectionRefused => Ok(None),
+            _ => Err(e),
+        },
+    }
+}
+
+/// A non-blocking TCP listener for both IP versions.
+pub(super) fn listen_tcp(port: u16, backlog: i32) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    bind(&socket, port)?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn listen_udp(port: u16) -> io::Result<std::net::UdpSocket> {
+    let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_recv_buffer_size(UDP_BUFFER_BYTES)?;
+    bind(&socket, port)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn bind(socket: &Socket, port: u16) -> io::Result<()> {
+    socket.set_only_v6(false)?;
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    socket
+        .bind(&any.into())
+        .map_err(|e| io::Error::new(e.kind(), format!("port {port}: {e}")))
+}
+
+/// An IPv4 peer as itself, not in IPv6's clothes.
+fn plain(peer: SocketAddr) -> SocketAddr {
+    match peer.ip() {
+        IpAddr::V6(v6) => v6
+            .to_ipv4_mapped()
+            .map_or(peer, |v4| SocketAddr::from((v4, peer.port()))),
+        IpAddr::V4(_) => peer,
+    }
+}

@@ -1,0 +1,239 @@
+//! `weir traffic udp`: UDP flows, each packet at its own time of an absolute schedule.
+//!
+//! ```text
+//!   flow 1  |    |    |    |         one thread takes the earliest of all flows' next packets,
+//!   flow 2    |    |    |    |       sleeps until it is due, and sends it
+//! ```
+//!
+//! Each flow is a source port (and, with `addresses`, one of many source addresses). The flows of
+//! one sender start at random places of their first gap, so that they do not march in step. The
+//! sender never waits for its own interface: a packet that finds it full is refused and counted.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use rand::RngExt;
+use socket2::{Domain, Protocol, Socket, Type};
+use weir_base::{Instant, Span, Streams};
+use weir_live::{clock, namespace};
+
+use super::{Line, RunClock, Sent, Timing, report, sleep_until};
+use crate::scenario::Offered;
+
+/// Flows of one sender at most: each has a socket.
+pub const FLOWS_MAX: u32 = 50_000;
+/// Bits of layer-2 and layer-3 headers do not count: rates are payload.
+const BITS: f64 = 8.0;
+
+/// Options of a sender.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Options {
+    /// Address and port of the receiver.
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub to: SocketAddr,
+    /// Flows, each with a source port of its own.
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX as i64))]
+    pub flows: u32,
+    /// Offered load of each flow, in payload, like "2 Mbit" or "2*t - 1 Mbit".
+    #[arg(long, default_value = "1 Mbit")]
+    pub rate: Offered,
+    /// Bytes of payload in each packet.
+    #[arg(long, default_value = "1472", value_parser = clap::value_parser!(u32).range(1..=65_507))]
+    pub payload: u32,
+    /// First of the IPv4 source addresses over which the flows are spread; the host's own
+    /// address if not given.
+    #[arg(long, value_name = "ADDRESS")]
+    pub source: Option<Ipv4Addr>,
+    /// How many source addresses follow the first one.
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    pub addresses: u32,
+    /// Seed of the flows' places.
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// When the flows begin.
+    #[arg(long, default_value = "0 s")]
+    pub from: Span,
+    /// When they stop, if before the end.
+    #[arg(long)]
+    pub until: Option<Span>,
+    /// When.
+    #[command(flatten)]
+    pub timing: Timing,
+}
+
+impl Options {
+    /// As arguments of `weir traffic`.
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
+            "udp".to_owned(),
+            self.to.to_string(),
+            format!("--flows={}", self.flows),
+            format!("--rate={}", self.rate),
+            format!("--payload={}", self.payload),
+            format!("--addresses={}", self.addresses),
+            format!("--seed={}", self.seed),
+            format!("--from={}", self.from),
+        ];
+        args.extend(self.source.map(|source| format!("--source={source}")));
+        args.extend(self.until.map(|until| format!("--until={until}")));
+        args.extend(self.timing.to_args());
+        args
+    }
+
+    fn until(&self) -> Span {
+        let end = self.timing.duration;
+        self.until.map_or(end, |until| until.min(end))
+    }
+}
+
+/// One flow's schedule: its n-th packet is due when that many bits have been offered.
+#[derive(Debug)]
+struct Schedule {
+    rate: Offered,
+    from: f64,
+    bits_per_packet: f64,
+    /// Place of the first packet, in packets: 0 to 1.
+    phase: f64,
+    sent: u64,
+}
+
+impl Schedule {
+    /// When the next packet is due, in seconds of the run.
+    fn next(&self) -> Option<f64> {
+        let bits = (self.sent as f64 + self.phase) * self.bits_per_packet;
+        self.rate.time_of(self.from, bits)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    offered: u64,
+    sent: u64,
+    refused: u64,
+    late: Vec<u32>,
+}
+
+/// Sends to the end of its time.
+pub fn run(options: &Options) -> io::Result<()> {
+    namespace::raise_file_limit(u64::from(options.flows) + 64)?;
+    clock::precise_sleeps()?;
+    let run = options.timing.begin();
+    let sockets: Vec<_> = (0..options.flows)
+        .map(|flow| open(options, flow))
+        .collect::<io::Result<_>>()?;
+    report(&Line::Ready)?;
+    let counts = send(options, &run, &sockets)?;
+    let payload = u64::from(options.payload);
+    report(&Line::Sent(Sent {
+        protocol: "udp".into(),
+        port: options.to.port(),
+        offered_bytes: counts.offered * payload,
+        window_bytes: counts.sent * payload,
+        window_packets: counts.sent,
+        refused_packets: counts.refused,
+        late_s_p99: late_p99(counts.late),
+        reconnects: 0,
+    }))
+}
+
+fn open(options: &Options, flow: u32) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(options.to),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if let Some(first) = options.source {
+        let address = u32::from(first).wrapping_add(flow % options.addresses);
+        let source = SocketAddr::new(IpAddr::V4(address.into()), 0);
+        socket.bind(&source.into())?;
+    }
+    socket.connect(&options.to.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<Counts> {
+    let payload = vec![0; options.payload as usize];
+    let mut places = Streams::new(options.seed).stream("udp.places");
+    let mut schedules: Vec<Schedule> = sockets
+        .iter()
+        .map(|_| Schedule {
+            rate: options.rate,
+            from: options.from.as_secs_f64(),
+            bits_per_packet: f64::from(options.payload) * BITS,
+            phase: places.random(),
+            sent: 0,
+        })
+        .collect();
+    let due = |schedule: &Schedule| Some(run.at(Span::from_secs_f64(schedule.next()?)));
+    let mut queue: BinaryHeap<Reverse<(Instant, usize)>> = schedules
+        .iter()
+        .enumerate()
+        .filter_map(|(flow, schedule)| Some(Reverse((due(schedule)?, flow))))
+        .collect();
+    let end = run.at(options.until());
+    let mut counts = Counts::default();
+    while let Some(Reverse((when, flow))) = queue.pop() {
+        let now = sleep_until(when.min(end));
+        if now >= end {
+            break;
+        }
+        let taken = match sockets[flow].send(&payload) {
+            Ok(_) => true,
+            Err(e) if is_full(&e) => false,
+            // An ICMP error about an earlier packet; this one was not sent.
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => false,
+            Err(e) => return Err(e),
+        };
+        if run.in_window(now) {
+            counts.offered += 1;
+            counts.sent += u64::from(taken);
+            counts.refused += u64::from(!taken);
+            counts.late.push((now.since(when).as_nanos() / 1000).min(u64::from(u32::MAX)) as u32);
+        }
+        schedules[flow].sent += 1;
+        queue.extend(due(&schedules[flow]).map(|next| Reverse((next, flow))));
+    }
+    Ok(counts)
+}
+
+/// The interface's queue, or the socket's own share of it, is full.
+fn is_full(error: &io::Error) -> bool {
+    const ENOBUFS: i32 = 105;
+    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
+}
+
+/// The 99th percentile of microseconds, in seconds.
+fn late_p99(mut late: Vec<u32>) -> f64 {
+    late.sort_unstable();
+    let place = late.len() * 99 / 100;
+    late.get(place).map_or(0.0, |us| f64::from(*us) / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_due_at_even_times_and_do_not_drift() {
+        // 11776 bit a packet at 11.776 Mbit/s: one each millisecond.
+        let mut schedule = Schedule {
+            rate: "11.776 Mbit".parse().unwrap(),
+            from: 2.0,
+            bits_per_packet: 11_776.0,
+            phase: 0.5,
+            sent: 0,
+        };
+        assert!((schedule.next().unwrap() - 2.0005).abs() < 1e-9);
+        schedule.sent = 1_000_000;
+        assert!((schedule.next().unwrap() - 1002.0005).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_late_tail_is_the_99th_percentile() {
+        assert_eq!(late_p99((0..100).collect()), 99e-6);
+        assert_eq!(late_p99(Vec::new()), 0.0);
+    }
+}

@@ -1,0 +1,226 @@
+//! The web clients: closed loops, one thread each, a new connection for each fetch.
+//!
+//! Every fetch is told, also those that the end of the run cut off, with the age that they had
+//! then: a mean over the finished ones only would call a router good that starves the rest.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use rand::RngExt;
+use weir_base::{Instant, Span, Streams};
+use weir_live::clock;
+
+use super::super::{INTERVAL, Line, RunClock, Series, Timing, report, sleep_until};
+use super::{Fetch, Outcome};
+use crate::scenario::Mix;
+
+/// Clients of one tool at most: each has a thread.
+pub const CLIENTS_MAX: u32 = 1000;
+/// Pause after a fetch that failed, so that a refusing server is not flooded.
+const RETRY: Span = Span::from_millis(100);
+
+/// Options of the clients.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Options {
+    /// Address and port of the server.
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub server: SocketAddr,
+    /// Clients.
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX as i64))]
+    pub clients: u32,
+    /// Sizes of the files: "webstone", or sizes with weights like "500 B: 35, 5 kB: 65".
+    #[arg(long, default_value = "webstone")]
+    pub mix: Mix,
+    /// Seed of the choice of files.
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// When the clients begin.
+    #[arg(long, default_value = "0 s")]
+    pub from: Span,
+    /// When they stop, if before the end.
+    #[arg(long)]
+    pub until: Option<Span>,
+    /// When.
+    #[command(flatten)]
+    pub timing: Timing,
+}
+
+impl Options {
+    /// As arguments of `weir traffic`.
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
+            "web".to_owned(),
+            "fetch".to_owned(),
+            self.server.to_string(),
+            format!("--clients={}", self.clients),
+            format!("--mix={}", self.mix),
+            format!("--seed={}", self.seed),
+            format!("--from={}", self.from),
+        ];
+        args.extend(self.until.map(|until| format!("--until={until}")));
+        args.extend(self.timing.to_args());
+        args
+    }
+
+    fn until(&self) -> Span {
+        let end = self.timing.duration;
+        self.until.map_or(end, |until| until.min(end))
+    }
+}
+
+/// What one client has done and is doing.
+#[derive(Debug, Default)]
+struct Diary {
+    done: Vec<Fetch>,
+    current: Option<Current>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    bytes: u64,
+    began: Instant,
+    connected: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    run: RunClock,
+    series: Vec<AtomicU64>,
+    diaries: Vec<Mutex<Diary>>,
+}
+
+/// Fetches to the end of its time.
+pub fn run(options: &Options) -> io::Result<()> {
+    let run = options.timing.begin();
+    let shared: &'static Shared = Box::leak(Box::new(Shared {
+        run,
+        series: (0..run.intervals()).map(|_| AtomicU64::new(0)).collect(),
+        diaries: (0..options.clients).map(|_| Mutex::default()).collect(),
+    }));
+    report(&Line::Ready)?;
+    for client in 0..options.clients {
+        let options = options.clone();
+        thread::Builder::new()
+            .stack_size(512 << 10)
+            .spawn(move || keep_fetching(&options, client, shared))?;
+    }
+    let end = run.at(options.until());
+    sleep_until(end);
+    for (client, diary) in shared.diaries.iter().enumerate() {
+        let diary = std::mem::take(&mut *lock(diary));
+        for fetch in diary.done {
+            report(&Line::Fetch(fetch))?;
+        }
+        if let Some(current) = diary.current {
+            let fetch = current.fetch(client as u32, end, Outcome::Unfinished, &run);
+            report(&Line::Fetch(fetch))?;
+        }
+    }
+    report(&Line::Series(Series {
+        protocol: "web".into(),
+        port: options.server.port(),
+        interval_s: INTERVAL.as_secs_f64(),
+        bytes: shared.series.iter().map(|n| n.load(Ordering::Relaxed)).collect(),
+    }))
+}
+
+fn lock(diary: &Mutex<Diary>) -> std::sync::MutexGuard<'_, Diary> {
+    diary.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
+    let run = &shared.run;
+    let diary = &shared.diaries[client as usize];
+    let mut sizes = Streams::new(options.seed).stream(&format!("web.client{client}"));
+    let end = run.at(options.until());
+    sleep_until(run.at(options.from));
+    while clock::now() < end {
+        let bytes = options.mix.size_at(sizes.random());
+        let mut current = Current {
+            bytes,
+            began: clock::now(),
+            connected: None,
+        };
+        lock(diary).current = Some(current);
+        let outcome = TcpStream::connect(options.server).and_then(|stream| {
+            current.connected = Some(clock::now());
+            lock(diary).current = Some(current);
+            fetch(stream, bytes, shared)
+        });
+        let outcome = outcome.unwrap_or_else(|error| outcome_of(&error));
+        let ended = clock::now();
+        if ended >= end {
+            return; // the report is being written: this fetch is unfinished
+        }
+        let mut diary = lock(diary);
+        diary.current = None;
+        diary.done.push(current.fetch(client, ended, outcome, run));
+        drop(diary);
+        if outcome != Outcome::Finished {
+            sleep_until(ended + RETRY);
+        }
+    }
+}
+
+impl Current {
+    fn fetch(&self, client: u32, ended: Instant, outcome: Outcome, run: &RunClock) -> Fetch {
+        let since = |t: Instant| t.since(self.began).as_secs_f64();
+        Fetch {
+            client,
+            bytes: self.bytes,
+            start_s: run.seconds(self.began),
+            connect_s: self.connected.map(since),
+            response_s: since(ended),
+            outcome,
+        }
+    }
+}
+
+/// Asks for the file and reads the answer to its end.
+fn fetch(mut stream: TcpStream, bytes: u64, shared: &Shared) -> io::Result<Outcome> {
+    let request = format!("GET /bytes/{bytes} HTTP/1.0\r\nHost: web\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut head = Vec::new();
+    let mut body: Option<u64> = None;
+    let mut buffer = [0; 16 << 10];
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            break;
+        }
+        let fresh = match &mut body {
+            Some(sum) => {
+                *sum += n as u64;
+                n
+            }
+            None => {
+                head.extend_from_slice(&buffer[..n]);
+                let Some(place) = head.windows(4).position(|w| w == b"\r\n\r\n") else {
+                    continue;
+                };
+                let fresh = head.len() - place - 4;
+                body = Some(fresh as u64);
+                fresh
+            }
+        };
+        if let Some(interval) = shared.run.interval(clock::now()) {
+            shared.series[interval].fetch_add(fresh as u64, Ordering::Relaxed);
+        }
+    }
+    let good = head.starts_with(b"HTTP/1.") && head.get(8..12) == Some(b" 200");
+    Ok(match good && body == Some(bytes) {
+        true => Outcome::Finished,
+        false => Outcome::Wrong,
+    })
+}
+
+fn outcome_of(error: &io::Error) -> Outcome {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Outcome::Refused,
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => Outcome::TimedOut,
+        _ => Outcome::Reset,
+    }
+}

@@ -1,0 +1,162 @@
+//! The service: routes, bounds, and the socket.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use weir_model::report::{
+    ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+};
+
+/// Connections served at once; more wait in the socket's backlog.
+const CONNECTIONS_MAX: usize = 16;
+/// A connection lasts no longer than this.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
+/// Size of a configuration file.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Who answers: the router behind the service. Calls may block for as long as the data plane
+/// needs to answer, which is one burst.
+pub trait Operator: Send + Sync + 'static {
+    /// The ports.
+    fn ports(&self) -> Vec<PortReport>;
+    /// The disciplines.
+    fn queues(&self) -> Vec<QueueReport>;
+    /// The flows that disciplines know by identity, fastest first.
+    fn hogs(&self) -> Vec<HogReport>;
+    /// The routes.
+    fn routes(&self) -> Vec<RouteReport>;
+    /// The neighbours.
+    fn neighbours(&self) -> Vec<NeighbourReport>;
+    /// What ended, by reason; reasons without a count are left out.
+    fn drops(&self) -> Vec<DropReport>;
+    /// The configuration in force, every default spelt out.
+    fn config(&self) -> BTreeMap<String, String>;
+    /// Checks a configuration whole and puts it in force, or changes nothing and says why.
+    fn apply(&self, text: &str) -> ApplyReport;
+}
+
+/// Serves requests on `socket` until the returned future is dropped. The socket file is made with
+/// mode 0600 and removed at the end.
+pub async fn serve(socket: &Path, operator: Arc<dyn Operator>) -> io::Result<()> {
+    let listener = bind(socket)?;
+    let _remove = RemoveOnDrop(socket);
+    let service = router(operator);
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = Arc::clone(&connections)
+            .acquire_owned()
+            .await
+            .map_err(io::Error::other)?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, say: wait instead of spinning.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(service.clone());
+        tokio::spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service);
+            match tokio::time::timeout(CONNECTION_TIME_MAX, connection).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
+                Err(_) => tracing::debug!("northbound connection took too long"),
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Binds the socket. A file left by a router that died is replaced; a living router is not.
+fn bind(socket: &Path) -> io::Result<UnixListener> {
+    let in_use = UnixStream::connect(socket).is_ok();
+    if in_use {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            format!("another router listens on {}", socket.display()),
+        ));
+    }
+    match fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+struct RemoveOnDrop<'a>(&'a Path);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(self.0) {
+            tracing::debug!(%error, "cannot remove the northbound socket");
+        }
+    }
+}
+
+type Shared = State<Arc<dyn Operator>>;
+
+fn router(operator: Arc<dyn Operator>) -> Router {
+    Router::new()
+        .route("/v1/ports", get(|s: Shared| ask(s, |o| o.ports())))
+        .route("/v1/queues", get(|s: Shared| ask(s, |o| o.queues())))
+        .route("/v1/hogs", get(|s: Shared| ask(s, |o| o.hogs())))
+        .route("/v1/routes", get(|s: Shared| ask(s, |o| o.routes())))
+        .route(
+            "/v1/neighbours",
+            get(|s: Shared| ask(s, |o| o.neighbours())),
+        )
+        .route("/v1/drops", get(|s: Shared| ask(s, |o| o.drops())))
+        .route(
+            "/v1/config",
+            get(|s: Shared| ask(s, |o| o.config())).put(apply),
+        )
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(operator)
+}
+
+/// Asks the operator on a thread that may block, and answers in JSON.
+async fn ask<T: serde::Serialize + Send + 'static>(
+    State(operator): Shared,
+    question: impl FnOnce(&dyn Operator) -> T + Send + 'static,
+) -> Response {
+    match tokio::task::spawn_blocking(move || question(operator.as_ref())).await {
+        Ok(answer) => Json(answer).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn apply(state: Shared, text: String) -> Response {
+    let State(operator) = state;
+    match tokio::task::spawn_blocking(move || operator.apply(&text)).await {
+        Ok(report) => {
+            let status = if report.applied {
+                StatusCode::OK
+            } else {
+                StatusCode::UNPROCESSABLE_ENTITY
+            };
+            (status, Json(report)).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
