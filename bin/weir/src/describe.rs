@@ -6,7 +6,7 @@ use weir_discipline::Manual;
 use weir_discipline::spec::MANUALS;
 
 /// The manual page of a discipline.
-pub fn page(manual: &Manual) -> String {
+pub(crate) fn page(manual: &Manual) -> String {
     let mut page = format!("{} - {}\n\n", manual.name, manual.purpose);
     let _ = writeln!(page, "SOURCE\n    {}\n", manual.source);
     let _ = writeln!(page, "DESCRIPTION\n{}\n", indent(manual.text));
@@ -23,7 +23,7 @@ pub fn page(manual: &Manual) -> String {
 }
 
 /// One line for each discipline.
-pub fn disciplines() -> String {
+pub(crate) fn disciplines() -> String {
     let line = |m: &&Manual| format!("{:<10} {}\n", m.name, m.purpose);
     MANUALS.iter().map(line).collect()
 }

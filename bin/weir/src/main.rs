@@ -83,7 +83,7 @@ enum Command {
     Run(lab::RunArguments),
     /// Send or receive traffic: the lab's tools, usable on their own
     #[command(subcommand)]
-    Traffic(lab::TrafficCommand),
+    Traffic(weir_lab::traffic::Command),
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -151,7 +151,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Run(arguments) => lab::run(&arguments),
-        Command::Traffic(command) => lab::traffic(command),
+        Command::Traffic(command) => lab::traffic(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Completions { shell } => {
             let mut program = Arguments::command();

@@ -12,7 +12,6 @@
 //! for it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,9 +25,10 @@ use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_live::clock;
 use weir_live::device::Device;
-use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::device::af_packet::{self, AfPacket, Options};
 use weir_live::kernel::transit::{self, TransitGuard};
-use weir_live::kernel::{neighbours, netfilter, tables};
+use weir_live::kernel::neighbours::Neighbours;
+use weir_live::kernel::{follow, netfilter};
 use weir_live::worker::{Event, Handle, Opener, Worker};
 use weir_path::parse::Mode;
 use weir_path::step::Plane;
@@ -48,13 +48,14 @@ pub(crate) struct Running {
     pub(crate) handle: Handle,
     /// The latest snapshot of the kernel's tables.
     pub(crate) tables: ArcSwap<Tables>,
+    neighbours: Mutex<Neighbours>,
     in_force: Mutex<InForce>,
 }
 
 struct InForce {
     plan: Plan,
     /// Keeps transit away from the kernel for as long as it lives.
-    guard: Option<TransitGuard>,
+    guard: TransitGuard,
 }
 
 /// Runs a router until it is told to stop.
@@ -77,9 +78,9 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
 pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
     let mut obstacles = Vec::new();
     for port in &plan.ports {
-        if mtu(&port.interface).is_none() {
+        if let Err(error) = af_packet::mtu(&port.interface) {
             let (name, interface) = (&port.name, &port.interface);
-            obstacles.push(format!("port `{name}`: there is no interface `{interface}`"));
+            obstacles.push(format!("port `{name}`: interface `{interface}`: {error}"));
         }
     }
     if plan.router.mode == Mode::Routed && !plan.router.bypass_netfilter {
@@ -109,10 +110,12 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let worker = worker(&plan, events).map_err(|e| Failure::Run(e))?;
     let socket = PathBuf::from(&plan.router.socket);
     let guard = guard(&plan).map_err(|e| failed("cannot keep transit from the kernel", &e))?;
+    let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
     let (handle, thread) = worker.start().map_err(|e| failed("forwarding thread", &e))?;
     let running = Arc::new(Running {
         handle,
         tables: ArcSwap::default(),
+        neighbours: Mutex::new(neighbours),
         in_force: Mutex::new(InForce { plan, guard }),
     });
     let mut tasks = JoinSet::new();
@@ -133,11 +136,9 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     tracing::info!("router stops");
     tasks.shutdown().await;
     if running.handle.call(Worker::stop).is_ok() {
-        // The kernel forwards again before the last packets of the queues are gone.
-        drop(running.lock().guard.take());
         let _ = thread.join();
     }
-    result
+    result // with the last of `running` the guard goes, and the kernel forwards
 }
 
 /// The worker with every port open.
@@ -203,13 +204,20 @@ fn add_port(worker: &mut Worker, port: &PortPlan, (device, open): Opened) {
 }
 
 /// Keeps transit away from the kernel at the plan's ports.
-fn guard(plan: &Plan) -> Result<Option<TransitGuard>, transit::Error> {
+fn guard(plan: &Plan) -> Result<TransitGuard, transit::Error> {
     let ports: Vec<_> = plan
         .ports
         .iter()
-        .map(|p| (p.interface.as_str(), plan.router.mode))
+        .map(|p| (p.interface.as_str(), guarded(plan.router.mode)))
         .collect();
-    TransitGuard::install(&ports).map(Some)
+    TransitGuard::install(&ports)
+}
+
+fn guarded(mode: Mode) -> transit::Mode {
+    match mode {
+        Mode::Routed => transit::Mode::Routed,
+        Mode::Bridged => transit::Mode::Bridged,
+    }
 }
 
 async fn serve_northbound(running: Arc<Running>, socket: PathBuf) -> String {
@@ -225,6 +233,9 @@ async fn follow_kernel(running: Arc<Running>) -> String {
     let publish = |tables: Tables| {
         let tables = Arc::new(tables);
         running.tables.store(Arc::clone(&tables));
+        if let Err(error) = lock(&running.neighbours).update(&tables) {
+            tracing::warn!(%error, "the kernel does not keep neighbours known");
+        }
         let posted = running
             .handle
             .post(move |worker| worker.plane.set_tables(tables, clock::now()));
@@ -232,27 +243,23 @@ async fn follow_kernel(running: Arc<Running>) -> String {
             tracing::error!(%error, "routes and neighbours stay as they were");
         }
     };
-    match tables::follow(publish).await {
+    match follow::follow(publish).await {
         Err(error) => format!("cannot follow the kernel's tables: {error}"),
     }
 }
 
 /// Does what the forwarding thread asks for.
 async fn handle_events(running: Arc<Running>, mut inbox: mpsc::Receiver<Event>) -> String {
-    let mut resolver = match neighbours::Resolver::new() {
-        Ok(resolver) => resolver,
-        Err(error) => return format!("cannot ask the kernel for neighbours: {error}"),
-    };
     while let Some(event) = inbox.recv().await {
         match event {
             Event::Resolve((interface, address)) => {
-                if let Err(error) = resolver.resolve(interface, address).await {
+                if let Err(error) = lock(&running.neighbours).resolve(interface, address) {
                     tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
                 }
             }
             Event::PortLost(_) => {}
             // The rule went away with the interface that it was bound to.
-            Event::PortBack(_) => running.renew_guard(),
+            Event::PortBack(name) => running.guard_again(&name),
         }
     }
     "the forwarding thread has ended".to_owned()
@@ -289,7 +296,7 @@ impl Running {
         let gone = in_force.plan.ports.iter().filter(|p| !kept(p, &plan.ports));
         let gone: Vec<_> = gone.map(|p| p.name.clone()).collect();
         let ports = plan.ports.clone();
-        // What is new is guarded before it is used, what goes is used no more before it is freed.
+        // What is new is guarded before it is used; the old guard goes last.
         let guard = guard(&plan).map_err(|e| e.to_string())?;
         self.handle
             .call(move |worker| change_ports(worker, &gone, opened, &ports))
@@ -312,19 +319,26 @@ impl Running {
         }
     }
 
-    fn renew_guard(&self) {
+    fn guard_again(&self, port: &str) {
         let mut in_force = self.lock();
-        drop(in_force.guard.take());
-        match guard(&in_force.plan) {
-            Ok(guard) => in_force.guard = guard,
-            Err(error) => tracing::warn!(%error, "the kernel forwards transit beside this router"),
+        let mode = guarded(in_force.plan.router.mode);
+        let port = in_force.plan.ports.iter().find(|p| p.name == port);
+        let Some(interface) = port.map(|p| p.interface.clone()) else {
+            return; // removed in the meantime
+        };
+        if let Err(error) = in_force.guard.protect(&interface, mode) {
+            tracing::warn!(%error, "the kernel forwards transit beside this router");
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, InForce> {
-        // A panic while it was held cannot leave half a plan: plans are replaced whole.
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.in_force)
     }
+}
+
+/// What these locks guard is replaced whole, so a panic elsewhere cannot have left half of it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// On the forwarding thread, between two bursts: from the old ports to the new ones.
@@ -361,11 +375,5 @@ fn shown(plan: &Plan) -> BTreeMap<String, String> {
 
 /// The longest frame of an interface, its Ethernet header and a tag included.
 fn frame_bytes_max(interface: &str) -> usize {
-    mtu(interface).unwrap_or(1500) + LAYER_2_BYTES
-}
-
-/// The MTU of an interface, if there is one of that name.
-fn mtu(interface: &str) -> Option<usize> {
-    let path = format!("/sys/class/net/{interface}/mtu");
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    af_packet::mtu(interface).unwrap_or(1500) + LAYER_2_BYTES
 }

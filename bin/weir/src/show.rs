@@ -14,7 +14,7 @@ use crate::table::Table;
 
 /// What can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// Ports and their links
     Ports,
     /// Queue disciplines: what they took, dropped, marked and hold
@@ -30,7 +30,7 @@ pub enum Subject {
 }
 
 /// Prints `subject` of the router on `socket`.
-pub fn show(socket: &Path, subject: Subject, json: bool) -> Result<(), ClientError> {
+pub(crate) fn show(socket: &Path, subject: Subject, json: bool) -> Result<(), ClientError> {
     let show = Show { socket, json };
     match subject {
         Subject::Ports => show.print("ports", ports),

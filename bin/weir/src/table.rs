@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A table: columns as wide as their widest cell, two spaces between them.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these column titles.
-    pub fn new(head: &[&str]) -> Self {
+    pub(crate) fn new(head: &[&str]) -> Self {
         Self {
             head: head.iter().map(|&title| title.to_owned()).collect(),
             rows: Vec::new(),
@@ -19,7 +19,7 @@ impl Table {
     }
 
     /// Adds a row; it has as many cells as the table has columns.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 }

@@ -182,6 +182,11 @@ impl Bins {
         self.held
     }
 
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.slab.state_bytes() + size_of_val(&*self.chains) + self.longest.state_bytes()
+    }
+
     /// Takes the next packet that was put aside.
     pub(crate) fn pop_aside(&mut self) -> Option<Packet> {
         let packet = self.slab.pop(&mut self.aside)?;

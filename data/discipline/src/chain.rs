@@ -126,6 +126,11 @@ impl Slab {
         chain.tally += other.tally;
     }
 
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.cells.capacity() * size_of::<Cell>()
+    }
+
     /// Cells in use or spare: the most packets that were ever held together.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> usize {

@@ -8,8 +8,8 @@
 //!     |            |<- interval ->|                      -> time
 //! ```
 //!
-//! Source: RFC 8289, sections 3, 4 and 5. The decision is [`State::judge`]; [`dequeue`] is the RFC's
-//! `dequeue()`, over any [`Source`], so that FQ-CoDel runs one for each flow.
+//! Source: RFC 8289, sections 3, 4 and 5. The decision is `State::judge`; `dequeue` is the RFC's
+//! `dequeue()`, over any `Source`, so that FQ-CoDel runs one for each flow.
 
 use std::collections::VecDeque;
 
@@ -378,6 +378,10 @@ impl Discipline for Codel {
 
     fn backlog(&self) -> Tally {
         self.queue.backlog
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.queue.packets.capacity() * size_of::<Packet>()
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {

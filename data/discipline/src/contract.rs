@@ -74,6 +74,10 @@ pub trait Discipline: Send {
     /// What is held, packets that a shaper or a delay holds back included.
     fn backlog(&self) -> Tally;
 
+    /// Bytes of memory taken: the parameters decide it, not the traffic. The packets' own bytes are
+    /// not included, they are in the pool.
+    fn state_bytes(&self) -> usize;
+
     /// Takes new parameters of the same kind and keeps the state: lists, tokens, tags. Packets
     /// that no longer fit leave by the normal way, they are not ended here.
     fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch>;

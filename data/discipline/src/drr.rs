@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::{Parameter, Setting, Settings};
+use weir_base::setting::{Setting, Settings};
 use weir_base::{Bytes, Instant, Tally};
 use weir_packet::{Class, KeyKind, Packet};
 
@@ -199,6 +199,13 @@ impl Discipline for Drr {
 
     fn backlog(&self) -> Tally {
         self.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.bins.state_bytes()
+            + self.shares.capacity() * size_of::<Share>()
+            + self.round.capacity() * size_of::<u32>()
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {

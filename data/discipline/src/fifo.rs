@@ -120,6 +120,10 @@ impl Discipline for Fifo {
         self.backlog
     }
 
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
+    }
+
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
         let Spec::Fifo(params) = spec else {
             return Err(spec.mismatch(MANUAL.name));

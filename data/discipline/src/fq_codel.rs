@@ -293,6 +293,13 @@ impl Discipline for FqCodel {
         self.bins.held()
     }
 
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.bins.state_bytes()
+            + self.flows.capacity() * size_of::<Flow>()
+            + (self.new.capacity() + self.old.capacity()) * size_of::<u32>()
+    }
+
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
         let Spec::FqCodel(params) = spec else {
             return Err(spec.mismatch(MANUAL.name));

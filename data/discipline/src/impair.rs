@@ -252,6 +252,10 @@ impl Discipline for Impair {
         self.backlog
     }
 
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.held.capacity() * size_of::<Reverse<Held>>()
+    }
+
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
         let Spec::Impair(params) = spec else {
             return Err(spec.mismatch(MANUAL.name));

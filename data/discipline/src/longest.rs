@@ -81,6 +81,11 @@ impl Longest {
         Some(self.heads[level] as usize)
     }
 
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of_val(&*self.heads) + size_of_val(&*self.places)
+    }
+
     fn link(&mut self, bin: usize) {
         let level = self.places[bin].level as usize;
         let head = std::mem::replace(&mut self.heads[level], bin as u32);

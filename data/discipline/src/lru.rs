@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The index holds half of each hash beside the entry's number, so that a search for an absent flow
-//! rarely touches an entry. Entries are in one or the other of several recency lists; the links
+//! rarely touches an entry; at most a quarter of it is taken, so that most searches end where they
+//! begin (a wrong guess of the processor costs more than the memory). Entries are in one or the other of several recency lists; the links
 //! are in an array of their own, which stays small. An entry leaves only by being replaced.
 //!
 //! What is looked up is the 64-bit keyed hash: two of `n` flows are taken for one with a
@@ -52,7 +53,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         let mut links = vec![Link { below: 0, above: 0 }; capacity];
         links.extend((0..LISTS).map(anchor));
         Self {
-            index: vec![EMPTY; (2 * capacity).next_power_of_two()].into_boxed_slice(),
+            index: vec![EMPTY; (4 * capacity).next_power_of_two()].into_boxed_slice(),
             entries: Vec::with_capacity(capacity),
             links: links.into_boxed_slice(),
             capacity,
@@ -85,11 +86,12 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
 
     /// Loads what `find` and `raise` will need.
     pub(crate) fn touch(&self, hash: u64) {
-        let place = self.index[tag(hash) as usize & (self.index.len() - 1)];
-        let (found, entry) = unpack(place);
-        if place != EMPTY && found == tag(hash) {
-            black_box(self.entries[entry].hash);
-            black_box(self.links[entry].below);
+        if let Some(entry) = self.find(hash) {
+            let Link { below, above } = self.links[entry];
+            black_box((
+                self.links[below as usize].above,
+                self.links[above as usize].below,
+            ));
         }
     }
 
@@ -152,6 +154,13 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
             .take_while(move |at| *at != anchor)
     }
 
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of_val(&*self.index)
+            + size_of_val(&*self.links)
+            + self.entries.capacity() * size_of::<Entry<V>>()
+    }
+
     fn link_on_top(&mut self, entry: usize, list: usize) {
         let anchor = self.capacity + list;
         let top = self.links[anchor].below;
@@ -167,7 +176,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         let mask = self.index.len() - 1;
         let mut at = tag(hash) as usize & mask;
         while self.index[at] != EMPTY {
-            at = (at + 1) & mask; // ends: at most half of the places are taken
+            at = (at + 1) & mask; // ends: at most a quarter of the places are taken
         }
         self.index[at] = u64::from(tag(hash)) << 32 | entry as u64;
     }

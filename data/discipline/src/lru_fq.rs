@@ -14,18 +14,15 @@
 
 use std::collections::VecDeque;
 
-use rand::Rng;
 use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
-use weir_packet::{Class, FlowKey, KeyKind, Packet, Reason};
+use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::bins::{KEY, key_kind};
 use crate::chance::Chance;
-use crate::contract::{
-    Admission, Cx, Discipline, FlowReport, FlowStanding, Manual, Ready, SpecMismatch,
-};
-use crate::lru::Lru;
-use crate::rate::{RateEstimate, Window};
+use crate::contract::{Admission, Cx, Discipline, FlowReport, Manual, Ready, SpecMismatch};
+use crate::flow_cache::{FlowCache, Policy};
+use crate::rate::Window;
 use crate::spec::Spec;
 use crate::stfq::{ByteCost, Clock, Tag};
 
@@ -163,6 +160,8 @@ const RATE_WINDOW: Parameter = Parameter {
     about: "window of the rate estimate",
 };
 
+pub use crate::flow_cache::Threshold;
+
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
@@ -188,24 +187,6 @@ pub struct Params {
     pub rate_window: Span,
 }
 
-/// From where on a flow in the cache is a hog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threshold {
-    /// From this many packets since its admission.
-    Packets(u64),
-    /// From this estimated rate.
-    Rate(Rate),
-}
-
-impl Threshold {
-    fn is_met(self, seen: Tally, rate: impl FnOnce() -> Rate) -> bool {
-        match self {
-            Self::Packets(packets) => seen.packets >= packets,
-            Self::Rate(least) => rate() >= least,
-        }
-    }
-}
-
 impl Params {
     /// From checked settings.
     pub fn new(settings: &Settings) -> Result<Self, SettingError> {
@@ -224,9 +205,7 @@ impl Params {
             limit: settings.count("limit") as usize,
             rate_window: settings.span("rate_window"),
         };
-        let all_are_hogs = matches!(params.threshold, Threshold::Packets(0..=1))
-            || params.threshold == Threshold::Rate(Rate::from_bps(0));
-        if params.pin && all_are_hogs {
+        if params.pin && params.threshold.is_nothing() {
             return Err(SettingError::Contradiction {
                 name: "pin",
                 why: "every flow is above this threshold, so pins would keep the first ones that come"
@@ -256,62 +235,28 @@ impl Params {
         ])
     }
 
-    /// Entries that may be pinned: three quarters, rounded up.
-    fn pins_max(&self) -> usize {
-        (3 * self.cache).div_ceil(4)
+    fn policy(&self) -> Policy {
+        Policy {
+            flows: self.cache,
+            key: self.key,
+            admission: Chance::new(self.admission),
+            threshold: self.threshold,
+            pin_timeout: self.pin.then_some(self.pin_timeout),
+            window: Window::new(self.rate_window),
+        }
     }
 }
 
-/// What the cache and the queues count.
+/// What the queues count.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
-    hits: u64,
-    misses: u64,
-    admissions: u64,
-    evictions: u64,
-    evicted_hogs: u64,
-    refusals: u64,
-    identified: u64,
     to: [u64; 2],
     full: [u64; 2],
 }
 
-/// A flow in the cache: what each hit changes. Its name is kept apart, so that this fits a cache line.
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    seen: Tally,
-    rate: RateEstimate,
-    latest: Instant,
-    /// When it was above the threshold last.
-    identified: Instant,
-    /// Whether its latest packet was above the threshold.
-    hog: bool,
-    pinned: bool,
-}
-
-/// What stays the same of a flow in the cache.
-#[derive(Clone, Copy, Debug)]
-struct Name {
-    key: FlowKey,
-    since: Instant,
-}
-
-/// The recency lists of the cache.
-const UNPINNED: usize = 0;
-const PINNED: usize = 1;
-
 /// The two queues.
 const HIT: usize = 0;
 const MISS: usize = 1;
-
-/// The cache: which flows are known, and which of them are hogs.
-#[derive(Debug)]
-struct Cache {
-    flows: Lru<Flow, 2>,
-    names: Vec<Name>,
-    hogs: u64,
-    pinned: usize,
-}
 
 /// One of the two queues.
 #[derive(Debug)]
@@ -326,120 +271,10 @@ struct Queue {
 #[derive(Debug)]
 pub struct LruFq {
     params: Params,
-    admission: Chance,
-    window: Window,
-    cache: Cache,
+    cache: FlowCache,
     queues: [Queue; 2],
     clock: Clock,
-    stream: Stream,
     stats: Stats,
-}
-
-impl Cache {
-    fn new(flows: usize) -> Self {
-        Self {
-            flows: Lru::new(flows),
-            names: Vec::with_capacity(flows),
-            hogs: 0,
-            pinned: 0,
-        }
-    }
-
-    /// Counts a packet of a flow in the cache; says whether the flow is above the threshold.
-    fn hit(
-        &mut self,
-        entry: usize,
-        params: &Params,
-        window: Window,
-        now: Instant,
-        bytes: u64,
-        stats: &mut Stats,
-    ) -> bool {
-        let flow = self.flows.get_mut(entry);
-        flow.seen.count(bytes);
-        flow.rate.update(window, now.since(flow.latest), bytes);
-        flow.latest = now;
-        let hog = params.threshold.is_met(flow.seen, || flow.rate.rate());
-        let was_hog = std::mem::replace(&mut flow.hog, hog);
-        if hog {
-            if !was_hog {
-                stats.identified += 1;
-                self.hogs += 1;
-            }
-            flow.identified = now;
-            if params.pin && !flow.pinned && self.pinned < params.pins_max() {
-                flow.pinned = true;
-                self.pinned += 1;
-            }
-        } else if was_hog {
-            self.hogs -= 1;
-        }
-        if !flow.pinned {
-            self.flows.raise(entry, UNPINNED);
-        } else if hog {
-            self.flows.raise(entry, PINNED); // that list is in the order of `identified`
-        } else if now.since(flow.identified) >= params.pin_timeout {
-            flow.pinned = false;
-            self.pinned -= 1;
-            self.flows.raise(entry, UNPINNED);
-        }
-        hog
-    }
-
-    /// Admits a flow by its first packet, in the place of the one at the bottom if there is none left.
-    fn admit(&mut self, hash: u64, flow: Flow, name: Name, params: &Params, stats: &mut Stats) {
-        if self.flows.insert(hash, flow, UNPINNED).is_ok() {
-            self.names.push(name);
-        } else if let Some(entry) = self.victim(name.since, params) {
-            let old = self.flows.replace(entry, hash, flow, UNPINNED);
-            self.names[entry] = name;
-            self.hogs -= u64::from(old.hog);
-            self.pinned -= usize::from(old.pinned);
-            stats.evictions += 1;
-            stats.evicted_hogs += u64::from(old.hog);
-        } else {
-            stats.refusals += 1;
-            return;
-        }
-        stats.admissions += 1;
-    }
-
-    /// The entry to be replaced: a pin that has run out, else the one not used for longest.
-    fn victim(&self, now: Instant, params: &Params) -> Option<usize> {
-        let silent = |entry: &usize| {
-            let identified = self.flows.get(*entry).identified;
-            now.since(identified) >= params.pin_timeout
-        };
-        let released = self.flows.bottom(PINNED).filter(silent);
-        released.or_else(|| self.flows.bottom(UNPINNED))
-    }
-
-    /// The same flows under new parameters. A smaller cache keeps the most recent ones.
-    fn resized(&self, params: &Params) -> Self {
-        let of = |list| self.flows.upwards(list);
-        let mut order: Vec<usize> = of(UNPINNED).chain(of(PINNED)).collect();
-        order.sort_by_key(|entry| self.flows.get(*entry).latest); // stable: ties stay in list order
-        let order = &order[order.len().saturating_sub(params.cache)..];
-        let may_pin = if params.pin { params.pins_max() } else { 0 };
-        let pinned = order.iter().filter(|e| self.flows.get(**e).pinned).count();
-        let mut to_release = pinned.saturating_sub(may_pin);
-        let mut new = Self::new(params.cache);
-        for &entry in order {
-            let mut flow = *self.flows.get(entry);
-            if flow.pinned && to_release > 0 {
-                to_release -= 1;
-                flow.pinned = false;
-            }
-            let list = if flow.pinned { PINNED } else { UNPINNED };
-            let hash = self.flows.hash(entry);
-            if new.flows.insert(hash, flow, list).is_ok() {
-                new.names.push(self.names[entry]);
-                new.hogs += u64::from(flow.hog);
-                new.pinned += usize::from(flow.pinned);
-            }
-        }
-        new
-    }
 }
 
 impl Queue {
@@ -463,56 +298,13 @@ impl LruFq {
     /// An empty cache and empty queues. All memory they will ever use is taken now.
     pub fn new(params: Params, stream: Stream) -> Self {
         Self {
-            admission: Chance::new(params.admission),
-            window: Window::new(params.rate_window),
-            cache: Cache::new(params.cache),
+            cache: FlowCache::new(params.policy(), stream),
             queues: [params.hit_weight, params.miss_weight]
                 .map(|weight| Queue::new(params.limit, weight)),
             clock: Clock::default(),
             params,
-            stream,
             stats: Stats::default(),
         }
-    }
-
-    /// Figure 2 of the paper: which queue a packet belongs to.
-    fn classify(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
-        let hash = cx.keys.hash(packet, self.params.key);
-        if let Some(entry) = self.cache.flows.find(hash) {
-            self.stats.hits += 1;
-            let hog = self.cache.hit(
-                entry,
-                &self.params,
-                self.window,
-                cx.now,
-                packet.bytes(),
-                &mut self.stats,
-            );
-            return if hog { HIT } else { MISS };
-        }
-        self.stats.misses += 1;
-        if self.admission.happens(self.stream.next_u64()) {
-            self.admit(cx, packet, hash);
-        }
-        MISS
-    }
-
-    #[cold]
-    fn admit(&mut self, cx: &Cx<'_>, packet: &Packet, hash: u64) {
-        let flow = Flow {
-            seen: Tally::one(packet.bytes()),
-            rate: RateEstimate::default(),
-            latest: cx.now,
-            identified: Instant::ZERO,
-            hog: false,
-            pinned: false,
-        };
-        let name = Name {
-            key: cx.keys.key(packet).project(self.params.key),
-            since: cx.now,
-        };
-        let Self { params, stats, .. } = self;
-        self.cache.admit(hash, flow, name, params, stats);
     }
 
     /// The queue whose head has the lesser start tag; the miss queue if they are equal.
@@ -530,7 +322,11 @@ impl LruFq {
 
 impl Discipline for LruFq {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        let which = self.classify(cx, &packet);
+        let which = if self.cache.is_hog(cx, &packet) {
+            HIT
+        } else {
+            MISS
+        };
         self.stats.to[which] += 1;
         let queue = &mut self.queues[which];
         if queue.packets.len() >= self.params.limit {
@@ -557,9 +353,7 @@ impl Discipline for LruFq {
     }
 
     fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.cache
-            .flows
-            .touch(cx.keys.hash(packet, self.params.key));
+        self.cache.touch(cx, packet);
     }
 
     fn has_room(&self, _class: Class) -> bool {
@@ -578,23 +372,22 @@ impl Discipline for LruFq {
         self.queues[HIT].backlog + self.queues[MISS].backlog
     }
 
+    fn state_bytes(&self) -> usize {
+        let packets: usize = self.queues.iter().map(|q| q.packets.capacity()).sum();
+        size_of_val(self) + self.cache.state_bytes() + packets * size_of::<Packet>()
+    }
+
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
         let Spec::LruFq(params) = spec else {
             return Err(spec.mismatch(MANUAL.name));
         };
-        self.cache = if params.key == self.params.key {
-            self.cache.resized(params)
-        } else {
-            Cache::new(params.cache)
-        };
+        self.cache.set_policy(params.policy());
         let weights = [params.hit_weight, params.miss_weight];
         for (queue, weight) in self.queues.iter_mut().zip(weights) {
             let held = queue.packets.len();
             queue.packets.reserve(params.limit.saturating_sub(held));
             queue.cost = ByteCost::of_weight(weight);
         }
-        self.admission = Chance::new(params.admission);
-        self.window = Window::new(params.rate_window);
         self.params = params.clone();
         Ok(())
     }
@@ -617,16 +410,7 @@ impl Discipline for LruFq {
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("hits", self.stats.hits);
-        report("misses", self.stats.misses);
-        report("admissions", self.stats.admissions);
-        report("evictions", self.stats.evictions);
-        report("evicted_hogs", self.stats.evicted_hogs);
-        report("refusals", self.stats.refusals);
-        report("identified", self.stats.identified);
-        report("cached", self.cache.flows.len() as u64);
-        report("hogs", self.cache.hogs);
-        report("pinned", self.cache.pinned as u64);
+        self.cache.inspect(report);
         report("to_hit", self.stats.to[HIT]);
         report("to_miss", self.stats.to[MISS]);
         report("full_hit", self.stats.full[HIT]);
@@ -639,26 +423,142 @@ impl Discipline for LruFq {
     }
 
     fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
-        let of = |list| self.cache.flows.upwards(list);
-        for entry in of(PINNED).chain(of(UNPINNED)) {
-            let (flow, name) = (self.cache.flows.get(entry), &self.cache.names[entry]);
-            let rate = flow.rate.faded(self.window, now.since(flow.latest));
-            let standing = if flow.pinned {
-                FlowStanding::Pinned
-            } else if self.params.threshold.is_met(flow.seen, || rate) {
-                FlowStanding::Hog
+        self.cache.report(now, report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, gauge};
+    use crate::stfq::tests::Reference;
+    use proptest::prelude::*;
+    use weir_base::Streams;
+
+    fn params() -> Params {
+        Params {
+            admission: 1.0,
+            threshold: Threshold::Packets(2),
+            limit: 100,
+            ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+        }
+    }
+
+    fn lru_fq(params: Params) -> LruFq {
+        LruFq::new(params, Streams::new(1).stream("lru_fq"))
+    }
+
+    #[test]
+    fn weights_share_the_link() {
+        // Weight 3 for misses: of 4000 B, a hog gets 1000 and the others 3000.
+        let mut rig = Rig::new(50);
+        let mut fq = lru_fq(Params {
+            miss_weight: 3,
+            ..params()
+        });
+        rig.offer(&mut fq, 0, 1000);
+        rig.take(&mut fq);
+        for n in 0..40 {
+            rig.offer(&mut fq, 0, 1000); // hits above the threshold
+            rig.offer(&mut fq, 1 + n, 500); // misses, all of them
+            rig.offer(&mut fq, 1 + n, 500); // the second one is a hit, and 2 >= 2: a hog too
+        }
+        assert_eq!(gauge(&fq, "to_hit"), 80);
+        let mut bytes = [0, 0];
+        for _ in 0..40 {
+            let before = gauge(&fq, "hit_packets");
+            let packet = rig.take(&mut fq).unwrap();
+            let which = if gauge(&fq, "hit_packets") < before {
+                HIT
             } else {
-                FlowStanding::Watched
+                MISS
             };
-            report(FlowReport {
-                key: name.key,
-                kind: self.params.key,
-                standing,
-                seen: flow.seen,
-                rate,
-                since: name.since,
-                latest: flow.latest,
+            bytes[which] += packet.bytes();
+        }
+        // The hit queue is at most one packet of 1000 B / weight 1 ahead or behind.
+        let [hit, miss] = bytes;
+        assert!(hit.abs_diff(miss / 3) <= 1000, "{bytes:?}");
+    }
+
+    #[test]
+    fn each_queue_has_its_own_limit() {
+        let mut rig = Rig::new(50);
+        let mut fq = lru_fq(Params {
+            limit: 3,
+            ..params()
+        });
+        for _ in 0..10 {
+            rig.offer(&mut fq, 0, 100);
+        }
+        for flow in 1..10 {
+            rig.offer(&mut fq, flow, 100);
+        }
+        // Flow 0: one miss, then nine hits for three places. Then eight misses for two places.
+        assert_eq!((gauge(&fq, "full_hit"), gauge(&fq, "full_miss")), (6, 7));
+        assert_eq!(
+            fq.backlog(),
+            Tally {
+                packets: 6,
+                bytes: 600
+            }
+        );
+    }
+
+    #[test]
+    fn draining_gives_a_flow_that_crossed_in_order() {
+        let mut rig = Rig::new(3);
+        let mut fq = lru_fq(params());
+        for flow in [0, 1, 0, 0, 1, 2, 2, 0] {
+            rig.offer(&mut fq, flow, 100);
+        }
+        let mut ids = Vec::new();
+        fq.drain(&mut |packet| ids.push(packet.id));
+        assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(fq.backlog(), Tally::ZERO);
+    }
+
+    #[test]
+    fn a_pin_for_everybody_is_refused() {
+        let given = weir_base::setting::Scalar::Text("0 packets".into());
+        let on = weir_base::setting::Scalar::Flag(true);
+        let settings = Settings::check(MANUAL.parameters, [("threshold", &given), ("pin", &on)]);
+        let error = Params::new(&settings.unwrap()).unwrap_err();
+        assert_eq!(error.name(), "pin");
+    }
+
+    proptest! {
+        /// The two queues leave in the order of the paper's start tags, at any weights.
+        #[test]
+        fn schedules_as_stfq(
+            weights in (1_u32..=6, 1_u32..=6),
+            calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300),
+        ) {
+            let mut rig = Rig::new(6);
+            let mut fq = lru_fq(Params {
+                cache: 3,
+                admission: 0.5,
+                hit_weight: weights.0,
+                miss_weight: weights.1,
+                limit: 1000,
+                ..params()
             });
+            let mut reference = Reference::new(2);
+            for (arrival, flow, bytes) in calls {
+                if arrival {
+                    let (id, hits) = (rig.next_id(), gauge(&fq, "to_hit"));
+                    rig.offer(&mut fq, flow, bytes);
+                    let (queue, weight) = match gauge(&fq, "to_hit") > hits {
+                        true => (HIT, weights.0),
+                        false => (MISS, weights.1),
+                    };
+                    reference.enqueue(queue, weight.into(), id, bytes.into());
+                } else {
+                    match rig.take(&mut fq) {
+                        Some(packet) => prop_assert!(reference.serve(packet.id)),
+                        None => prop_assert!(reference.idle()),
+                    }
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! After each call in debug builds the books must balance, in packets and in bytes.
 
 use weir_base::{Instant, Streams, Tally};
-use weir_packet::{Fates, Packet, Reason};
+use weir_packet::{Class, Fates, Packet, Reason};
 
 use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
 use crate::spec::Spec;
@@ -91,6 +91,16 @@ impl Metered {
     /// The parameters in force.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    /// Whether a packet of `class` would be queued.
+    pub fn has_room(&self, class: Class) -> bool {
+        self.inner.has_room(class)
+    }
+
+    /// Bytes of memory that the discipline has taken.
+    pub fn state_bytes(&self) -> usize {
+        self.inner.state_bytes()
     }
 
     /// Gauges of the discipline.

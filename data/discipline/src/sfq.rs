@@ -265,7 +265,12 @@ impl Discipline for Sfq {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.bins.held().packets < self.params.limit as u64
+        // Which queue a packet will belong to is not known before: none may be at its depth.
+        let deepest = self
+            .bins
+            .longest()
+            .map_or(0, |bin| self.bins.tally(bin).packets);
+        self.bins.held().packets < self.params.limit as u64 && deepest < self.params.depth
     }
 
     fn ready(&self, _now: Instant) -> Ready {
@@ -277,6 +282,13 @@ impl Discipline for Sfq {
 
     fn backlog(&self) -> Tally {
         self.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.bins.state_bytes()
+            + self.shares.capacity() * size_of::<Share>()
+            + self.round.capacity() * size_of::<u32>()
     }
 
     fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {

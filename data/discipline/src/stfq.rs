@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Source: Goyal, Vin, Cheng, "Start-time Fair Queuing", IEEE/ACM Transactions on Networking,
-//! October 1997, section II. [`Clock`] and [`Tag`] are the algorithm for any number of queues;
+//! October 1997, section II. `Clock` and `Tag` are the algorithm for any number of queues;
 //! [`Stfq`] is the discipline over hashed flows.
 //!
 //! A packet needs no tag of its own. One that comes to a queue with packets starts at the finish of
@@ -18,8 +18,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
-use weir_base::setting::{Parameter, Setting, Settings};
+use weir_base::setting::{Setting, Settings};
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, KeyKind, Packet};
 
@@ -179,17 +180,21 @@ impl Stfq {
         if let Some(packet) = self.bins.pop_aside() {
             return Some(packet);
         }
-        while let Some(Reverse((_, bin))) = self.waiting.pop() {
+        while let Some(mut first) = self.waiting.peek_mut() {
+            let Reverse((_, bin)) = *first;
             let place = &mut self.places[bin as usize];
             let Some(packet) = self.bins.pop(bin as usize) else {
                 place.waits = false; // its last packet was lost to make room
+                PeekMut::pop(first);
                 continue;
             };
             let cost = ByteCost::of_weight(1);
             self.clock.serve(&mut place.tag, cost, packet.bytes());
             place.waits = !self.bins.is_empty(bin as usize);
             if place.waits {
-                self.waiting.push(Reverse((place.tag, bin)));
+                *first = Reverse((place.tag, bin)); // moves down to its new place
+            } else {
+                PeekMut::pop(first);
             }
             return Some(packet);
         }
@@ -235,6 +240,13 @@ impl Discipline for Stfq {
 
     fn backlog(&self) -> Tally {
         self.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.bins.state_bytes()
+            + self.places.capacity() * size_of::<Place>()
+            + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {

@@ -127,9 +127,13 @@ impl Reason {
         self.text().1
     }
 
-    /// Whether a packet was lost. A copy of what the kernel handles itself is not a loss.
+    /// Whether a packet was lost. What the kernel of a router handles itself (its own addresses,
+    /// ARP, multicast) is not a loss: the router has seen a copy.
     pub const fn is_loss(self) -> bool {
-        !matches!(self, Self::LocalDelivery | Self::OtherHost)
+        !matches!(
+            self,
+            Self::LocalDelivery | Self::OtherHost | Self::NotIp | Self::Multicast
+        )
     }
 
     const fn text(self) -> (&'static str, &'static str) {

@@ -39,6 +39,8 @@ pub enum Verdict {
     Fragment(Exit, u32),
     /// It could go if this neighbour's MAC address were known.
     Wait(Neighbourhood),
+    /// This neighbour did not answer. Its sender is told, and the neighbour is asked again.
+    Failed(Neighbourhood),
     /// It ends, and perhaps its sender is told.
     End(Reason, Option<IcmpCause>),
 }
@@ -99,9 +101,7 @@ fn through(tables: &Tables, headers: &Headers, hop: &NextHop, interface: &Interf
     let neighbourhood = (hop.interface, address);
     let destination = match tables.neighbours.get(&neighbourhood) {
         Some(Neighbour::Reachable(mac)) => *mac,
-        Some(Neighbour::Failed) => {
-            return Verdict::End(Reason::NeighbourFailed, Some(IcmpCause::HostUnreachable));
-        }
+        Some(Neighbour::Failed) => return Verdict::Failed(neighbourhood),
         None => return Verdict::Wait(neighbourhood),
     };
     let exit = Exit {

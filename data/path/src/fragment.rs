@@ -147,3 +147,156 @@ impl<'a> Cuts<'a> {
         view.fill_checksum();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use weir_base::Instant;
+    use weir_packet::key::FlowKey;
+    use weir_packet::{Class, Ecn};
+    use weir_wire::{EtherType, Protocol, checksum, ethernet};
+
+    /// A frame with an IPv4 packet.
+    fn frame(options: &[u8], offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
+        let options = ipv4::Options::new(options).unwrap();
+        let (from, to) = ([10, 0, 0, 1].into(), [192, 0, 2, 1].into());
+        let mut repr = ipv4::Repr::new(from, to, Protocol::Udp, 0)
+            .unwrap()
+            .with_body(options, data.len())
+            .unwrap();
+        repr.identification = 0x1234;
+        repr.fragment_offset = FragmentOffset::from_bytes(offset).unwrap();
+        repr.more_fragments = more;
+        let mut frame = vec![0; 14 + repr.encoded_len()];
+        let link = ethernet::Repr {
+            destination: [2; 6],
+            source: [4; 6],
+            ethertype: EtherType::Ipv4,
+        };
+        link.emit(&mut ethernet::View::new_unchecked(&mut frame[..]));
+        repr.emit(&mut ipv4::View::new_unchecked(&mut frame[14..]));
+        frame.extend_from_slice(data);
+        frame
+    }
+
+    /// The fragments of a frame, out of a pool with this many slots.
+    fn cut(frame: &[u8], mtu: u32, slots: usize) -> Result<Vec<Vec<u8>>, Reason> {
+        let mut pool = Pool::new(slots, 9000, (1, 2));
+        let mut packet = pool.receive(frame, Instant::from_nanos(77)).unwrap();
+        (packet.class, packet.ecn) = (Class(3), Ecn::Capable1);
+        let key = FlowKey::ip([10, 0, 0, 1].into(), [192, 0, 2, 1].into(), 17, 0, 0);
+        pool.keys.set(packet.slot, key);
+        let headers = parse::look(frame);
+        let mut fragments = Vec::new();
+        let done = fragment(&mut pool, &packet, &headers, mtu, &mut |f| {
+            fragments.push(f);
+        });
+        assert!(done.is_ok() || fragments.is_empty());
+        assert_eq!(pool.frame(&packet), frame);
+        let frames = fragments.iter().map(|f| {
+            assert_eq!((f.class, f.ecn), (Class(3), Ecn::Capable1));
+            assert_eq!(f.arrived, Instant::from_nanos(77));
+            assert_eq!(pool.keys.key(f), &key);
+            pool.frame(f).to_vec()
+        });
+        let frames = frames.collect();
+        done.map(|()| frames)
+    }
+
+    /// Offset in bytes, more flag, header length and data length of a fragment.
+    fn shape(frame: &[u8]) -> (u16, bool, usize, usize) {
+        let view = ipv4::View::new_checked(&frame[14..]).unwrap();
+        assert_eq!(usize::from(view.total_len()), frame.len() - 14);
+        (
+            view.fragment_offset().bytes(),
+            view.more_fragments(),
+            view.header_len(),
+            view.payload().len(),
+        )
+    }
+
+    #[test]
+    fn the_pieces_by_hand() {
+        // MTU 1500: 1480 bytes of data in each; 3000 = 1480 + 1480 + 40.
+        let frame_of = |offset, more| frame(&[], offset, more, &[7; 3000]);
+        let shapes = |frame: &[u8]| -> Vec<_> {
+            let pieces = cut(frame, 1500, 9).unwrap();
+            pieces.iter().map(|f| shape(f)).collect()
+        };
+        assert_eq!(
+            shapes(&frame_of(0, false)),
+            [
+                (0, true, 20, 1480),
+                (1480, true, 20, 1480),
+                (2960, false, 20, 40)
+            ]
+        );
+        // A fragment in the middle of a datagram stays in the middle.
+        let last = shapes(&frame_of(8000, true))[2];
+        assert_eq!(last, (10960, true, 20, 40));
+    }
+
+    #[test]
+    fn later_pieces_carry_the_copied_options_only() {
+        #[rustfmt::skip]
+        let options = [
+            0x94, 0x04, 0x00, 0x00,        // router alert: copied
+            0x07, 0x07, 0x04, 0, 0, 0, 0,  // record route: not copied
+        ];
+        // MTU 60: first 60 - 32 = 28, so 24; later 60 - 24 = 36, so 32.
+        let pieces = cut(&frame(&options, 0, false, &[7; 60]), 60, 9).unwrap();
+        let shapes: Vec<_> = pieces.iter().map(|f| shape(f)).collect();
+        assert_eq!(
+            shapes,
+            [(0, true, 32, 24), (24, true, 24, 32), (56, false, 24, 4)]
+        );
+        assert_eq!(pieces[0][34..45], options);
+        assert_eq!(pieces[1][34..38], options[..4]);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_left_whole() {
+        let good = frame(&[], 0, false, &[7; 3000]);
+        assert_eq!(cut(&good, 27, 9), Err(Reason::TooBig));
+        assert_eq!(cut(&good, 1500, 3), Err(Reason::PoolExhausted));
+        assert!(cut(&good, 1500, 4).is_ok());
+        let mut dont = good.clone();
+        dont[20] |= 0x40;
+        assert_eq!(cut(&dont, 1500, 9), Err(Reason::TooBig));
+        let beyond = frame(&[], 65000, false, &[7; 3000]);
+        assert_eq!(cut(&beyond, 1500, 9), Err(Reason::IpTotalLength));
+    }
+
+    proptest! {
+        #[test]
+        fn reassembly_gives_the_original(
+            data in vec(any::<u8>(), 0..4000), options in vec(any::<u8>(), 0..=40),
+            units in 0_u16..7000, more: bool, mtu in 68_u32..4000,
+        ) {
+            // A piece before the end of its datagram is a multiple of eight bytes long.
+            let len = if more { data.len() / 8 * 8 } else { data.len() };
+            let (offset, data) = (units * 8, &data[..len]);
+            let original = frame(&options, offset, more, data);
+            let pieces = cut(&original, mtu, 600).unwrap();
+            let mut whole = Vec::new();
+            for (n, piece) in pieces.iter().enumerate() {
+                prop_assert!(piece.len() - 14 <= mtu as usize);
+                prop_assert_eq!(&piece[..14], &original[..14]);
+                let (at, another, header_len, len) = shape(piece);
+                prop_assert!(checksum::is_right(&piece[14..14 + header_len]));
+                prop_assert_eq!(usize::from(at), usize::from(offset) + whole.len());
+                prop_assert_eq!(another, more || n + 1 < pieces.len());
+                prop_assert!(len > 0 || data.is_empty());
+                // All else in the header is the original's.
+                prop_assert_eq!(&piece[18..20], &original[18..20]);
+                prop_assert_eq!(&piece[22..24], &original[22..24]);
+                prop_assert_eq!(&piece[26..34], &original[26..34]);
+                whole.extend_from_slice(&piece[14 + header_len..]);
+            }
+            prop_assert_eq!(whole, data);
+        }
+    }
+}

@@ -400,3 +400,312 @@ impl Bucket {
         self.full_at = self.full_at.max(now) + limit.interval();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::{Classified, classify};
+    use crate::parse::{Ingress, Mode, parse};
+    use etherparse::{
+        IcmpEchoHeader, Icmpv4Slice, Icmpv4Type, Icmpv6Slice, Icmpv6Type, IpNumber, PacketBuilder,
+        SlicedPacket, icmpv4 as their_v4, icmpv6 as their_v6,
+    };
+    use proptest::prelude::*;
+
+    const NOW: Instant = Instant::from_nanos(5_000_000_000);
+    const ROUTER_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 254));
+    const ROUTER_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe));
+    const SENDER_V4: [u8; 4] = [10, 0, 0, 1];
+    const SENDER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+    fn v4(payload_len: usize) -> Vec<u8> {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4(SENDER_V4, [192, 0, 2, 1], 1)
+            .udp(5000, 53)
+            .write(&mut frame, &vec![7; payload_len])
+            .unwrap();
+        frame
+    }
+
+    fn v6(payload_len: usize) -> Vec<u8> {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv6(SENDER_V6.octets(), [0x20; 16], 1)
+            .udp(5000, 53)
+            .write(&mut frame, &vec![7; payload_len])
+            .unwrap();
+        frame
+    }
+
+    /// The error about a frame that is bridged up to here, so that nothing else refuses it.
+    fn error(frame: &[u8], cause: IcmpCause, budget: &mut ErrorBudget) -> Option<Vec<u8>> {
+        error_in(&mut Pool::new(2, 9000, (1, 2)), frame, cause, budget)
+    }
+
+    fn error_in(
+        pool: &mut Pool,
+        frame: &[u8],
+        cause: IcmpCause,
+        budget: &mut ErrorBudget,
+    ) -> Option<Vec<u8>> {
+        let ingress = Ingress {
+            mode: Mode::Bridged,
+            mac: None,
+        };
+        let packet = pool.receive(frame, NOW).unwrap();
+        let parsed = parse(pool, packet, &ingress).unwrap();
+        let Classified { packet, headers } = classify(pool, parsed);
+        let from = match headers.family {
+            Family::V4 => ROUTER_V4,
+            _ => ROUTER_V6,
+        };
+        let answer = build(pool, budget, &packet, &headers, cause, from, NOW);
+        pool.release(packet);
+        let Parsed { packet, headers } = answer?;
+        let bytes = pool.frame(&packet).to_vec();
+        assert_eq!(headers, parse::look(&bytes));
+        assert_eq!((packet.arrived, packet.ecn), (NOW, headers.ecn));
+        assert!(headers.source == from && headers.l3_range().end == bytes.len());
+        pool.release(packet);
+        Some(bytes)
+    }
+
+    const CAUSES: [IcmpCause; 5] = [
+        IcmpCause::TtlExpired,
+        IcmpCause::NetUnreachable,
+        IcmpCause::HostUnreachable,
+        IcmpCause::Prohibited,
+        IcmpCause::TooBig { mtu: 1400 },
+    ];
+
+    #[test]
+    fn etherparse_reads_the_icmp_errors() {
+        use their_v4::{DestUnreachableHeader as Why, TimeExceededCode};
+        let expected = [
+            Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
+            Icmpv4Type::DestinationUnreachable(Why::Network),
+            Icmpv4Type::DestinationUnreachable(Why::Host),
+            Icmpv4Type::DestinationUnreachable(Why::FilterProhibited),
+            Icmpv4Type::DestinationUnreachable(Why::FragmentationNeeded { next_hop_mtu: 1400 }),
+        ];
+        for (cause, kind) in CAUSES.into_iter().zip(expected) {
+            let offender = v4(2000);
+            let frame = error(&offender, cause, &mut ErrorBudget::default()).unwrap();
+            let packet = SlicedPacket::from_ethernet(&frame).unwrap();
+            let net = packet.net.unwrap();
+            let header = net.ipv4_ref().unwrap().header();
+            assert_eq!(header.destination(), SENDER_V4);
+            assert_eq!(IpAddr::V4(header.source_addr()), ROUTER_V4);
+            assert_eq!((header.ttl(), header.total_len()), (64, 576));
+            let own = header.to_header();
+            assert_eq!(own.header_checksum, own.calc_header_checksum());
+            let message = Icmpv4Slice::from_slice(&frame[34..]).unwrap();
+            assert_eq!(message.icmp_type(), kind);
+            let sum = message.icmp_type().calc_checksum(message.payload());
+            assert_eq!(message.checksum(), sum);
+            assert_eq!(message.payload(), &offender[14..14 + 548]);
+        }
+    }
+
+    #[test]
+    fn etherparse_reads_the_icmpv6_errors() {
+        use their_v6::{DestUnreachableCode as Why, TimeExceededCode};
+        let expected = [
+            Icmpv6Type::TimeExceeded(TimeExceededCode::HopLimitExceeded),
+            Icmpv6Type::DestinationUnreachable(Why::NoRoute),
+            Icmpv6Type::DestinationUnreachable(Why::Address),
+            Icmpv6Type::DestinationUnreachable(Why::Prohibited),
+            Icmpv6Type::PacketTooBig { mtu: 1400 },
+        ];
+        for (cause, kind) in CAUSES.into_iter().zip(expected) {
+            let offender = v6(2000);
+            let frame = error(&offender, cause, &mut ErrorBudget::default()).unwrap();
+            let packet = SlicedPacket::from_ethernet(&frame).unwrap();
+            let net = packet.net.unwrap();
+            let header = net.ipv6_ref().unwrap().header();
+            assert_eq!(header.destination_addr(), SENDER_V6);
+            assert_eq!(IpAddr::V6(header.source_addr()), ROUTER_V6);
+            assert_eq!((header.hop_limit(), header.payload_length()), (64, 1240));
+            let message = Icmpv6Slice::from_slice(&frame[54..]).unwrap();
+            assert_eq!(message.icmp_type(), kind);
+            assert!(message.is_checksum_valid(header.source(), header.destination()));
+            assert_eq!(message.payload(), &offender[14..14 + 1232]);
+        }
+    }
+
+    #[test]
+    fn a_short_offender_is_quoted_whole() {
+        let offender = v4(5);
+        let cause = IcmpCause::TtlExpired;
+        let frame = error(&offender, cause, &mut ErrorBudget::default()).unwrap();
+        assert_eq!(frame[42..], offender[14..]);
+        assert_eq!(frame[..12], [0; 12]);
+        let offender = v6(5);
+        let frame = error(&offender, cause, &mut ErrorBudget::default()).unwrap();
+        assert_eq!(frame[62..], offender[14..]);
+    }
+
+    fn is_answered(frame: &[u8]) -> bool {
+        let mut budget = ErrorBudget::default();
+        let answered = error(frame, IcmpCause::TtlExpired, &mut budget).is_some();
+        assert_eq!(budget.stats().sent(), u64::from(answered));
+        assert_eq!(budget.stats().forbidden, u64::from(!answered));
+        answered
+    }
+
+    fn with(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        frame
+    }
+
+    #[test]
+    fn icmp_errors_are_not_answered_but_pings_are() {
+        let ping = |kind: u8| {
+            let mut frame = Vec::new();
+            PacketBuilder::ethernet2([2; 6], [4; 6])
+                .ipv4(SENDER_V4, [192, 0, 2, 1], 1)
+                .icmpv4(Icmpv4Type::EchoRequest(IcmpEchoHeader { id: 1, seq: 2 }))
+                .write(&mut frame, &[])
+                .unwrap();
+            with(frame, 34, &[kind])
+        };
+        assert!(is_answered(&ping(8)) && is_answered(&ping(0)) && is_answered(&ping(13)));
+        for kind in [3, 4, 5, 11, 12, 99] {
+            assert!(!is_answered(&ping(kind)), "type {kind}");
+        }
+        let mut cut = ping(8);
+        cut.truncate(34);
+        assert!(!is_answered(&cut));
+    }
+
+    #[test]
+    fn icmpv6_errors_are_not_answered_even_behind_extension_headers() {
+        let message = |next: u8, body: &[u8]| {
+            let mut frame = Vec::new();
+            PacketBuilder::ethernet2([2; 6], [4; 6])
+                .ipv6(SENDER_V6.octets(), [0x20; 16], 1)
+                .write(&mut frame, IpNumber(next), body)
+                .unwrap();
+            frame
+        };
+        assert!(is_answered(&message(58, &[128, 0, 0, 0, 0, 0, 0, 0])));
+        for kind in [1, 2, 3, 4, 127, 137] {
+            assert!(!is_answered(&message(58, &[kind, 0, 0, 0, 0, 0, 0, 0])));
+            let behind_options = [58, 0, 1, 4, 0, 0, 0, 0, kind, 0, 0, 0];
+            assert!(!is_answered(&message(60, &behind_options)));
+            // The first piece of a datagram that starts with destination options.
+            let piece = [&[60, 0, 0, 1, 0, 0, 0, 7], &behind_options[..]].concat();
+            assert!(!is_answered(&message(44, &piece)));
+        }
+        assert!(!is_answered(&message(58, &[])));
+        assert!(!is_answered(&message(60, &[6, 9, 0, 0, 0, 0, 0, 0]))); // ends outside
+        let later = |next| message(44, &[next, 0, 1, 0, 0, 0, 0, 7]);
+        assert!(is_answered(&later(17)));
+        assert!(!is_answered(&later(58)) && !is_answered(&later(60)));
+    }
+
+    #[test]
+    fn groups_and_nobody_are_not_answered() {
+        assert!(is_answered(&v4(5)) && is_answered(&v6(5)));
+        assert!(!is_answered(&with(v4(5), 20, &[0, 9]))); // a later fragment
+        assert!(is_answered(&with(v4(5), 20, &[0x20, 0]))); // the first one
+        for source in [[0; 4], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
+            assert!(!is_answered(&with(v4(5), 26, &source)));
+        }
+        assert!(!is_answered(&with(v4(5), 30, &[224, 0, 0, 1])));
+        assert!(!is_answered(&with(v4(5), 0, &[0xff; 6])));
+        assert!(!is_answered(&with(v6(5), 0, &[0x33, 0x33])));
+        assert!(!is_answered(&with(v6(5), 22, &[0; 16])));
+        assert!(!is_answered(&with(v6(5), 22, &[0xff])));
+        assert!(!is_answered(&with(v6(5), 38, &[0xff])));
+        assert!(!is_answered(&with(v4(5), 12, &[8, 6]))); // ARP
+    }
+
+    #[test]
+    fn a_full_pool_costs_no_token() {
+        let mut budget = ErrorBudget::default();
+        let mut pool = Pool::new(1, 9000, (1, 2));
+        for _ in 0..20 {
+            assert!(error_in(&mut pool, &v4(5), CAUSES[0], &mut budget).is_none());
+        }
+        assert_eq!((budget.stats().no_room, budget.stats().limited), (20, 0));
+    }
+
+    #[test]
+    fn one_receiver_does_not_use_up_the_budget() {
+        let mut budget = ErrorBudget::default();
+        let answers = (0..60).filter(|_| error(&v4(5), CAUSES[0], &mut budget).is_some());
+        assert_eq!(answers.count(), 10);
+        // Others still get the rest of the router's 50: 40, less who shares a bucket with the hog.
+        let answers = (0..250).filter(|n| {
+            let other = with(v4(5), 26, &[10, 0, 1, *n]);
+            error(&other, CAUSES[0], &mut budget).is_some()
+        });
+        assert_eq!(answers.count(), 40);
+        // And path MTU discovery has a budget of its own.
+        let other = with(v4(5), 26, &[10, 0, 2, 1]);
+        assert!(error(&other, CAUSES[0], &mut budget).is_none());
+        assert!(error(&other, CAUSES[4], &mut budget).is_some());
+        let stats = budget.stats();
+        assert_eq!((stats.ttl_expired, stats.too_big), (50, 1));
+        assert_eq!(stats.suppressed(), stats.limited);
+    }
+
+    #[test]
+    fn tokens_come_back_one_by_one() {
+        // 1000/s and a burst of 3: three at once, then one each millisecond.
+        let limit = Limit {
+            rate: 1000,
+            burst: 3,
+        };
+        let mut bucket = Bucket::default();
+        let mut at = |micros: u64| {
+            let now = NOW + Span::from_micros(micros);
+            let has = bucket.has_token(&limit, now);
+            if has {
+                bucket.take(&limit, now);
+            }
+            has
+        };
+        assert_eq!([at(0), at(0), at(0), at(0)], [true, true, true, false]);
+        assert_eq!([at(999), at(1000), at(1000)], [false, true, false]);
+        // After a long pause it is full, not more: three again.
+        assert_eq!(
+            [at(9000), at(9000), at(9000), at(9000)],
+            [true, true, true, false]
+        );
+        // Time that runs backwards gives nothing, and takes nothing away.
+        assert_eq!([at(5000), at(10_000)], [false, true]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_burst_and_rate(
+            gaps in proptest::collection::vec(0_u64..3_000_000, 1..200), rate in 1_u32..5000, burst in 1_u32..20,
+        ) {
+            let limit = Limit { rate, burst };
+            let (mut bucket, mut now, mut taken) = (Bucket::default(), NOW, 0_u64);
+            for gap in gaps {
+                now += Span::from_nanos(gap);
+                if bucket.has_token(&limit, now) {
+                    bucket.take(&limit, now);
+                    taken += 1;
+                }
+            }
+            let refilled = now.since(NOW).as_nanos() / limit.interval().as_nanos();
+            prop_assert!(taken <= u64::from(burst) + refilled);
+        }
+
+        #[test]
+        fn any_quoted_length_gives_a_right_checksum(len in 0_usize..1500, cause in prop::sample::select(&CAUSES[..])) {
+            let frame = error(&v4(len), cause, &mut ErrorBudget::default()).unwrap();
+            prop_assert!(weir_wire::checksum::is_right(&frame[34..]));
+            let frame = error(&v6(len), cause, &mut ErrorBudget::default()).unwrap();
+            let packet = SlicedPacket::from_ethernet(&frame).unwrap().net.unwrap();
+            let header = packet.ipv6_ref().unwrap().header();
+            let message = Icmpv6Slice::from_slice(&frame[54..]).unwrap();
+            prop_assert!(message.is_checksum_valid(header.source(), header.destination()));
+        }
+    }
+}

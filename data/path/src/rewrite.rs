@@ -104,3 +104,119 @@ fn change_v4(packet: &mut [u8], word: usize, change: impl FnOnce(&mut ipv4::View
     let after = view.word(word);
     view.set_checksum(checksum::update(view.checksum(), before, after));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+    use proptest::prelude::*;
+    use weir_base::Instant;
+
+    fn v4(ttl: u8, class: u8) -> Vec<u8> {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4([10, 0, 0, 1], [192, 0, 2, 1], ttl)
+            .udp(1, 2)
+            .write(&mut frame, b"hello")
+            .unwrap();
+        let mut view = ipv4::View::new_unchecked(&mut frame[14..]);
+        view.set_traffic_class(class);
+        view.fill_checksum();
+        frame
+    }
+
+    fn v6(hops: u8, class: u8) -> Vec<u8> {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv6([0x20; 16], [0x21; 16], hops)
+            .udp(1, 2)
+            .write(&mut frame, b"hello")
+            .unwrap();
+        ipv6::View::new_unchecked(&mut frame[14..]).set_traffic_class(class);
+        frame
+    }
+
+    #[test]
+    fn a_damaged_checksum_stays_damaged() {
+        let mut frame = v4(9, 0);
+        frame[24] ^= 0x10;
+        let headers = parse::look(&frame);
+        decrement_ttl(&mut frame, &headers);
+        assert!(!checksum::is_right(&frame[14..34]));
+    }
+
+    #[test]
+    fn a_ttl_of_zero_stays_zero() {
+        for mut frame in [v4(0, 0), v6(0, 0)] {
+            let headers = parse::look(&frame);
+            let before = frame.clone();
+            decrement_ttl(&mut frame, &headers);
+            assert_eq!(frame, before);
+        }
+    }
+
+    #[test]
+    fn a_mark_reaches_packets_behind_tags_and_leaves_others_alone() {
+        let mut tagged = v4(9, 0b10);
+        tagged.splice(12..12, [0x88, 0xa8, 0, 3, 0x81, 0, 0, 7]);
+        mark_congestion(&mut tagged);
+        assert_eq!(parse::look(&tagged).ecn, Ecn::Congested);
+        assert!(checksum::is_right(&tagged[22..42]));
+        for other in [vec![], vec![0; 60], vec![0xff; 13]] {
+            let mut frame = other.clone();
+            mark_congestion(&mut frame);
+            assert_eq!(frame, other);
+        }
+    }
+
+    #[test]
+    fn a_tag_goes_in_and_out_again() {
+        let mut pool = Pool::new(1, 2048, (1, 2));
+        let frame = v4(9, 0);
+        let mut packet = pool.receive(&frame, Instant::ZERO).unwrap();
+        assert!(insert_tag(&mut pool, &mut packet, 0xa007));
+        let tagged = pool.frame(&packet);
+        assert_eq!(tagged[..12], frame[..12]);
+        assert_eq!(tagged[12..16], [0x81, 0, 0xa0, 7]);
+        assert_eq!(tagged[16..], frame[12..]);
+        assert!(remove_tag(&mut pool, &mut packet));
+        assert_eq!(pool.frame(&packet), frame);
+        assert!(!remove_tag(&mut pool, &mut packet));
+        pool.truncate(&mut packet, 13);
+        assert!(!insert_tag(&mut pool, &mut packet, 1));
+    }
+
+    #[test]
+    fn macs_are_written() {
+        let mut frame = v4(9, 0);
+        set_macs(&mut frame, [6; 6], [8; 6]);
+        assert_eq!(frame[..6], [6; 6]);
+        assert_eq!(frame[6..12], [8; 6]);
+        set_macs(&mut frame[..5], [1; 6], [1; 6]);
+        assert_eq!(frame[..6], [6; 6]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_hop_costs_one_and_the_checksum_stays_right(ttl in 1_u8.., class: u8) {
+            for (mut frame, expected) in [
+                (v4(ttl, class), v4(ttl - 1, class)),
+                (v6(ttl, class), v6(ttl - 1, class)),
+            ] {
+                let headers = parse::look(&frame);
+                decrement_ttl(&mut frame, &headers);
+                prop_assert_eq!(frame, expected);
+            }
+        }
+
+        #[test]
+        fn a_mark_changes_the_ecn_field_only(class: u8, bits in 0_u8..4) {
+            let marked = class & !0b11 | bits;
+            for (mut frame, expected) in [(v4(9, class), v4(9, marked)), (v6(9, class), v6(9, marked))] {
+                let headers = parse::look(&frame);
+                write_ecn(&mut frame, &headers, Ecn::from_bits(bits));
+                prop_assert_eq!(frame, expected);
+            }
+        }
+    }
+}

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_base::{Instant, Streams, Tally};
+use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::{Ecn, Fates, Packet, Pool, Reason};
 
@@ -48,6 +48,10 @@ pub struct Arrival {
 const OUTBOX_MAX: usize = 256;
 /// Frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
+
+/// A neighbour that did not answer is asked again, but no more often than this (whoever floods an
+/// address that nobody has must not keep the control side busy).
+const ASK_AGAIN: Span = Span::from_millis(100);
 
 const ROUTED: Ingress = Ingress {
     mode: Mode::Routed,
@@ -84,6 +88,7 @@ pub struct Plane {
     waiting: Waiting,
     errors: ErrorBudget,
     questions: Vec<Neighbourhood>,
+    ask_again_at: Instant,
     streams: Streams,
 }
 
@@ -100,6 +105,7 @@ impl Plane {
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
             questions: Vec::new(),
+            ask_again_at: Instant::ZERO,
             streams,
         }
     }
@@ -187,8 +193,7 @@ impl Plane {
     pub fn step(&mut self, now: Instant) -> Option<Instant> {
         for held in self.waiting.expired(now) {
             let Classified { packet, headers } = held.packet;
-            let notify = Some((headers, IcmpCause::HostUnreachable))
-                .filter(|_| held.origin == Origin::Transit);
+            let notify = told(held.origin, headers, Some(IcmpCause::HostUnreachable));
             self.end(held.ingress, packet, Reason::NeighbourFailed, notify, now);
         }
         let mut next = self.waiting.deadline();
@@ -385,10 +390,16 @@ impl Plane {
                     }
                 }
             }
+            Verdict::Failed(neighbour) => {
+                if now >= self.ask_again_at {
+                    self.ask_again_at = now + ASK_AGAIN;
+                    self.questions.push(neighbour);
+                }
+                let notify = told(origin, headers, Some(IcmpCause::HostUnreachable));
+                self.end(ingress, packet, Reason::NeighbourFailed, notify, now);
+            }
             Verdict::End(reason, cause) => {
-                // An error about our own error would be an error (RFC 1812, section 4.3.2.7).
-                let notify = cause.filter(|_| origin == Origin::Transit);
-                self.end(ingress, packet, reason, notify.map(|c| (headers, c)), now);
+                self.end(ingress, packet, reason, told(origin, headers, cause), now);
             }
         }
     }
@@ -495,4 +506,14 @@ impl Plane {
     fn reclaim(&mut self) {
         self.pool.reclaim(self.fates.freed());
     }
+}
+
+/// Whom to tell: nobody about our own errors (RFC 1812, section 4.3.2.7).
+fn told(
+    origin: Origin,
+    headers: Headers,
+    cause: Option<IcmpCause>,
+) -> Option<(Headers, IcmpCause)> {
+    let cause = cause.filter(|_| origin == Origin::Transit)?;
+    Some((headers, cause))
 }

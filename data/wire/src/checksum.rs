@@ -33,9 +33,11 @@ impl Sum {
         for word in words {
             self.0 += u64::from(u32::from_be_bytes(*word));
         }
-        let mut last = [0; 4];
-        last[..rest.len()].copy_from_slice(rest);
-        self.0 += u64::from(u32::from_be_bytes(last));
+        if !rest.is_empty() {
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            self.0 += u64::from(u32::from_be_bytes(last));
+        }
         self
     }
 

@@ -200,3 +200,87 @@ impl Repr {
 pub const fn is_error(kind: u8) -> bool {
     !matches!(kind, 0 | 8 | 9 | 10 | 13 | 14 | 15 | 16 | 17 | 18 | 42 | 43)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[rustfmt::skip]
+    const TOO_BIG: [u8; 12] = [
+        0x03, 0x04,             // type: unreachable; code: fragmentation needed
+        0x59, 0x68,             // checksum
+        0x00, 0x00, 0x05, 0xac, // next-hop MTU: 1452
+        0xde, 0xad, 0xbe, 0xef, // start of the offender
+    ];
+
+    #[test]
+    fn a_message_is_read() {
+        let view = View::new_checked(TOO_BIG).unwrap();
+        assert_eq!(
+            Repr::parse(&view),
+            Ok(Repr::FragmentationNeeded { mtu: 1452 })
+        );
+        assert_eq!(view.payload(), [0xde, 0xad, 0xbe, 0xef]);
+        assert!(is_error(3) && is_error(5) && is_error(200) && !is_error(8));
+    }
+
+    #[test]
+    fn set_bits_where_zero_belongs_are_kept() {
+        let message = View::new_unchecked([11, 0, 0, 0, 0, 5, 0, 0]); // a length of RFC 4884
+        assert_eq!(
+            Repr::parse(&message),
+            Ok(Repr::Other {
+                kind: 11,
+                code: 0,
+                rest: [0, 5, 0, 0]
+            })
+        );
+    }
+
+    #[test]
+    fn etherparse_sends_the_same_ping() {
+        let header = etherparse::IcmpEchoHeader { id: 7, seq: 9 };
+        let theirs = etherparse::Icmpv4Header::with_checksum(
+            etherparse::Icmpv4Type::EchoRequest(header),
+            b"hello",
+        );
+        let ours = Repr::EchoRequest {
+            identifier: 7,
+            sequence: 9,
+        };
+        let mut message = [&[0xa5; HEADER_LEN], &b"hello"[..]].concat();
+        ours.emit(&mut View::new_unchecked(&mut message[..]));
+        View::new_unchecked(&mut message[..]).fill_checksum();
+        assert_eq!(message[..HEADER_LEN], theirs.to_bytes()[..]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_emitted_again(
+            kind in prop::sample::select(vec![0_u8, 3, 5, 8, 11, 12, 99]), code in 0_u8..20,
+            rest in prop::sample::select(vec![[0; 4], [0, 0, 5, 0xdc], [1, 2, 3, 4]]),
+            payload in vec(any::<u8>(), 0..30),
+        ) {
+            let [a, b, c, d] = rest;
+            let mut message = vec![kind, code, 0, 0, a, b, c, d];
+            message.extend_from_slice(&payload);
+            let repr = Repr::parse(&View::new_checked(&message[..]).unwrap()).unwrap();
+            let mut emitted = [0xa5; HEADER_LEN + 4];
+            repr.emit(&mut View::new_unchecked(&mut emitted[..repr.encoded_len()]));
+            prop_assert_eq!(&emitted[..HEADER_LEN], &message[..HEADER_LEN]);
+            prop_assert_eq!(&emitted[HEADER_LEN..], &[0xa5; 4]);
+            prop_assert_eq!(Repr::parse(&View::new_checked(emitted).unwrap()), Ok(repr));
+            View::new_unchecked(&mut message[..]).fill_checksum();
+            prop_assert!(checksum::is_right(&message));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..40)) {
+            if let Ok(view) = View::new_checked(&bytes[..]) {
+                let _ = (view.payload().len(), Repr::parse(&view));
+            }
+        }
+    }
+}

@@ -208,3 +208,56 @@ pub const fn is_error(kind: u8) -> bool {
 /// Redirect (RFC 4861): not an error by its number, but no error may answer it either
 /// (RFC 4443, section 2.4 e.2).
 pub const REDIRECT: u8 = 137;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[rustfmt::skip]
+    const TOO_BIG: [u8; 12] = [
+        0x02, 0x00,             // type: packet too big
+        0x12, 0x34,             // checksum
+        0x00, 0x00, 0x05, 0xac, // MTU: 1452
+        0xde, 0xad, 0xbe, 0xef, // start of the offender
+    ];
+
+    #[test]
+    fn a_message_is_read() {
+        let view = View::new_checked(TOO_BIG).unwrap();
+        assert_eq!(Repr::parse(&view), Ok(Repr::PacketTooBig { mtu: 1452 }));
+        assert_eq!(view.checksum(), 0x1234);
+        assert_eq!(view.payload(), [0xde, 0xad, 0xbe, 0xef]);
+        assert!(is_error(1) && is_error(127) && !is_error(128) && !is_error(REDIRECT));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_emitted_again(
+            kind in prop::sample::select(vec![1_u8, 2, 3, 4, 99, 128, 129, 135]), code in 0_u8..8,
+            rest in prop::sample::select(vec![[0; 4], [0, 0, 5, 0xdc], [1, 2, 3, 4]]),
+            from: [u8; 16], to: [u8; 16], payload in vec(any::<u8>(), 0..30),
+        ) {
+            let [a, b, c, d] = rest;
+            let mut message = vec![kind, code, 0, 0, a, b, c, d];
+            message.extend_from_slice(&payload);
+            let repr = Repr::parse(&View::new_checked(&message[..]).unwrap()).unwrap();
+            let mut emitted = [0xa5; HEADER_LEN + 4];
+            repr.emit(&mut View::new_unchecked(&mut emitted[..repr.encoded_len()]));
+            prop_assert_eq!(&emitted[..HEADER_LEN], &message[..HEADER_LEN]);
+            prop_assert_eq!(&emitted[HEADER_LEN..], &[0xa5; 4]);
+            prop_assert_eq!(Repr::parse(&View::new_checked(emitted).unwrap()), Ok(repr));
+            View::new_unchecked(&mut message[..]).fill_checksum(from.into(), to.into());
+            let theirs = etherparse::Icmpv6Slice::from_slice(&message).unwrap();
+            prop_assert!(theirs.is_checksum_valid(from, to));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..40)) {
+            if let Ok(view) = View::new_checked(&bytes[..]) {
+                let _ = (view.payload().len(), Repr::parse(&view));
+            }
+        }
+    }
+}

@@ -432,3 +432,182 @@ impl Repr {
         view.fill_checksum();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[rustfmt::skip]
+    const PACKET: [u8; 28] = [
+        0x46,                   // version 4, header length 24
+        0xb9,                   // traffic class: EF, ECT(1)
+        0x00, 0x1c,             // total length: 28
+        0x12, 0x34,             // identification
+        0x20, 0x05,             // more fragments, offset 40
+        0x40,                   // TTL 64
+        0x11,                   // protocol: UDP
+        0xe6, 0xd8,             // checksum: complement of 46b9+001c+1234+...+9404+0000 = 1927
+        0x0a, 0x00, 0x00, 0x01, // source
+        0xc0, 0x00, 0x02, 0x01, // destination
+        0x94, 0x04, 0x00, 0x00, // option: router alert
+        0xde, 0xad, 0xbe, 0xef, // payload
+    ];
+
+    fn fixture() -> Repr {
+        let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(192, 0, 2, 1));
+        let repr = Repr {
+            traffic_class: 0xb9,
+            identification: 0x1234,
+            more_fragments: true,
+            fragment_offset: FragmentOffset::from_bytes(40).unwrap(),
+            ..Repr::new(from, to, Protocol::Udp, 0).unwrap()
+        };
+        repr.with_body(Options::new(&PACKET[20..24]).unwrap(), 4)
+            .unwrap()
+    }
+
+    fn error_of(change: impl FnOnce(&mut [u8; 28])) -> WireError {
+        let mut packet = PACKET;
+        change(&mut packet);
+        Repr::parse(&View::new_unchecked(packet)).unwrap_err()
+    }
+
+    #[test]
+    fn a_packet_is_read_and_written() {
+        let view = View::new_checked(PACKET).unwrap();
+        assert_eq!(Repr::parse(&view), Ok(fixture()));
+        assert_eq!(view.payload(), [0xde, 0xad, 0xbe, 0xef]);
+        let mut buffer = [0xa5; 24];
+        fixture().emit(&mut View::new_unchecked(&mut buffer[..]));
+        assert_eq!(buffer, PACKET[..24]);
+    }
+
+    #[test]
+    fn each_contradiction_names_its_field() {
+        let field_of = |error| match error {
+            WireError::NotPermitted { field, .. } => field,
+            WireError::Checksum { .. } => "checksum",
+            other => panic!("{other}"),
+        };
+        assert_eq!(field_of(error_of(|p| p[0] = 0x66)), "version");
+        assert_eq!(field_of(error_of(|p| p[0] = 0x44)), "header length");
+        assert_eq!(field_of(error_of(|p| p[3] = 23)), "total length");
+        assert_eq!(field_of(error_of(|p| p[3] = 29)), "total length");
+        assert_eq!(field_of(error_of(|p| p[6] |= 0x80)), "reserved flag");
+        assert_eq!(field_of(error_of(|p| p[10] ^= 1)), "checksum");
+        let no_hops = |p: &mut [u8; 28]| {
+            p[8] = 0;
+            View::new_unchecked(&mut p[..]).fill_checksum();
+        };
+        assert_eq!(field_of(error_of(no_hops)), "TTL");
+        assert_eq!(
+            error_of(|p| p[3] = 20),
+            WireError::NotPermitted {
+                header: Header::Ipv4,
+                field: "total length",
+                found: 20,
+                least: 24,
+                most: 28
+            }
+        );
+        assert!(matches!(
+            error_of(|p| p[0] = 0x4f),
+            WireError::Truncated { needed: 60, .. }
+        ));
+    }
+
+    #[test]
+    fn options_are_walked_and_the_copied_ones_kept() {
+        #[rustfmt::skip]
+        let options = [
+            0x01,                               // no operation
+            0x07, 0x07, 0x04, 0, 0, 0, 0,       // record route: not copied
+            0x83, 0x07, 0x04, 10, 0, 0, 9,      // loose source route: copied
+            0x00, 0xff,                         // end; what follows does not count
+        ];
+        let kinds: Vec<_> = walk_options(&options)
+            .map(|o| o.unwrap())
+            .map(|o| (o.kind(), o.is_copied(), o.is_source_route()))
+            .collect();
+        assert_eq!(
+            kinds,
+            [(1, false, false), (7, false, false), (131, true, true)]
+        );
+        let copied = Options::new(&options).unwrap().copied();
+        assert_eq!(copied.as_bytes(), [0x83, 0x07, 0x04, 10, 0, 0, 9, 0]);
+        assert!(Options::new(&[0; 41]).is_err());
+    }
+
+    #[test]
+    fn a_bad_option_length_ends_the_walk_with_an_error() {
+        for bad in [&[0x44, 0][..], &[0x44, 1], &[0x44, 5, 0, 0], &[0x44]] {
+            let found: Vec<_> = walk_options(bad).collect();
+            assert!(matches!(found[..], [Err(_)]), "{bad:?}");
+        }
+    }
+
+    prop_compose! {
+        fn reprs()(
+            traffic_class: u8, identification: u16, dont_fragment: bool, more_fragments: bool,
+            offset: u16, ttl in 1_u8.., protocol: u8, source: [u8; 4], destination: [u8; 4],
+            options in vec(any::<u8>(), 0..=40), payload_len in 0_usize..65475,
+        ) -> Repr {
+            let repr = Repr {
+                traffic_class, identification, dont_fragment, more_fragments,
+                fragment_offset: FragmentOffset::from_bits(offset),
+                ttl: NonZeroU8::new(ttl).unwrap(),
+                ..Repr::new(source.into(), destination.into(), protocol.into(), 0).unwrap()
+            };
+            repr.with_body(Options::new(&options).unwrap(), payload_len).unwrap()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_read_back(repr in reprs()) {
+            let len = repr.encoded_len();
+            let mut buffer = vec![0xa5; len + usize::from(repr.payload_len()) + 4];
+            repr.emit(&mut View::new_unchecked(&mut buffer[..len]));
+            prop_assert!(buffer[len..].iter().all(|b| *b == 0xa5));
+            prop_assert_eq!(Repr::parse(&View::new_checked(&buffer[..]).unwrap()), Ok(repr));
+            let theirs = etherparse::Ipv4HeaderSlice::from_slice(&buffer).unwrap().to_header();
+            prop_assert_eq!(theirs.header_checksum, theirs.calc_header_checksum());
+            prop_assert_eq!(theirs.source, repr.source.octets());
+            prop_assert_eq!(theirs.destination, repr.destination.octets());
+            prop_assert_eq!(theirs.total_len as usize, len + usize::from(repr.payload_len()));
+            prop_assert_eq!(theirs.fragment_offset.value(), repr.fragment_offset.bits());
+            prop_assert_eq!(theirs.dont_fragment, repr.dont_fragment);
+            prop_assert_eq!(theirs.more_fragments, repr.more_fragments);
+            prop_assert_eq!(theirs.time_to_live, repr.ttl.get());
+            prop_assert_eq!(theirs.protocol.0, u8::from(repr.protocol));
+            prop_assert_eq!(theirs.identification, repr.identification);
+            prop_assert_eq!(theirs.dscp.value() << 2 | theirs.ecn.value(), repr.traffic_class);
+            prop_assert_eq!(&theirs.options[..], repr.options().as_bytes());
+        }
+
+        #[test]
+        fn copied_options_are_options_again(options in vec(any::<u8>(), 0..=40)) {
+            let copied = Options::new(&options).unwrap().copied();
+            prop_assert!(copied.as_bytes().len() <= options.len().next_multiple_of(4));
+            for option in walk_options(copied.as_bytes()) {
+                prop_assert!(option.unwrap().is_copied());
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(mut bytes in vec(any::<u8>(), 0..100)) {
+            if let Some(first) = bytes.first_mut() {
+                *first = *first & 0x0f | 0x40; // or the version ends it too early
+            }
+            if let Ok(mut view) = View::new_checked(&mut bytes[..]) {
+                let _ = (view.options().len(), view.payload().len());
+                let _ = walk_options(view.options()).count();
+                let _ = Repr::parse(&view);
+                view.fill_checksum();
+                let _ = Repr::parse(&view);
+            }
+        }
+    }
+}

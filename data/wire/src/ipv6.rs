@@ -202,3 +202,109 @@ impl Repr {
         view.set_destination(self.destination);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[rustfmt::skip]
+    const PACKET: [u8; 44] = [
+        0x6b, 0x81, 0x23, 0x45, // version 6, traffic class 0xb8, flow label 0x12345
+        0x00, 0x04,             // payload length: 4
+        0x3b,                   // next header: none
+        0x40,                   // hop limit 64
+        0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, // source
+        0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, // destination
+        0xde, 0xad, 0xbe, 0xef, // payload
+    ];
+
+    #[test]
+    fn a_packet_is_read_and_written() {
+        let view = View::new_checked(PACKET).unwrap();
+        let repr = Repr {
+            traffic_class: 0xb8,
+            flow_label: FlowLabel::new(0x12345).unwrap(),
+            payload_len: 4,
+            next_header: Protocol::NoNextHeader,
+            hop_limit: 64,
+            source: "2001:db8::1".parse().unwrap(),
+            destination: "2001:db8::2".parse().unwrap(),
+        };
+        assert_eq!(Repr::parse(&view), Ok(repr));
+        assert_eq!(view.payload(), [0xde, 0xad, 0xbe, 0xef]);
+        let mut buffer = [0xa5; 40];
+        repr.emit(&mut View::new_unchecked(&mut buffer[..]));
+        assert_eq!(buffer, PACKET[..40]);
+    }
+
+    #[test]
+    fn each_contradiction_names_its_field() {
+        let error_of = |at: usize, value: u8| {
+            let mut packet = PACKET;
+            packet[at] = value;
+            Repr::parse(&View::new_unchecked(packet))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(error_of(0, 0x40).contains("version is 4"));
+        assert!(error_of(5, 5).contains("payload length is 5, but must be from 0 to 4"));
+        let mut jumbo = PACKET;
+        (jumbo[5], jumbo[6]) = (0, 0); // length zero before hop-by-hop options
+        assert!(Repr::parse(&View::new_unchecked(jumbo)).is_err());
+        assert!(FlowLabel::new(0x10_0000).is_err());
+    }
+
+    #[test]
+    fn a_traffic_class_is_written_between_its_neighbours() {
+        let mut packet = PACKET;
+        View::new_unchecked(&mut packet[..]).set_traffic_class(0x03);
+        assert_eq!(packet[..4], [0x60, 0x31, 0x23, 0x45]);
+    }
+
+    prop_compose! {
+        fn reprs()(
+            traffic_class: u8, label in 0..=FLOW_LABEL_MAX, payload_len in 1_u16..2000, next: u8,
+            hop_limit: u8, source: u128, destination: u128,
+        ) -> Repr {
+            Repr {
+                traffic_class,
+                flow_label: FlowLabel::new(label).unwrap(),
+                payload_len,
+                next_header: next.into(),
+                hop_limit,
+                source: source.into(),
+                destination: destination.into(),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_read_back(repr in reprs()) {
+            let mut buffer = vec![0xa5; HEADER_LEN + usize::from(repr.payload_len)];
+            repr.emit(&mut View::new_unchecked(&mut buffer[..repr.encoded_len()]));
+            prop_assert!(buffer[HEADER_LEN..].iter().all(|b| *b == 0xa5));
+            prop_assert_eq!(Repr::parse(&View::new_checked(&buffer[..]).unwrap()), Ok(repr));
+            let theirs = etherparse::Ipv6HeaderSlice::from_slice(&buffer).unwrap().to_header();
+            prop_assert_eq!(theirs.source_addr(), repr.source);
+            prop_assert_eq!(theirs.destination_addr(), repr.destination);
+            prop_assert_eq!(theirs.traffic_class, repr.traffic_class);
+            prop_assert_eq!(theirs.flow_label.value(), repr.flow_label.get());
+            prop_assert_eq!(theirs.payload_length, repr.payload_len);
+            prop_assert_eq!(theirs.next_header.0, u8::from(repr.next_header));
+            prop_assert_eq!(theirs.hop_limit, repr.hop_limit);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(mut bytes in vec(any::<u8>(), 0..100)) {
+            if let Some(first) = bytes.first_mut() {
+                *first = *first & 0x0f | 0x60;
+            }
+            if let Ok(view) = View::new_checked(&bytes[..]) {
+                let _ = (view.payload().len(), Repr::parse(&view));
+            }
+        }
+    }
+}

@@ -236,3 +236,124 @@ pub const fn is_extension(protocol: Protocol) -> bool {
             | Protocol::DestinationOptions
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[rustfmt::skip]
+    const CHAIN: [u8; 44] = [
+        0x2b, 0x00, 1, 4, 0, 0, 0, 0,             // hop-by-hop: next is routing, 8 bytes; PadN
+        0x3c, 0x00, 0x04, 0x00, 0, 0, 0, 0,       // routing: next is destination options; type 4
+        0x33, 0x00, 1, 4, 0, 0, 0, 0,             // destination options: next is AH
+        0x2c, 0x01, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, // AH: next is fragment, 12 bytes
+        0x11, 0x00, 0x00, 0x00, 0, 0, 0, 7,       // fragment: next is UDP, atomic, datagram 7
+    ];
+
+    #[test]
+    fn a_whole_chain_is_walked() {
+        let chain = Chain::walk(Protocol::HopByHop, &CHAIN);
+        assert_eq!(
+            chain,
+            Chain {
+                protocol: Protocol::Udp,
+                len: 44,
+                fragment: Some(FragmentRepr {
+                    next_header: Protocol::Udp,
+                    offset: FragmentOffset::ZERO,
+                    more_fragments: false,
+                    identification: 7,
+                }),
+                source_routed: false,
+                complete: true,
+            }
+        );
+    }
+
+    #[test]
+    fn a_type_0_routing_header_is_seen() {
+        let mut bytes = CHAIN;
+        bytes[10] = 0;
+        assert!(Chain::walk(Protocol::HopByHop, &bytes).source_routed);
+    }
+
+    #[test]
+    fn the_walk_stops_at_a_real_fragment() {
+        // Next is destination options, which in later pieces are not there to be walked.
+        let first = [0x3c, 0, 0x00, 0x01, 0, 0, 0, 7, 0x11, 0, 1, 4, 0, 0, 0, 0];
+        let chain = Chain::walk(Protocol::Fragment, &first);
+        assert_eq!(
+            (chain.protocol, chain.len),
+            (Protocol::DestinationOptions, 8)
+        );
+        assert!(chain.complete && chain.fragment.is_some_and(|f| !f.is_whole()));
+    }
+
+    #[test]
+    fn a_chain_that_ends_outside_or_is_too_long_is_incomplete() {
+        let chain = Chain::walk(Protocol::HopByHop, &CHAIN[..30]);
+        assert_eq!((chain.protocol, chain.len), (Protocol::Authentication, 24));
+        assert!(!chain.complete);
+        let options = [0x3c, 0, 1, 4, 0, 0, 0, 0].repeat(HEADERS_MAX + 1);
+        let chain = Chain::walk(Protocol::DestinationOptions, &options);
+        assert_eq!(chain.len, HEADERS_MAX * 8);
+        assert!(!chain.complete);
+        let mut last = options;
+        last[HEADERS_MAX * 8 - 8] = 6; // the eighth one is followed by TCP
+        let chain = Chain::walk(Protocol::DestinationOptions, &last);
+        assert_eq!(chain.protocol, Protocol::Tcp);
+        assert!(chain.complete);
+    }
+
+    proptest! {
+        #[test]
+        fn a_fragment_header_that_is_emitted_is_read_back(
+            next: u8, offset: u16, more_fragments: bool, identification: u32,
+        ) {
+            let repr = FragmentRepr {
+                next_header: next.into(),
+                offset: FragmentOffset::from_bits(offset),
+                more_fragments,
+                identification,
+            };
+            let mut buffer = [0xa5; FRAGMENT_LEN + 4];
+            repr.emit(&mut FragmentView::new_unchecked(&mut buffer[..repr.encoded_len()]));
+            prop_assert_eq!(&buffer[FRAGMENT_LEN..], &[0xa5; 4]);
+            let view = FragmentView::new_checked(&buffer[..]).unwrap();
+            prop_assert_eq!(FragmentRepr::parse(&view), Ok(repr));
+            let theirs = etherparse::Ipv6FragmentHeaderSlice::from_slice(&buffer).unwrap();
+            prop_assert_eq!(theirs.next_header().0, next);
+            prop_assert_eq!(theirs.fragment_offset().value(), repr.offset.bits());
+            prop_assert_eq!(theirs.more_fragments(), more_fragments);
+            prop_assert_eq!(theirs.identification(), identification);
+        }
+
+        #[test]
+        fn a_header_is_read_as_it_was_written(next: u8, units: u8) {
+            let mut bytes = [0xa5; 8];
+            let mut view = View::new_unchecked(&mut bytes[..]);
+            view.set_next_header(next.into());
+            view.set_len_units(units);
+            let units = usize::from(units);
+            prop_assert_eq!(u8::from(view.next_header()), next);
+            prop_assert_eq!(view.header_len(Protocol::Routing), Some(8 + 8 * units));
+            prop_assert_eq!(view.header_len(Protocol::Authentication), Some(8 + 4 * units));
+            prop_assert_eq!(view.header_len(Protocol::Tcp), None);
+            prop_assert_eq!((view.routing_type(), view.segments_left()), (0xa5, 0xa5));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic_or_leave_the_packet(
+            first in prop::sample::select(vec![0_u8, 43, 44, 51, 60, 6]),
+            bytes in vec(prop::sample::select(vec![0_u8, 1, 2, 6, 43, 44, 51, 60, 255]), 0..200),
+        ) {
+            let chain = Chain::walk(first.into(), &bytes);
+            prop_assert!(chain.len <= bytes.len());
+            if let Ok(view) = View::new_checked(&bytes[..]) {
+                let _ = (view.segments_left(), view.header_len(first.into()));
+            }
+        }
+    }
+}

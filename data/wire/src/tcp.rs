@@ -272,3 +272,128 @@ impl Repr {
         view.bytes_mut()[HEADER_LEN_MIN..header_len].copy_from_slice(self.options.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::net::Ipv6Addr;
+
+    #[rustfmt::skip]
+    const SEGMENT: [u8; 26] = [
+        0x13, 0x88,             // source port: 5000
+        0x00, 0x50,             // destination port: 80
+        0x00, 0x00, 0x00, 0x01, // sequence: 1
+        0x00, 0x00, 0x00, 0x02, // acknowledgment: 2
+        0x60, 0x12,             // header length 24; SYN, ACK
+        0xfa, 0xf0,             // window: 64240
+        0x12, 0x34,             // checksum
+        0x00, 0x00,             // urgent pointer
+        0x02, 0x04, 0x05, 0xb4, // option: maximum segment size 1460
+        0xbe, 0xef,             // payload
+    ];
+
+    #[test]
+    fn a_segment_is_read() {
+        let view = View::new_checked(SEGMENT).unwrap();
+        let repr = Repr::parse(&view).unwrap();
+        assert_eq!(
+            repr,
+            Repr {
+                source_port: 5000,
+                destination_port: 80,
+                sequence: 1,
+                acknowledgment: 2,
+                flags: Flags::SYN.and(Flags::ACK),
+                window: 64240,
+                urgent: 0,
+                options: Options::new(&[2, 4, 5, 0xb4]).unwrap(),
+            }
+        );
+        assert!(repr.flags.contain(Flags::ACK) && !repr.flags.contain(Flags::FIN));
+        assert_eq!(view.checksum(), 0x1234);
+        assert_eq!(view.payload(), [0xbe, 0xef]);
+    }
+
+    #[test]
+    fn an_impossible_data_offset_is_refused() {
+        let error_of = |offset: u8| {
+            let mut segment = SEGMENT;
+            segment[12] = offset << 4;
+            Repr::parse(&View::new_unchecked(segment)).unwrap_err()
+        };
+        assert!(matches!(
+            error_of(4),
+            WireError::NotPermitted {
+                found: 16,
+                least: 20,
+                ..
+            }
+        ));
+        assert!(matches!(
+            error_of(7),
+            WireError::Truncated {
+                needed: 28,
+                found: 26,
+                ..
+            }
+        ));
+    }
+
+    prop_compose! {
+        fn reprs()(
+            source_port: u16, destination_port: u16, sequence: u32, acknowledgment: u32,
+            flags: u16, window: u16, urgent: u16, options in vec(any::<u8>(), 0..=40),
+        ) -> Repr {
+            Repr {
+                source_port, destination_port, sequence, acknowledgment, window, urgent,
+                flags: Flags::from_bits(flags),
+                options: Options::new(&options).unwrap(),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_read_back(repr in reprs()) {
+            let len = repr.encoded_len();
+            let mut buffer = [0xa5; HEADER_LEN_MAX + 4];
+            repr.emit(&mut View::new_unchecked(&mut buffer[..len]));
+            prop_assert!(buffer[len..].iter().all(|b| *b == 0xa5));
+            prop_assert_eq!(Repr::parse(&View::new_checked(&buffer[..]).unwrap()), Ok(repr));
+        }
+
+        #[test]
+        fn etherparse_reads_the_same(
+            repr in reprs(), from: [u8; 16], to: [u8; 16], payload in vec(any::<u8>(), 0..50),
+        ) {
+            let mut bytes = vec![0xa5; repr.encoded_len()];
+            repr.emit(&mut View::new_unchecked(&mut bytes[..]));
+            bytes.extend_from_slice(&payload);
+            let [source, destination] = [from, to].map(|a| Ipv6Addr::from(a).into());
+            View::new_unchecked(&mut bytes[..]).fill_checksum(source, destination);
+            let slice = etherparse::TcpHeaderSlice::from_slice(&bytes).unwrap();
+            let theirs = slice.to_header();
+            prop_assert_eq!(slice.checksum(), slice.calc_checksum_ipv6_raw(from, to, &payload).unwrap());
+            prop_assert_eq!(theirs.source_port, repr.source_port);
+            prop_assert_eq!(theirs.destination_port, repr.destination_port);
+            prop_assert_eq!(theirs.sequence_number, repr.sequence);
+            prop_assert_eq!(theirs.acknowledgment_number, repr.acknowledgment);
+            prop_assert_eq!(theirs.window_size, repr.window);
+            prop_assert_eq!(theirs.urgent_pointer, repr.urgent);
+            prop_assert_eq!(theirs.ns, repr.flags.contain(Flags::AE));
+            prop_assert_eq!(theirs.cwr, repr.flags.contain(Flags::CWR));
+            prop_assert_eq!(theirs.ece, repr.flags.contain(Flags::ECE));
+            prop_assert_eq!(theirs.fin, repr.flags.contain(Flags::FIN));
+            prop_assert_eq!(slice.options(), repr.options.as_bytes());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..80)) {
+            if let Ok(view) = View::new_checked(&bytes[..]) {
+                let _ = (view.payload().len(), view.options().len(), Repr::parse(&view));
+            }
+        }
+    }
+}

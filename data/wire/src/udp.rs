@@ -145,3 +145,85 @@ pub const fn nonzero(checksum: u16) -> u16 {
         n => n,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+
+    #[rustfmt::skip]
+    const DATAGRAM: [u8; 12] = [
+        0x13, 0x88,             // source port: 5000
+        0x00, 0x35,             // destination port: 53
+        0x00, 0x0c,             // length: 12
+        0x86, 0x7f,             // checksum
+        0xde, 0xad, 0xbe, 0xef, // payload
+    ];
+
+    #[test]
+    fn a_datagram_is_read() {
+        let view = View::new_checked(DATAGRAM).unwrap();
+        assert_eq!(Repr::parse(&view), Ok(Repr::new(5000, 53, 4).unwrap()));
+        assert_eq!(view.checksum(), 0x867f);
+        assert_eq!(view.payload(), [0xde, 0xad, 0xbe, 0xef]);
+    }
+
+    #[test]
+    fn an_impossible_length_is_refused() {
+        for length in [7, 13] {
+            let mut datagram = DATAGRAM;
+            datagram[5] = length;
+            let error = Repr::parse(&View::new_unchecked(datagram)).unwrap_err();
+            assert!(matches!(
+                error,
+                WireError::NotPermitted {
+                    field: "length",
+                    least: 8,
+                    most: 12,
+                    ..
+                }
+            ));
+        }
+        assert!(Repr::new(1, 2, 65528).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_read_back(from: u16, to: u16, len in 0_usize..100) {
+            let repr = Repr::new(from, to, len).unwrap();
+            let mut buffer = vec![0xa5; HEADER_LEN + len + 4];
+            repr.emit(&mut View::new_unchecked(&mut buffer[..repr.encoded_len()]));
+            prop_assert!(buffer[HEADER_LEN..].iter().all(|b| *b == 0xa5));
+            prop_assert_eq!(Repr::parse(&View::new_checked(&buffer[..]).unwrap()), Ok(repr));
+        }
+
+        #[test]
+        fn checksums_agree_with_etherparse(
+            from: u16, to: u16, source: [u8; 4], destination: [u8; 4], payload in vec(any::<u8>(), 0..50),
+        ) {
+            let repr = Repr::new(from, to, payload.len()).unwrap();
+            let mut bytes = vec![0xa5; HEADER_LEN];
+            repr.emit(&mut View::new_unchecked(&mut bytes[..]));
+            bytes.extend_from_slice(&payload);
+            let [from, to] = [source, destination].map(|a| Ipv4Addr::from(a).into());
+            View::new_unchecked(&mut bytes[..]).fill_checksum(from, to);
+            let theirs = etherparse::UdpHeaderSlice::from_slice(&bytes).unwrap().to_header();
+            prop_assert_eq!(
+                theirs.checksum,
+                theirs.calc_checksum_ipv4_raw(source, destination, &payload).unwrap()
+            );
+            prop_assert_eq!(theirs.source_port, repr.source_port);
+            prop_assert_eq!(theirs.destination_port, repr.destination_port);
+            prop_assert_eq!(usize::from(theirs.length), bytes.len());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..40)) {
+            if let Ok(view) = View::new_checked(&bytes[..]) {
+                let _ = (view.payload().len(), Repr::parse(&view));
+            }
+        }
+    }
+}

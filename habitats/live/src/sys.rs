@@ -60,6 +60,27 @@ pub(crate) fn option<T: Plain>(
     check(result).map(|()| value)
 }
 
+/// Reads a socket option that takes its question from the buffer which it fills.
+pub(crate) fn exchange_option(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    buffer: &mut [u8],
+) -> io::Result<()> {
+    let mut len = buffer.len() as libc::socklen_t;
+    // SAFETY: pointer and length describe `buffer`, whose bytes may have any value.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            buffer.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    check(result)
+}
+
 /// Makes a socket address from a C structure.
 ///
 /// # Safety

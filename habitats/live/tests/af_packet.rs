@@ -1,5 +1,7 @@
 //! The packet socket between two ends of a veth pair, in a namespace.
 
+#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
+
 mod common;
 
 use std::net::UdpSocket;
@@ -8,7 +10,7 @@ use std::time::Duration;
 use common::{eventually, in_namespace, run, succeeds};
 use weir_base::Instant;
 use weir_live::clock::{self, Waiter};
-use weir_live::device::af_packet::{AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
+use weir_live::device::af_packet::{self, AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
 use weir_live::device::{Device, Direction};
 
 /// A received frame, copied out.
@@ -29,7 +31,9 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
 fn veth_pair() {
     run("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6");
-    run("ip link add x0 address 02:00:00:00:00:0a type veth peer name x1 address 02:00:00:00:00:0b");
+    run(
+        "ip link add x0 address 02:00:00:00:00:0a type veth peer name x1 address 02:00:00:00:00:0b",
+    );
     run("ip link set x0 up && ip link set x1 up");
 }
 
@@ -132,7 +136,9 @@ fn a_vlan_tag_comes_out_of_band() {
 fn what_the_kernel_sends_is_seen_as_outgoing() {
     in_namespace("what_the_kernel_sends_is_seen_as_outgoing", || {
         veth_pair();
-        run("ip addr add 10.0.0.1/24 dev x0 && ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:0b dev x0");
+        run(
+            "ip addr add 10.0.0.1/24 dev x0 && ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:0b dev x0",
+        );
         let (mut a, mut b) = (open("x0"), open("x1"));
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.send_to(&[7; 1000], "10.0.0.2:9").unwrap();
@@ -218,46 +224,71 @@ fn a_frame_that_the_far_end_never_takes_does_not_block_the_port() {
 
 #[test]
 fn a_port_that_went_away_is_recognised_and_opened_again() {
-    in_namespace("a_port_that_went_away_is_recognised_and_opened_again", || {
-        veth_pair();
-        let (mut a, mut b) = (open("x0"), open("x1"));
-        let small = frame(MAC_B, ETHERTYPE, 60);
+    in_namespace(
+        "a_port_that_went_away_is_recognised_and_opened_again",
+        || {
+            veth_pair();
+            let (mut a, mut b) = (open("x0"), open("x1"));
+            let small = frame(MAC_B, ETHERTYPE, 60);
 
-        run("ip link set x0 down");
-        assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
-        let mut waiter = Waiter::new().unwrap();
-        let error = loop {
-            // The wait ends at once, and a bounded number of calls finds the error.
-            let limit = clock::now() + weir_base::Span::from_secs(2);
-            assert!(waiter.wait(a.wait_on(), Some(limit)).unwrap().ready);
-            if let Err(error) = a.receive(10, &mut |_| {}) {
-                break error;
-            }
+            run("ip link set x0 down");
+            assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
+            let mut waiter = Waiter::new().unwrap();
+            let error = loop {
+                // The wait ends at once, and a bounded number of calls finds the error.
+                let limit = clock::now() + weir_base::Span::from_secs(2);
+                assert!(waiter.wait(a.wait_on(), Some(limit)).unwrap().ready);
+                if let Err(error) = a.receive(10, &mut |_| {}) {
+                    break error;
+                }
+            };
+            assert!(device_gone(&error), "{error}");
+            let quiet = clock::now() + weir_base::Span::from_millis(20);
+            assert!(!waiter.wait(a.wait_on(), Some(quiet)).unwrap().ready);
+
+            run("ip link set x0 up");
+            eventually("carrier", || succeeds("ip link show x0 | grep -q LOWER_UP"));
+            receive(&mut b);
+            assert_eq!(a.transmit(&[&small]).unwrap(), 1);
+            await_frames(&mut b, 1);
+
+            run("ip link del x0");
+            eventually("gone", || {
+                let receives = a.receive(10, &mut |_| {});
+                let transmits = a.transmit(&[&small]);
+                receives.is_err_and(|e| device_gone(&e))
+                    || transmits.is_err_and(|e| device_gone(&e))
+            });
+            assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
+            let error = AfPacket::open("x0", Options::default()).unwrap_err();
+            assert!(device_gone(&error), "{error}");
+
+            veth_pair();
+            let (mut a, mut b) = (open("x0"), open("x1"));
+            assert_eq!(a.transmit(&[&small]).unwrap(), 1);
+            await_frames(&mut b, 1);
+        },
+    );
+}
+
+#[test]
+fn an_interface_tells_its_mtu_and_becomes_promiscuous_on_request() {
+    let name = "an_interface_tells_its_mtu_and_becomes_promiscuous_on_request";
+    in_namespace(name, || {
+        veth_pair();
+        run("ip link set x0 mtu 9000");
+        assert_eq!(af_packet::mtu("x0").unwrap(), 9000);
+        assert!(device_gone(&af_packet::mtu("nosuch").unwrap_err()));
+        let promiscuous = || succeeds("ip -d link show x0 | grep -q 'promiscuity 1'");
+        assert!(!promiscuous());
+        let options = Options {
+            promiscuous: true,
+            ..Options::default()
         };
-        assert!(device_gone(&error), "{error}");
-        let quiet = clock::now() + weir_base::Span::from_millis(20);
-        assert!(!waiter.wait(a.wait_on(), Some(quiet)).unwrap().ready);
-
-        run("ip link set x0 up");
-        eventually("carrier", || succeeds("ip link show x0 | grep -q LOWER_UP"));
-        receive(&mut b);
-        assert_eq!(a.transmit(&[&small]).unwrap(), 1);
-        await_frames(&mut b, 1);
-
-        run("ip link del x0");
-        eventually("gone", || {
-            let receives = a.receive(10, &mut |_| {});
-            let transmits = a.transmit(&[&small]);
-            receives.is_err_and(|e| device_gone(&e)) || transmits.is_err_and(|e| device_gone(&e))
-        });
-        assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
-        let error = AfPacket::open("x0", Options::default()).unwrap_err();
-        assert!(device_gone(&error), "{error}");
-
-        veth_pair();
-        let (mut a, mut b) = (open("x0"), open("x1"));
-        assert_eq!(a.transmit(&[&small]).unwrap(), 1);
-        await_frames(&mut b, 1);
+        let device = AfPacket::open("x0", options).unwrap();
+        assert!(device.frame_bytes_max() >= 9018 && promiscuous());
+        drop(device);
+        assert!(!promiscuous());
     });
 }
 

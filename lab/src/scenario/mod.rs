@@ -24,7 +24,7 @@
 //! [link.bottleneck]
 //! ends = ["r", "server"]
 //! rate = "100 Mbit"
-//! discipline = { kind = "fifo", limit = "100 packets" }   # the queue of the first end
+//! discipline = { kind = "fifo", limit = "100 packets" }   # the first end's; else 1000 packets
 //!
 //! [traffic.long]
 //! kind = "tcp"                       # greedy, unless `rate` or `total_rate` is given

@@ -251,7 +251,7 @@ total_rate = "8 Mbit"
     fn unknown_keys_name_the_nearest_and_the_line() {
         assert_eq!(
             error(&with("congestion = ", "congestoin = ")),
-            "line 19: unknown key `congestoin` in [traffic.long]; did you mean `congestion`?"
+            "line 20: unknown key `congestoin` in [traffic.long]; did you mean `congestion`?"
         );
         assert_eq!(
             error(&with("warm_up", "warmup")),
@@ -259,11 +259,11 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("limit = ", "limits = ")),
-            "line 14: `link.out.discipline`: unknown key `limits`; did you mean `limit`?"
+            "line 15: `link.out.discipline`: unknown key `limits`; did you mean `limit`?"
         );
         assert_eq!(
             error(&with("\"fifo\"", "\"fifi\"")),
-            "line 14: `link.out.discipline`: there is no discipline `fifi`; did you mean `fifo`?"
+            "line 15: `link.out.discipline`: there is no discipline `fifi`; did you mean `fifo`?"
         );
     }
 
@@ -275,7 +275,7 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("rate = \"10 Mbit\"", "rate = \"10 Mb\"")),
-            "line 13: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\""
+            "line 14: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\""
         );
         assert_eq!(
             error(&with("warm_up = \"5 s\"", "warm_up = \"20 s\"")),
@@ -283,7 +283,7 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
-            "line 18: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean \"server\"?"
+            "line 19: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean \"server\"?"
         );
     }
 
@@ -339,7 +339,7 @@ name = \"plain\"
         let text = format!("{SMALL}\n[sweep]\n\"traffic.flood.flows\" = [2,\n0]\n");
         assert_eq!(
             error(&text),
-            "line 29: `traffic.flood.flows` is 0, but must be a whole number from 1 to 1000000"
+            "line 30: `traffic.flood.flows` is 0, but must be a whole number from 1 to 1000000"
         );
     }
 }

@@ -196,8 +196,8 @@ pub struct Sent {
     pub protocol: String,
     /// The receiver's port.
     pub port: u16,
-    /// Payload that the schedule wanted sent in the window; what was handed over, if greedy.
-    pub offered_bytes: u64,
+    /// Payload that the schedule wanted sent in the window; none if greedy.
+    pub offered_bytes: Option<u64>,
     /// Payload handed to the kernel in the window.
     pub window_bytes: u64,
     /// Packets that the kernel took in the window; zero for TCP.

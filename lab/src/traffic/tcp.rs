@@ -95,7 +95,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     report(&Line::Sent(Sent {
         protocol: "tcp".into(),
         port: options.to.port(),
-        offered_bytes: options.rate.map_or(window_bytes, |rate| {
+        offered_bytes: options.rate.map(|rate| {
             let from = options.from.max(options.timing.warm_up).as_secs_f64();
             let bits = rate.bits_between(from, options.until().as_secs_f64());
             (bits / 8.0 * f64::from(options.flows)) as u64

@@ -129,7 +129,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     report(&Line::Sent(Sent {
         protocol: "udp".into(),
         port: options.to.port(),
-        offered_bytes: counts.offered * payload,
+        offered_bytes: Some(counts.offered * payload),
         window_bytes: counts.sent * payload,
         window_packets: counts.sent,
         refused_packets: counts.refused,

@@ -90,8 +90,16 @@ pub fn device_gone(error: &io::Error) -> bool {
     )
 }
 
+/// The longest layer-3 packet that the interface called `name` carries, in bytes. Needs no
+/// privilege; of the calling thread's network namespace.
+pub fn mtu(name: &str) -> io::Result<usize> {
+    let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    interface_mtu(&any_socket, name)
+}
+
 impl AfPacket {
-    /// Opens the interface called `name` in the calling thread's network namespace.
+    /// Opens the interface called `name` in the calling thread's network namespace. An interface
+    /// that is down gives an error that [`device_gone`] recognises, as one that is missing does.
     pub fn open(name: &str, options: Options) -> io::Result<Self> {
         // Protocol zero: nothing arrives before the filter and the ring are in place.
         let receiver = Socket::new(Domain::PACKET, Type::RAW, None)?;
@@ -108,6 +116,9 @@ impl AfPacket {
         }
         let ring = Ring::new(&receiver, options.slots, frame_bytes_max)?;
         receiver.bind(&link_address(index, libc::ETH_P_ALL as u16)?)?;
+        if let Some(error) = receiver.take_error()? {
+            return Err(error); // the interface is down
+        }
         if options.promiscuous {
             join_promiscuous(&receiver, index)?;
         }
@@ -389,11 +400,7 @@ fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
 
 /// Asks for a property of the interface called `name`. By the socket, and not by sysfs, because
 /// that may show another network namespace.
-fn interface_request(
-    socket: &Socket,
-    name: &str,
-    what: libc::Ioctl,
-) -> io::Result<libc::ifreq> {
+fn interface_request(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros is an empty name and an empty union.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -451,7 +458,9 @@ mod tests {
         assert_eq!((got.bytes.len(), got.len), (64, 64));
         assert_eq!(
             got.bytes[..18],
-            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x88, 0xa8, 0x12, 0x34, 12, 13]
+            [
+                0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x88, 0xa8, 0x12, 0x34, 12, 13
+            ]
         );
         assert_eq!(got.direction, Direction::Other);
     }

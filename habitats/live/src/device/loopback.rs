@@ -199,7 +199,10 @@ mod tests {
         assert_eq!(a.transmit(&[b"one", b"two"]).unwrap(), 2);
         assert_eq!(b.waiting(), 2);
         let five = Instant::from_nanos(5);
-        assert_eq!(all(&mut b), [(b"one".to_vec(), five), (b"two".to_vec(), five)]);
+        assert_eq!(
+            all(&mut b),
+            [(b"one".to_vec(), five), (b"two".to_vec(), five)]
+        );
         assert_eq!(all(&mut b), []);
         assert_eq!(all(&mut a), []);
         b.transmit(&[b"x"]).unwrap();

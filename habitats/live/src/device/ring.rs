@@ -58,8 +58,7 @@ pub(super) struct Slot<'a> {
 impl Shape {
     /// At least `slots` slots for frames of `frame_bytes_max` bytes.
     fn new(slots: usize, frame_bytes_max: usize) -> Self {
-        let slot_bytes =
-            (frame_bytes_max + SLOT_OVERHEAD_BYTES).next_multiple_of(SLOT_ALIGN_BYTES);
+        let slot_bytes = (frame_bytes_max + SLOT_OVERHEAD_BYTES).next_multiple_of(SLOT_ALIGN_BYTES);
         let block_bytes = slot_bytes.next_power_of_two().max(BLOCK_BYTES_MIN);
         Self {
             slot_bytes,
@@ -140,9 +139,8 @@ impl Ring {
         // SAFETY: `BYTES_AT <= start <= end <= slot_bytes`, so the range lies within the slot,
         // which the kernel does not touch while its status is "user"; the exclusive borrow of
         // the ring keeps us from a second view of it.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(slot.add(BYTES_AT).as_ptr(), end - BYTES_AT)
-        };
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(slot.add(BYTES_AT).as_ptr(), end - BYTES_AT) };
         Some(Slot {
             header,
             address,

@@ -1,1 +1,21 @@
-//! To be filled.
+//! What the kernel knows, and what it must leave to us.
+//!
+//! ```text
+//! netlink --> message --> tables::TableState --> Tables, published by follow
+//! ```
+//!
+//! - [`follow`]: keeps a copy of the kernel's tables up to date
+//! - [`tables`], [`message`]: the part of that without sockets
+//! - [`neighbours`]: asks the kernel to find a next hop's MAC address, and to keep it known
+//! - [`transit`]: the rule that keeps transit away from the kernel
+//! - [`netfilter`]: rules of the box that transit through the router would bypass
+
+pub mod follow;
+pub mod message;
+pub mod neighbours;
+pub mod netfilter;
+pub mod tables;
+pub mod transit;
+
+mod netlink;
+mod routes;

@@ -4,6 +4,7 @@
 //! after [`SECONDS_MAX`] whatever happens.
 
 #![allow(dead_code)] // each test file uses a part
+#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ const INSIDE: &str = "WEIR_TEST_INSIDE";
 
 /// Runs `body` in a fresh network namespace; `test` is the name of the calling test. Says so and
 /// returns where that is not permitted.
-pub fn in_namespace(test: &str, body: impl FnOnce()) {
+pub(crate) fn in_namespace(test: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         run("ip link set lo up");
         return body();
@@ -37,7 +38,7 @@ pub fn in_namespace(test: &str, body: impl FnOnce()) {
 }
 
 /// A process that is killed when this value goes.
-pub struct Stopped(pub Child);
+pub(crate) struct Stopped(pub(crate) Child);
 
 impl Drop for Stopped {
     fn drop(&mut self) {
@@ -70,7 +71,7 @@ fn permitted_flags() -> Option<&'static str> {
 }
 
 /// Runs a shell command, which must succeed, and gives its output.
-pub fn run(command: &str) -> String {
+pub(crate) fn run(command: &str) -> String {
     let output = Command::new("timeout")
         .args(["20", "sh", "-c", command])
         .output()
@@ -84,7 +85,7 @@ pub fn run(command: &str) -> String {
 }
 
 /// Whether a shell command succeeds.
-pub fn succeeds(command: &str) -> bool {
+pub(crate) fn succeeds(command: &str) -> bool {
     let status = Command::new("timeout")
         .args(["20", "sh", "-c", command])
         .stdout(Stdio::null())
@@ -94,11 +95,11 @@ pub fn succeeds(command: &str) -> bool {
 }
 
 /// Another network namespace: a process that only sleeps in it.
-pub struct Peer(Stopped);
+pub(crate) struct Peer(Stopped);
 
 impl Peer {
     /// A new namespace with its loopback interface up.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let child = Command::new("unshare")
             .args(["-n", "sleep", &SECONDS_MAX.to_string()])
             .spawn()
@@ -114,23 +115,23 @@ impl Peer {
     }
 
     /// The process in the namespace, for `ip link set .. netns PID`.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.0.0.id()
     }
 
     /// `command` as a command line that runs in this namespace.
-    pub fn command(&self, command: &str) -> String {
+    pub(crate) fn command(&self, command: &str) -> String {
         format!("nsenter -t {} -n {command}", self.pid())
     }
 
     /// Runs a command in this namespace; it must succeed.
-    pub fn run(&self, command: &str) -> String {
+    pub(crate) fn run(&self, command: &str) -> String {
         run(&self.command(command))
     }
 }
 
 /// Waits until `holds`, for at most five seconds.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(5);
     while !holds() {
         assert!(Instant::now() < end, "not in time: {what}");
@@ -141,7 +142,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// Hosts `a` (10.0.1.2) and `b` (10.0.2.2) on either side of this namespace, whose interfaces
 /// `ra` (10.0.1.1) and `rb` (10.0.2.1) have the MAC addresses 02:..:0a and 02:..:0b; IPv6 alike
 /// in fd00:1::/64 and fd00:2::/64. The kernel forwards.
-pub fn two_hosts() -> (Peer, Peer) {
+pub(crate) fn two_hosts() -> (Peer, Peer) {
     let (a, b) = (Peer::new(), Peer::new());
     for (peer, side, net) in [(&a, "a", 1), (&b, "b", 2)] {
         run(&format!(
@@ -162,6 +163,6 @@ pub fn two_hosts() -> (Peer, Peer) {
 }
 
 /// Whether a host gets an answer to one ping.
-pub fn pings(from: &Peer, address: &str) -> bool {
+pub(crate) fn pings(from: &Peer, address: &str) -> bool {
     succeeds(&from.command(&format!("ping -c 1 -W 1 {address}")))
 }

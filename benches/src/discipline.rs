@@ -1,0 +1,297 @@
+//! What a discipline costs a packet, in memory: enqueue and dequeue, by number of flows.
+//!
+//! Packets come in batches of 32, as from a receive ring: each batch is touched (`prefetch`), then
+//! offered, then as many packets are taken. A standing backlog keeps the scheduler at work. Half of
+//! the packets belong to a few steady flows, the others to flows drawn evenly from all. The flow key
+//! of a packet is written before the clock starts, so that ten million flows need no more slots than a
+//! thousand. What reading the clock costs is subtracted. Each figure is the least of several rounds, and each
+//! round measures a FIFO beside it: the ratio of the two is what may be compared between machines.
+
+use std::time::Instant as Clock;
+
+use rand::{Rng, RngExt};
+use serde::Serialize;
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Span, Stream, Streams};
+use weir_discipline::spec::{MANUALS, SpecError};
+use weir_discipline::{Cx, Discipline, Spec, lru_fq};
+use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
+
+/// Packets that come together.
+const BATCH: usize = 32;
+/// Packets that are always held.
+const BACKLOG: usize = 256;
+/// Slots in use: the backlog, a batch, and some that wait to be taken back.
+const SLOTS: usize = 1024;
+/// Steady flows, unless the traffic is made for a cache.
+const STEADY: u64 = 8;
+/// Time between two packets: 10 Gbit/s of full frames.
+const GAP: Span = Span::from_nanos(1_230);
+
+/// What one discipline costs under one traffic.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub discipline: &'static str,
+    /// Flows on the link.
+    pub flows: u64,
+    /// Entries of the flow cache, if it has one.
+    pub cache: Option<u64>,
+    /// Share of packets that were of no flow in the cache, if it has one.
+    pub miss_ratio: Option<f64>,
+    /// Nanoseconds for the enqueue and the dequeue of one packet.
+    pub ns: f64,
+    /// That, divided by the same of a FIFO in the same round.
+    pub ratio_to_fifo: f64,
+    /// Bytes of state, whatever the number of flows.
+    pub state_bytes: usize,
+}
+
+/// Measures every discipline by number of flows, and LRU-FQ by cache size and miss ratio.
+pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
+    let effort = if quick { Effort::QUICK } else { Effort::WHOLE };
+    let mut rows = Vec::new();
+    for manual in MANUALS {
+        for flows in [1_000, 100_000, 10_000_000] {
+            let traffic = Traffic {
+                flows,
+                steady: STEADY,
+                steady_share: 0.5,
+            };
+            rows.push(measure(&Spec::check(manual.name, [])?, traffic, effort)?);
+        }
+    }
+    for cache in [12, 64, 1024, 4096, 65536] {
+        for steady_share in [1.0, 0.5, 0.0] {
+            let traffic = Traffic {
+                flows: 10_000_000,
+                steady: cache * 3 / 4,
+                steady_share,
+            };
+            let entries = Scalar::Integer(cache as i64);
+            let spec = Spec::check("lru_fq", [("cache", &entries)])?;
+            rows.push(measure(&spec, traffic, effort)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Prints rows as an aligned table.
+pub fn print(rows: &[Row]) {
+    println!("discipline      flows  cache  misses  ns/packet  x fifo  state bytes");
+    for row in rows {
+        let cache = row.cache.map(|n| n.to_string()).unwrap_or_default();
+        let misses = row.miss_ratio.map(|r| format!("{:.0} %", r * 100.0));
+        println!(
+            "{:10} {:>10} {cache:>6} {:>7} {:>10.1} {:>7.2} {:>12}",
+            row.discipline,
+            row.flows,
+            misses.unwrap_or_default(),
+            row.ns,
+            row.ratio_to_fifo,
+            row.state_bytes
+        );
+    }
+}
+
+/// How long to measure.
+#[derive(Clone, Copy)]
+struct Effort {
+    rounds: u32,
+    batches: u32,
+}
+
+impl Effort {
+    const QUICK: Self = Self {
+        rounds: 5,
+        batches: 300,
+    };
+    const WHOLE: Self = Self {
+        rounds: 60,
+        batches: 600,
+    };
+}
+
+/// Who sends.
+#[derive(Clone, Copy)]
+struct Traffic {
+    /// Flows from which a packet that is not of a steady one is drawn.
+    flows: u64,
+    /// Flows that send all the time.
+    steady: u64,
+    /// Share of packets that are theirs.
+    steady_share: f64,
+}
+
+impl Traffic {
+    fn key(self, stream: &mut Stream) -> FlowKey {
+        let flow = if stream.random::<f64>() < self.steady_share {
+            u32::MAX as u64 - stream.random_range(0..self.steady)
+        } else {
+            stream.random_range(0..self.flows)
+        };
+        let [a, b, c, d] = (flow as u32).to_be_bytes();
+        FlowKey::ip([a, b, c, d].into(), [192, 0, 2, 1].into(), 17, 5000, 53)
+    }
+}
+
+fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecError> {
+    let mut fifo = Load::new(&Spec::check("fifo", [])?, traffic);
+    let mut load = Load::new(spec, traffic);
+    load.fill_cache(spec);
+    let before = load.lookups();
+    let clock_ns = clock_ns();
+    let (mut ns, mut fifo_ns) = (f64::MAX, f64::MAX);
+    for _ in 0..effort.rounds {
+        fifo_ns = fifo_ns.min(fifo.round(effort.batches, clock_ns));
+        ns = ns.min(load.round(effort.batches, clock_ns));
+    }
+    let misses = load.lookups().zip(before).map(|(after, before)| {
+        let (hits, misses) = (after.0 - before.0, after.1 - before.1);
+        misses as f64 / (hits + misses) as f64
+    });
+    Ok(Row {
+        discipline: spec.kind(),
+        flows: traffic.flows,
+        cache: match spec {
+            Spec::LruFq(params) => Some(params.cache as u64),
+            _ => None,
+        },
+        miss_ratio: misses,
+        ns,
+        ratio_to_fifo: ns / fifo_ns,
+        state_bytes: load.discipline.state_bytes(),
+    })
+}
+
+/// A discipline under traffic.
+struct Load {
+    discipline: Box<dyn Discipline>,
+    traffic: Traffic,
+    stream: Stream,
+    keys: Keys,
+    fates: Fates,
+    free: Vec<Slot>,
+    now: Instant,
+    id: u64,
+    taken: Vec<Packet>,
+}
+
+impl Load {
+    fn new(spec: &Spec, traffic: Traffic) -> Self {
+        let streams = Streams::new(1);
+        let mut load = Self {
+            discipline: spec.build(Instant::ZERO, &streams),
+            traffic,
+            stream: streams.stream("traffic"),
+            keys: Keys::new(SLOTS, streams.hash_key("keys")),
+            fates: Fates::default(),
+            free: (0..SLOTS as u32).map(Slot).collect(),
+            now: Instant::ZERO,
+            id: 0,
+            taken: Vec::with_capacity(BATCH),
+        };
+        while load.discipline.backlog().packets < BACKLOG as u64 {
+            let mut batch = load.batch();
+            load.offer(&mut batch);
+        }
+        load
+    }
+
+    /// The next packets, with their flow keys written.
+    fn batch(&mut self) -> Vec<Packet> {
+        self.free.extend(self.taken.drain(..).map(|p| p.slot));
+        self.free.extend(self.fates.freed());
+        let mut batch = Vec::with_capacity(BATCH);
+        for _ in 0..BATCH {
+            let Some(slot) = self.free.pop() else { break };
+            self.keys.set(slot, self.traffic.key(&mut self.stream));
+            let bytes = 64 + self.stream.next_u32() % 1451;
+            batch.push(Packet::new(self.id, slot, bytes, self.now));
+            self.id += 1;
+        }
+        batch
+    }
+
+    /// What a port does with a batch that came in.
+    fn offer(&mut self, batch: &mut Vec<Packet>) {
+        let mut cx = Cx {
+            now: self.now,
+            keys: &self.keys,
+            fates: &mut self.fates,
+        };
+        for packet in batch.iter() {
+            self.discipline.prefetch(&cx, packet);
+        }
+        for mut packet in batch.drain(..) {
+            cx.now += GAP;
+            packet.enqueued = cx.now;
+            self.discipline.enqueue(&mut cx, packet);
+        }
+        self.now = cx.now;
+    }
+
+    /// What a port does with a link that has room for so many packets.
+    fn take(&mut self, packets: usize) {
+        let mut cx = Cx {
+            now: self.now,
+            keys: &self.keys,
+            fates: &mut self.fates,
+        };
+        for _ in 0..packets {
+            self.taken.extend(self.discipline.dequeue(&mut cx));
+        }
+    }
+
+    /// Nanoseconds for the enqueue and the dequeue of one packet.
+    fn round(&mut self, batches: u32, clock_ns: f64) -> f64 {
+        let (mut nanos, mut packets) = (0, 0);
+        for _ in 0..batches {
+            let mut batch = self.batch();
+            packets += batch.len();
+            let start = Clock::now();
+            self.offer(&mut batch);
+            let more = self.discipline.backlog().packets as usize - BACKLOG;
+            self.take(more);
+            nanos += start.elapsed().as_nanos();
+        }
+        (nanos as f64 - clock_ns * f64::from(batches)) / packets as f64
+    }
+
+    /// Lets all steady flows into the cache, which by chance alone would take long.
+    fn fill_cache(&mut self, spec: &Spec) {
+        if let Spec::LruFq(params) = spec {
+            let traffic = self.traffic;
+            self.traffic.steady_share = 1.0;
+            let open = Spec::LruFq(lru_fq::Params {
+                admission: 1.0,
+                ..params.clone()
+            });
+            if self.discipline.reconfigure(&open, self.now).is_ok() {
+                // Of n flows drawn at random, all have come after about n ln n packets.
+                let packets = 20 * traffic.steady;
+                self.round(packets.div_ceil(BATCH as u64) as u32, 0.0);
+            }
+            self.traffic = traffic;
+            let _same_kind = self.discipline.reconfigure(spec, self.now);
+        }
+        self.round(1_000, 0.0);
+    }
+
+    /// Hits and misses, if there is a cache.
+    fn lookups(&self) -> Option<(u64, u64)> {
+        let (mut hits, mut misses) = (None, None);
+        self.discipline.inspect(&mut |name, value| match name {
+            "hits" => hits = Some(value),
+            "misses" => misses = Some(value),
+            _ => {}
+        });
+        hits.zip(misses)
+    }
+}
+
+/// What reading the clock twice costs, nanoseconds.
+fn clock_ns() -> f64 {
+    let costs = (0..10_000).map(|_| Clock::now().elapsed().as_nanos());
+    costs.min().unwrap_or(0) as f64
+}

@@ -1,0 +1,11 @@
+//! What is measured, and how: numbers for people, never assertions.
+//!
+//! - [`discipline`]: what a discipline costs a packet, in memory
+//! - [`live`]: what forwarding costs on real interfaces, against a copy loop and the kernel
+//! - [`pacing`]: how well a paced port keeps its rate
+//! - [`testbed`]: the three hosts in a row that both run on
+
+pub mod discipline;
+pub mod live;
+pub mod pacing;
+pub mod testbed;

@@ -1,0 +1,180 @@
+//! Three hosts in a row, each a network namespace of its own.
+//!
+//! ```text
+//!  source a0 ------ r0 router r1 ------ b0 sink
+//!      10.77.1.2    .1.1    .2.1    10.77.2.2
+//! ```
+//!
+//! The router's kernel forwards if [`Testbed::kernel_forwards`] says so; all neighbours are known.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::sync::Arc;
+
+use weir_base::{Rate, Streams};
+use weir_discipline::Spec;
+use weir_live::clock;
+use weir_live::device::Device;
+use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::namespace::Namespace;
+use weir_live::worker::Worker;
+use weir_path::parse::Mode;
+use weir_path::port::Link;
+use weir_path::step::Plane;
+use weir_path::tables::{Action, Interface, Mac, Neighbour, NextHop, Route, Tables};
+
+/// The source's address.
+pub const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
+/// The sink's address.
+pub const SINK: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
+/// MAC addresses of the links' four ends, in the order of the picture.
+pub const MACS: [Mac; 4] = [
+    [2, 0, 0, 0, 77, 1],
+    [2, 0, 0, 0, 77, 2],
+    [2, 0, 0, 0, 77, 3],
+    [2, 0, 0, 0, 77, 4],
+];
+
+const FRAME_BYTES_MAX: usize = 1518;
+
+/// The three hosts.
+pub struct Testbed {
+    /// Sends.
+    pub source: Namespace,
+    /// Forwards.
+    pub router: Namespace,
+    /// Receives.
+    pub sink: Namespace,
+}
+
+impl Testbed {
+    /// Builds the hosts and their links. They vanish with this value.
+    pub fn new() -> io::Result<Self> {
+        let bed = Self {
+            source: Namespace::new()?,
+            router: Namespace::new()?,
+            sink: Namespace::new()?,
+        };
+        let [a0, r0, r1, b0] = MACS.map(|mac| mac.map(|b| format!("{b:02x}")).join(":"));
+        let links = [
+            (0, &bed.source, "a0", &a0, "r0", &r0),
+            (1, &bed.sink, "b0", &b0, "r1", &r1),
+        ];
+        for (_, host, far, far_mac, near, near_mac) in links {
+            let host = host.path();
+            run(
+                &bed.router,
+                "ip",
+                &format!(
+                    "link add {near} address {near_mac} type veth \
+                     peer name {far} address {far_mac} netns {host}"
+                ),
+            )?;
+        }
+        for (host, device, lines) in [
+            (&bed.source, "a0", format!("{SOURCE}/24 10.77.1.1 {r0}")),
+            (&bed.sink, "b0", format!("{SINK}/24 10.77.2.1 {r1}")),
+        ] {
+            let words: Vec<&str> = lines.split(' ').collect();
+            let (address, gateway, mac) = (words[0], words[1], words[2]);
+            run(host, "ip", &format!("address add {address} dev {device}"))?;
+            run(host, "ip", &format!("link set {device} up"))?;
+            run(host, "ip", &format!("route add default via {gateway}"))?;
+            run(host, "ip", &format!("neighbour replace {gateway} lladdr {mac} dev {device}"))?;
+            run(host, "ethtool", &format!("-K {device} tx off"))?;
+        }
+        for (device, address, host, mac) in [
+            ("r0", "10.77.1.1/24", SOURCE, &a0),
+            ("r1", "10.77.2.1/24", SINK, &b0),
+        ] {
+            run(&bed.router, "ip", &format!("address add {address} dev {device}"))?;
+            run(&bed.router, "ip", &format!("link set {device} up"))?;
+            let neighbour = format!("neighbour replace {host} lladdr {mac} dev {device}");
+            run(&bed.router, "ip", &neighbour)?;
+        }
+        bed.kernel_forwards(false)?;
+        Ok(bed)
+    }
+
+    /// Switches the router's kernel forwarding on or off.
+    pub fn kernel_forwards(&self, on: bool) -> io::Result<()> {
+        let value = if on { "1" } else { "0" };
+        self.router
+            .enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", value))?
+    }
+
+    /// Opens an interface of one of the hosts.
+    pub fn open(host: &Namespace, name: &str) -> io::Result<AfPacket> {
+        let options = Options {
+            outgoing: false,
+            ..Options::default()
+        };
+        host.enter(|| AfPacket::open(name, options))?
+    }
+
+    /// A worker between `r0` and `r1`, with `spec` and `rate` towards the sink.
+    pub fn worker(&self, spec: Spec, rate: Option<Rate>) -> io::Result<Worker> {
+        let (near, far) = (Self::open(&self.router, "r0")?, Self::open(&self.router, "r1")?);
+        let mut plane = Plane::new(Mode::Routed, 16_384, FRAME_BYTES_MAX, Streams::new(1));
+        plane.set_tables(Arc::new(tables(near.index(), far.index())), clock::now());
+        let mut worker = Worker::new(plane, Box::new(|_| {}));
+        for (name, rate, device) in [("r0", None, near), ("r1", rate, far)] {
+            let link = Link {
+                rate,
+                overhead: 24,
+                frame_bytes_max: 1514,
+            };
+            worker
+                .plane
+                .add_port(name, name, spec.clone(), link, clock::now());
+            let gone = || io::Error::from(io::ErrorKind::NotFound);
+            let device: Box<dyn Device> = Box::new(device);
+            worker.bind(device, Box::new(move || Err(gone())));
+        }
+        Ok(worker)
+    }
+}
+
+/// The router's tables, by hand.
+fn tables(near: u32, far: u32) -> Tables {
+    let mut tables = Tables::default();
+    for (index, name, mac, address, host, host_mac) in [
+        (near, "r0", MACS[1], "10.77.1.1/24", SOURCE, MACS[0]),
+        (far, "r1", MACS[2], "10.77.2.1/24", SINK, MACS[3]),
+    ] {
+        let address: ipnet::IpNet = address
+            .parse()
+            .unwrap_or_else(|_| unreachable!("a network written above"));
+        let interface = Interface {
+            name: name.to_owned(),
+            mac,
+            mtu: 1500,
+            up: true,
+            addresses: vec![address],
+        };
+        tables.interfaces.insert(index, interface);
+        let next_hop = NextHop {
+            interface: index,
+            gateway: None,
+            weight: 1,
+        };
+        let action = Action::Forward(vec![next_hop]);
+        tables.set_route(address.trunc(), Route { action, metric: 0 });
+        let neighbour = (index, IpAddr::V4(host));
+        tables
+            .neighbours
+            .insert(neighbour, Neighbour::Reachable(host_mac));
+    }
+    tables
+}
+
+fn run(host: &Namespace, program: &str, arguments: &str) -> io::Result<()> {
+    let words = arguments.split_whitespace();
+    let output = host.enter(|| Command::new(program).args(words).output())??;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{program} {arguments}: {said}")))
+}

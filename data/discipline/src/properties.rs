@@ -1,0 +1,395 @@
+//! What holds for every discipline, under any sequence of calls: run over all of `MANUALS`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use weir_base::setting::{Kind, Scalar, Setting, Settings};
+use weir_base::{Bytes, Instant, Rate, Span, Streams};
+use weir_packet::{Ecn, Reason};
+
+use crate::contract::{Admission, Manual, Ready};
+use crate::metered::Metered;
+use crate::rig::Rig;
+use crate::spec::{MANUALS, Spec};
+
+const FLOWS: usize = 12;
+
+/// A permitted value of this kind, small rather than large, so that limits are reached.
+fn value(kind: Kind, draw: u64) -> Scalar {
+    let small = draw >> 8;
+    let setting = match kind {
+        Kind::Count(min, max) if draw.is_multiple_of(8) => {
+            Setting::Count((min + small % 300).min(max))
+        }
+        Kind::Count(min, max) => Setting::Count((min + small % 10).min(max)),
+        Kind::Ratio(min, _) if draw.is_multiple_of(8) => Setting::Ratio(min),
+        Kind::Ratio(_, max) if draw % 8 == 1 => Setting::Ratio(max),
+        Kind::Ratio(min, max) => Setting::Ratio(min + (max - min) * (small % 1000) as f64 / 1000.0),
+        Kind::Span(min, max) => {
+            Setting::Span((min + Span::from_nanos(small % 20_000_000)).min(max))
+        }
+        Kind::Rate(min, max) => Setting::Rate(
+            Rate::from_bps(min.as_bps() + small % 10_000_000)
+                .min(max)
+                .max(min),
+        ),
+        Kind::Bytes(min, max) => Setting::Bytes(Bytes((min.0 + small % 3000).min(max.0))),
+        Kind::Flag => Setting::Flag(draw.is_multiple_of(2)),
+        Kind::Word(words) => Setting::Word(words[small as usize % words.len()]),
+        Kind::Text(_) => return Scalar::Text(format!("text{}", small % 10)),
+        Kind::PacketsOrRate(max, _) if draw.is_multiple_of(2) => {
+            Setting::Count((small % 6).min(max))
+        }
+        Kind::PacketsOrRate(_, max) => Setting::Rate(Rate::from_bps(small % 10_000_000).min(max)),
+    };
+    Scalar::Text(setting.to_string())
+}
+
+/// Any parameters of this discipline.
+fn specs(manual: &'static Manual) -> impl Strategy<Value = Spec> {
+    let draws = prop::collection::vec(any::<u64>(), manual.parameters.len());
+    draws.prop_filter_map("settings that contradict each other", |draws| {
+        let values: Vec<_> = manual
+            .parameters
+            .iter()
+            .zip(draws)
+            .map(|(parameter, draw)| (parameter.name, value(parameter.kind, draw)))
+            .collect();
+        Spec::check(manual.name, values.iter().map(|(name, v)| (*name, v))).ok()
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Arrive { flow: usize, bytes: u32, ecn: Ecn },
+    Take,
+    Wait(Span),
+    Reconfigure(Index),
+}
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    let ecn = prop_oneof![Just(Ecn::NotCapable), Just(Ecn::Capable0)];
+    let arrive = (0..FLOWS, 60_u32..3000, ecn);
+    let call = prop_oneof![
+        8 => arrive.prop_map(|(flow, bytes, ecn)| Call::Arrive { flow, bytes, ecn }),
+        6 => Just(Call::Take),
+        2 => (0_u64..3_000_000).prop_map(|n| Call::Wait(Span::from_nanos(n))),
+        1 => (0_u64..300_000_000).prop_map(|n| Call::Wait(Span::from_nanos(n))),
+        1 => any::<Index>().prop_map(Call::Reconfigure),
+    ];
+    prop::collection::vec(call, 0..250)
+}
+
+/// How far a discipline promises to keep a flow in order.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Kept,
+    /// Two queues, each of which keeps it: a flow may cross from one to the other.
+    TwoQueues,
+    Free,
+}
+
+fn order(spec: &Spec) -> Order {
+    match spec {
+        Spec::LruFq(_) => Order::TwoQueues,
+        Spec::Impair(params) if params.reorder => Order::Free,
+        _ => Order::Kept,
+    }
+}
+
+/// Watches one run.
+struct Run {
+    rig: Rig,
+    streams: Streams,
+    metered: Metered,
+    order: Order,
+    held: BTreeSet<u64>,
+    /// The latest packets sent of each flow, in each of at most two queues.
+    latest: BTreeMap<u32, [Option<u64>; 2]>,
+    held_at_change: u64,
+}
+
+impl Run {
+    fn new(spec: &Spec, order: Order) -> Self {
+        let streams = Streams::new(1).below("port");
+        Self {
+            rig: Rig::new(FLOWS),
+            metered: Metered::new(spec.clone(), Instant::ZERO, &streams),
+            streams,
+            order,
+            held: BTreeSet::new(),
+            latest: BTreeMap::new(),
+            held_at_change: 0,
+        }
+    }
+
+    fn call(&mut self, call: &Call, specs: &[Spec]) {
+        match call {
+            Call::Arrive { flow, bytes, ecn } => self.arrive(*flow, *bytes, *ecn),
+            Call::Take => self.take(),
+            Call::Wait(span) => {
+                self.rig.now += *span;
+                let due = |metered: &Metered, now| metered.timeout().is_some_and(|t| t <= now);
+                if due(&self.metered, self.rig.now) {
+                    self.metered.on_timeout(&mut self.rig.cx());
+                    assert!(!due(&self.metered, self.rig.now), "the timer stays due");
+                }
+            }
+            Call::Reconfigure(index) => {
+                let spec = index.get(specs).clone();
+                let (before, kind) = (self.metered.backlog(), self.metered.spec().kind());
+                let same = spec.kind() == kind;
+                self.metered
+                    .reconfigure(&mut self.rig.cx(), spec, &self.streams);
+                if same {
+                    assert_eq!(self.metered.backlog(), before);
+                }
+                self.held_at_change = self.metered.backlog().packets;
+            }
+        }
+        self.check();
+    }
+
+    fn arrive(&mut self, flow: usize, bytes: u32, ecn: Ecn) {
+        self.rig.ecn = ecn;
+        let packet = self.rig.packet(flow, bytes);
+        let id = packet.id;
+        let mut cx = self.rig.cx();
+        self.metered.prefetch(&cx, &packet);
+        match self.metered.enqueue(&mut cx, packet) {
+            Admission::Refused(_) => {}
+            Admission::Queued | Admission::Marked => {
+                self.held.insert(id);
+            }
+        }
+    }
+
+    fn take(&mut self) {
+        let ready = self.metered.ready(self.rig.now);
+        match self.metered.dequeue(&mut self.rig.cx()) {
+            Some(packet) => {
+                assert_eq!(ready, Ready::Now);
+                assert!(self.held.remove(&packet.id), "{packet:?} sent twice");
+                self.ordered(packet.slot.0, packet.id);
+            }
+            None if ready == Ready::Now => assert_ne!(self.metered.ready(self.rig.now), Ready::Now),
+            None => {}
+        }
+    }
+
+    fn ordered(&mut self, flow: u32, id: u64) {
+        let [one, other] = self.latest.entry(flow).or_default();
+        match self.order {
+            Order::Free => {}
+            _ if *one < Some(id) => *one = Some(id),
+            Order::TwoQueues if *other < Some(id) => {
+                *other = Some(id);
+                if other > one {
+                    std::mem::swap(one, other);
+                }
+            }
+            _ => panic!("packet {id} of flow {flow} after {one:?}"),
+        }
+    }
+
+    fn check(&mut self) {
+        let backlog = self.metered.backlog();
+        let spec = self.metered.spec();
+        self.held_at_change = self.held_at_change.min(backlog.packets);
+        let most = match spec {
+            // The limit is for each of two queues, and one may have been beyond it at the change.
+            Spec::LruFq(params) => 2 * (params.limit as u64).max(self.held_at_change),
+            _ => (spec.limit() as u64).max(self.held_at_change),
+        };
+        assert!(backlog.packets <= most, "{backlog:?} of {most}");
+        match self.metered.ready(self.rig.now) {
+            Ready::Empty => assert_eq!(backlog.packets, 0),
+            Ready::Now => assert_ne!(backlog.packets, 0),
+            Ready::At(when) => {
+                assert_eq!(spec.kind(), "impair", "idle with {backlog:?}");
+                assert!(when > self.rig.now && backlog.packets > 0);
+            }
+        }
+    }
+
+    /// Everything held leaves, if time goes on.
+    fn finish(&mut self) {
+        let mut empty_handed = 0;
+        while self.metered.backlog().packets > 0 {
+            let before = self.metered.backlog();
+            self.take();
+            self.check();
+            if self.metered.backlog() == before {
+                empty_handed += 1;
+                assert!(empty_handed < 10, "stuck with {before:?}");
+                self.rig.now += Span::from_secs(61); // longer than any delay
+            }
+        }
+        let ledger = self.metered.ledger();
+        assert_eq!(ledger.received, ledger.sent + ledger.dropped);
+        assert_eq!(ledger.dropped, self.rig.fates.all_ended());
+    }
+}
+
+fn any_manual() -> impl Strategy<Value = &'static Manual> {
+    prop::sample::select(MANUALS)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    /// Books (asserted by `Metered`), limits, order, work conservation; parameters change under way.
+    #[test]
+    fn promises_hold((specs, calls) in any_manual().prop_flat_map(|m| (prop::collection::vec(specs(m), 1..4), calls()))) {
+        let loosest = specs.iter().map(order).fold(Order::Kept, |a, b| if b == Order::Kept { a } else { b });
+        let mut run = Run::new(&specs[0], loosest);
+        for call in &calls {
+            run.call(call, &specs);
+        }
+        run.finish();
+    }
+
+    /// The same with changes from any discipline to any other.
+    #[test]
+    fn promises_survive_a_change_of_kind((specs, calls) in (prop::collection::vec(any_manual().prop_flat_map(specs), 1..5), calls())) {
+        let kept = specs.iter().all(|spec| order(spec) == Order::Kept);
+        let mut run = Run::new(&specs[0], if kept { Order::Kept } else { Order::Free });
+        for call in &calls {
+            run.call(call, &specs);
+        }
+        run.finish();
+    }
+
+    /// Credit that was given is honoured; draining gives everything and judges nothing.
+    #[test]
+    fn room_is_room((spec, calls) in any_manual().prop_flat_map(|m| (specs(m), calls()))) {
+        let mut rig = Rig::new(FLOWS);
+        let mut discipline = spec.build(Instant::ZERO, &Streams::new(1));
+        for call in &calls {
+            match call {
+                Call::Arrive { flow, bytes, .. } => {
+                    let (room, full) = (discipline.has_room(weir_packet::Class(0)), Reason::QueueFull);
+                    let before = rig.fates.ended(full) + rig.fates.ended(Reason::LongestFlow);
+                    rig.offer(discipline.as_mut(), *flow, *bytes);
+                    let after = rig.fates.ended(full) + rig.fates.ended(Reason::LongestFlow);
+                    prop_assert!(!room || before == after);
+                }
+                Call::Take => drop(rig.take(discipline.as_mut())),
+                Call::Wait(span) => {
+                    rig.now += *span;
+                    if discipline.timeout().is_some_and(|due| due <= rig.now) {
+                        discipline.on_timeout(&mut rig.cx());
+                    }
+                }
+                Call::Reconfigure(_) => {}
+            }
+        }
+        let (held, ended) = (discipline.backlog(), rig.fates.all_ended());
+        let mut drained = weir_base::Tally::ZERO;
+        discipline.drain(&mut |packet| drained.count(packet.bytes()));
+        prop_assert_eq!(drained, held);
+        prop_assert_eq!(rig.fates.all_ended(), ended);
+        prop_assert_eq!(discipline.backlog(), weir_base::Tally::ZERO);
+        prop_assert_eq!(discipline.ready(rig.now), Ready::Empty);
+    }
+}
+
+/// Values to try for a parameter: both ends, and some between.
+fn candidates(kind: Kind) -> Vec<Scalar> {
+    let ends = match kind {
+        Kind::Count(min, max) => vec![Setting::Count(min), Setting::Count(max)],
+        Kind::Ratio(min, max) => vec![Setting::Ratio(min), Setting::Ratio(max)],
+        Kind::Span(min, max) => vec![Setting::Span(min), Setting::Span(max)],
+        Kind::Rate(min, max) => vec![Setting::Rate(min), Setting::Rate(max)],
+        Kind::Bytes(min, max) => vec![Setting::Bytes(min), Setting::Bytes(max)],
+        Kind::PacketsOrRate(packets, rate) => vec![Setting::Count(packets), Setting::Rate(rate)],
+        Kind::Flag | Kind::Word(_) | Kind::Text(_) => Vec::new(),
+    };
+    let ends = ends.into_iter().map(|end| Scalar::Text(end.to_string()));
+    ends.chain((0..40).map(|n| value(kind, n * 0x0123_4567_89ab)))
+        .collect()
+}
+
+/// The discipline with one parameter set; with a second one at its end, if it is refused alone.
+fn with(manual: &'static Manual, name: &str, scalar: &Scalar) -> Option<Spec> {
+    let alone = Spec::check(manual.name, [(name, scalar)]);
+    let ends = manual.parameters.iter().filter(|other| other.name != name);
+    let mut ends =
+        ends.flat_map(|other| candidates(other.kind).into_iter().map(|s| (other.name, s)));
+    alone.ok().or_else(|| {
+        ends.find_map(|(other, end)| Spec::check(manual.name, [(name, scalar), (other, &end)]).ok())
+    })
+}
+
+#[test]
+fn every_parameter_is_set_then_shown() {
+    let streams = Streams::new(1);
+    for manual in MANUALS {
+        let default = Spec::check(manual.name, []).unwrap();
+        let defaults = Settings::defaults(manual.parameters);
+        assert_eq!(default.settings(), defaults, "{}", manual.name);
+        let value = |settings: &Settings, name| {
+            let found = settings.iter().find(|(n, _)| *n == name);
+            found.unwrap().1.clone()
+        };
+        for parameter in manual.parameters {
+            let mut shown = 0;
+            for scalar in candidates(parameter.kind) {
+                let set = parameter.check(&scalar).unwrap();
+                let Some(spec) = with(manual, parameter.name, &scalar) else {
+                    continue; // contradicts others, whatever they are
+                };
+                let mut rig = Rig::new(1);
+                let mut metered = Metered::new(default.clone(), Instant::ZERO, &streams);
+                metered.reconfigure(&mut rig.cx(), spec, &streams);
+                let settings = metered.spec().settings();
+                assert_eq!(value(&settings, parameter.name), set);
+                assert_eq!(settings.iter().count(), manual.parameters.len());
+                let changed = manual
+                    .parameters
+                    .iter()
+                    .filter(|p| value(&settings, p.name) != value(&defaults, p.name));
+                assert!(changed.count() <= 2);
+                shown += u32::from(set != value(&defaults, parameter.name));
+            }
+            assert!(
+                shown > 0,
+                "{}.{} cannot be set",
+                manual.name,
+                parameter.name
+            );
+        }
+    }
+}
+
+#[test]
+fn manuals_list_what_is_reported() {
+    for manual in MANUALS {
+        let spec = Spec::check(manual.name, []).unwrap();
+        assert_eq!(spec.kind(), manual.name);
+        let mut reported = Vec::new();
+        spec.build(Instant::ZERO, &Streams::new(1))
+            .inspect(&mut |name, _| reported.push(name));
+        let listed: Vec<_> = manual.gauges.iter().map(|(name, _)| *name).collect();
+        assert_eq!(reported, listed, "{}", manual.name);
+        assert!(manual.text.contains("attacker"), "{}", manual.name);
+        assert!(manual.text.lines().all(|line| line.chars().count() <= 110));
+    }
+}
+
+#[test]
+fn contradictions_name_the_setting_to_change() {
+    let cases = [
+        ("codel", "target", "200 ms"),
+        ("fq_codel", "target", "100 ms"),
+        ("impair", "jitter", "1 ms"),
+    ];
+    for (kind, name, text) in cases {
+        let error = Spec::check(kind, [(name, &Scalar::Text(text.into()))]).unwrap_err();
+        assert!(
+            error.to_string().starts_with(&format!("`{name}`: ")),
+            "{error}"
+        );
+    }
+}

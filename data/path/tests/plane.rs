@@ -1,0 +1,407 @@
+//! A whole plane in memory: frames in at one port, frames out at another, everything accounted for.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+use weir_base::{Instant, Rate, Span, Streams, Tally};
+use weir_discipline::Spec;
+use weir_packet::Reason;
+use weir_path::parse::Mode;
+use weir_path::port::Link;
+use weir_path::step::{Arrival, Plane};
+use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::waiting;
+
+const LAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const WAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
+const NEXT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 4];
+const LAN: usize = 0;
+const WAN: usize = 1;
+
+/// Two ports: `lan` (10.0.1.1/24) and `wan` (10.0.2.1/24, MTU `wan_mtu`); the default route leads
+/// to 10.0.2.254, whose MAC address is known, as is that of the host 10.0.1.10.
+fn tables(wan_mtu: u32) -> Tables {
+    let mut tables = Tables::default();
+    let interface = |name: &str, mac, mtu, addresses: &[&str]| Interface {
+        name: name.to_owned(),
+        mac,
+        mtu,
+        up: true,
+        addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+    };
+    let lan = interface("lan", LAN_MAC, 1500, &["10.0.1.1/24", "2001:db8:1::1/64"]);
+    let wan = interface(
+        "wan",
+        WAN_MAC,
+        wan_mtu,
+        &["10.0.2.1/24", "2001:db8:2::1/64"],
+    );
+    tables.interfaces.insert(1, lan);
+    tables.interfaces.insert(2, wan);
+    let route = |interface, gateway: Option<&str>| Route {
+        action: Action::Forward(vec![NextHop {
+            interface,
+            gateway: gateway.map(|g| g.parse().unwrap()),
+            weight: 1,
+        }]),
+        metric: 0,
+    };
+    let local = Route {
+        action: Action::Local,
+        metric: 0,
+    };
+    for (prefix, route) in [
+        ("10.0.1.0/24", route(1, None)),
+        ("10.0.2.0/24", route(2, None)),
+        ("0.0.0.0/0", route(2, Some("10.0.2.254"))),
+        ("10.0.1.1/32", local),
+        ("2001:db8:1::/64", route(1, None)),
+        ("::/0", route(2, Some("2001:db8:2::254"))),
+    ] {
+        tables.set_route(prefix.parse().unwrap(), route);
+    }
+    for (interface, address, mac) in [
+        (1, "10.0.1.10", HOST_MAC),
+        (2, "10.0.2.254", NEXT_MAC),
+        (1, "2001:db8:1::10", HOST_MAC),
+        (2, "2001:db8:2::254", NEXT_MAC),
+    ] {
+        let neighbour = (interface, address.parse().unwrap());
+        tables
+            .neighbours
+            .insert(neighbour, Neighbour::Reachable(mac));
+    }
+    tables
+}
+
+fn plane(mode: Mode, tables: Tables, rate: Option<Rate>) -> Plane {
+    let mut plane = Plane::new(mode, 64, 1518, Streams::new(1));
+    for name in ["lan", "wan"] {
+        let spec = Spec::check("fifo", []).unwrap();
+        let link = Link {
+            rate,
+            overhead: 24,
+            frame_bytes_max: 1518,
+        };
+        plane.add_port(name, name, spec, link, Instant::ZERO);
+    }
+    plane.set_tables(Arc::new(tables), Instant::ZERO);
+    plane
+}
+
+fn arrival(frame: &[u8]) -> Arrival {
+    Arrival {
+        at: Instant::ZERO,
+        len: frame.len() as u32,
+        vlan: None,
+        checksum_partial: false,
+    }
+}
+
+fn send(plane: &mut Plane, port: usize, frame: &[u8]) {
+    plane.receive(port, frame, arrival(frame));
+}
+
+/// What leaves a port up to `now`.
+fn leaving(plane: &mut Plane, port: usize, now: Instant) -> Vec<Vec<u8>> {
+    plane.step(now);
+    let mut frames = Vec::new();
+    let left = plane.flush(port, |burst| {
+        frames.extend(burst.iter().map(|frame| frame.to_vec()));
+        Ok::<_, ()>(burst.len())
+    });
+    assert_eq!(left, Ok(false));
+    frames
+}
+
+fn udp(destination: [u8; 4], ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
+        .ipv4([10, 0, 1, 10], destination, ttl)
+        .udp(4000, 53)
+        .write(&mut frame, payload)
+        .unwrap();
+    frame[0..6].copy_from_slice(&LAN_MAC);
+    frame[6..12].copy_from_slice(&HOST_MAC);
+    frame
+}
+
+fn udp_v6(hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let address = |text: &str| match text.parse().unwrap() {
+        IpAddr::V6(a) => a.octets(),
+        IpAddr::V4(_) => unreachable!("an IPv6 address"),
+    };
+    PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
+        .ipv6(
+            address("2001:db8:1::10"),
+            address("2001:db8:9::9"),
+            hop_limit,
+        )
+        .udp(4000, 53)
+        .write(&mut frame, payload)
+        .unwrap();
+    frame
+}
+
+/// Nothing is lost without a reason, and no slot leaks.
+fn assert_balanced(plane: &mut Plane) {
+    let ended = plane.fates().all_ended();
+    plane.shut_down();
+    assert!(plane.fates().all_ended().packets >= ended.packets);
+    let spec = Spec::check("fifo", []).unwrap();
+    let link = Link {
+        rate: None,
+        overhead: 0,
+        frame_bytes_max: 1518,
+    };
+    plane.add_port("lan", "lan", spec, link, Instant::ZERO);
+    // Every slot is free again: so many packets can wait at once.
+    for host in 0..64_u8 {
+        let frame = udp([10, 0, 1, 100 + host], 9, b"x");
+        send(plane, LAN, &frame);
+    }
+    assert_eq!(plane.fates().ended(Reason::PoolExhausted), Tally::ZERO);
+}
+
+#[test]
+fn a_forwarded_packet_has_one_hop_less_new_addresses_and_a_right_checksum() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, b"payload"));
+    let frames = leaving(&mut plane, WAN, Instant::ZERO);
+    assert_eq!(frames.len(), 1);
+    assert_eq!(frames[0][0..6], NEXT_MAC);
+    assert_eq!(frames[0][6..12], WAN_MAC);
+    let sliced = SlicedPacket::from_ethernet(&frames[0]).unwrap();
+    let Some(NetSlice::Ipv4(ip)) = sliced.net else {
+        panic!("not IPv4: {sliced:?}")
+    };
+    assert_eq!(ip.header().ttl(), 63);
+    let header = ip.header().to_header();
+    assert_eq!(header.header_checksum, header.calc_header_checksum());
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn an_expired_packet_is_answered_from_the_port_it_came_in_by() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    send(&mut plane, LAN, &udp([192, 0, 2, 1], 1, b"payload"));
+    assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
+    let frames = leaving(&mut plane, LAN, Instant::ZERO);
+    assert_eq!(frames.len(), 1);
+    let sliced = SlicedPacket::from_ethernet(&frames[0]).unwrap();
+    let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Icmpv4(icmp))) =
+        (sliced.net, sliced.transport)
+    else {
+        panic!("no ICMP")
+    };
+    assert_eq!(ip.header().source(), [10, 0, 1, 1]);
+    assert_eq!(ip.header().destination(), [10, 0, 1, 10]);
+    assert_eq!((icmp.type_u8(), icmp.code_u8()), (11, 0));
+    assert_eq!(plane.fates().ended(Reason::TtlExpired).packets, 1);
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn ipv6_is_forwarded_and_answered_too() {
+    let mut plane = plane(Mode::Routed, tables(1280), None);
+    send(&mut plane, LAN, &udp_v6(64, b"payload"));
+    let frames = leaving(&mut plane, WAN, Instant::ZERO);
+    assert_eq!(frames[0][21], 63);
+    send(&mut plane, LAN, &udp_v6(64, &[0; 1400]));
+    let frames = leaving(&mut plane, LAN, Instant::ZERO);
+    let sliced = SlicedPacket::from_ethernet(&frames[0]).unwrap();
+    let Some(TransportSlice::Icmpv6(icmp)) = sliced.transport else {
+        panic!("no ICMPv6")
+    };
+    assert_eq!((icmp.type_u8(), icmp.bytes5to8()), (2, [0, 0, 5, 0])); // too big: 1280
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn what_does_not_fit_is_fragmented_or_refused() {
+    let mut plane = plane(Mode::Routed, tables(600), None);
+    let mut frame = udp([192, 0, 2, 1], 64, &[7; 1000]);
+    frame[20] &= !0x40; // clear "don't fragment"
+    let checksum = {
+        let sliced = SlicedPacket::from_ethernet(&frame).unwrap();
+        let Some(NetSlice::Ipv4(ip)) = sliced.net else {
+            panic!("not IPv4")
+        };
+        ip.header().to_header().calc_header_checksum()
+    };
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    send(&mut plane, LAN, &frame);
+    let fragments = leaving(&mut plane, WAN, Instant::ZERO);
+    assert_eq!(fragments.len(), 2);
+    assert!(fragments.iter().all(|f| f.len() <= 614 && f[22] == 63));
+    frame[20] |= 0x40;
+    frame[24..26].copy_from_slice(&(checksum - 0x4000).to_be_bytes());
+    send(&mut plane, LAN, &frame);
+    assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
+    let answer = leaving(&mut plane, LAN, Instant::ZERO);
+    assert_eq!(answer[0][34..36], [3, 4]); // fragmentation needed
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn packets_wait_for_a_neighbour_and_go_in_order_once_it_is_known() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    for n in 0..3 {
+        send(&mut plane, LAN, &udp([10, 0, 2, 77], 64, &[n]));
+    }
+    assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
+    let neighbour = (2, IpAddr::from([10, 0, 2, 77]));
+    assert_eq!(plane.questions().collect::<Vec<_>>(), [neighbour]);
+    let mut known = tables(1500);
+    known
+        .neighbours
+        .insert(neighbour, Neighbour::Reachable([2, 0, 0, 0, 0, 77]));
+    plane.set_tables(Arc::new(known), Instant::ZERO);
+    let frames = leaving(&mut plane, WAN, Instant::ZERO);
+    let payloads: Vec<_> = frames.iter().map(|f| f[42]).collect();
+    assert_eq!(payloads, [0, 1, 2]);
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn a_neighbour_that_never_answers_is_reported_to_the_sender() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    send(&mut plane, LAN, &udp([10, 0, 2, 77], 64, b"x"));
+    assert_eq!(
+        plane.step(Instant::ZERO),
+        Some(Instant::ZERO + waiting::PATIENCE)
+    );
+    let later = Instant::ZERO + waiting::PATIENCE + Span::from_nanos(1);
+    let frames = leaving(&mut plane, LAN, later);
+    assert_eq!(frames[0][34..36], [3, 1]); // host unreachable
+    assert_eq!(plane.fates().ended(Reason::NeighbourFailed).packets, 1);
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn a_scan_of_a_network_does_not_fill_the_pool() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    for host in 2..250 {
+        send(&mut plane, LAN, &udp([10, 0, 2, host], 64, b"x"));
+        plane.step(Instant::ZERO);
+    }
+    assert!(plane.waiting().neighbours().count() <= waiting::NEIGHBOURS_MAX);
+    plane.shut_down();
+    assert_eq!(plane.waiting().neighbours().count(), 0);
+}
+
+#[test]
+fn a_bridge_passes_every_frame_unchanged() {
+    let mut plane = plane(Mode::Bridged, Tables::default(), None);
+    let mut arp = vec![0xff; 6];
+    arp.extend(HOST_MAC);
+    arp.extend([8, 6]);
+    arp.extend([0; 46]);
+    let frames = [udp([192, 0, 2, 1], 64, b"payload"), arp, udp_v6(1, b"x")];
+    for frame in &frames {
+        send(&mut plane, LAN, frame);
+    }
+    assert_eq!(leaving(&mut plane, WAN, Instant::ZERO), frames);
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn a_bridge_puts_the_tag_back_that_came_out_of_band() {
+    let mut plane = plane(Mode::Bridged, Tables::default(), None);
+    let frame = udp([192, 0, 2, 1], 64, b"payload");
+    let tagged = Arrival {
+        vlan: Some(0x2064),
+        ..arrival(&frame)
+    };
+    plane.receive(LAN, &frame, tagged);
+    let out = leaving(&mut plane, WAN, Instant::ZERO);
+    assert_eq!(out[0][..12], frame[..12]);
+    assert_eq!(out[0][12..16], [0x81, 0x00, 0x20, 0x64]);
+    assert_eq!(out[0][16..], frame[12..]);
+}
+
+#[test]
+fn a_new_discipline_takes_over_what_the_old_one_holds() {
+    let mut plane = plane(Mode::Routed, tables(1500), Some(Rate::from_mbps(1)));
+    for n in 0..10 {
+        send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, &[n]));
+    }
+    let mut frames = leaving(&mut plane, WAN, Instant::ZERO);
+    let link = Link {
+        rate: None,
+        overhead: 24,
+        frame_bytes_max: 1518,
+    };
+    plane.reconfigure_port(WAN, Spec::check("drr", []).unwrap(), link);
+    frames.extend(leaving(&mut plane, WAN, Instant::ZERO + Span::from_secs(1)));
+    let payloads: Vec<_> = frames.iter().map(|f| f[42]).collect();
+    assert_eq!(payloads, (0..10).collect::<Vec<_>>());
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn a_sender_that_left_the_checksum_to_hardware_is_helped() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let right = udp([192, 0, 2, 1], 64, b"payload");
+    let mut partial = right.clone();
+    partial[40..42].copy_from_slice(&[0x12, 0x34]);
+    let unfinished = Arrival {
+        checksum_partial: true,
+        ..arrival(&partial)
+    };
+    plane.receive(LAN, &partial, unfinished);
+    let out = leaving(&mut plane, WAN, Instant::ZERO);
+    assert_eq!(out[0][40..42], right[40..42]);
+}
+
+#[test]
+fn a_ping_of_the_router_is_left_to_the_kernel() {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
+        .ipv4([10, 0, 1, 10], [10, 0, 1, 1], 64)
+        .icmpv4_echo_request(1, 1)
+        .write(&mut frame, b"ping")
+        .unwrap();
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    send(&mut plane, LAN, &frame);
+    assert_eq!(plane.fates().ended(Reason::LocalDelivery).packets, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Hostile frames: a good one with any bytes changed and cut anywhere. Whatever comes in goes
+    /// out, waits, or ends with a reason; never a panic, never a leaked slot.
+    #[test]
+    fn no_frame_panics_or_leaks(
+        bridged in any::<bool>(),
+        frames in prop::collection::vec(
+            (any::<bool>(), prop::collection::vec((0_usize..80, any::<u8>()), 0..6), 0_usize..120, any::<bool>()),
+            1..100,
+        ),
+    ) {
+        let mode = if bridged { Mode::Bridged } else { Mode::Routed };
+        let mut plane = plane(mode, tables(600), None);
+        let mut now = Instant::ZERO;
+        for (v6, changes, len, checksum_partial) in frames {
+            let mut frame = if v6 { udp_v6(2, &[1; 40]) } else { udp([192, 0, 2, 1], 2, &[1; 40]) };
+            for (at, value) in changes {
+                if let Some(byte) = frame.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            frame.truncate(len.max(1));
+            plane.receive(LAN, &frame, Arrival { checksum_partial, at: now, ..arrival(&frame) });
+            now += Span::from_millis(1);
+            leaving(&mut plane, WAN, now);
+            leaving(&mut plane, LAN, now);
+        }
+        if !bridged {
+            assert_balanced(&mut plane);
+        }
+    }
+}

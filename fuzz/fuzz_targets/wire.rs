@@ -1,0 +1,52 @@
+//! Any bytes as any header: no panic, and what a Repr has read it writes and reads again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
+use weir_wire::{checksum, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
+
+/// Reads a Repr, writes it over a copy of the bytes, and reads it again.
+macro_rules! again {
+    ($view:ty, $repr:ty, $bytes:expr) => {
+        if let Ok(view) = <$view>::new_checked($bytes)
+            && let Ok(repr) = <$repr>::parse(&view)
+        {
+            let mut copy = $bytes.to_vec();
+            copy[..repr.encoded_len()].fill(0xa5);
+            repr.emit(&mut <$view>::new_unchecked(&mut copy[..]));
+            let view = <$view>::new_unchecked(&copy[..]);
+            assert_eq!(<$repr>::parse(&view), Ok(repr));
+            assert_eq!(copy[repr.encoded_len()..], $bytes[repr.encoded_len()..]);
+        }
+    };
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    again!(ethernet::View<_>, ethernet::Repr, bytes);
+    again!(vlan::View<_>, vlan::Repr, bytes);
+    again!(ipv4::View<_>, ipv4::Repr, bytes);
+    again!(ipv6::View<_>, ipv6::Repr, bytes);
+    again!(FragmentView<_>, FragmentRepr, bytes);
+    again!(tcp::View<_>, tcp::Repr, bytes);
+    again!(udp::View<_>, udp::Repr, bytes);
+    again!(icmpv4::View<_>, icmpv4::Repr, bytes);
+    again!(icmpv6::View<_>, icmpv6::Repr, bytes);
+
+    if let Ok(view) = ipv4::View::new_checked(bytes) {
+        let _ = view.payload();
+        for option in ipv4::walk_options(view.options()).flatten() {
+            let _ = (option.is_copied(), option.is_source_route());
+        }
+    }
+    if let Ok(view) = tcp::View::new_checked(bytes) {
+        let _ = (view.options(), view.payload());
+    }
+    if let Some((first, rest)) = bytes.split_first() {
+        assert!(Chain::walk((*first).into(), rest).len <= rest.len());
+        if let Ok(view) = ipv6_extension::View::new_checked(rest) {
+            let _ = (view.header_len((*first).into()), view.routing_type());
+        }
+    }
+    let _ = checksum::finish_transport(&mut bytes.to_vec());
+});

@@ -1,0 +1,274 @@
+//! Keeps a copy of the kernel's tables up to date.
+//!
+//! ```text
+//! subscribe -> dump -> publish -> changes, gathered for a few milliseconds -> publish -> ..
+//!     ^          |
+//!     +----------+ a change that says too little, or more changes than the socket holds
+//! ```
+//!
+//! Subscribing comes before the dump and has its own socket: a change during the dump is applied
+//! after it, and none is missed. A publication costs a copy of all routes: after one that took
+//! long the next is held back as long again, times [`REST_FACTOR`].
+
+use std::convert::Infallible;
+use std::io;
+use std::time::{Duration, Instant};
+
+use tokio::io::unix::AsyncFd;
+use tokio::time::{sleep, timeout_at};
+use tracing::{debug, warn};
+use weir_path::tables::Tables;
+
+use super::message::{self, KernelMessage, NHMSG_BYTES, RTM_GETNEXTHOP};
+use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
+use super::tables::{Effect, TableState};
+
+/// Changes are gathered for so long before they are published.
+const GATHER: Duration = Duration::from_millis(3);
+/// Before everything is read again, the kernel gets so long to finish what it is doing.
+const SETTLE: Duration = Duration::from_millis(10);
+/// So many times the cost of a publication, or of a dump, passes before the next one.
+const REST_FACTOR: u32 = 4;
+/// Room for changes that wait: about fifty thousand.
+const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+/// A dump that the kernel calls inconsistent is tried so often at once.
+const DUMPS_MAX: u32 = 5;
+/// `RTNLGRP_NEXTHOP` of linux/rtnetlink.h.
+const NEXT_HOP_GROUP: u32 = 32;
+
+/// Why the kernel's tables cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A netlink socket did not work.
+    #[error("the netlink socket failed: {0}")]
+    Socket(#[from] io::Error),
+    /// The kernel did not tell one of its tables.
+    #[error("the kernel did not tell its {what}: {source}")]
+    Dump {
+        /// Which table.
+        what: &'static str,
+        /// Its reason.
+        source: io::Error,
+    },
+}
+
+/// Reads the kernel's tables once.
+pub async fn read() -> Result<Tables, Error> {
+    Ok(read_state().await?.tables().clone())
+}
+
+/// Publishes the kernel's tables of the calling thread's network namespace: at once, and again
+/// after each change. Returns only when that is no longer possible.
+pub async fn follow(mut publish: impl FnMut(Tables)) -> Result<Infallible, Error> {
+    let mut changes = Changes::open()?;
+    loop {
+        let started = Instant::now();
+        let mut state = read_state().await?;
+        publish(state.tables().clone());
+        let cost = started.elapsed();
+        changes.apply_to(&mut state, &mut publish).await?;
+        sleep(SETTLE.max(cost * REST_FACTOR)).await;
+        changes.discard()?;
+    }
+}
+
+/// The kernel's announcements.
+struct Changes {
+    socket: AsyncFd<NetlinkSocket>,
+    buffer: Vec<u8>,
+}
+
+impl Changes {
+    fn open() -> Result<Self, Error> {
+        const GROUPS: [libc::c_int; 6] = [
+            libc::RTNLGRP_LINK as libc::c_int,
+            libc::RTNLGRP_NEIGH as libc::c_int,
+            libc::RTNLGRP_IPV4_IFADDR as libc::c_int,
+            libc::RTNLGRP_IPV6_IFADDR as libc::c_int,
+            libc::RTNLGRP_IPV4_ROUTE as libc::c_int,
+            libc::RTNLGRP_IPV6_ROUTE as libc::c_int,
+        ];
+        let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+        socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
+        for group in GROUPS {
+            socket.join(group as u32)?;
+        }
+        if let Err(error) = socket.join(NEXT_HOP_GROUP) {
+            debug!(%error, "this kernel has no next-hop objects");
+        }
+        Ok(Self {
+            socket: register(socket)?,
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
+        })
+    }
+
+    /// Applies and publishes changes until everything must be read again.
+    async fn apply_to(
+        &mut self,
+        state: &mut TableState,
+        publish: &mut impl FnMut(Tables),
+    ) -> Result<(), Error> {
+        let mut rest_until = tokio::time::Instant::now();
+        loop {
+            let mut effect = Effect::Nothing;
+            while effect == Effect::Nothing {
+                effect = self.next_effect(state).await?;
+            }
+            let publish_at = rest_until.max(tokio::time::Instant::now() + GATHER);
+            while effect < Effect::Reread {
+                match timeout_at(publish_at, self.next_effect(state)).await {
+                    Ok(next) => effect = effect.max(next?),
+                    Err(_) => break,
+                }
+            }
+            let started = tokio::time::Instant::now();
+            publish(state.tables().clone());
+            if effect == Effect::Reread {
+                return Ok(());
+            }
+            let ended = tokio::time::Instant::now();
+            rest_until = ended + (ended - started) * REST_FACTOR;
+        }
+    }
+
+    /// Applies the messages of the next datagram.
+    async fn next_effect(&mut self, state: &mut TableState) -> Result<Effect, Error> {
+        match receive(&self.socket, &mut self.buffer).await {
+            Ok(bytes) => Ok(apply_all(bytes, state)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                warn!("more changes of the kernel's tables than could be read in time");
+                Ok(Effect::Reread)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Throws away what waits: a dump that follows will tell.
+    fn discard(&mut self) -> Result<(), Error> {
+        loop {
+            match self.socket.get_ref().receive(&mut self.buffer) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn apply_all(bytes: &[u8], state: &mut TableState) -> Effect {
+    let effects = messages(bytes).filter_map(parse).map(|m| state.apply(m));
+    effects.max().unwrap_or(Effect::Nothing)
+}
+
+/// A message that cannot be parsed is skipped: the rest of the tables is still right.
+fn parse(message: super::netlink::Message<'_>) -> Option<KernelMessage> {
+    message::parse(&message).unwrap_or_else(|error| {
+        warn!(kind = message.kind, %error, "a message of the kernel was not understood");
+        None
+    })
+}
+
+fn register(socket: NetlinkSocket) -> io::Result<AsyncFd<NetlinkSocket>> {
+    socket.set_nonblocking()?;
+    // SAFETY: the socket owns its descriptor, always gives the same one, and closes it only when
+    // it is dropped, which the registration outlives not.
+    Ok(unsafe { AsyncFd::register(socket) }?)
+}
+
+async fn receive<'a>(
+    socket: &AsyncFd<NetlinkSocket>,
+    buffer: &'a mut [u8],
+) -> io::Result<&'a [u8]> {
+    let len = loop {
+        let mut ready = socket.readable().await?;
+        match ready.try_io(|socket| Ok(socket.get_ref().receive(buffer)?.len())) {
+            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(len) => break len?,
+            Err(_would_block) => {}
+        }
+    };
+    Ok(&buffer[..len])
+}
+
+/// Reads everything.
+async fn read_state() -> Result<TableState, Error> {
+    for _ in 1..DUMPS_MAX {
+        let (state, consistent) = dump().await?;
+        if consistent {
+            return Ok(state);
+        }
+    }
+    // The tables change all the time; what this one missed comes as a change.
+    Ok(dump().await?.0)
+}
+
+/// Reads everything once; says whether the kernel calls it consistent. The order matters:
+/// addresses belong to links, and routes go by next-hop objects.
+async fn dump() -> Result<(TableState, bool), Error> {
+    /// Statistics of links are long, and nobody here wants them.
+    const SKIP_STATISTICS: [u8; 4] = (1_u32 << 3).to_ne_bytes();
+    const IFLA_EXT_MASK: u16 = 29;
+    let request = |kind, header: &[u8]| Request::new(kind, libc::NLM_F_DUMP, header);
+    let family = |family: libc::c_int| [[family as u8, 0, 0, 0], [0; 4], [0; 4]].concat();
+    let links = request(libc::RTM_GETLINK, &[0; 16]).with(IFLA_EXT_MASK, &SKIP_STATISTICS);
+    let requests = [
+        ("links", links),
+        ("addresses", request(libc::RTM_GETADDR, &[0; 8])),
+        (
+            "next-hop objects",
+            request(RTM_GETNEXTHOP, &[0; NHMSG_BYTES]),
+        ),
+        (
+            "IPv4 routes",
+            request(libc::RTM_GETROUTE, &family(libc::AF_INET)),
+        ),
+        (
+            "IPv6 routes",
+            request(libc::RTM_GETROUTE, &family(libc::AF_INET6)),
+        ),
+        ("neighbours", request(libc::RTM_GETNEIGH, &family(0))),
+    ];
+    let mut socket = register(NetlinkSocket::open(libc::NETLINK_ROUTE)?)?;
+    let (mut state, mut consistent) = (TableState::default(), true);
+    for (what, request) in requests {
+        match dump_one(&mut socket, &request, &mut state).await {
+            Ok(whole) => consistent &= whole,
+            Err(error) if is_unknown_here(what, &error) => debug!(what, %error, "not told"),
+            Err(source) => return Err(Error::Dump { what, source }),
+        }
+    }
+    Ok((state, consistent))
+}
+
+/// A kernel without next-hop objects or without IPv6 says so by these errors.
+fn is_unknown_here(what: &str, error: &io::Error) -> bool {
+    let unsupported = matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EINVAL)
+    );
+    unsupported && matches!(what, "next-hop objects" | "IPv6 routes")
+}
+
+async fn dump_one(
+    socket: &mut AsyncFd<NetlinkSocket>,
+    request: &Request,
+    state: &mut TableState,
+) -> io::Result<bool> {
+    let sequence = socket.get_mut().send(request)?;
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    let mut consistent = true;
+    loop {
+        let bytes = receive(socket, &mut buffer).await?;
+        for message in messages(bytes).filter(|m| m.sequence == sequence) {
+            consistent &= libc::c_int::from(message.flags) & libc::NLM_F_DUMP_INTR == 0;
+            if let Some(result) = message.result() {
+                return result.map(|()| consistent);
+            }
+            if let Some(message) = parse(message) {
+                state.apply(message);
+            }
+        }
+    }
+}

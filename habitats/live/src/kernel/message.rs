@@ -1,0 +1,223 @@
+//! What the kernel says of its tables: one message, parsed.
+//!
+//! The messages of links, addresses, routes and neighbours are those of `netlink_packet_route`;
+//! next-hop objects, which it lacks, are read here.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netlink_packet_core::{DecodeError, ParseableParametrized};
+use netlink_packet_route::RouteNetlinkMessage;
+
+use super::netlink::{self, attributes, u32_at};
+
+/// One message of the kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KernelMessage {
+    /// About a link, an address, a route or a neighbour.
+    Route(RouteNetlinkMessage, Placement),
+    /// A next-hop object was made or changed.
+    NewNextHop(NextHopObject),
+    /// A next-hop object is no more.
+    DelNextHop(u32),
+}
+
+/// Where a new route goes among those of its prefix and metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Behind them: a dump's order, and `ip route append`.
+    #[default]
+    Last,
+    /// Before them: `ip route prepend`, or the only one.
+    First,
+    /// Instead of the first of them: `ip route replace`.
+    Replace,
+}
+
+/// A next-hop object (`ip nexthop`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextHopObject {
+    /// The number that routes and groups refer to.
+    pub id: u32,
+    /// What it is.
+    pub kind: NextHopKind,
+}
+
+/// What a next-hop object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextHopKind {
+    /// One way out.
+    Single {
+        /// Kernel index of the interface.
+        interface: u32,
+        /// The router to send to.
+        gateway: Option<IpAddr>,
+        /// Its interface is down, says the kernel.
+        dead: bool,
+    },
+    /// Other objects, with their weights.
+    Group(Vec<(u32, u32)>),
+    /// Drops silently.
+    Blackhole,
+    /// Something that this router cannot do: a tunnel, or a bridge's entry.
+    Unknown,
+}
+
+/// `RTM_NEWNEXTHOP` of linux/rtnetlink.h.
+pub(super) const RTM_NEWNEXTHOP: u16 = 104;
+/// `RTM_DELNEXTHOP` of linux/rtnetlink.h.
+const RTM_DELNEXTHOP: u16 = 105;
+/// `RTM_GETNEXTHOP` of linux/rtnetlink.h.
+pub(super) const RTM_GETNEXTHOP: u16 = 106;
+/// Length of `struct nhmsg`.
+pub(super) const NHMSG_BYTES: usize = 8;
+/// Of linux/rtnetlink.h: the interface of a next hop is down.
+const RTNH_F_DEAD: u32 = 1;
+/// Length of `struct nexthop_grp`.
+const MEMBER_BYTES: usize = 8;
+
+/// Parses one message; None if it is of a kind that does not matter here.
+pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessage>, DecodeError> {
+    match message.kind {
+        RTM_NEWNEXTHOP => Ok(parse_next_hop(message.payload).map(KernelMessage::NewNextHop)),
+        RTM_DELNEXTHOP => {
+            Ok(parse_next_hop(message.payload).map(|n| KernelMessage::DelNextHop(n.id)))
+        }
+        libc::RTM_NEWLINK
+        | libc::RTM_DELLINK
+        | libc::RTM_NEWADDR
+        | libc::RTM_DELADDR
+        | libc::RTM_NEWROUTE
+        | libc::RTM_DELROUTE
+        | libc::RTM_NEWNEIGH
+        | libc::RTM_DELNEIGH => {
+            let parsed = RouteNetlinkMessage::parse_with_param(message.payload, message.kind)?;
+            Ok(Some(KernelMessage::Route(parsed, placement(message.flags))))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn placement(flags: u16) -> Placement {
+    let set = |flag: libc::c_int| libc::c_int::from(flags) & flag != 0;
+    if set(libc::NLM_F_MULTI) || set(libc::NLM_F_APPEND) {
+        Placement::Last
+    } else if set(libc::NLM_F_REPLACE) {
+        Placement::Replace
+    } else {
+        Placement::First
+    }
+}
+
+/// Reads `struct nhmsg` and its attributes (linux/nexthop.h).
+fn parse_next_hop(payload: &[u8]) -> Option<NextHopObject> {
+    const NHA_ID: u16 = 1;
+    const NHA_GROUP: u16 = 2;
+    const NHA_BLACKHOLE: u16 = 4;
+    const NHA_OIF: u16 = 5;
+    const NHA_GATEWAY: u16 = 6;
+    const NHA_ENCAP: u16 = 8;
+    const NHA_FDB: u16 = 11;
+    let dead = u32_at(payload, 4)? & RTNH_F_DEAD != 0;
+    let (mut id, mut interface, mut gateway) = (None, None, None);
+    let mut special = None;
+    for (kind, value) in attributes(payload.get(NHMSG_BYTES..)?) {
+        match kind {
+            NHA_ID => id = u32_at(value, 0),
+            NHA_OIF => interface = u32_at(value, 0),
+            NHA_GATEWAY => gateway = address(value),
+            NHA_BLACKHOLE => special = Some(NextHopKind::Blackhole),
+            NHA_GROUP => special = Some(NextHopKind::Group(members(value))),
+            NHA_ENCAP | NHA_FDB => special = Some(NextHopKind::Unknown),
+            _ => {}
+        }
+    }
+    let single = interface.map(|interface| NextHopKind::Single {
+        interface,
+        gateway,
+        dead,
+    });
+    Some(NextHopObject {
+        id: id?,
+        kind: special.or(single).unwrap_or(NextHopKind::Unknown),
+    })
+}
+
+/// Numbers and weights of a group's members; the kernel stores a weight less one.
+fn members(value: &[u8]) -> Vec<(u32, u32)> {
+    let member = |m: &[u8]| {
+        let weight = u32::from(m[5]) << 8 | u32::from(m[4]);
+        Some((u32_at(m, 0)?, weight + 1))
+    };
+    value
+        .chunks_exact(MEMBER_BYTES)
+        .filter_map(member)
+        .collect()
+}
+
+fn address(value: &[u8]) -> Option<IpAddr> {
+    if let Ok(v4) = <[u8; 4]>::try_from(value) {
+        return Some(Ipv4Addr::from(v4).into());
+    }
+    let v6 = <[u8; 16]>::try_from(value).ok()?;
+    Some(Ipv6Addr::from(v6).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::netlink::{Request, messages};
+    use proptest::prelude::*;
+
+    fn parsed(request: &Request) -> Option<KernelMessage> {
+        let bytes = request.numbered(1);
+        parse(&messages(&bytes).next().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn next_hop_objects_are_read() {
+        // ip nexthop add id 7 via 10.0.0.2 dev (index 3)
+        let single = Request::new(RTM_NEWNEXTHOP, 0, &[2, 0, 0, 0, 0, 0, 0, 0])
+            .with(1, &7_u32.to_ne_bytes())
+            .with(5, &3_u32.to_ne_bytes())
+            .with(6, &[10, 0, 0, 2]);
+        let kind = NextHopKind::Single {
+            interface: 3,
+            gateway: Some("10.0.0.2".parse().unwrap()),
+            dead: false,
+        };
+        let object = NextHopObject { id: 7, kind };
+        assert_eq!(parsed(&single), Some(KernelMessage::NewNextHop(object)));
+
+        // ip nexthop add id 9 group 7,1/8,3
+        let group = Request::new(RTM_NEWNEXTHOP, 0, &[0; 8])
+            .with(1, &9_u32.to_ne_bytes())
+            .with(
+                2,
+                &[
+                    7_u32.to_ne_bytes(),
+                    [0; 4],
+                    8_u32.to_ne_bytes(),
+                    [2, 0, 0, 0],
+                ]
+                .concat(),
+            );
+        let kind = NextHopKind::Group(vec![(7, 1), (8, 3)]);
+        let object = NextHopObject { id: 9, kind };
+        assert_eq!(parsed(&group), Some(KernelMessage::NewNextHop(object)));
+
+        let gone = Request::new(RTM_DELNEXTHOP, 0, &[0; 8]).with(1, &9_u32.to_ne_bytes());
+        assert_eq!(parsed(&gone), Some(KernelMessage::DelNextHop(9)));
+        assert_eq!(parsed(&Request::new(RTM_NEWNEXTHOP, 0, &[0; 8])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic(
+            kind in 16_u16..110,
+            flags in any::<u16>(),
+            payload in proptest::collection::vec(any::<u8>(), 0..200)
+        ) {
+            let _ = parse(&netlink::Message { kind, flags, sequence: 0, payload: &payload });
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Netlink sockets and the form of their messages.
+//!
+//! ```text
+//! +----------------------+---------------------+--------------+--
+//! | nlmsghdr (16 bytes)  | family's own header | attribute .. |
+//! +----------------------+---------------------+--------------+--
+//! attribute: | length | kind | value or attributes | padding to 4 |
+//! ```
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::sys;
+
+/// Bytes that hold any datagram of the kernel: it makes none beyond 32 KiB by itself.
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
+/// Length of `struct nlmsghdr`.
+const HEADER_BYTES: usize = 16;
+/// Messages that may come before the answer to a request.
+const ANSWERS_MAX: usize = 64;
+
+/// A netlink socket.
+#[derive(Debug)]
+pub(crate) struct NetlinkSocket {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl NetlinkSocket {
+    /// A socket for a protocol like `NETLINK_ROUTE`, in the calling thread's network namespace.
+    pub(crate) fn open(protocol: libc::c_int) -> io::Result<Self> {
+        let protocol = Some(Protocol::from(protocol));
+        let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, protocol)?;
+        // SAFETY: `sockaddr_nl` is a structure of integers, for which all zeros is a value.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        // SAFETY: it is a socket address structure of integers.
+        socket.bind(&unsafe { sys::address(address) }?)?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// Lets the socket receive a multicast group's messages.
+    pub(crate) fn join(&self, group: u32) -> io::Result<()> {
+        let (level, name) = (libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP);
+        sys::set_option(&self.socket, level, name, &(group as libc::c_int))
+    }
+
+    /// Asks for room for so many bytes of messages that wait; the system may grant less.
+    pub(crate) fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
+        sys::set_option(&self.socket, level, name, &(bytes as libc::c_int))
+            .or_else(|_| self.socket.set_recv_buffer_size(bytes))
+    }
+
+    /// Limits how long a receive waits.
+    pub(crate) fn set_receive_timeout(&self, limit: Duration) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(limit))
+    }
+
+    /// Makes sending and receiving give `WouldBlock`.
+    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+        self.socket.set_nonblocking(true)
+    }
+
+    /// Sends a request and gives its sequence number.
+    pub(crate) fn send(&mut self, request: &Request) -> io::Result<u32> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.socket.send(&request.numbered(self.sequence))?;
+        Ok(self.sequence)
+    }
+
+    /// Sends bytes that are finished messages.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> io::Result<()> {
+        self.socket.send(bytes).map(|_| ())
+    }
+
+    /// Receives one datagram of messages.
+    pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+        let len = (&self.socket).read(buffer)?;
+        Ok(&buffer[..len])
+    }
+
+    /// Sends a request and waits for the kernel's "done" or error. For blocking sockets; the
+    /// kernel answers such a request before it returns from the send.
+    pub(crate) fn ask(&mut self, request: &Request) -> io::Result<()> {
+        let sequence = self.send(request)?;
+        let mut buffer = vec![0; 8 * 1024];
+        for _ in 0..ANSWERS_MAX {
+            for message in messages(self.receive(&mut buffer)?) {
+                if message.sequence == sequence
+                    && let Some(result) = message.result()
+                {
+                    return result;
+                }
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Sends a dump request and hands each message of the answer to `take`. For blocking sockets.
+    pub(crate) fn dump(
+        &mut self,
+        request: &Request,
+        mut take: impl FnMut(Message<'_>),
+    ) -> io::Result<()> {
+        let sequence = self.send(request)?;
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        loop {
+            for message in messages(self.receive(&mut buffer)?) {
+                if message.sequence != sequence {
+                    continue;
+                }
+                match message.result() {
+                    Some(result) => return result,
+                    None => take(message),
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for NetlinkSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for NetlinkSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// A received message, without judgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    /// Type of the message, like `RTM_NEWLINK`.
+    pub(crate) kind: u16,
+    /// Flags, like `NLM_F_MULTI`.
+    pub(crate) flags: u16,
+    /// Number of the request that it answers.
+    pub(crate) sequence: u32,
+    /// All behind the header.
+    pub(crate) payload: &'a [u8],
+}
+
+impl Message<'_> {
+    /// The end of an answer: good, or an error. None if this message is not an end.
+    pub(crate) fn result(&self) -> Option<io::Result<()>> {
+        if self.kind != libc::NLMSG_ERROR as u16 && self.kind != libc::NLMSG_DONE as u16 {
+            return None;
+        }
+        let number = self.payload.first_chunk::<4>();
+        let number = number.map_or(0, |b| i32::from_ne_bytes(*b));
+        Some(match number {
+            0 => Ok(()),
+            n => Err(io::Error::from_raw_os_error(n.saturating_neg())),
+        })
+    }
+}
+
+/// The messages of a datagram; a malformed one ends it.
+pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let header = bytes.first_chunk::<HEADER_BYTES>()?;
+        let len = u32_at(header, 0)? as usize;
+        let payload = bytes.get(HEADER_BYTES..len)?;
+        let message = Message {
+            kind: u16_at(header, 4)?,
+            flags: u16_at(header, 6)?,
+            sequence: u32_at(header, 8)?,
+            payload,
+        };
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+/// Kind (without flag bits) and value of each attribute; a malformed one ends them.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & libc::NLA_TYPE_MASK as u16;
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The value of the first attribute of a kind.
+pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(k, _)| *k == kind).map(|(_, v)| v)
+}
+
+/// A text attribute's text, without its closing zero.
+pub(crate) fn text(value: &[u8]) -> String {
+    let value = value.strip_suffix(&[0]).unwrap_or(value);
+    String::from_utf8_lossy(value).into_owned()
+}
+
+/// The number at a place, in the machine's byte order.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_ne_bytes(*bytes))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..)?.first_chunk::<2>()?;
+    Some(u16::from_ne_bytes(*bytes))
+}
+
+/// A message in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// A request with its family's own header.
+    pub(crate) fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        let flags = (libc::NLM_F_REQUEST | flags) as u16;
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(header);
+        Self { bytes }
+    }
+
+    /// Adds an attribute.
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        self.put(kind, value);
+        self
+    }
+
+    /// Adds an attribute that is a number in network byte order, as netfilter has them.
+    pub(crate) fn with_u32_be(self, kind: u16, value: u32) -> Self {
+        self.with(kind, &value.to_be_bytes())
+    }
+
+    /// Adds a text attribute with its closing zero.
+    pub(crate) fn with_text(self, kind: u16, text: &str) -> Self {
+        self.with(kind, &[text.as_bytes(), &[0]].concat())
+    }
+
+    /// Adds an attribute that consists of those which `inner` adds.
+    pub(crate) fn nested(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
+        let start = self.bytes.len();
+        self.put(kind | libc::NLA_F_NESTED as u16, &[]);
+        let mut whole = inner(self);
+        let len = (whole.bytes.len() - start) as u16;
+        whole.bytes[start..start + 2].copy_from_slice(&len.to_ne_bytes());
+        whole
+    }
+
+    fn put(&mut self, kind: u16, value: &[u8]) {
+        self.bytes
+            .extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    /// The finished bytes, with this sequence number.
+    pub(crate) fn numbered(&self, sequence: u32) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        let len = bytes.len() as u32;
+        bytes[0..4].copy_from_slice(&len.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_built_can_be_read() {
+        let request = Request::new(0x10, libc::NLM_F_ACK, &[9; 4])
+            .with_text(1, "weir")
+            .nested(2, |r| r.with_u32_be(3, 7).nested(4, |r| r.with(5, &[1])));
+        let bytes = [request.numbered(42), request.numbered(43)].concat();
+        let read: Vec<_> = messages(&bytes).collect();
+        assert_eq!(read.len(), 2);
+        assert_eq!(
+            (read[0].kind, read[0].sequence, read[1].sequence),
+            (0x10, 42, 43)
+        );
+        assert_eq!(
+            read[0].flags,
+            (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16
+        );
+        let body = &read[0].payload[4..];
+        assert_eq!(text(attribute(body, 1).unwrap()), "weir");
+        let inner = attribute(body, 2).unwrap();
+        assert_eq!(attribute(inner, 3), Some(&[0, 0, 0, 7][..]));
+        assert_eq!(attribute(attribute(inner, 4).unwrap(), 5), Some(&[1][..]));
+        assert_eq!(attribute(body, 9), None);
+    }
+
+    #[test]
+    fn an_answer_says_whether_it_went_well() {
+        let answer = |kind, number: i32| {
+            let bytes = Request::new(kind, 0, &number.to_ne_bytes()).numbered(0);
+            messages(&bytes).next().unwrap().result()
+        };
+        assert!(answer(0x10, 0).is_none());
+        assert!(answer(libc::NLMSG_DONE as u16, 0).unwrap().is_ok());
+        let error = answer(libc::NLMSG_ERROR as u16, -libc::EEXIST);
+        let error = error.unwrap().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EEXIST));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_readers_panic_or_loop(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300)
+        ) {
+            prop_assert!(messages(&bytes).count() <= bytes.len());
+            prop_assert!(attributes(&bytes).count() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,706 @@
+//! From the kernel's messages to [`Tables`], without sockets.
+//!
+//! ```text
+//! KernelMessage --apply--> TableState --tables()--> Tables
+//!                              |
+//!                              +--> Effect: nothing | changed | read everything again
+//! ```
+//!
+//! A state is filled by applying every message of a dump, and kept up to date by applying each
+//! change. Where the kernel changes its tables without a message for each change (routes that
+//! vanish with their link or their source address), [`Effect::Reread`] says that only a new dump
+//! can tell.
+//!
+//! Deviation: the kernel looks into the tables local, main and default one after the other; we
+//! join them, so that the longest prefix of all three wins (a difference only where `main` has a
+//! route inside 127.0.0.0/8, or `default` a longer one than `main`). Other tables, rules, types of
+//! service and source-specific routes are not followed; a route into a tunnel is "unreachable".
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use weir_path::tables::{Interface, Mac, Neighbour, Tables};
+
+use super::message::{KernelMessage, Placement};
+use super::routes::{self, Routes};
+
+/// A copy of the kernel's tables, with what is needed to follow their changes.
+#[derive(Clone, Debug, Default)]
+pub struct TableState {
+    tables: Tables,
+    routes: Routes,
+}
+
+/// What a message did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// Forwarding sees no difference.
+    Nothing,
+    /// The tables differ now.
+    Changed,
+    /// The tables may differ now, and more has changed than the message says.
+    Reread,
+}
+
+impl TableState {
+    /// The tables as they are now.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Takes one message in.
+    pub fn apply(&mut self, message: KernelMessage) -> Effect {
+        match message {
+            KernelMessage::Route(message, place) => self.apply_route_message(message, place),
+            KernelMessage::NewNextHop(object) => {
+                let users = self.routes.set_object(object);
+                self.refresh_all(&users)
+            }
+            KernelMessage::DelNextHop(id) => match self.routes.remove_object(id) {
+                true => Effect::Reread, // its routes went with it, silently
+                false => Effect::Nothing,
+            },
+        }
+    }
+
+    fn apply_route_message(&mut self, message: RouteNetlinkMessage, place: Placement) -> Effect {
+        match message {
+            RouteNetlinkMessage::NewLink(link) => self.new_link(&link),
+            RouteNetlinkMessage::DelLink(link) => self.del_link(&link),
+            RouteNetlinkMessage::NewAddress(address) => self.new_address(&address),
+            RouteNetlinkMessage::DelAddress(address) => self.del_address(&address),
+            RouteNetlinkMessage::NewRoute(route) => self.new_route(&route, place),
+            RouteNetlinkMessage::DelRoute(route) => self.del_route(&route),
+            RouteNetlinkMessage::NewNeighbour(neighbour) => self.new_neighbour(&neighbour),
+            RouteNetlinkMessage::DelNeighbour(neighbour) => self.del_neighbour(&neighbour),
+            _ => Effect::Nothing,
+        }
+    }
+
+    fn new_link(&mut self, link: &LinkMessage) -> Effect {
+        if link.header.interface_family != AddressFamily::Unspec {
+            return Effect::Nothing; // a bridge's or IPv6's view of a link, which lacks the rest
+        }
+        let index = link.header.index;
+        let before = self.tables.interfaces.get(&index);
+        let mut now = before.cloned().unwrap_or_default();
+        let up = LinkFlags::Up | LinkFlags::Running;
+        now.up = link.header.flags.contains(up);
+        for attribute in &link.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => now.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => now.mtu = *mtu,
+                LinkAttribute::Address(bytes) => now.mac = mac(bytes).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        let effect = match before {
+            Some(before) if *before == now => Effect::Nothing,
+            // Routes come and go with their link, many of them without a message.
+            Some(before) if before.up != now.up => Effect::Reread,
+            _ => Effect::Changed,
+        };
+        self.tables.interfaces.insert(index, now);
+        effect
+    }
+
+    fn del_link(&mut self, link: &LinkMessage) -> Effect {
+        let index = link.header.index;
+        if link.header.interface_family != AddressFamily::Unspec
+            || self.tables.interfaces.remove(&index).is_none()
+        {
+            return Effect::Nothing;
+        }
+        self.tables.neighbours.retain(|(on, _), _| *on != index);
+        Effect::Reread
+    }
+
+    fn new_address(&mut self, message: &AddressMessage) -> Effect {
+        let Some((interface, address)) = self.find_address(message) else {
+            return Effect::Nothing;
+        };
+        let failed = message.header.flags.contains(AddressHeaderFlags::Dadfailed);
+        let known = interface.addresses.contains(&address);
+        if failed && known {
+            interface.addresses.retain(|a| *a != address);
+        } else if !failed && !known {
+            interface.addresses.push(address);
+        } else {
+            return Effect::Nothing;
+        }
+        Effect::Changed
+    }
+
+    fn del_address(&mut self, message: &AddressMessage) -> Effect {
+        let Some((interface, address)) = self.find_address(message) else {
+            return Effect::Nothing;
+        };
+        let before = interface.addresses.len();
+        interface.addresses.retain(|a| *a != address);
+        if interface.addresses.len() == before {
+            Effect::Nothing
+        } else if address.addr().is_ipv4() {
+            Effect::Reread // routes with this source address vanish, silently in old kernels
+        } else {
+            Effect::Changed
+        }
+    }
+
+    /// The interface and the address that a message is about.
+    fn find_address(&mut self, message: &AddressMessage) -> Option<(&mut Interface, IpNet)> {
+        let (mut local, mut peer) = (None, None);
+        for attribute in &message.attributes {
+            match attribute {
+                AddressAttribute::Local(address) => local = Some(*address),
+                AddressAttribute::Address(address) => peer = Some(*address),
+                _ => {}
+            }
+        }
+        // On a point-to-point link "address" is the peer's; without "local" it is ours.
+        let address = IpNet::new(local.or(peer)?, message.header.prefix_len).ok()?;
+        let interface = self.tables.interfaces.get_mut(&message.header.index)?;
+        Some((interface, address))
+    }
+
+    fn new_route(&mut self, message: &RouteMessage, place: Placement) -> Effect {
+        let Some((prefix, candidate)) = routes::read(message) else {
+            return Effect::Nothing;
+        };
+        if self.routes.insert(prefix, candidate, place) {
+            self.refresh(&prefix)
+        } else {
+            Effect::Reread
+        }
+    }
+
+    fn del_route(&mut self, message: &RouteMessage) -> Effect {
+        let Some((prefix, candidate)) = routes::read(message) else {
+            return Effect::Nothing;
+        };
+        if self.routes.remove(&prefix, &candidate) {
+            self.refresh(&prefix)
+        } else {
+            Effect::Reread
+        }
+    }
+
+    fn refresh_all(&mut self, prefixes: &[IpNet]) -> Effect {
+        let effects = prefixes.iter().map(|prefix| self.refresh(prefix));
+        effects.max().unwrap_or(Effect::Nothing)
+    }
+
+    /// Puts the right route of a prefix into force.
+    fn refresh(&mut self, prefix: &IpNet) -> Effect {
+        let now = self.routes.in_force(prefix);
+        let same = match self.tables.route(prefix.addr()) {
+            Some((found, route)) if found == *prefix => now.as_ref() == Some(route),
+            // A longer prefix hides the one we look for; at worst this publishes once too often.
+            Some((found, _)) if found.prefix_len() > prefix.prefix_len() => false,
+            _ => now.is_none(),
+        };
+        if same {
+            return Effect::Nothing;
+        }
+        match now {
+            Some(route) => self.tables.set_route(*prefix, route),
+            None => self.tables.remove_route(*prefix),
+        }
+        Effect::Changed
+    }
+
+    fn new_neighbour(&mut self, message: &NeighbourMessage) -> Effect {
+        let Some(key) = neighbour_key(message) else {
+            return Effect::Nothing;
+        };
+        let mac = message.attributes.iter().find_map(|a| match a {
+            NeighbourAttribute::LinkLayerAddress(bytes) => mac(bytes),
+            _ => None,
+        });
+        let now = match message.header.state {
+            NeighbourState::Reachable
+            | NeighbourState::Stale
+            | NeighbourState::Delay
+            | NeighbourState::Probe
+            | NeighbourState::Permanent
+            | NeighbourState::Noarp => mac.map(Neighbour::Reachable),
+            NeighbourState::Failed => Some(Neighbour::Failed),
+            _ => None,
+        };
+        self.set_neighbour(key, now)
+    }
+
+    fn del_neighbour(&mut self, message: &NeighbourMessage) -> Effect {
+        match neighbour_key(message) {
+            Some(key) => self.set_neighbour(key, None),
+            None => Effect::Nothing,
+        }
+    }
+
+    fn set_neighbour(&mut self, key: (u32, IpAddr), now: Option<Neighbour>) -> Effect {
+        let before = match now {
+            Some(now) => self.tables.neighbours.insert(key, now),
+            None => self.tables.neighbours.remove(&key),
+        };
+        match before == now {
+            true => Effect::Nothing,
+            false => Effect::Changed,
+        }
+    }
+}
+
+/// Interface and address of an IP neighbour that is not a proxy entry.
+fn neighbour_key(message: &NeighbourMessage) -> Option<(u32, IpAddr)> {
+    if message.header.flags.contains(NeighbourFlags::Proxy) {
+        return None;
+    }
+    let address = message.attributes.iter().find_map(|a| match a {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(a)) => Some(IpAddr::from(*a)),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(a)) => Some(IpAddr::from(*a)),
+        _ => None,
+    });
+    Some((message.header.ifindex, address?))
+}
+
+fn mac(bytes: &[u8]) -> Option<Mac> {
+    Mac::try_from(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{NextHopKind, NextHopObject};
+    use super::*;
+    use netlink_packet_route::route::{
+        RouteAttribute, RouteHeader, RouteNextHop, RouteNextHopFlags, RouteType, RouteVia,
+    };
+    use weir_path::tables::{Action, NextHop};
+
+    fn net(text: &str) -> IpNet {
+        text.parse().unwrap()
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    /// `ip route add PREFIX .. metric METRIC`, with these attributes for the rest.
+    fn route(prefix: &str, metric: u32, attributes: Vec<RouteAttribute>) -> RouteMessage {
+        let prefix = net(prefix);
+        let mut route = RouteMessage::default();
+        route.header.address_family = match prefix {
+            IpNet::V4(_) => AddressFamily::Inet,
+            IpNet::V6(_) => AddressFamily::Inet6,
+        };
+        route.header.destination_prefix_length = prefix.prefix_len();
+        route.header.table = RouteHeader::RT_TABLE_MAIN;
+        route.header.kind = RouteType::Unicast;
+        let destination = RouteAttribute::Destination(prefix.addr().into());
+        let priority = RouteAttribute::Priority(metric);
+        route.attributes = [vec![destination, priority], attributes].concat();
+        route
+    }
+
+    fn oif(index: u32) -> Vec<RouteAttribute> {
+        vec![RouteAttribute::Oif(index)]
+    }
+
+    fn via(gateway: &str, index: u32) -> Vec<RouteAttribute> {
+        let gateway = RouteAttribute::Gateway(ip(gateway).into());
+        vec![gateway, RouteAttribute::Oif(index)]
+    }
+
+    fn hop(interface: u32, gateway: Option<&str>, weight: u32) -> NextHop {
+        NextHop {
+            interface,
+            gateway: gateway.map(ip),
+            weight,
+        }
+    }
+
+    fn one_of_several(gateway: &str, index: u32, weight: u8) -> RouteNextHop {
+        let mut hop = RouteNextHop::default();
+        hop.interface_index = index;
+        hop.hops = weight - 1;
+        hop.attributes = vec![RouteAttribute::Gateway(ip(gateway).into())];
+        hop
+    }
+
+    fn multipath(hops: Vec<RouteNextHop>) -> Vec<RouteAttribute> {
+        vec![RouteAttribute::MultiPath(hops)]
+    }
+
+    impl TableState {
+        fn add(&mut self, route: RouteMessage) -> Effect {
+            self.place(route, Placement::First)
+        }
+
+        fn place(&mut self, route: RouteMessage, place: Placement) -> Effect {
+            let message = RouteNetlinkMessage::NewRoute(route);
+            self.apply(KernelMessage::Route(message, place))
+        }
+
+        fn remove(&mut self, route: RouteMessage) -> Effect {
+            let message = RouteNetlinkMessage::DelRoute(route);
+            self.apply(KernelMessage::Route(message, Placement::First))
+        }
+
+        fn hear(&mut self, message: RouteNetlinkMessage) -> Effect {
+            self.apply(KernelMessage::Route(message, Placement::Last))
+        }
+
+        fn action(&self, to: &str) -> Option<Action> {
+            let found = self.tables.route(ip(to));
+            found.map(|(_, route)| route.action.clone())
+        }
+
+        fn hops(&self, to: &str) -> Vec<NextHop> {
+            match self.action(to) {
+                Some(Action::Forward(hops)) => hops,
+                other => panic!("{to}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn of_several_metrics_the_lowest_counts_and_the_next_takes_over() {
+        let mut state = TableState::default();
+        assert_eq!(
+            state.add(route("10.1.0.0/16", 200, oif(2))),
+            Effect::Changed
+        );
+        assert_eq!(
+            state.add(route("10.1.0.0/16", 100, oif(1))),
+            Effect::Changed
+        );
+        assert_eq!(
+            state.add(route("10.1.0.0/16", 300, oif(3))),
+            Effect::Nothing
+        );
+        assert_eq!(state.hops("10.1.2.3"), [hop(1, None, 1)]);
+        assert_eq!(
+            state.remove(route("10.1.0.0/16", 100, oif(1))),
+            Effect::Changed
+        );
+        assert_eq!(state.hops("10.1.2.3"), [hop(2, None, 1)]);
+        assert_eq!(
+            state.remove(route("10.1.0.0/16", 300, oif(3))),
+            Effect::Nothing
+        );
+        assert_eq!(
+            state.remove(route("10.1.0.0/16", 200, oif(2))),
+            Effect::Changed
+        );
+        assert_eq!(state.action("10.1.2.3"), None);
+        assert_eq!(
+            state.remove(route("10.1.0.0/16", 200, oif(2))),
+            Effect::Nothing
+        );
+    }
+
+    #[test]
+    fn equal_routes_keep_the_kernels_order() {
+        let mut state = TableState::default();
+        let add = |state: &mut TableState, index, place| {
+            state.place(route("10.0.0.0/8", 0, oif(index)), place)
+        };
+        add(&mut state, 1, Placement::First);
+        assert_eq!(add(&mut state, 2, Placement::Last), Effect::Nothing);
+        assert_eq!(state.hops("10.0.0.1"), [hop(1, None, 1)]);
+        assert_eq!(add(&mut state, 3, Placement::First), Effect::Changed);
+        assert_eq!(state.hops("10.0.0.1"), [hop(3, None, 1)]);
+        add(&mut state, 4, Placement::Replace);
+        assert_eq!(state.hops("10.0.0.1"), [hop(4, None, 1)]);
+        state.remove(route("10.0.0.0/8", 0, oif(4)));
+        assert_eq!(state.hops("10.0.0.1"), [hop(1, None, 1)]);
+        state.remove(route("10.0.0.0/8", 0, oif(1)));
+        assert_eq!(state.hops("10.0.0.1"), [hop(2, None, 1)]);
+    }
+
+    #[test]
+    fn kinds_of_routes_become_actions() {
+        let mut state = TableState::default();
+        let cases = [
+            ("10.0.1.0/24", RouteType::BlackHole, Action::Blackhole),
+            ("10.0.2.0/24", RouteType::Unreachable, Action::Unreachable),
+            ("10.0.3.0/24", RouteType::Prohibit, Action::Prohibit),
+            ("10.0.4.0/24", RouteType::Throw, Action::Unreachable),
+        ];
+        for (prefix, kind, action) in cases {
+            let mut message = route(prefix, 0, Vec::new());
+            message.header.kind = kind;
+            assert_eq!(state.add(message), Effect::Changed);
+            assert_eq!(state.action(&net(prefix).addr().to_string()), Some(action));
+        }
+        let encap = RouteAttribute::Encap(Vec::new());
+        state.add(route(
+            "10.0.5.0/24",
+            0,
+            [via("10.9.9.9", 1), vec![encap]].concat(),
+        ));
+        assert_eq!(state.action("10.0.5.1"), Some(Action::Unreachable));
+    }
+
+    #[test]
+    fn the_local_table_comes_before_main_and_that_before_default() {
+        let mut state = TableState::default();
+        let in_table = |prefix: &str, table, kind, index| {
+            let mut message = route(prefix, 0, oif(index));
+            (message.header.table, message.header.kind) = (table, kind);
+            message
+        };
+        state.add(in_table("10.0.0.1/32", 254, RouteType::Unicast, 5));
+        state.add(in_table("10.0.0.1/32", 255, RouteType::Local, 1));
+        state.add(in_table("10.0.0.255/32", 255, RouteType::Broadcast, 1));
+        assert_eq!(state.action("10.0.0.1"), Some(Action::Local));
+        assert_eq!(state.action("10.0.0.255"), Some(Action::Local));
+        state.remove(in_table("10.0.0.1/32", 255, RouteType::Local, 1));
+        assert_eq!(state.hops("10.0.0.1"), [hop(5, None, 1)]);
+        let anycast = in_table("fd00::/128", 255, RouteType::Anycast, 1);
+        assert_eq!(state.add(anycast), Effect::Changed);
+        let multicast = in_table("ff00::/8", 255, RouteType::Multicast, 1);
+        assert_eq!(state.add(multicast), Effect::Nothing);
+        state.add(in_table("0.0.0.0/0", 253, RouteType::Unicast, 7));
+        state.add(in_table("0.0.0.0/0", 254, RouteType::Unicast, 6));
+        assert_eq!(state.hops("192.0.2.1"), [hop(6, None, 1)]);
+        let foreign = in_table("0.0.0.0/0", 100, RouteType::Unicast, 8);
+        assert_eq!(state.add(foreign), Effect::Nothing);
+        let mut foreign = in_table("192.0.2.0/24", 252, RouteType::Unicast, 8);
+        foreign.attributes.push(RouteAttribute::Table(1000));
+        assert_eq!(state.add(foreign), Effect::Nothing);
+    }
+
+    #[test]
+    fn of_several_next_hops_the_working_ones_count() {
+        let mut state = TableState::default();
+        let mut dead = one_of_several("10.0.3.2", 3, 1);
+        dead.flags = RouteNextHopFlags::Dead;
+        let mut uncarried = one_of_several("10.0.4.2", 4, 1);
+        uncarried.flags = RouteNextHopFlags::Linkdown;
+        let (a, b) = (
+            one_of_several("10.0.1.2", 1, 1),
+            one_of_several("10.0.2.2", 2, 3),
+        );
+        state.add(route(
+            "10.9.0.0/16",
+            0,
+            multipath(vec![a, b, dead, uncarried.clone()]),
+        ));
+        let both = [hop(1, Some("10.0.1.2"), 1), hop(2, Some("10.0.2.2"), 3)];
+        assert_eq!(state.hops("10.9.0.1"), both);
+        // Without carrier is better than nothing: the kernel would use it too.
+        state.add(route("10.8.0.0/16", 0, multipath(vec![uncarried])));
+        assert_eq!(state.hops("10.8.0.1"), [hop(4, Some("10.0.4.2"), 1)]);
+    }
+
+    #[test]
+    fn a_route_whose_next_hops_are_all_dead_gives_way_to_the_next() {
+        let mut state = TableState::default();
+        let mut dead = one_of_several("10.0.3.2", 3, 1);
+        dead.flags = RouteNextHopFlags::Dead;
+        state.add(route("10.9.0.0/16", 10, multipath(vec![dead])));
+        assert_eq!(state.action("10.9.0.1"), None);
+        state.add(route("10.9.0.0/16", 20, oif(4)));
+        assert_eq!(state.hops("10.9.0.1"), [hop(4, None, 1)]);
+    }
+
+    #[test]
+    fn an_ipv4_route_may_go_by_an_ipv6_router() {
+        let mut state = TableState::default();
+        let router = RouteAttribute::Via(RouteVia::Inet6("fe80::1".parse().unwrap()));
+        state.add(route("10.9.0.0/16", 0, [oif(2), vec![router]].concat()));
+        assert_eq!(state.hops("10.9.0.1"), [hop(2, Some("fe80::1"), 1)]);
+    }
+
+    #[test]
+    fn an_ipv6_route_grows_and_loses_next_hops() {
+        let mut state = TableState::default();
+        let (a, b) = (
+            one_of_several("fd00::2", 1, 1),
+            one_of_several("fd00::3", 1, 1),
+        );
+        state.add(route("2001:db8::/32", 1024, via("fd00::2", 1)));
+        let both = multipath(vec![a, b]);
+        let grown = route("2001:db8::/32", 1024, both);
+        assert_eq!(state.place(grown, Placement::Last), Effect::Changed);
+        let two = [hop(1, Some("fd00::2"), 1), hop(1, Some("fd00::3"), 1)];
+        assert_eq!(state.hops("2001:db8::1"), two);
+        let less = route("2001:db8::/32", 1024, via("fd00::2", 1));
+        assert_eq!(state.remove(less), Effect::Changed);
+        assert_eq!(state.hops("2001:db8::1"), [hop(1, Some("fd00::3"), 1)]);
+        let unknown = route("2001:db8::/32", 1024, via("fd00::9", 1));
+        assert_eq!(state.remove(unknown), Effect::Reread);
+    }
+
+    #[test]
+    fn link_local_networks_of_several_interfaces_live_side_by_side() {
+        let mut state = TableState::default();
+        for index in [1, 2, 3] {
+            state.add(route("fe80::/64", 256, oif(index)));
+        }
+        state.remove(route("fe80::/64", 256, oif(3)));
+        let first = state.hops("fe80::1")[0].interface;
+        state.remove(route("fe80::/64", 256, oif(first)));
+        assert_eq!(state.hops("fe80::1"), [hop(3 - first, None, 1)]);
+    }
+
+    #[test]
+    fn routes_follow_their_next_hop_objects() {
+        let object = |id, interface| {
+            let kind = NextHopKind::Single {
+                interface,
+                gateway: Some(ip("10.0.0.2")),
+                dead: false,
+            };
+            KernelMessage::NewNextHop(NextHopObject { id, kind })
+        };
+        let group = |members| {
+            let kind = NextHopKind::Group(members);
+            KernelMessage::NewNextHop(NextHopObject { id: 10, kind })
+        };
+        let mut state = TableState::default();
+        assert_eq!(state.apply(object(1, 1)), Effect::Nothing);
+        assert_eq!(state.apply(object(2, 2)), Effect::Nothing);
+        assert_eq!(state.apply(group(vec![(1, 1), (2, 3)])), Effect::Nothing);
+        let by_group = vec![RouteAttribute::NhId(10)];
+        assert_eq!(
+            state.add(route("10.9.0.0/16", 0, by_group)),
+            Effect::Changed
+        );
+        let to = |interface, weight| hop(interface, Some("10.0.0.2"), weight);
+        assert_eq!(state.hops("10.9.0.1"), [to(1, 1), to(2, 3)]);
+        assert_eq!(state.apply(object(2, 2)), Effect::Nothing);
+        assert_eq!(state.apply(object(2, 7)), Effect::Changed);
+        assert_eq!(state.hops("10.9.0.1"), [to(1, 1), to(7, 3)]);
+        assert_eq!(state.apply(group(vec![(2, 1)])), Effect::Changed);
+        assert_eq!(state.hops("10.9.0.1"), [to(7, 1)]);
+        assert_eq!(state.apply(KernelMessage::DelNextHop(1)), Effect::Nothing);
+        assert_eq!(state.apply(KernelMessage::DelNextHop(2)), Effect::Reread);
+        assert_eq!(state.apply(KernelMessage::DelNextHop(10)), Effect::Reread);
+        let blackhole = NextHopObject {
+            id: 11,
+            kind: NextHopKind::Blackhole,
+        };
+        state.apply(KernelMessage::NewNextHop(blackhole));
+        state.add(route("10.7.0.0/16", 0, vec![RouteAttribute::NhId(11)]));
+        assert_eq!(state.action("10.7.0.1"), Some(Action::Blackhole));
+    }
+
+    fn link(index: u32, name: &str, flags: LinkFlags) -> LinkMessage {
+        let mut link = LinkMessage::default();
+        (link.header.index, link.header.flags) = (index, flags);
+        link.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::Mtu(1500),
+            LinkAttribute::Address(vec![2, 0, 0, 0, 0, 1]),
+        ];
+        link
+    }
+
+    const UP: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
+
+    #[test]
+    fn links_come_change_and_go() {
+        use RouteNetlinkMessage::{DelLink, NewLink};
+        let mut state = TableState::default();
+        assert_eq!(state.hear(NewLink(link(3, "wan", UP))), Effect::Changed);
+        assert_eq!(state.hear(NewLink(link(3, "wan", UP))), Effect::Nothing);
+        let wan = Interface {
+            name: "wan".into(),
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            up: true,
+            addresses: Vec::new(),
+        };
+        assert_eq!(state.tables().interfaces[&3], wan);
+        assert_eq!(state.hear(NewLink(link(3, "lan", UP))), Effect::Changed);
+        let no_carrier = link(3, "lan", LinkFlags::Up);
+        assert_eq!(state.hear(NewLink(no_carrier)), Effect::Reread);
+        assert!(!state.tables().interfaces[&3].up);
+        let mut bridge_port = link(3, "x", UP);
+        bridge_port.header.interface_family = AddressFamily::Bridge;
+        assert_eq!(state.hear(NewLink(bridge_port.clone())), Effect::Nothing);
+        assert_eq!(state.hear(DelLink(bridge_port)), Effect::Nothing);
+        assert_eq!(state.hear(DelLink(link(3, "lan", UP))), Effect::Reread);
+        assert!(state.tables().interfaces.is_empty());
+        assert_eq!(state.hear(DelLink(link(3, "lan", UP))), Effect::Nothing);
+    }
+
+    #[test]
+    fn addresses_belong_to_their_interface() {
+        use RouteNetlinkMessage::{DelAddress, NewAddress, NewLink};
+        let address = |attributes: Vec<AddressAttribute>, prefix_len| {
+            let mut message = AddressMessage::default();
+            (message.header.index, message.header.prefix_len) = (3, prefix_len);
+            message.attributes = attributes;
+            message
+        };
+        let mut state = TableState::default();
+        let v6 = address(vec![AddressAttribute::Address(ip("fd00::1"))], 64);
+        assert_eq!(state.hear(NewAddress(v6.clone())), Effect::Nothing);
+        state.hear(NewLink(link(3, "wan", UP)));
+        assert_eq!(state.hear(NewAddress(v6.clone())), Effect::Changed);
+        assert_eq!(state.hear(NewAddress(v6.clone())), Effect::Nothing);
+        let (own, peer) = (ip("10.0.0.1"), ip("10.0.0.2"));
+        let ours = vec![
+            AddressAttribute::Address(peer),
+            AddressAttribute::Local(own),
+        ];
+        let v4 = address(ours, 32);
+        assert_eq!(state.hear(NewAddress(v4.clone())), Effect::Changed);
+        let addresses = |state: &TableState| state.tables().interfaces[&3].addresses.clone();
+        assert_eq!(addresses(&state), [net("fd00::1/64"), net("10.0.0.1/32")]);
+        assert_eq!(state.hear(DelAddress(v4)), Effect::Reread);
+        let mut twice = v6;
+        twice.header.flags = AddressHeaderFlags::Dadfailed;
+        assert_eq!(state.hear(NewAddress(twice)), Effect::Changed);
+        assert_eq!(addresses(&state), []);
+    }
+
+    #[test]
+    fn neighbours_are_known_failed_or_absent() {
+        use RouteNetlinkMessage::{DelNeighbour, NewNeighbour};
+        let neighbour = |state, mac: Option<u8>| {
+            let mut message = NeighbourMessage::default();
+            (message.header.ifindex, message.header.state) = (3, state);
+            let address = NeighbourAddress::Inet("10.0.0.2".parse().unwrap());
+            message.attributes = vec![NeighbourAttribute::Destination(address)];
+            let lladdr = |m| NeighbourAttribute::LinkLayerAddress(vec![2, 0, 0, 0, 0, m]);
+            message.attributes.extend(mac.map(lladdr));
+            message
+        };
+        let key = (3, ip("10.0.0.2"));
+        let mut state = TableState::default();
+        let asked = NewNeighbour(neighbour(NeighbourState::Incomplete, None));
+        assert_eq!(state.hear(asked.clone()), Effect::Nothing);
+        let known = NewNeighbour(neighbour(NeighbourState::Reachable, Some(7)));
+        assert_eq!(state.hear(known), Effect::Changed);
+        let mac = Neighbour::Reachable([2, 0, 0, 0, 0, 7]);
+        assert_eq!(state.tables().neighbours[&key], mac);
+        for quiet in [
+            NeighbourState::Stale,
+            NeighbourState::Delay,
+            NeighbourState::Probe,
+        ] {
+            let message = NewNeighbour(neighbour(quiet, Some(7)));
+            assert_eq!(state.hear(message), Effect::Nothing);
+        }
+        let moved = NewNeighbour(neighbour(NeighbourState::Permanent, Some(8)));
+        assert_eq!(state.hear(moved), Effect::Changed);
+        let failed = NewNeighbour(neighbour(NeighbourState::Failed, None));
+        assert_eq!(state.hear(failed), Effect::Changed);
+        assert_eq!(state.tables().neighbours[&key], Neighbour::Failed);
+        assert_eq!(state.hear(asked), Effect::Changed);
+        assert!(state.tables().neighbours.is_empty());
+        let mut proxy = neighbour(NeighbourState::Reachable, Some(7));
+        proxy.header.flags = NeighbourFlags::Proxy;
+        assert_eq!(state.hear(NewNeighbour(proxy)), Effect::Nothing);
+        let unknown = DelNeighbour(neighbour(NeighbourState::Failed, None));
+        assert_eq!(state.hear(unknown), Effect::Nothing);
+    }
+}

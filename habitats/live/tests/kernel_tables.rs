@@ -1,0 +1,404 @@
+//! Following the kernel's tables in a namespace, while `ip` changes them.
+
+#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
+
+mod common;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use common::{Peer, eventually, in_namespace, run};
+use weir_live::kernel::follow;
+use weir_live::kernel::neighbours::Neighbours;
+use weir_path::tables::{Action, Neighbour, NextHop, Tables};
+
+/// A follower on a thread of its own, and what it published last.
+struct Followed {
+    latest: Arc<Mutex<(Tables, u64)>>,
+}
+
+impl Followed {
+    fn start() -> Self {
+        let latest = Arc::new(Mutex::new((Tables::default(), 0)));
+        let publish = latest.clone();
+        std::thread::spawn(move || {
+            let end = runtime().block_on(follow::follow(|tables| {
+                let mut latest = publish.lock().unwrap();
+                *latest = (tables, latest.1 + 1);
+            }));
+            panic!("{:?}", end.unwrap_err());
+        });
+        let followed = Self { latest };
+        followed.awaits("the first tables", |_| true);
+        followed
+    }
+
+    fn tables(&self) -> Tables {
+        self.latest.lock().unwrap().0.clone()
+    }
+
+    fn publications(&self) -> u64 {
+        self.latest.lock().unwrap().1
+    }
+
+    fn awaits(&self, what: &str, holds: impl Fn(&Tables) -> bool) {
+        eventually(what, || self.publications() > 0 && holds(&self.tables()));
+    }
+
+    /// Waits until a route is as `expected`, and the whole as a fresh reading.
+    fn awaits_route(&self, to: &str, expected: Option<Action>) {
+        let to: IpAddr = to.parse().unwrap();
+        self.awaits(&format!("{to} by {expected:?}"), |t| {
+            t.route(to).map(|(_, r)| r.action.clone()) == expected
+        });
+        self.agrees();
+    }
+
+    /// What was followed is what a fresh reading gives.
+    fn agrees(&self) {
+        eventually("agreement with a fresh reading", || {
+            let fresh = runtime().block_on(follow::read()).unwrap();
+            shown(&fresh) == shown(&self.tables())
+        });
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// Everything in the tables, in an order that two equal ones share. Neighbours appear and age by
+/// themselves, so they are left out.
+fn shown(tables: &Tables) -> Vec<String> {
+    let interfaces = tables.interfaces.iter().map(|i| {
+        let mut interface = i.1.clone();
+        interface.addresses.sort();
+        format!("{} {interface:?}", i.0)
+    });
+    let mut lines: Vec<String> = interfaces.collect();
+    lines.extend(tables.routes().map(|r| format!("{r:?}")));
+    lines
+}
+
+fn index(tables: &Tables, name: &str) -> u32 {
+    let found = tables.interfaces.iter().find(|(_, i)| i.name == name);
+    *found.unwrap_or_else(|| panic!("no {name}")).0
+}
+
+/// Two interfaces, `x0` with 10.0.0.1/24 and fd00::1/64, `y0` with 10.1.0.1/24 and fd01::1/64,
+/// whose other ends are `x1` and `y1`.
+fn two_links() {
+    run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+    for (name, n) in [("x", 0), ("y", 1)] {
+        run(&format!(
+            "ip link add {name}0 type veth peer name {name}1 && \
+             ip link set {name}0 up && ip link set {name}1 up && \
+             ip addr add 10.{n}.0.1/24 dev {name}0 && ip addr add fd0{n}::1/64 dev {name}0 nodad"
+        ));
+    }
+}
+
+fn via(interface: u32, gateway: &str, weight: u32) -> NextHop {
+    NextHop {
+        interface,
+        gateway: Some(gateway.parse().unwrap()),
+        weight,
+    }
+}
+
+#[test]
+fn routes_are_followed() {
+    in_namespace("routes_are_followed", || {
+        two_links();
+        let followed = Followed::start();
+        followed.agrees();
+        let tables = followed.tables();
+        let (x0, y0) = (index(&tables, "x0"), index(&tables, "y0"));
+        let forward = |hops: &[NextHop]| Some(Action::Forward(hops.to_vec()));
+        followed.awaits_route("10.0.0.1", Some(Action::Local));
+        followed.awaits_route("10.0.0.255", Some(Action::Local));
+        followed.awaits_route("fd00::1", Some(Action::Local));
+        let connected = NextHop {
+            interface: x0,
+            gateway: None,
+            weight: 1,
+        };
+        followed.awaits_route("10.0.0.7", forward(&[connected]));
+        followed.awaits_route("fd00::7", forward(&[connected]));
+        followed.awaits_route("192.0.2.1", None);
+
+        run("ip route add 192.0.2.0/24 via 10.0.0.2 metric 100");
+        followed.awaits_route("192.0.2.1", forward(&[via(x0, "10.0.0.2", 1)]));
+        run("ip route add 192.0.2.0/24 via 10.1.0.2 metric 50");
+        followed.awaits_route("192.0.2.1", forward(&[via(y0, "10.1.0.2", 1)]));
+        run("ip route replace 192.0.2.0/24 via 10.1.0.3 metric 50");
+        followed.awaits_route("192.0.2.1", forward(&[via(y0, "10.1.0.3", 1)]));
+        run("ip route prepend 192.0.2.0/24 via 10.1.0.4 metric 50");
+        followed.awaits_route("192.0.2.1", forward(&[via(y0, "10.1.0.4", 1)]));
+        run("ip route append 192.0.2.0/24 via 10.1.0.5 metric 50");
+        run("ip route del 192.0.2.0/24 via 10.1.0.4 metric 50");
+        followed.awaits_route("192.0.2.1", forward(&[via(y0, "10.1.0.3", 1)]));
+        run("ip route del 192.0.2.0/24 via 10.1.0.3 metric 50");
+        followed.awaits_route("192.0.2.1", forward(&[via(y0, "10.1.0.5", 1)]));
+        run("ip route del 192.0.2.0/24 metric 50");
+        followed.awaits_route("192.0.2.1", forward(&[via(x0, "10.0.0.2", 1)]));
+        run("ip route del 192.0.2.0/24");
+        followed.awaits_route("192.0.2.1", None);
+
+        run("ip route add blackhole 192.0.2.0/25");
+        followed.awaits_route("192.0.2.1", Some(Action::Blackhole));
+        run("ip route replace prohibit 192.0.2.0/25");
+        followed.awaits_route("192.0.2.1", Some(Action::Prohibit));
+        run("ip route add 198.51.100.0/24 via inet6 fd00::2 dev x0");
+        followed.awaits_route("198.51.100.1", forward(&[via(x0, "fd00::2", 1)]));
+        run("ip route add 203.0.113.0/24 via 10.0.0.2 table 100");
+        followed.awaits_route("203.0.113.1", None);
+    });
+}
+
+#[test]
+fn several_next_hops_and_links_that_fail_are_followed() {
+    in_namespace("several_next_hops_and_links_that_fail_are_followed", || {
+        two_links();
+        let followed = Followed::start();
+        let tables = followed.tables();
+        let (x0, y0) = (index(&tables, "x0"), index(&tables, "y0"));
+        let forward = |hops: &[NextHop]| Some(Action::Forward(hops.to_vec()));
+        run(
+            "ip route add 192.0.2.0/24 nexthop via 10.0.0.2 weight 1 nexthop via 10.1.0.2 weight 3",
+        );
+        run("ip -6 route add 2001:db8::/32 nexthop via fd00::2 nexthop via fd01::2");
+        run("ip route add 198.51.100.0/24 via 10.1.0.2");
+        let both = [via(x0, "10.0.0.2", 1), via(y0, "10.1.0.2", 3)];
+        followed.awaits_route("192.0.2.1", forward(&both));
+        let both6 = [via(x0, "fd00::2", 1), via(y0, "fd01::2", 1)];
+        followed.awaits_route("2001:db8::1", forward(&both6));
+        run("ip -6 route append 2001:db8::/32 via fd00::3");
+        followed.awaits("a third next hop", |t| {
+            let route = t.route("2001:db8::1".parse().unwrap());
+            matches!(&route.unwrap().1.action, Action::Forward(hops) if hops.len() == 3)
+        });
+        run("ip -6 route del 2001:db8::/32 via fd00::3");
+        followed.awaits_route("2001:db8::1", forward(&both6));
+
+        run("ip link set y1 down"); // no carrier at y0
+        followed.awaits("no carrier", |t| !t.interfaces[&y0].up);
+        followed.awaits_route("192.0.2.1", forward(&both[..1]));
+        followed.awaits_route("198.51.100.1", forward(&[via(y0, "10.1.0.2", 1)]));
+        run("ip link set y1 up");
+        followed.awaits_route("192.0.2.1", forward(&both));
+        run("ip link set y0 down"); // the kernel removes the routes
+        followed.awaits_route("198.51.100.1", None);
+        followed.awaits_route("192.0.2.1", forward(&both[..1]));
+        followed.awaits_route("2001:db8::1", forward(&both6[..1]));
+        run("ip addr del 10.0.0.1/24 dev x0");
+        followed.awaits_route("192.0.2.1", None);
+        run("ip link del x0");
+        followed.awaits("x0 gone", |t| !t.interfaces.contains_key(&x0));
+        followed.agrees();
+    });
+}
+
+#[test]
+fn next_hop_objects_are_followed() {
+    in_namespace("next_hop_objects_are_followed", || {
+        two_links();
+        let followed = Followed::start();
+        let tables = followed.tables();
+        let (x0, y0) = (index(&tables, "x0"), index(&tables, "y0"));
+        let forward = |hops: &[NextHop]| Some(Action::Forward(hops.to_vec()));
+        for mode in [1, 0] {
+            // In mode 0 the kernel says of a route only which object it goes by.
+            run(&format!("sysctl -qw net.ipv4.nexthop_compat_mode={mode}"));
+            run("ip nexthop add id 1 via 10.0.0.2 dev x0");
+            run("ip nexthop add id 2 via 10.1.0.2 dev y0");
+            run("ip nexthop add id 10 group 1,1/2,3");
+            run("ip route add 192.0.2.0/24 nhid 10");
+            let both = [via(x0, "10.0.0.2", 1), via(y0, "10.1.0.2", 3)];
+            followed.awaits_route("192.0.2.1", forward(&both));
+            run("ip nexthop replace id 2 via 10.1.0.9 dev y0");
+            let moved = [both[0], via(y0, "10.1.0.9", 3)];
+            followed.awaits_route("192.0.2.1", forward(&moved));
+            run("ip nexthop replace id 10 group 2,7");
+            followed.awaits_route("192.0.2.1", forward(&[via(y0, "10.1.0.9", 7)]));
+            run("ip nexthop replace id 10 group 1/2");
+            followed.awaits("two members", |t| {
+                let route = t.route("192.0.2.1".parse().unwrap());
+                matches!(&route.unwrap().1.action, Action::Forward(hops) if hops.len() == 2)
+            });
+            run("ip nexthop del id 2");
+            followed.awaits_route("192.0.2.1", forward(&both[..1]));
+            run("ip nexthop del id 1"); // takes the group and the route along
+            followed.awaits_route("192.0.2.1", None);
+        }
+        run("ip nexthop add id 3 blackhole && ip route add 198.51.100.0/24 nhid 3");
+        followed.awaits_route("198.51.100.1", Some(Action::Blackhole));
+    });
+}
+
+#[test]
+fn a_burst_of_changes_is_published_in_few_pieces() {
+    in_namespace("a_burst_of_changes_is_published_in_few_pieces", || {
+        two_links();
+        let followed = Followed::start();
+        let before = followed.publications();
+        let lines = (0..5000).map(|n| {
+            let (high, low) = (n / 256, n % 256);
+            format!("route add 172.16.{high}.{low}/32 via 10.0.0.2\n")
+        });
+        let file = std::env::temp_dir().join(format!("weir-routes-{}", std::process::id()));
+        std::fs::write(&file, lines.collect::<String>()).unwrap();
+        run(&format!("ip -batch {0}; rm {0}", file.display()));
+        followed.awaits("all routes", |t| {
+            t.routes().filter(|(p, _)| p.prefix_len() == 32).count() >= 5000
+        });
+        let publications = followed.publications() - before;
+        assert!(publications < 500, "{publications} publications");
+        followed.agrees();
+        run("ip link set x0 down");
+        followed.awaits_route("172.16.0.1", None);
+    });
+}
+
+/// The first so many kinds of commands change routes only: nothing leads to a new reading.
+const ROUTE_COMMANDS: u64 = 9;
+/// Kinds of commands.
+const COMMANDS: u64 = 16;
+
+/// A command that changes something, from a number. Many of them fail, and that is well.
+fn command(number: u64, kinds: u64) -> String {
+    let pick =
+        |shift: u32, choices: &[&'static str]| choices[(number >> shift) as usize % choices.len()];
+    let verb = pick(0, &["add", "replace", "append", "prepend", "del", "del"]);
+    let metric = pick(8, &["", "metric 10", "metric 20"]);
+    let net = pick(12, &["192.0.2.0/24", "192.0.2.0/25", "default"]);
+    let net6 = pick(12, &["2001:db8::/32", "2001:db8::/48", "default"]);
+    let (gateway, gateway6) = (pick(16, &["10.0.0", "10.1.0"]), pick(16, &["fd00", "fd01"]));
+    let host = pick(20, &["2", "3", "4"]);
+    let link = pick(24, &["x0", "y0", "x1"]);
+    let id = pick(28, &["1", "2", "3"]);
+    match (number >> 32) % kinds {
+        0..4 => format!("ip route {verb} {net} via {gateway}.{host} {metric}"),
+        4 => {
+            format!("ip route {verb} {net} {metric} nexthop via 10.0.0.2 nexthop via 10.1.0.{host}")
+        }
+        5..8 => format!("ip -6 route {verb} {net6} via {gateway6}::{host} {metric}"),
+        8 => format!(
+            "ip -6 route {verb} {net6} {metric} nexthop via fd00::2 nexthop via fd01::{host}"
+        ),
+        9 => format!("ip link set {link} {}", pick(0, &["up", "down", "up"])),
+        10 => format!(
+            "ip addr {} 10.2.0.{host}/24 dev {link}",
+            pick(0, &["add", "del"])
+        ),
+        11 => format!("ip nexthop replace id {id} via {gateway}.{host}"),
+        12 => format!("ip nexthop replace id 9 group {id}/2"),
+        13 => format!("ip nexthop del id {}", pick(0, &["1", "2", "3", "9"])),
+        14 => format!(
+            "ip route replace {net} {metric} nhid {}",
+            pick(0, &["1", "9"])
+        ),
+        _ => format!(
+            "ip route replace {} {net} {metric}",
+            pick(0, &["blackhole", "prohibit"])
+        ),
+    }
+}
+
+#[test]
+fn after_any_changes_the_tables_are_the_kernels() {
+    in_namespace("after_any_changes_the_tables_are_the_kernels", || {
+        two_links();
+        let followed = Followed::start();
+        let mut number = 1_u64;
+        for kinds in [ROUTE_COMMANDS, COMMANDS].repeat(4) {
+            let mut script = String::new();
+            for _ in 0..60 {
+                number ^= number << 13;
+                number ^= number >> 7;
+                number ^= number << 17;
+                script += &format!("{} 2>/dev/null; ", command(number, kinds));
+            }
+            run(&format!("{script} true"));
+            followed.agrees();
+        }
+    });
+}
+
+#[test]
+fn more_changes_than_the_socket_holds_are_caught_up() {
+    in_namespace("more_changes_than_the_socket_holds_are_caught_up", || {
+        two_links();
+        let followed = Followed::start();
+        let lines = (0..100_000).map(|n| {
+            let (high, low) = (n / 256 % 256, n % 256);
+            format!(
+                "route add 172.{}.{high}.{low}/32 via 10.0.0.2\n",
+                16 + n / 65_536
+            )
+        });
+        let file = std::env::temp_dir().join(format!("weir-many-{}", std::process::id()));
+        std::fs::write(&file, lines.collect::<String>()).unwrap();
+        // Whoever publishes is held up here, and with it the reading of changes.
+        let held = followed.latest.lock().unwrap();
+        run("ip link set lo mtu 65000");
+        run(&format!("ip -batch {0}; rm {0}", file.display()));
+        // The column before the last is the number of messages that found a full socket.
+        let lost =
+            "awk '$9 > 0 && $2 == 0 { n += $9 } END { print n }' /proc/thread-self/net/netlink";
+        assert_ne!(run(lost).trim(), "");
+        drop(held);
+        followed.awaits("all routes", |t| t.route_count() >= 100_000);
+        followed.agrees();
+    });
+}
+
+#[test]
+fn neighbours_are_resolved_kept_and_let_go() {
+    in_namespace("neighbours_are_resolved_kept_and_let_go", || {
+        two_links();
+        let peer = Peer::new();
+        run(&format!("ip link set x1 netns {}", peer.pid()));
+        peer.run("ip link set x1 up");
+        peer.run("ip addr add 10.0.0.2/24 dev x1");
+        peer.run("ip addr add fd00::2/64 dev x1 nodad");
+        let followed = Followed::start();
+        let x0 = index(&followed.tables(), "x0");
+        followed.awaits("carrier", |t| t.interfaces[&x0].up);
+        let (there, there6) = ("10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap());
+        let nobody: IpAddr = "10.0.0.77".parse().unwrap();
+        let mut neighbours = Neighbours::new().unwrap();
+        for address in [there, there6, nobody] {
+            neighbours.resolve(x0, address).unwrap();
+            neighbours.resolve(x0, address).unwrap();
+        }
+        for address in [there, there6] {
+            followed.awaits("an answer", |t| {
+                matches!(
+                    t.neighbours.get(&(x0, address)),
+                    Some(Neighbour::Reachable(_))
+                )
+            });
+        }
+        neighbours.update(&followed.tables()).unwrap();
+        let show = || run("ip neigh show dev x0");
+        let managed = |address: IpAddr| {
+            let text = show();
+            let line = text.lines().find(|l| l.starts_with(&format!("{address} ")));
+            line.unwrap_or_else(|| panic!("{text}")).contains("managed")
+        };
+        assert!(managed(there) && managed(there6), "{}", show());
+        followed.awaits("nobody", |t| {
+            t.neighbours.get(&(x0, nobody)) == Some(&Neighbour::Failed)
+        });
+        neighbours.update(&followed.tables()).unwrap();
+        assert!(!managed(nobody));
+        drop(neighbours);
+        assert!(!managed(there) && !managed(there6), "{}", show());
+        let known = followed.tables().neighbours.contains_key(&(x0, there));
+        assert!(known, "an entry that is let go is not lost");
+    });
+}

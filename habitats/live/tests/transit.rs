@@ -1,0 +1,198 @@
+//! Keeping transit away from the kernel, between two hosts in namespaces.
+
+#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts};
+use weir_live::device::Device;
+use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::kernel::netfilter::bypassed_rules;
+use weir_live::kernel::transit::{Mode, TransitGuard};
+
+/// Names the test below that only holds a guard, and the variable that lets it.
+const OWNER: &str = "owner_of_a_guard";
+const OWNER_WANTED: &str = "WEIR_TEST_OWNER";
+
+/// Whether a tap at `ra` sees a ping of host `a` to `address`.
+fn tap_sees(a: &Peer, address: &str) -> bool {
+    let mut tap = AfPacket::open("ra", Options::default()).unwrap();
+    pings(a, address);
+    let mut seen = false;
+    let destination: std::net::Ipv4Addr = address.parse().unwrap();
+    tap.receive(1000, &mut |r| {
+        seen |= r.bytes.get(30..34) == Some(&destination.octets());
+    })
+    .unwrap();
+    seen
+}
+
+#[test]
+fn the_kernel_forwards_nothing_while_a_guard_lives() {
+    in_namespace("the_kernel_forwards_nothing_while_a_guard_lives", || {
+        let (a, b) = two_hosts();
+        eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+        eventually("the kernel forwards IPv6", || pings(&a, "fd00:2::2"));
+        let mut guard =
+            TransitGuard::install(&[("ra", Mode::Routed), ("rb", Mode::Routed)]).unwrap();
+        assert!(run("nft list ruleset").contains(guard.table()));
+        for there in [
+            "10.0.2.2",
+            "fd00:2::2",
+            "10.0.2.77",
+            "192.0.2.1",
+            "2001:db8::1",
+        ] {
+            assert!(!pings(&a, there), "{there}");
+        }
+        // Nobody hears of it either: the kernel sends no "unreachable".
+        let text = common::run(&a.command("ping -c 1 -W 1 192.0.2.1; true"));
+        assert!(!text.to_lowercase().contains("unreachable"), "{text}");
+        // The router itself is there, by each of its addresses, and its neighbours are found.
+        run("ip neigh flush all");
+        a.run("ip neigh flush all");
+        for own in [
+            "10.0.1.1",
+            "10.0.2.1",
+            "fd00:1::1",
+            "fd00:2::1",
+            "fe80::ff:fe00:a%ea",
+        ] {
+            assert!(pings(&a, own), "{own}");
+        }
+        assert!(succeeds("ping -c 1 -W 1 10.0.2.2"));
+        assert!(succeeds("ping -c 1 -W 1 fd00:1::2"));
+        assert!(succeeds(
+            &a.command("ping -c 1 -W 1 -b 10.0.1.255 -q; true")
+        ));
+        assert!(tap_sees(&a, "10.0.2.2"), "the tap is before the guard");
+
+        guard.unprotect("ra").unwrap();
+        guard.unprotect("ra").unwrap();
+        assert!(!pings(&a, "10.0.2.2"), "rb drops the answer");
+        guard.protect("ra", Mode::Routed).unwrap();
+        guard.protect("ra", Mode::Routed).unwrap();
+        guard.unprotect("rb").unwrap();
+        assert!(!pings(&b, "10.0.1.2"), "ra drops the answer");
+        drop(guard);
+        eventually("forwarding", || {
+            pings(&a, "10.0.2.2") && pings(&b, "fd00:1::2")
+        });
+        assert_eq!(run("nft list ruleset"), "");
+    });
+}
+
+#[test]
+fn routes_that_reject_are_kept_from_the_kernel_too() {
+    in_namespace("routes_that_reject_are_kept_from_the_kernel_too", || {
+        let (a, _b) = two_hosts();
+        eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+        run("ip route add unreachable 192.0.2.0/24 && ip route add prohibit 198.51.100.0/24");
+        let hears = |to: &str| {
+            let text = run(&a.command(&format!("ping -c 1 -W 1 {to}; true")));
+            text.contains("Unreachable") || text.contains("filtered")
+        };
+        assert!(hears("192.0.2.1") && hears("198.51.100.1"));
+        let _guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
+        assert!(!hears("192.0.2.1") && !hears("198.51.100.1"));
+    });
+}
+
+#[test]
+fn a_bridged_port_leaves_nothing_to_the_kernel() {
+    in_namespace("a_bridged_port_leaves_nothing_to_the_kernel", || {
+        let (a, b) = two_hosts();
+        eventually("the kernel answers", || pings(&a, "10.0.1.1"));
+        let guard = TransitGuard::install(&[("ra", Mode::Bridged)]).unwrap();
+        assert!(!pings(&a, "10.0.1.1"));
+        assert!(pings(&b, "10.0.2.1"));
+        assert!(tap_sees(&a, "10.0.1.1"));
+        drop(guard);
+        assert!(pings(&a, "10.0.1.1"));
+    });
+}
+
+/// Does nothing unless the next test starts it for itself.
+#[test]
+fn owner_of_a_guard() {
+    if std::env::var_os(OWNER_WANTED).is_some() {
+        let _guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
+        std::thread::sleep(Duration::from_secs(30));
+    }
+}
+
+#[test]
+fn the_kernel_forwards_again_when_the_owner_is_killed() {
+    in_namespace("the_kernel_forwards_again_when_the_owner_is_killed", || {
+        let (a, _b) = two_hosts();
+        eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+        let mut owner = Stopped(
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", OWNER])
+                .env(OWNER_WANTED, "1")
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        eventually("the guard", || run("nft list ruleset").contains("weir-"));
+        assert!(!pings(&a, "10.0.2.2"));
+        owner.0.kill().unwrap(); // signal 9
+        let killed = Instant::now();
+        eventually("forwarding", || pings(&a, "10.0.2.2"));
+        assert!(killed.elapsed() < Duration::from_secs(1), "{killed:?}");
+    });
+}
+
+#[test]
+fn a_guard_can_be_renewed_when_its_interface_comes_back() {
+    in_namespace(
+        "a_guard_can_be_renewed_when_its_interface_comes_back",
+        || {
+            run("ip link add x0 type veth peer name x1");
+            let mut guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
+            run("ip link del x0");
+            // Since Linux 6.16 a chain may wait for its interface; before, it needs one.
+            if let Err(error) = guard.protect("x0", Mode::Routed) {
+                assert!(
+                    error.to_string().contains("chain at the ingress of x0"),
+                    "{error}"
+                );
+            }
+            run("ip link add x0 type veth peer name x1");
+            guard.protect("x0", Mode::Routed).unwrap();
+            assert!(run("nft list ruleset").contains("device \"x0\""));
+            let too_long = "a-name-that-no-interface-can-have";
+            let error = TransitGuard::install(&[("x1", Mode::Routed), (too_long, Mode::Routed)]);
+            let error = error.unwrap_err();
+            assert!(error.to_string().contains(too_long), "{error}");
+            assert_eq!(run("nft list tables").lines().count(), 1, "all or nothing");
+        },
+    );
+}
+
+#[test]
+fn rules_that_transit_would_bypass_are_found() {
+    in_namespace("rules_that_transit_would_bypass_are_found", || {
+        let none: [String; 0] = [];
+        assert_eq!(bypassed_rules().unwrap(), none);
+        run("ip link add x0 type veth peer name x1");
+        let _guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
+        assert_eq!(bypassed_rules().unwrap(), none);
+        run("nft add table inet fw && \
+             nft 'add chain inet fw transit { type filter hook forward priority 0; policy accept; }' && \
+             nft 'add chain inet fw in { type filter hook input priority 0; policy drop; }' && \
+             nft add rule inet fw in accept");
+        assert_eq!(bypassed_rules().unwrap(), none);
+        run("nft add rule inet fw transit ip daddr 10.0.0.1 drop");
+        let forward = "nftables: table inet fw, chain transit (forward): 1 rule";
+        assert_eq!(bypassed_rules().unwrap(), [forward]);
+        run("nft delete table inet fw && nft add table ip home && \
+             nft 'add chain ip home out { type nat hook postrouting priority 100; }' && \
+             nft add rule ip home out masquerade");
+        let nat = "nftables: table ip home, chain out (nat): 1 rule";
+        assert_eq!(bypassed_rules().unwrap(), [nat]);
+    });
+}

@@ -1,0 +1,243 @@
+//! Builds a topology as network namespaces, with the machine's `ip`, `tc` and `ethtool`.
+//!
+//! ```text
+//!   host namespace                     router namespace
+//!   app ─ TCP/UDP ─ eth0 ══ veth ══ <peer's name> ─ weir port
+//!                   │ tbf at the link's rate            │ the link's discipline and rate
+//! ```
+//!
+//! Host ends have checksum and segmentation offload off, because weir takes frames as they are on
+//! the wire; router ends have receive offload off, so that no frame is longer than the wire's.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use weir_base::{Rate, Span};
+use weir_live::namespace::{Namespace, Spawner};
+
+use crate::error::Error;
+use crate::process::run_to_end;
+use crate::topology::{Node, Topology};
+
+/// What a packet costs on an Ethernet wire beyond its layer-2 length: preamble, frame check
+/// sequence, gap.
+pub const WIRE_OVERHEAD_BYTES: u64 = 24;
+/// Two full frames: the least that the kernel's token bucket may hold.
+const BURST_BYTES_MIN: u64 = 3200;
+/// Packets of 1514 bytes that a host's interface queues, as many as the kernel's default.
+const HOST_QUEUE_BYTES: u64 = 1000 * 1514;
+
+/// A topology in being. It is gone when this value goes away, in whatever way.
+#[derive(Debug)]
+pub struct Site {
+    /// The thread that starts programs here.
+    pub spawner: Spawner,
+    /// The namespaces, by the topology's index of nodes.
+    pub namespaces: Vec<Namespace>,
+}
+
+impl Site {
+    /// Builds `topology`.
+    pub fn build(topology: &Topology) -> Result<Self, Error> {
+        let doing = "cannot make a network namespace";
+        let namespaces = topology.nodes.iter().map(|_| Namespace::new());
+        let site = Self {
+            spawner: Spawner::new().map_err(Error::io("cannot start a thread"))?,
+            namespaces: namespaces
+                .collect::<Result<_, _>>()
+                .map_err(Error::io(doing))?,
+        };
+        for (index, node) in topology.nodes.iter().enumerate() {
+            site.set_kernel(index, node)?;
+        }
+        for index in 0..topology.nodes.len() {
+            site.run(topology, index, "ip", &["-batch", "-"], &site.links(topology, index))?;
+        }
+        for (index, node) in topology.nodes.iter().enumerate() {
+            site.run(topology, index, "ip", &["-batch", "-"], &addresses(node))?;
+            site.set_offloads(topology, index)?;
+        }
+        for index in 0..topology.nodes.len() {
+            site.pace(topology, index)?;
+        }
+        Ok(site)
+    }
+
+    /// The kernel's settings in a node's namespace.
+    fn set_kernel(&self, index: usize, node: &Node) -> Result<(), Error> {
+        let mut settings = vec![
+            ("ipv4/conf/all/rp_filter", "0"),
+            ("ipv4/conf/default/rp_filter", "0"),
+            ("ipv6/conf/all/accept_dad", "0"),
+            ("ipv6/conf/default/accept_dad", "0"),
+            ("ipv6/conf/default/accept_ra", "0"),
+            ("ipv6/conf/default/router_solicitations", "0"),
+        ];
+        if node.is_router {
+            settings.push(("ipv4/ip_forward", "1"));
+            settings.push(("ipv6/conf/all/forwarding", "1"));
+            settings.push(("ipv4/conf/all/send_redirects", "0"));
+        } else {
+            // Every connection starts afresh, and a lost SYN is sent again after 1, 2, 4 .. s, as
+            // RFC 6298 says; recent kernels send the first few a second apart.
+            settings.push(("ipv4/tcp_no_metrics_save", "1"));
+            settings.push(("?ipv4/tcp_syn_linear_timeouts", "0"));
+        }
+        let write = || {
+            settings.iter().try_for_each(|(path, value)| {
+                let (optional, path) = match path.strip_prefix('?') {
+                    Some(path) => (true, path),
+                    None => (false, *path),
+                };
+                match fs::write(format!("/proc/sys/net/{path}"), value) {
+                    Err(error) if !optional => Err((path.to_owned(), error)),
+                    _ => Ok(()),
+                }
+            })
+        };
+        let done = self.namespaces[index]
+            .enter(write)
+            .map_err(Error::io(format!("cannot enter the namespace of {}", node.name)))?;
+        done.map_err(|(path, error)| Error::io(format!("cannot set net/{path}"))(error))
+    }
+
+    /// The commands that make a node's wires: each wire is made by its lower-numbered router.
+    fn links(&self, topology: &Topology, index: usize) -> String {
+        let node = &topology.nodes[index];
+        let mut batch = String::from("link set lo up\n");
+        for interface in &node.interfaces {
+            let (peer, port) = interface.peer;
+            let peer_node = &topology.nodes[peer];
+            let ours = node.is_router && !(peer_node.is_router && peer < index);
+            if ours {
+                let peer_name = &peer_node.interfaces[port].name;
+                let path = self.namespaces[peer].path();
+                let name = &interface.name;
+                // Writing to a string cannot fail.
+                let _ = writeln!(
+                    batch,
+                    "link add name {name} type veth peer name {peer_name} netns {path}"
+                );
+            }
+        }
+        batch
+    }
+
+    fn set_offloads(&self, topology: &Topology, index: usize) -> Result<(), Error> {
+        let node = &topology.nodes[index];
+        // A router's own packets are few, but they too must leave with their sums done.
+        let features = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
+        for interface in &node.interfaces {
+            let args: Vec<&str> = ["-K", &interface.name].into_iter().chain(features).collect();
+            self.run(topology, index, "ethtool", &args, "")?;
+        }
+        Ok(())
+    }
+
+    /// A host's end of a link sends at the link's rate, counted on the wire.
+    fn pace(&self, topology: &Topology, index: usize) -> Result<(), Error> {
+        let node = &topology.nodes[index];
+        let rate = node.interfaces.first().and_then(|i| i.rate);
+        let Some(rate) = rate.filter(|_| !node.is_router) else {
+            return Ok(());
+        };
+        let args = tbf(&node.interfaces[0].name, rate);
+        let args: Vec<&str> = args.split(' ').collect();
+        self.run(topology, index, "tc", &args, "")
+    }
+
+    fn run(
+        &self,
+        topology: &Topology,
+        index: usize,
+        program: &str,
+        args: &[&str],
+        input: &str,
+    ) -> Result<(), Error> {
+        let mut command = Command::new(program);
+        command.args(args);
+        let what = format!("{program} in {}", topology.nodes[index].name);
+        run_to_end(&self.spawner, &self.namespaces[index], &what, command, input)
+    }
+}
+
+/// The arguments of `tc` that pace an interface to `rate`, wire overhead included.
+pub fn tbf(interface: &str, rate: Rate) -> String {
+    let burst = rate.bytes_in(Span::from_micros(50)).max(BURST_BYTES_MIN);
+    format!(
+        "qdisc add dev {interface} root handle 1: stab overhead {WIRE_OVERHEAD_BYTES} linklayer \
+         ethernet tbf rate {}bit burst {burst} limit {HOST_QUEUE_BYTES}",
+        rate.as_bps()
+    )
+}
+
+/// The commands that give a node its addresses and routes.
+fn addresses(node: &Node) -> String {
+    let mut batch = String::new();
+    for interface in &node.interfaces {
+        let name = &interface.name;
+        let (v4, v6) = (interface.v4, interface.v6);
+        // Writing to a string cannot fail.
+        let _ = writeln!(batch, "addr add {v4}/24 dev {name}");
+        let _ = writeln!(batch, "addr add {v6}/64 dev {name} nodad");
+        let _ = writeln!(batch, "link set {name} up");
+    }
+    if let Some(network) = node.spread {
+        let _ = writeln!(batch, "route add local {network}/16 dev lo");
+    }
+    for route in &node.routes {
+        let _ = writeln!(batch, "route add {} via {}", route.to, route.via);
+    }
+    batch
+}
+
+/// The processor time that this process and its ended children have used, in seconds.
+pub fn cpu_seconds() -> f64 {
+    let fields = stat_fields("/proc/self/stat");
+    (13..=16).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
+}
+
+/// The processor time that the running process `pid` has used, in seconds.
+pub fn cpu_seconds_of(pid: u32) -> f64 {
+    let fields = stat_fields(&format!("/proc/{pid}/stat"));
+    (13..=14).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
+}
+
+/// Linux counts processor time in hundredths of a second for its users.
+const CLOCK_TICKS: f64 = 100.0;
+
+/// Numeric fields of a `stat` file by their place (from 0, as if the name had no spaces).
+fn stat_fields(path: &str) -> HashMap<usize, f64> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields = rest.split_whitespace().enumerate();
+    fields
+        .filter_map(|(place, word)| Some((place + 2, word.parse().ok()?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_paced_by_what_packets_cost_on_the_wire() {
+        let args = tbf("eth0", Rate::from_mbps(100));
+        assert!(args.contains("overhead 24 "), "{args}");
+        assert!(args.contains("rate 100000000bit burst 3200 "), "{args}");
+        // 50 us of 10 Gbit/s are 62500 bytes.
+        assert!(tbf("eth0", Rate::from_mbps(10_000)).contains("burst 62500 "));
+    }
+
+    #[test]
+    fn processor_time_grows() {
+        let before = cpu_seconds();
+        let mut sum = 0_u64;
+        while cpu_seconds() < before + 0.02 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(cpu_seconds_of(std::process::id()) > 0.0);
+    }
+}

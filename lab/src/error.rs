@@ -1,0 +1,53 @@
+//! What can go wrong with a run, in sentences.
+
+use std::io;
+
+use weir_live::namespace::PrivilegeError;
+
+use crate::scenario::ScenarioError;
+
+/// Why a run did not give a result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The scenario is wrong.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The scenario is right, but the lab cannot do it.
+    #[error("the lab cannot run this: {0}")]
+    Unsupported(String),
+    /// This process may not make namespaces.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// A program that the lab runs failed.
+    #[error("{what} failed{}{said}", if said.is_empty() { "" } else { ": " })]
+    Program {
+        /// Which, and where.
+        what: String,
+        /// What it said.
+        said: String,
+    },
+    /// The system refused something.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Somebody pressed Ctrl-C.
+    #[error("interrupted; everything that was started has been ended")]
+    Interrupted,
+}
+
+impl Error {
+    /// An input or output error while `doing` something; for `map_err`.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Io { doing, source }
+    }
+
+    /// Whether the user's input is at fault, not the run.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Scenario(_) | Self::Unsupported(_))
+    }
+}

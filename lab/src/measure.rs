@@ -1,0 +1,302 @@
+//! From the tools' reports to metrics and curves. Everything is counted at the receiver.
+//!
+//! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. A
+//! fetch belongs to the window if it ends there; fetches that the end cut off count with the age
+//! that they had then.
+
+use std::collections::BTreeMap;
+
+use crate::results::Curve;
+use crate::scenario::{Kind, Scenario};
+use crate::statistics::{deviation, jain, mean, percentile};
+use crate::traffic::web::{Fetch, Outcome};
+use crate::traffic::{Flow, Line, Sent, Series};
+
+/// Step of the curves.
+const STEP_S: f64 = 0.5;
+
+/// What the tools of one traffic said.
+#[derive(Clone, Debug, Default)]
+pub struct Reported {
+    /// Flows at the receiver.
+    pub flows: Vec<Flow>,
+    /// Payload by interval at the receiver, one series for each tool.
+    pub series: Vec<Series>,
+    /// What the senders did.
+    pub sent: Vec<Sent>,
+    /// Web fetches.
+    pub fetches: Vec<Fetch>,
+}
+
+impl Reported {
+    /// Takes a line in.
+    pub fn add(&mut self, line: Line) {
+        match line {
+            Line::Ready => {}
+            Line::Flow(flow) => self.flows.push(flow),
+            Line::Series(series) => self.series.push(series),
+            Line::Sent(sent) => self.sent.push(sent),
+            Line::Fetch(fetch) => self.fetches.push(fetch),
+        }
+    }
+
+    /// Payload received between two times, in bytes.
+    fn bytes_between(&self, from: f64, until: f64) -> u64 {
+        let inside = |series: &Series| {
+            let place = |t: f64| (t / series.interval_s).round() as usize;
+            let until = place(until).min(series.bytes.len());
+            let bytes = &series.bytes[place(from).min(until)..until];
+            bytes.iter().sum::<u64>()
+        };
+        self.series.iter().map(inside).sum()
+    }
+
+    fn curve(&self, duration: f64) -> Vec<f64> {
+        let steps = (duration / STEP_S).ceil() as usize;
+        let rate = |n: usize| {
+            let from = n as f64 * STEP_S;
+            let until = (from + STEP_S).min(duration);
+            mbps(self.bytes_between(from, until), until - from)
+        };
+        (0..steps).map(rate).collect()
+    }
+}
+
+/// The metrics and curves of a run; `reported` has one entry for each traffic of the scenario.
+pub fn measure(
+    scenario: &Scenario,
+    reported: &[Reported],
+) -> (BTreeMap<String, f64>, BTreeMap<String, Curve>) {
+    let mut metrics = Metrics::default();
+    let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
+    let (from, until) = scenario.window();
+    let all = scenario.traffic.iter().zip(reported);
+    for kind in [Kind::Tcp, Kind::Udp, Kind::Web] {
+        let of_kind = all.clone().filter(|(t, _)| t.kind.kind() == kind);
+        let mut kind_bytes = None;
+        for (traffic, reported) in of_kind {
+            let bytes = reported.bytes_between(from, until);
+            let goodput = mbps(bytes, until - from);
+            metrics.set(format!("goodput_mbps.{}", traffic.name), goodput);
+            *kind_bytes.get_or_insert(0) += bytes;
+            let curve = reported.curve(until);
+            let sum = curves.entry(format!("{}_mbps", kind.word()));
+            let sum = sum.or_insert_with(|| Curve {
+                step_s: STEP_S,
+                values: vec![0.0; curve.len()],
+            });
+            sum.values.iter_mut().zip(curve).for_each(|(a, b)| *a += b);
+        }
+        if let Some(bytes) = kind_bytes {
+            let name = format!("{}_goodput_mbps", kind.word());
+            metrics.set(name, mbps(bytes, until - from));
+        }
+    }
+    let share = metrics.get("tcp_goodput_mbps").map(|tcp| {
+        let udp = metrics.get("udp_goodput_mbps").unwrap_or(0.0);
+        tcp / (tcp + udp)
+    });
+    metrics.set_if("tcp_share_ratio", share.filter(|x| x.is_finite()));
+    let of = |kind: Kind| {
+        let of_kind = all.clone().filter(move |(t, _)| t.kind.kind() == kind);
+        of_kind.map(|(_, reported)| reported).collect::<Vec<_>>()
+    };
+    measure_senders(&mut metrics, &of(Kind::Tcp), &of(Kind::Udp), until - from);
+    let web = of(Kind::Web);
+    if !web.is_empty() {
+        let fetches = web.iter().flat_map(|r| &r.fetches);
+        measure_web(&mut metrics, &fetches.collect::<Vec<_>>(), (from, until));
+    }
+    (metrics.0, curves)
+}
+
+fn measure_senders(metrics: &mut Metrics, tcp: &[&Reported], udp: &[&Reported], seconds: f64) {
+    let flows = tcp.iter().flat_map(|r| &r.flows);
+    let rates: Vec<f64> = flows.map(|f| mbps(f.window_bytes, seconds)).collect();
+    metrics.set_if("jain_index", jain(&rates));
+    metrics.set_if("tcp_flow_goodput_mbps_mean", mean(&rates));
+    metrics.set_if("tcp_flow_goodput_mbps_dev", deviation(&rates));
+    for (kind, reported) in [("tcp", tcp), ("udp", udp)] {
+        let sent: Vec<&Sent> = reported.iter().flat_map(|r| &r.sent).collect();
+        // Greedy senders offer nothing that could be compared.
+        let offered = sent.iter().map(|s| s.offered_bytes).sum::<Option<u64>>();
+        let offered = offered.map(|bytes| mbps(bytes, seconds)).filter(|x| *x > 0.0);
+        metrics.set_if(&format!("{kind}_offered_mbps"), offered);
+        let goodput = metrics.get(&format!("{kind}_goodput_mbps"));
+        let delivered = goodput.zip(offered).map(|(goodput, offered)| goodput / offered);
+        metrics.set_if(&format!("{kind}_delivered_ratio"), delivered);
+    }
+    let delivered = metrics.get("udp_delivered_ratio");
+    metrics.set_if("udp_loss_ratio", delivered.map(|x| (1.0 - x).max(0.0)));
+    let late = udp.iter().flat_map(|r| &r.sent).map(|s| s.late_s_p99);
+    metrics.set_if("udp_sender_late_s_p99", late.reduce(f64::max));
+}
+
+fn measure_web(metrics: &mut Metrics, fetches: &[&Fetch], (from, until): (f64, f64)) {
+    let counted: Vec<&Fetch> = fetches
+        .iter()
+        .copied()
+        .filter(|f| f.start_s + f.response_s >= from)
+        .collect();
+    let count = |wanted: &dyn Fn(Outcome) -> bool| {
+        counted.iter().filter(|f| wanted(f.outcome)).count() as f64
+    };
+    let is_finished = |o| o == Outcome::Finished;
+    let is_unfinished = |o| o == Outcome::Unfinished;
+    let finished = count(&is_finished);
+    metrics.set("web_fetches".into(), finished);
+    metrics.set("web_fetches_per_s".into(), finished / (until - from));
+    metrics.set("web_unfinished".into(), count(&is_unfinished));
+    let failed = count(&|o| !is_finished(o) && !is_unfinished(o));
+    metrics.set("web_failures".into(), failed);
+    let responses = |wanted: &dyn Fn(Outcome) -> bool| {
+        let wanted = counted.iter().filter(|f| wanted(f.outcome));
+        wanted.map(|f| f.response_s).collect::<Vec<_>>()
+    };
+    metrics.describe("web_response_s", responses(&|o| is_finished(o) || is_unfinished(o)));
+    let finished = responses(&is_finished);
+    metrics.set_if("web_response_finished_s_mean", mean(&finished));
+    // A connection that is not there yet at the end counts with its age, like a fetch.
+    let connects = counted.iter().filter_map(|f| match (f.connect_s, f.outcome) {
+        (Some(connect), _) => Some(connect),
+        (None, Outcome::Unfinished) => Some(f.response_s),
+        (None, _) => None,
+    });
+    metrics.describe("web_connect_s", connects.collect());
+}
+
+fn mbps(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / 1e6 / seconds
+}
+
+#[derive(Debug, Default)]
+struct Metrics(BTreeMap<String, f64>);
+
+impl Metrics {
+    fn set(&mut self, name: String, value: f64) {
+        self.0.insert(name, value);
+    }
+
+    fn set_if(&mut self, name: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.0.insert(name.to_owned(), value);
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+
+    /// Mean, deviation, extremes and percentiles.
+    fn describe(&mut self, name: &str, mut values: Vec<f64>) {
+        values.sort_by(f64::total_cmp);
+        let described = [
+            ("mean", mean(&values)),
+            ("dev", deviation(&values)),
+            ("min", values.first().copied()),
+            ("max", values.last().copied()),
+            ("p50", percentile(&values, 0.5)),
+            ("p99", percentile(&values, 0.99)),
+        ];
+        for (what, value) in described {
+            self.set_if(&format!("{name}_{what}"), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+
+    fn scenario() -> Scenario {
+        let text = r#"
+title = "t"
+duration = "2 s"
+warm_up = "1 s"
+[router.r]
+[host.a]
+[host.b]
+[traffic.long]
+kind = "tcp"
+from = "a"
+to = "b"
+[traffic.flood]
+kind = "udp"
+from = "a"
+to = "b"
+rate = "1 Mbit"
+[traffic.web]
+kind = "web"
+from = "a"
+to = "b"
+"#;
+        plan(text, &[], &[]).unwrap().0
+    }
+
+    /// 20 intervals of 0.1 s; `first` bytes in each of the first second, `second` in the others.
+    fn series(first: u64, second: u64) -> Vec<Series> {
+        vec![Series {
+            protocol: "x".into(),
+            port: 1,
+            interval_s: 0.1,
+            bytes: (0..20).map(|n| if n < 10 { first } else { second }).collect(),
+        }]
+    }
+
+    fn fetch(start_s: f64, response_s: f64, outcome: Outcome) -> Fetch {
+        Fetch {
+            client: 0,
+            bytes: 500,
+            start_s,
+            connect_s: (outcome == Outcome::Finished).then_some(0.1),
+            response_s,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn metrics_by_hand() {
+        let long = Reported {
+            series: series(9_999, 12_500), // 1 Mbit/s in the window
+            ..Reported::default()
+        };
+        let flood = Reported {
+            series: series(0, 37_500), // 3 Mbit/s
+            sent: vec![Sent {
+                offered_bytes: Some(500_000), // 4 Mbit in the second of the window
+                ..Sent::default()
+            }],
+            ..Reported::default()
+        };
+        let web = Reported {
+            fetches: vec![
+                fetch(0.2, 0.3, Outcome::Finished), // before the window
+                fetch(0.9, 0.2, Outcome::Finished),
+                fetch(1.1, 0.4, Outcome::Finished),
+                fetch(1.5, 0.1, Outcome::Reset),
+                fetch(0.4, 1.6, Outcome::Unfinished),
+            ],
+            ..Reported::default()
+        };
+        let (metrics, curves) = measure(&scenario(), &[long, flood, web]);
+        let is = |name: &str, value: f64| {
+            let got = metrics[name];
+            assert!((got - value).abs() < 1e-9, "{name} is {got}, not {value}");
+        };
+        is("tcp_goodput_mbps", 1.0);
+        is("udp_goodput_mbps", 3.0);
+        is("tcp_share_ratio", 0.25);
+        is("udp_loss_ratio", 0.25);
+        is("goodput_mbps.flood", 3.0);
+        is("web_fetches", 2.0);
+        is("web_unfinished", 1.0);
+        is("web_failures", 1.0);
+        is("web_response_s_mean", (0.2 + 0.4 + 1.6) / 3.0);
+        is("web_response_finished_s_mean", 0.3);
+        is("web_response_s_max", 1.6);
+        is("web_response_s_p50", 0.4);
+        is("web_connect_s_max", 1.6);
+        assert_eq!(curves["udp_mbps"].values, [0.0, 0.0, 3.0, 3.0]);
+    }
+}

@@ -1,0 +1,219 @@
+//! Programs inside namespaces: short ones that set things up, and the tools and routers of a run.
+//!
+//! Every program is started by the lab's [`Spawner`], so none outlives the lab; every wait has an
+//! end; what a program says on its standard error becomes part of the lab's error.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weir_live::namespace::{Namespace, Signal, Spawner, signal};
+
+use crate::error::Error;
+use crate::traffic::Line;
+
+/// A program that only sets something up must end within this time.
+const SETUP_MAX: Duration = Duration::from_secs(20);
+/// What is kept of a program's standard error.
+const SAID_BYTES_MAX: u64 = 16 << 10;
+
+/// Runs a short program to its end; `input` goes to its standard input.
+pub fn run_to_end(
+    spawner: &Spawner,
+    namespace: &Namespace,
+    what: &str,
+    mut command: Command,
+    input: &str,
+) -> Result<(), Error> {
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped());
+    let mut running = Running::start(spawner, namespace, what, command)?;
+    if let Some(mut stdin) = running.take_stdin() {
+        // A program that ends before it has read all says why on its standard error.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let status = running.wait(Instant::now() + SETUP_MAX)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(running.failed(&format!("{status}"))),
+    }
+}
+
+/// A program that was started, and is killed when this value goes away.
+#[derive(Debug)]
+pub struct Running {
+    what: String,
+    child: Child,
+    ended: Option<ExitStatus>,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    /// Starts `command` inside `namespace`. `what` names it in errors.
+    pub fn start(
+        spawner: &Spawner,
+        namespace: &Namespace,
+        what: &str,
+        command: Command,
+    ) -> Result<Self, Error> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = spawner
+            .spawn(namespace, command)
+            .map_err(Error::io(format!("cannot start {program} for {what}")))?;
+        let said = child.stderr.take().map(|stderr| {
+            thread::spawn(move || {
+                let mut said = Vec::new();
+                let mut stderr = stderr;
+                // Half a sentence is better than none.
+                let _ = stderr.by_ref().take(SAID_BYTES_MAX).read_to_end(&mut said);
+                let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+                String::from_utf8_lossy(&said).trim().to_owned()
+            })
+        });
+        Ok(Self {
+            what: what.to_owned(),
+            child,
+            ended: None,
+            said,
+        })
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        if self.ended.is_none() {
+            let doing = format!("cannot wait for {}", self.what);
+            self.ended = self.child.try_wait().map_err(Error::io(doing))?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits for its end; an error if that does not come in time.
+    pub fn wait(&mut self, deadline: Instant) -> Result<ExitStatus, Error> {
+        let mut pause = Duration::from_micros(200);
+        loop {
+            if let Some(status) = self.has_ended()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                return Err(self.failed("did not end in time"));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    /// Asks it to end, then insists.
+    pub fn stop(&mut self, patience: Duration) {
+        if self.ended.is_none() && matches!(self.child.try_wait(), Ok(None)) {
+            // It may end by itself at this moment; then there is nothing to signal.
+            let _ = signal(&self.child, Signal::Terminate);
+            let _ = self.wait(Instant::now() + patience);
+        }
+        self.kill();
+    }
+
+    fn kill(&mut self) {
+        if self.ended.is_none() {
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
+        }
+    }
+
+    /// The error that it failed, with what it said. Ends it first.
+    pub fn failed(&mut self, how: &str) -> Error {
+        self.kill();
+        let said = self.said.take().and_then(|thread| thread.join().ok());
+        Error::Program {
+            what: self.what.clone(),
+            said: match said {
+                Some(said) if !said.is_empty() => format!("{how}: {said}"),
+                _ => how.to_owned(),
+            },
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A traffic tool while it runs.
+#[derive(Debug)]
+pub struct Tool {
+    running: Running,
+    ready: mpsc::Receiver<()>,
+    lines: Option<JoinHandle<Vec<Line>>>,
+}
+
+impl Tool {
+    /// Starts a tool: `command` is a `weir traffic` with its arguments.
+    pub fn start(
+        spawner: &Spawner,
+        namespace: &Namespace,
+        what: &str,
+        mut command: Command,
+    ) -> Result<Self, Error> {
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running::start(spawner, namespace, what, command)?;
+        let (tell_ready, ready) = mpsc::channel();
+        let lines = running.child.stdout.take().map(|stdout| {
+            thread::spawn(move || {
+                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+                let lines = lines.filter_map(|line| serde_json::from_str(&line).ok());
+                lines
+                    .inspect(|line| {
+                        if *line == Line::Ready {
+                            let _ = tell_ready.send(());
+                        }
+                    })
+                    .collect()
+            })
+        });
+        Ok(Self {
+            running,
+            ready,
+            lines,
+        })
+    }
+
+    /// Waits until it listens.
+    pub fn wait_ready(&mut self, deadline: Instant) -> Result<(), Error> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.ready.recv_timeout(left) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.running.failed("did not become ready")),
+        }
+    }
+
+    /// An error if it has ended although it should still run.
+    pub fn check(&mut self) -> Result<(), Error> {
+        match self.running.has_ended()? {
+            None => Ok(()),
+            Some(status) => Err(self.running.failed(&format!("ended early, {status}"))),
+        }
+    }
+
+    /// Waits for its end and gives its report.
+    pub fn finish(mut self, deadline: Instant) -> Result<Vec<Line>, Error> {
+        let status = self.running.wait(deadline)?;
+        if !status.success() {
+            return Err(self.running.failed(&format!("{status}")));
+        }
+        let lines = self.lines.take().and_then(|thread| thread.join().ok());
+        lines.ok_or_else(|| self.running.failed("its report was lost"))
+    }
+}

@@ -1,0 +1,71 @@
+//! One line on standard error that says how far a run is.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often a line is written where it cannot be overwritten.
+const PLAIN_STEP: Duration = Duration::from_secs(10);
+
+/// Shows progress, or nothing.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shown: bool,
+    terminal: bool,
+    latest: Option<Instant>,
+    width: usize,
+}
+
+impl Progress {
+    /// On standard error if `shown`.
+    pub(crate) fn new(shown: bool) -> Self {
+        Self {
+            shown,
+            terminal: io::stderr().is_terminal(),
+            latest: None,
+            width: 0,
+        }
+    }
+
+    /// A new state. On a terminal it replaces the line; elsewhere it is a new line, but not too
+    /// often.
+    pub(crate) fn update(&mut self, text: &str) {
+        if !self.shown {
+            return;
+        }
+        // Nobody to tell it to is no reason to stop.
+        if self.terminal {
+            let width = text.chars().count();
+            let blank = self.width.saturating_sub(width);
+            let _ = write!(io::stderr(), "\r{text}{:blank$}", "");
+            let _ = io::stderr().flush();
+            self.width = width;
+        } else if self.latest.is_none_or(|latest| latest.elapsed() >= PLAIN_STEP) {
+            let _ = writeln!(io::stderr(), "{text}");
+            self.latest = Some(Instant::now());
+        }
+    }
+
+    /// A line that stays.
+    pub(crate) fn say(&mut self, text: &str) {
+        if self.shown {
+            self.clear();
+            let _ = writeln!(io::stderr(), "{text}");
+            self.latest = None;
+        }
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&mut self) {
+        if self.shown && self.terminal && self.width > 0 {
+            let _ = write!(io::stderr(), "\r{:width$}\r", "", width = self.width);
+            let _ = io::stderr().flush();
+            self.width = 0;
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,65 @@
+//! The papers' printed numbers, where a scenario reproduces a table.
+
+use crate::results::{PointResult, RunResult};
+
+/// One row of Tables I and II of the LRU-FQ paper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Row {
+    /// The router: our variant's name.
+    pub(super) variant: &'static str,
+    /// UDP flows.
+    pub(super) floods: u64,
+    /// UDP, Mbit/s.
+    pub(super) udp: f64,
+    /// Web requests in `seconds`.
+    pub(super) fetches: f64,
+    /// Long TCP, Mbit/s.
+    pub(super) tcp: f64,
+    /// Share of TCP.
+    pub(super) share: f64,
+    /// Mean response time, s.
+    pub(super) response: f64,
+    /// Mean connection time, s.
+    pub(super) connect: f64,
+}
+
+/// How long the paper counted: six clients that are always busy, and requests times the mean
+/// response time is some 3550 client-seconds.
+pub(super) const SECONDS: f64 = 600.0;
+
+const fn row(variant: &'static str, floods: u64, numbers: [f64; 6]) -> Row {
+    let [udp, fetches, tcp, share, response, connect] = numbers;
+    Row {
+        variant,
+        floods,
+        udp,
+        fetches,
+        tcp,
+        share,
+        response,
+        connect,
+    }
+}
+
+const ROWS: [Row; 6] = [
+    row("fifo", 2, [89.450, 1313.0, 5.883, 0.0617, 2.540, 1.952]),
+    row("fifo", 3, [89.796, 1284.0, 5.548, 0.0581, 2.696, 1.935]),
+    row("fifo", 4, [89.125, 927.0, 6.212, 0.0651, 3.064, 2.112]),
+    row("lru_fq", 2, [45.727, 13915.0, 44.916, 0.4955, 0.255, 0.136]),
+    row("lru_fq", 3, [45.733, 13828.0, 44.830, 0.4950, 0.258, 0.131]),
+    row("lru_fq", 4, [46.237, 13632.0, 44.514, 0.4905, 0.260, 0.134]),
+];
+
+/// Whether the scenario reproduces the paper's tables.
+pub(super) fn is_table(result: &RunResult) -> bool {
+    result.scenario.ends_with("lru-fq/table1.toml")
+}
+
+/// The paper's row for a point.
+pub(super) fn row_of(result: &RunResult, point: &PointResult) -> Option<Row> {
+    let floods = point.set.get("traffic.flood.flows")?.as_u64()?;
+    let variant = point.variant.as_deref()?;
+    let mut rows = ROWS.iter().filter(|_| is_table(result));
+    rows.find(|r| r.variant == variant && r.floods == floods)
+        .copied()
+}

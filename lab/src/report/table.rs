@@ -1,0 +1,152 @@
+//! The table of a result: which columns, and how their numbers are written.
+
+use crate::results::{PointResult, RunResult};
+
+use super::paper::{self, Row};
+
+/// A column: its heading, the metric, decimals, and the paper's number.
+pub(super) struct Column {
+    /// Heading.
+    pub(super) heading: &'static str,
+    /// Unit, under the heading.
+    pub(super) unit: &'static str,
+    metric: &'static str,
+    decimals: usize,
+    paper: fn(&Row) -> Option<f64>,
+}
+
+const fn column(
+    heading: &'static str,
+    unit: &'static str,
+    metric: &'static str,
+    decimals: usize,
+    paper: fn(&Row) -> Option<f64>,
+) -> Column {
+    Column {
+        heading,
+        unit,
+        metric,
+        decimals,
+        paper,
+    }
+}
+
+const COLUMNS: [Column; 11] = [
+    column("TCP share", "of TCP + UDP", "tcp_share_ratio", 3, |r| Some(r.share)),
+    column("TCP", "Mbit/s", "tcp_goodput_mbps", 1, |r| Some(r.tcp)),
+    column("UDP", "Mbit/s", "udp_goodput_mbps", 1, |r| Some(r.udp)),
+    column("Web", "Mbit/s", "web_goodput_mbps", 2, |_| None),
+    column("Fetches", "per second", "web_fetches_per_s", 2, |r| {
+        Some(r.fetches / paper::SECONDS)
+    }),
+    column("Response", "mean, s", "web_response_s_mean", 3, |r| Some(r.response)),
+    column("Response", "median, s", "web_response_s_p50", 3, |_| None),
+    column("Response", "99 %, s", "web_response_s_p99", 2, |_| None),
+    column("Connection", "mean, s", "web_connect_s_mean", 3, |r| Some(r.connect)),
+    column("UDP loss", "", "udp_loss_ratio", 3, |_| None),
+    column("Fairness", "Jain, TCP", "jain_index", 3, |_| None),
+];
+
+/// The columns for which a result has numbers.
+pub(super) fn columns(result: &RunResult) -> Vec<&'static Column> {
+    let used = |c: &&Column| result.points.iter().any(|p| p.median(c.metric).is_some());
+    COLUMNS.iter().filter(used).collect()
+}
+
+impl Column {
+    /// Our number.
+    pub(super) fn ours(&self, point: &PointResult) -> Option<String> {
+        point.median(self.metric).map(|x| self.show(x))
+    }
+
+    /// Half of the interval, where there are several runs.
+    pub(super) fn spread(&self, point: &PointResult) -> Option<String> {
+        let ci95 = point.summary.get(self.metric)?.ci95?;
+        Some(format!("±{}", self.show(ci95)))
+    }
+
+    /// The paper's number.
+    pub(super) fn paper(&self, row: &Row) -> Option<String> {
+        (self.paper)(row).map(|x| self.show(x))
+    }
+
+    fn show(&self, x: f64) -> String {
+        format!("{x:.*}", self.decimals)
+    }
+}
+
+/// A plain table.
+pub(super) fn text(result: &RunResult) -> String {
+    let columns = columns(result);
+    let mut rows: Vec<Vec<String>> = vec![
+        head("", columns.iter().map(|c| c.heading)),
+        head("", columns.iter().map(|c| c.unit)),
+    ];
+    for point in &result.points {
+        let ours = columns.iter().map(|c| c.ours(point).unwrap_or_default());
+        rows.push(std::iter::once(point.title()).chain(ours).collect());
+        if let Some(row) = paper::row_of(result, point) {
+            let cells = columns.iter().map(|c| c.paper(&row).unwrap_or_default());
+            rows.push(std::iter::once("  the paper".to_owned()).chain(cells).collect());
+        }
+    }
+    let mut text = format!("{}\n{}\n\n", result.title, measured(result));
+    text += &align(&rows);
+    for note in &result.notes {
+        text += &format!("\nnote: {note}");
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn head<'a>(first: &str, cells: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let cells = cells.map(str::to_owned);
+    std::iter::once(first.to_owned()).chain(cells).collect()
+}
+
+/// How it was measured, in a sentence.
+pub(super) fn measured(result: &RunResult) -> String {
+    let runs = result.points.iter().map(|p| p.runs.len()).max().unwrap_or(0);
+    let runs = match runs {
+        1 => "one run".to_owned(),
+        n => format!("medians of {n} runs"),
+    };
+    let place = match result.on.as_str() {
+        "lab" => "in network namespaces with real TCP",
+        _ => "in simulation",
+    };
+    format!(
+        "Measured {place}: {runs} of {} s, the first {} s left out; seed {}.",
+        result.duration_s, result.warm_up_s, result.seed
+    )
+}
+
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            line += &match place {
+                0 => format!("{cell:<width$}"),
+                _ => format!("  {cell:>width$}"),
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [["", "TCP"], ["fifo", "5.9"], ["lru_fq", "44.9"]];
+        let rows: Vec<Vec<String>> = rows.iter().map(|r| r.map(str::to_owned).to_vec()).collect();
+        assert_eq!(align(&rows), "         TCP\nfifo     5.9\nlru_fq  44.9\n");
+    }
+}

@@ -1,0 +1,149 @@
+//! What `weir run` gives: every run's metrics and curves, and a summary of each point.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::statistics::Summary;
+
+/// The result of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The scenario's file.
+    pub scenario: String,
+    /// Its title.
+    #[serde(default)]
+    pub title: String,
+    /// What it shows.
+    #[serde(default)]
+    pub about: String,
+    /// `lab` or `sim`.
+    pub on: String,
+    /// Seed of the first run.
+    pub seed: u64,
+    /// Length of a run, in seconds.
+    #[serde(default)]
+    pub duration_s: f64,
+    /// What is left out of the metrics, from the start of a run.
+    #[serde(default)]
+    pub warm_up_s: f64,
+    /// What the reader must know: what was left out, what went late.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// One for each variant at each point of the sweep.
+    pub points: Vec<PointResult>,
+    /// Events of a simulation; none in the lab.
+    pub events: Option<u64>,
+    /// Processor time used by all processes.
+    pub cpu_s: f64,
+    /// Time that passed.
+    pub wall_s: f64,
+}
+
+/// The runs of one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointResult {
+    /// The variant's name, if the scenario has variants.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// What sets the point apart: path and value.
+    pub set: Map<String, Value>,
+    /// Its runs.
+    pub runs: Vec<OneRun>,
+    /// What they say together.
+    pub summary: BTreeMap<String, Summary>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OneRun {
+    /// Its seed.
+    pub seed: u64,
+    /// What was measured, with the unit in the name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Curves.
+    pub series: BTreeMap<String, Curve>,
+    /// What each router said of itself at the end, by its name.
+    #[serde(default)]
+    pub routers: Map<String, Value>,
+}
+
+/// Values at even steps of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// The step, in seconds; the first value is of the first step.
+    pub step_s: f64,
+    /// The values.
+    pub values: Vec<f64>,
+}
+
+impl PointResult {
+    /// Takes a run in and brings the summary up to date.
+    pub fn add(&mut self, run: OneRun) {
+        self.runs.push(run);
+        let names: Vec<String> = self.runs.iter().flat_map(|r| r.metrics.keys().cloned()).collect();
+        for name in names {
+            let values = self.runs.iter().filter_map(|r| r.metrics.get(&name));
+            let values: Vec<f64> = values.copied().collect();
+            if let Some(summary) = Summary::of(&values) {
+                self.summary.insert(name, summary);
+            }
+        }
+    }
+
+    /// The median of a metric over the runs.
+    pub fn median(&self, metric: &str) -> Option<f64> {
+        self.summary.get(metric).map(|s| s.median)
+    }
+
+    /// What sets the point apart, in words: the variant, and the values of the sweep.
+    pub fn title(&self) -> String {
+        match (&self.variant, self.place().as_str()) {
+            (None, "") => "all".to_owned(),
+            (None, place) => place.to_owned(),
+            (Some(variant), "") => variant.clone(),
+            (Some(variant), place) => format!("{variant}, {place}"),
+        }
+    }
+
+    /// The single values that were set, in words: `flows 3`.
+    fn place(&self) -> String {
+        let plain = self.set.iter().filter(|(_, v)| !v.is_object());
+        let words = plain.map(|(path, value)| {
+            let key = path.rsplit('.').next().unwrap_or(path);
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{} {value}", key.replace('_', " "))
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_summarises_its_runs() {
+        let mut point = PointResult {
+            variant: None,
+            set: Map::from_iter([
+                ("traffic.flood.flows".to_owned(), Value::from(3)),
+                ("link.out.discipline".to_owned(), serde_json::json!({ "kind": "fifo" })),
+            ]),
+            runs: Vec::new(),
+            summary: BTreeMap::new(),
+        };
+        for (seed, x) in [(1, 1.0), (2, 5.0), (3, 3.0)] {
+            point.add(OneRun {
+                seed,
+                metrics: BTreeMap::from([("x_mbps".to_owned(), x)]),
+                series: BTreeMap::new(),
+                routers: Map::new(),
+            });
+        }
+        assert_eq!(point.median("x_mbps"), Some(3.0));
+        assert_eq!(point.summary["x_mbps"].n, 3);
+        assert_eq!(point.title(), "flows 3");
+    }
+}

@@ -1,0 +1,206 @@
+//! The routers of a run: their configuration, their start, and what they say of themselves.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use weir_base::setting::Scalar;
+use weir_live::namespace::{Namespace, Spawner};
+
+use crate::build::cpu_seconds_of;
+use crate::error::Error;
+use crate::process::Running;
+use crate::scenario::Discipline;
+use crate::topology::Node;
+
+/// What is fetched from a router at the end of a run, by its name in the result.
+const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
+/// The queue of a link that names no discipline.
+const DISCIPLINE_DEFAULT: &str = "{ kind = \"fifo\", limit = 1000 }";
+/// Packets that it holds.
+const LIMIT_DEFAULT: usize = 1000;
+/// Packets of a router's pool beyond what its queues may hold, for the devices' rings.
+const POOL_RESERVE: usize = 4096;
+/// The least pool that a router is given.
+const POOL_MIN: usize = 8192;
+/// A router must answer within this time after its start.
+const READY_MAX: Duration = Duration::from_secs(10);
+/// How long a router may take to end by itself.
+const STOP_MAX: Duration = Duration::from_secs(2);
+/// How long one answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A `weir router` in its namespace.
+#[derive(Debug)]
+pub struct Router {
+    /// Its name.
+    pub name: String,
+    socket: PathBuf,
+    running: Running,
+}
+
+impl Router {
+    /// Writes the configuration of `node` into `folder` and starts the router. It is not ready
+    /// yet then.
+    pub fn start(
+        spawner: &Spawner,
+        namespace: &Namespace,
+        executable: &Path,
+        folder: &Path,
+        node: &Node,
+    ) -> Result<Self, Error> {
+        let socket = folder.join(format!("{}.sock", node.name));
+        let file = folder.join(format!("{}.toml", node.name));
+        fs::write(&file, configuration(node, &socket))
+            .map_err(Error::io(format!("cannot write {}", file.display())))?;
+        let mut command = Command::new(executable);
+        command.arg("router").arg(&file);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::piped());
+        let what = format!("router {}", node.name);
+        Ok(Self {
+            name: node.name.clone(),
+            socket,
+            running: Running::start(spawner, namespace, &what, command)?,
+        })
+    }
+
+    /// Waits until it answers.
+    pub fn wait_ready(&mut self) -> Result<(), Error> {
+        let deadline = Instant::now() + READY_MAX;
+        while get(&self.socket, "/v1/ports").is_err() {
+            self.check()?;
+            if Instant::now() >= deadline {
+                return Err(self.running.failed("did not answer in time"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// An error if it has ended.
+    pub fn check(&mut self) -> Result<(), Error> {
+        match self.running.has_ended()? {
+            None => Ok(()),
+            Some(status) => Err(self.running.failed(&format!("ended early, {status}"))),
+        }
+    }
+
+    /// What it says of its ports, queues, hogs and drops. A page that it does not have is null.
+    pub fn inspect(&self) -> Value {
+        let page = |name: &str| get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null);
+        let pages = PAGES.map(|name| (name.to_owned(), page(name)));
+        Value::Object(pages.into_iter().collect::<Map<_, _>>())
+    }
+
+    /// Processor time it has used, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        cpu_seconds_of(self.running.pid())
+    }
+
+    /// Ends it.
+    pub fn stop(mut self) {
+        self.running.stop(STOP_MAX);
+    }
+}
+
+/// The configuration of a router.
+fn configuration(node: &Node, socket: &Path) -> String {
+    let socket = quoted(&socket.to_string_lossy());
+    let limits = node.interfaces.iter().map(|i| limit(&i.discipline));
+    let pool = (limits.sum::<usize>() + POOL_RESERVE).max(POOL_MIN);
+    let mut text = format!("mode = \"routed\"\nsocket = {socket}\npool = {pool}\n");
+    for interface in &node.interfaces {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
+        if let Some(rate) = interface.rate {
+            let _ = writeln!(text, "rate = \"{rate}\"");
+        }
+        let discipline = interface.discipline.as_ref().map(inline);
+        let discipline = discipline.unwrap_or_else(|| DISCIPLINE_DEFAULT.to_owned());
+        let _ = writeln!(text, "discipline = {discipline}");
+    }
+    text
+}
+
+/// Packets that a port's queue may hold.
+fn limit(discipline: &Option<Discipline>) -> usize {
+    discipline.as_ref().map_or(LIMIT_DEFAULT, |d| d.spec.limit())
+}
+
+/// A discipline as a TOML inline table.
+fn inline(discipline: &Discipline) -> String {
+    let mut entries = vec![format!("kind = {}", quoted(&discipline.kind))];
+    for (name, scalar) in &discipline.settings {
+        let value = match scalar {
+            Scalar::Text(text) => quoted(text),
+            other => other.to_string(),
+        };
+        entries.push(format!("{name} = {value}"));
+    }
+    format!("{{ {} }}", entries.join(", "))
+}
+
+/// A TOML basic string: JSON's escapes are all valid there.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// Fetches a JSON document over a Unix socket.
+pub fn get(socket: &Path, path: &str) -> io::Result<Value> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_MAX))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: weir\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+    let place = answer.windows(4).position(|w| w == b"\r\n\r\n");
+    let (head, body) = answer.split_at(place.ok_or_else(|| wrong("no HTTP answer"))? + 4);
+    if !head.starts_with(b"HTTP/1.") || head.get(8..12) != Some(b" 200") {
+        return Err(wrong("not found"));
+    }
+    serde_json::from_slice(body).map_err(|error| wrong(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+    use crate::topology::Topology;
+
+    #[test]
+    fn a_router_is_told_its_ports() {
+        let text = r#"
+title = "t"
+[router.r]
+[host.a]
+[host.b]
+[link.in]
+ends = ["a", "r"]
+[link.out]
+ends = ["r", "b"]
+rate = "100 Mbit"
+discipline = { kind = "fifo", limit = "100 packets" }
+"#;
+        let (scenario, _) = plan(text, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let text = configuration(&topology.nodes[0], Path::new("/run/r.sock"));
+        let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\npool = 8192\n\
+            \n[port.a]\ninterface = \"a\"\ndiscipline = { kind = \"fifo\", limit = 1000 }\n\
+            \n[port.b]\ninterface = \"b\"\nrate = \"100 Mbit\"\n\
+            discipline = { kind = \"fifo\", limit = \"100 packets\" }\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,102 @@
+//! Means, intervals, percentiles, fairness.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// What several runs say of one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Mean of the runs.
+    pub mean: f64,
+    /// Half of the 95 % interval of the mean (Student's t); none for a single run.
+    pub ci95: Option<f64>,
+    /// Median of the runs.
+    pub median: f64,
+    /// Runs.
+    pub n: usize,
+}
+
+impl Summary {
+    /// Of these values; none if there are none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mean = mean(values)?;
+        let n = values.len();
+        let ci95 = StudentsT::new(0.0, 1.0, n as f64 - 1.0).ok().map(|t| {
+            let error = deviation(values).unwrap_or(0.0) / (n as f64).sqrt();
+            t.inverse_cdf(0.975) * error
+        });
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            mean,
+            ci95: ci95.filter(|x| x.is_finite()),
+            median: (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0,
+            n,
+        })
+    }
+}
+
+/// The arithmetic mean.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    (!values.is_empty()).then(|| sum / values.len() as f64)
+}
+
+/// The standard deviation of a sample; none for fewer than two values.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() as f64 - 1.0)).sqrt())
+}
+
+/// The smallest value that at least the share `p` of all values do not exceed (nearest rank).
+pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+/// Jain's index: 1 when all have the same, 1/n when one has all.
+pub fn jain(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|x| x * x).sum();
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-3
+    }
+
+    #[test]
+    fn a_summary_by_hand() {
+        // 1, 2, 3, 4: mean 2.5, s = sqrt(5/3) = 1.29099, t(3, 97.5 %) = 3.18245;
+        // 3.18245 * 1.29099 / 2 = 2.0543.
+        let summary = Summary::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert!(near(summary.mean, 2.5) && near(summary.median, 2.5));
+        assert!(near(summary.ci95.unwrap(), 2.0543), "{summary:?}");
+        let single = Summary::of(&[7.0]).unwrap();
+        assert_eq!((single.mean, single.ci95, single.median), (7.0, None, 7.0));
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let sorted: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(percentile(&sorted, 0.5), Some(50.0));
+        assert_eq!(percentile(&sorted, 0.99), Some(99.0));
+        assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn fairness_by_hand() {
+        assert_eq!(jain(&[2.0, 2.0, 2.0, 2.0]), Some(1.0));
+        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
+        // (1 + 2 + 3)^2 / (3 * 14) = 36/42
+        assert!(near(jain(&[1.0, 2.0, 3.0]).unwrap(), 36.0 / 42.0));
+        assert_eq!(jain(&[0.0]), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! Which traffic tools a scenario needs, where, and with which options.
+//!
+//! Traffic number n of the scenario has port 5001 + n, at whatever receives it; so a receiver's
+//! report says by its port which traffic it is about.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use weir_base::{Instant, Span};
+
+use crate::scenario::{Scenario, Traffic, TrafficKind};
+use crate::topology::Topology;
+use crate::traffic::{Command, Line, Timing, sink, tcp, udp, web};
+
+/// Port of the first traffic.
+const PORT_FIRST: u16 = 5001;
+
+/// A tool to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    /// Index of the node in the topology.
+    pub(crate) node: usize,
+    /// What it is, for messages.
+    pub(crate) what: String,
+    /// What it is for.
+    pub(crate) role: Role,
+    command: Command,
+}
+
+/// What a tool is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Receives for every traffic to its host.
+    Sink,
+    /// Serves the files of a traffic.
+    Serve,
+    /// Sends or fetches for the traffic of this index; `stops` before the end of the run.
+    Active { traffic: usize, stops: bool },
+}
+
+impl Role {
+    /// Whether others need it to listen before they start.
+    pub(crate) fn listens(&self) -> bool {
+        matches!(self, Self::Sink | Self::Serve)
+    }
+
+    /// Whether it may be gone before the end of the run.
+    pub(crate) fn may_end_early(&self) -> bool {
+        matches!(self, Self::Active { stops: true, .. })
+    }
+
+    /// Which traffic a line of its report is about.
+    pub(crate) fn traffic_of(&self, line: &Line) -> Option<usize> {
+        match (self, line) {
+            (Self::Active { traffic, .. }, _) => Some(*traffic),
+            (Self::Sink, Line::Flow(flow)) => Some(usize::from(flow.port - PORT_FIRST)),
+            (Self::Sink, Line::Series(series)) => Some(usize::from(series.port - PORT_FIRST)),
+            _ => None,
+        }
+    }
+}
+
+impl Order {
+    /// The arguments of `weir traffic`, for a run that starts at `start`.
+    pub(crate) fn args(&self, start: Instant) -> Vec<String> {
+        let start = format!("--start-ns={}", start.as_nanos());
+        let mut args = match &self.command {
+            Command::Sink(options) => options.to_args(),
+            Command::Tcp(options) => options.to_args(),
+            Command::Udp(options) => options.to_args(),
+            Command::Web(web::Command::Serve(options)) => options.to_args(),
+            Command::Web(web::Command::Fetch(options)) => options.to_args(),
+        };
+        args.push(start);
+        args
+    }
+}
+
+/// All tools of a scenario.
+pub(crate) fn orders(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec<Order> {
+    let timing = Timing {
+        duration: scenario.duration,
+        warm_up: scenario.warm_up,
+        start_ns: None,
+    };
+    let mut orders = Vec::new();
+    let mut sinks: BTreeMap<usize, sink::Options> = BTreeMap::new();
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let port = PORT_FIRST + index as u16;
+        for (from, to) in pairs(scenario, topology, traffic) {
+            let place = Place {
+                topology,
+                traffic,
+                port,
+                from,
+                to,
+                index,
+                until: traffic.stop,
+                timing: &timing,
+                // Each host has a stream of its own, the same for every variant.
+                seed: seed.wrapping_mul(1_000_003).wrapping_add(index as u64 * 1009 + from as u64),
+            };
+            match traffic.kind {
+                TrafficKind::Web { .. } => orders.extend(place.web()),
+                _ => {
+                    let sink = sinks.entry(to).or_insert_with(|| sink::Options {
+                        tcp: Vec::new(),
+                        udp: Vec::new(),
+                        timing: timing.clone(),
+                    });
+                    let ports = match traffic.kind {
+                        TrafficKind::Tcp { .. } => &mut sink.tcp,
+                        _ => &mut sink.udp,
+                    };
+                    if !ports.contains(&port) {
+                        ports.push(port);
+                    }
+                    orders.extend(place.sender());
+                }
+            }
+        }
+    }
+    orders.extend(sinks.into_iter().map(|(node, options)| Order {
+        node,
+        what: format!("the sink on {}", topology.nodes[node].name),
+        role: Role::Sink,
+        command: Command::Sink(options),
+    }));
+    orders
+}
+
+/// Sending and receiving node of each member of a traffic.
+fn pairs(scenario: &Scenario, topology: &Topology, traffic: &Traffic) -> Vec<(usize, usize)> {
+    let nodes = |group: &str| -> Vec<usize> {
+        let members = scenario.group(group).map(|g| g.members());
+        let members = members.unwrap_or_default();
+        members.iter().filter_map(|name| topology.node(name)).collect()
+    };
+    let (from, to) = (nodes(&traffic.from), nodes(&traffic.to));
+    let partner = |n: usize| if to.len() > 1 { to[n] } else { to[0] };
+    let pairs = from.iter().enumerate();
+    pairs.map(|(n, &from)| (from, partner(n))).collect()
+}
+
+/// One sender and receiver of a traffic.
+struct Place<'a> {
+    topology: &'a Topology,
+    traffic: &'a Traffic,
+    port: u16,
+    from: usize,
+    to: usize,
+    index: usize,
+    until: Option<Span>,
+    timing: &'a Timing,
+    seed: u64,
+}
+
+impl Place<'_> {
+    fn address(&self, node: usize) -> SocketAddr {
+        let interface = &self.topology.nodes[node].interfaces[0];
+        match self.traffic.ipv6 {
+            true => (interface.v6, self.port).into(),
+            false => (interface.v4, self.port).into(),
+        }
+    }
+
+    fn order(&self, node: usize, role: Role, command: Command) -> Order {
+        let host = &self.topology.nodes[node].name;
+        Order {
+            node,
+            what: format!("traffic {} on {host}", self.traffic.name),
+            role,
+            command,
+        }
+    }
+
+    fn active(&self) -> Role {
+        Role::Active {
+            traffic: self.index,
+            stops: self.until.is_some(),
+        }
+    }
+
+    fn sender(&self) -> Option<Order> {
+        let to = self.address(self.to);
+        let (from, until) = (self.traffic.start, self.until);
+        let timing = self.timing.clone();
+        let command = match &self.traffic.kind {
+            TrafficKind::Tcp {
+                flows,
+                congestion,
+                offered,
+            } => Command::Tcp(tcp::Options {
+                to,
+                flows: *flows,
+                congestion: *congestion,
+                rate: *offered,
+                from,
+                until,
+                timing,
+            }),
+            TrafficKind::Udp {
+                flows,
+                offered,
+                payload,
+                addresses,
+            } => Command::Udp(udp::Options {
+                to,
+                flows: *flows,
+                rate: *offered,
+                payload: *payload,
+                source: self.topology.nodes[self.from]
+                    .spread
+                    .filter(|_| *addresses > 1)
+                    .map(|network| (u32::from(network) + 1).into()),
+                addresses: *addresses,
+                seed: self.seed,
+                from,
+                until,
+                timing,
+            }),
+            TrafficKind::Web { .. } => return None,
+        };
+        Some(self.order(self.from, self.active(), command))
+    }
+
+    fn web(&self) -> Vec<Order> {
+        let TrafficKind::Web {
+            clients,
+            mix,
+            congestion,
+        } = &self.traffic.kind
+        else {
+            return Vec::new();
+        };
+        let serve = Command::Web(web::Command::Serve(web::serve::Options {
+            port: self.port,
+            congestion: *congestion,
+            timing: self.timing.clone(),
+        }));
+        let fetch = Command::Web(web::Command::Fetch(web::fetch::Options {
+            server: self.address(self.from),
+            clients: *clients,
+            mix: mix.clone(),
+            seed: self.seed,
+            from: self.traffic.start,
+            until: self.until,
+            timing: self.timing.clone(),
+        }));
+        vec![
+            self.order(self.from, Role::Serve, serve),
+            self.order(self.to, self.active(), fetch),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Weir {
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    const TEXT: &str = r#"
+title = "t"
+[router.r]
+[host.a]
+count = 2
+[host.b]
+[link.in]
+ends = ["a", "r"]
+[link.out]
+ends = ["r", "b"]
+[traffic.long]
+kind = "tcp"
+from = "a"
+to = "b"
+congestion = "reno"
+rate = "0.5*t + 2 Mbit"
+[traffic.flood]
+kind = "udp"
+from = "a"
+to = "b"
+flows = 5
+addresses = 3
+rate = "2*t - 1 Mbit"
+start = "1 s"
+stop = "6 s"
+[traffic.web]
+kind = "web"
+from = "b"
+to = "a"
+clients = 2
+"#;
+
+    #[test]
+    fn what_is_ordered_is_what_a_tool_reads() {
+        let text = TEXT.replace("from = \"b\"\nto = \"a\"", "from = \"a\"\nto = \"b\"");
+        let (scenario, _) = plan(&text, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let orders = orders(&scenario, &topology, 1);
+        // two TCP, two UDP, two servers, two groups of clients, one sink
+        assert_eq!(orders.len(), 2 + 2 + 2 + 2 + 1);
+        for order in orders {
+            let mut args = order.args(Instant::from_nanos(7));
+            args.insert(0, "traffic".into());
+            let read = Weir::try_parse_from(&args).unwrap().command;
+            let mut expected = order.command.clone();
+            let timing = match &mut expected {
+                Command::Sink(o) => &mut o.timing,
+                Command::Tcp(o) => &mut o.timing,
+                Command::Udp(o) => &mut o.timing,
+                Command::Web(web::Command::Serve(o)) => &mut o.timing,
+                Command::Web(web::Command::Fetch(o)) => &mut o.timing,
+            };
+            timing.start_ns = Some(7);
+            assert_eq!(read, expected);
+        }
+    }
+
+    #[test]
+    fn many_to_one_needs_one_receiver() {
+        assert!(plan(TEXT, &[], &[]).is_err());
+    }
+}
