@@ -129,7 +129,11 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
                 }
                 forwarded += far.transmit(&frames[..count])? as u64;
             }
-            Ok(sample(clock::thread_cpu_time() - cpu, clock::now().since(begin), forwarded))
+            Ok(sample(
+                clock::thread_cpu_time() - cpu,
+                clock::now().since(begin),
+                forwarded,
+            ))
         });
         let sent = blast(bed, time);
         stop.store(true, Ordering::Relaxed);
@@ -148,7 +152,9 @@ fn weir(bed: &Testbed, discipline: &str, time: Duration) -> io::Result<Sample> {
     let sent = blast(bed, time);
     let after = progress(&handle)?;
     let length = clock::now().since(begin);
-    handle.call(weir_live::worker::Worker::stop).map_err(io::Error::other)?;
+    handle
+        .call(weir_live::worker::Worker::stop)
+        .map_err(io::Error::other)?;
     let _ = thread.join();
     sent?;
     Ok(sample(after.0 - before.0, length, after.1 - before.1))
@@ -183,8 +189,12 @@ fn kernel(bed: &Testbed, time: Duration) -> io::Result<Sample> {
 
 /// Frames that the sink's interface has received.
 fn received(bed: &Testbed) -> io::Result<u64> {
-    let text = bed.sink.enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("b0:"));
+    let text = bed
+        .sink
+        .enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("b0:"));
     line.and_then(|counters| counters.split_whitespace().nth(1))
         .and_then(|packets| packets.parse().ok())
         .ok_or_else(|| io::Error::other("the sink's interface has no counters"))
@@ -218,7 +228,7 @@ fn send_all(device: &mut AfPacket, frames: &[&[u8]]) -> io::Result<u64> {
 
 /// A UDP frame of flow number `flow` from the source to the sink's network; its MAC address is
 /// not the sink's, so that the sink's kernel drops it early.
-fn frame(flow: u16) -> Vec<u8> {
+pub fn frame(flow: u16) -> Vec<u8> {
     let mut frame = vec![0; FRAME_BYTES];
     frame[0..6].copy_from_slice(&MACS[1]);
     frame[6..12].copy_from_slice(&MACS[0]);
@@ -239,7 +249,9 @@ fn round_trips(bed: &Testbed) -> io::Result<Vec<RoundTrip>> {
     let spec = Spec::check("fifo", []).map_err(io::Error::other)?;
     let (handle, thread) = bed.worker(spec, None)?.start()?;
     let weir = ping_pong(bed);
-    handle.call(weir_live::worker::Worker::stop).map_err(io::Error::other)?;
+    handle
+        .call(weir_live::worker::Worker::stop)
+        .map_err(io::Error::other)?;
     let _ = thread.join();
     bed.kernel_forwards(true)?;
     let kernel = ping_pong(bed);
@@ -291,7 +303,10 @@ fn ping_pong(bed: &Testbed) -> io::Result<Vec<f64>> {
 
 fn sample(cpu: Span, length: Span, packets: u64) -> Sample {
     let packets = packets.max(1) as f64;
-    (cpu.as_nanos() as f64 / packets, packets / length.as_secs_f64())
+    (
+        cpu.as_nanos() as f64 / packets,
+        packets / length.as_secs_f64(),
+    )
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -52,7 +52,11 @@ fn row(bed: &Testbed, rate: Rate, seconds: f64) -> io::Result<Row> {
     let (handle, worker) = bed.worker(spec, Some(rate))?.start()?;
     let mut sink = Testbed::open(&bed.sink, "b0")?;
     let stop = AtomicBool::new(false);
-    let cpu = || handle.call(|_| clock::thread_cpu_time()).map_err(io::Error::other);
+    let cpu = || {
+        handle
+            .call(|_| clock::thread_cpu_time())
+            .map_err(io::Error::other)
+    };
     let result = thread::scope(|scope| -> io::Result<Row> {
         let source = scope.spawn(|| offer(bed, rate, &stop));
         thread::sleep(std::time::Duration::from_millis(200)); // the queue fills
@@ -82,7 +86,9 @@ fn row(bed: &Testbed, rate: Rate, seconds: f64) -> io::Result<Row> {
         offered.unwrap_or_else(|_| Err(io::Error::other("the source panicked")))?;
         Ok(summary(rate, &arrivals, cpu, seconds))
     });
-    handle.call(weir_live::worker::Worker::stop).map_err(io::Error::other)?;
+    handle
+        .call(weir_live::worker::Worker::stop)
+        .map_err(io::Error::other)?;
     let _ = worker.join();
     result
 }

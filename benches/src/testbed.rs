@@ -3,9 +3,11 @@
 //! ```text
 //!  source a0 ------ r0 router r1 ------ b0 sink
 //!      10.77.1.2    .1.1    .2.1    10.77.2.2
+//!      fd77:1::2    ::1      ::1    fd77:2::2
 //! ```
 //!
-//! The router's kernel forwards if [`Testbed::kernel_forwards`] says so; all neighbours are known.
+//! The router's kernel forwards if [`Testbed::kernel_forwards`] says so; all IPv4 neighbours are
+//! known.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -72,26 +74,31 @@ impl Testbed {
                 ),
             )?;
         }
-        for (host, device, lines) in [
-            (&bed.source, "a0", format!("{SOURCE}/24 10.77.1.1 {r0}")),
-            (&bed.sink, "b0", format!("{SINK}/24 10.77.2.1 {r1}")),
+        for (net, host, device, address, mac) in [
+            (1, &bed.source, "a0", SOURCE, &r0),
+            (2, &bed.sink, "b0", SINK, &r1),
         ] {
-            let words: Vec<&str> = lines.split(' ').collect();
-            let (address, gateway, mac) = (words[0], words[1], words[2]);
-            run(host, "ip", &format!("address add {address} dev {device}"))?;
-            run(host, "ip", &format!("link set {device} up"))?;
-            run(host, "ip", &format!("route add default via {gateway}"))?;
-            run(host, "ip", &format!("neighbour replace {gateway} lladdr {mac} dev {device}"))?;
+            for arguments in [
+                format!("address add {address}/24 dev {device}"),
+                format!("address add fd77:{net}::2/64 dev {device} nodad"),
+                format!("link set {device} up"),
+                format!("route add default via 10.77.{net}.1"),
+                format!("route add default via fd77:{net}::1"),
+                format!("neighbour replace 10.77.{net}.1 lladdr {mac} dev {device}"),
+            ] {
+                run(host, "ip", &arguments)?;
+            }
             run(host, "ethtool", &format!("-K {device} tx off"))?;
         }
-        for (device, address, host, mac) in [
-            ("r0", "10.77.1.1/24", SOURCE, &a0),
-            ("r1", "10.77.2.1/24", SINK, &b0),
-        ] {
-            run(&bed.router, "ip", &format!("address add {address} dev {device}"))?;
-            run(&bed.router, "ip", &format!("link set {device} up"))?;
-            let neighbour = format!("neighbour replace {host} lladdr {mac} dev {device}");
-            run(&bed.router, "ip", &neighbour)?;
+        for (net, device, host, mac) in [(1, "r0", SOURCE, &a0), (2, "r1", SINK, &b0)] {
+            for arguments in [
+                format!("address add 10.77.{net}.1/24 dev {device}"),
+                format!("address add fd77:{net}::1/64 dev {device} nodad"),
+                format!("link set {device} up"),
+                format!("neighbour replace {host} lladdr {mac} dev {device}"),
+            ] {
+                run(&bed.router, "ip", &arguments)?;
+            }
         }
         bed.kernel_forwards(false)?;
         Ok(bed)
@@ -100,8 +107,10 @@ impl Testbed {
     /// Switches the router's kernel forwarding on or off.
     pub fn kernel_forwards(&self, on: bool) -> io::Result<()> {
         let value = if on { "1" } else { "0" };
-        self.router
-            .enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", value))?
+        self.router.enter(|| {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", value)?;
+            std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", value)
+        })?
     }
 
     /// Opens an interface of one of the hosts.
@@ -115,7 +124,10 @@ impl Testbed {
 
     /// A worker between `r0` and `r1`, with `spec` and `rate` towards the sink.
     pub fn worker(&self, spec: Spec, rate: Option<Rate>) -> io::Result<Worker> {
-        let (near, far) = (Self::open(&self.router, "r0")?, Self::open(&self.router, "r1")?);
+        let (near, far) = (
+            Self::open(&self.router, "r0")?,
+            Self::open(&self.router, "r1")?,
+        );
         let mut plane = Plane::new(Mode::Routed, 16_384, FRAME_BYTES_MAX, Streams::new(1));
         plane.set_tables(Arc::new(tables(near.index(), far.index())), clock::now());
         let mut worker = Worker::new(plane, Box::new(|_| {}));
@@ -169,12 +181,16 @@ fn tables(near: u32, far: u32) -> Tables {
     tables
 }
 
-fn run(host: &Namespace, program: &str, arguments: &str) -> io::Result<()> {
+/// Runs a program on a host to its end, and gives what it printed; its failure is an error.
+pub fn run(host: &Namespace, program: &str, arguments: &str) -> io::Result<String> {
     let words = arguments.split_whitespace();
     let output = host.enter(|| Command::new(program).args(words).output())??;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
-        return Ok(());
+        return Ok(printed);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("{program} {arguments}: {said}")))
+    Err(io::Error::other(format!(
+        "{program} {arguments}: {printed}{said}"
+    )))
 }

@@ -205,6 +205,16 @@ pub fn cpu_seconds_of(pid: u32) -> f64 {
     (13..=14).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
 }
 
+/// The processor time that all programs of this machine together have used, in seconds.
+pub fn cpu_seconds_of_all() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let words = text.lines().next().unwrap_or_default().split_whitespace();
+    let fields: Vec<f64> = words.skip(1).filter_map(|w| w.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let busy = [0, 1, 2, 5, 6, 7];
+    busy.iter().filter_map(|n| fields.get(*n)).sum::<f64>() / CLOCK_TICKS
+}
+
 /// Linux counts processor time in hundredths of a second for its users.
 const CLOCK_TICKS: f64 = 100.0;
 

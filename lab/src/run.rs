@@ -17,7 +17,7 @@ use serde_json::Map;
 use weir_base::{Instant, Span};
 use weir_live::{clock, namespace};
 
-use crate::build::{Site, cpu_seconds};
+use crate::build::{Site, cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::measure::{Reported, measure};
@@ -37,6 +37,8 @@ const REPORT_MAX: Duration = Duration::from_secs(20);
 const ASK_BEFORE: Span = Span::from_millis(300);
 /// How often the run is looked after.
 const LOOK: Span = Span::from_millis(100);
+/// Processors that other programs may use before the result says so.
+const OTHERS_MAX: f64 = 0.25;
 /// Open files that a lab needs: some for each namespace and each child.
 const FILES: u64 = 16_384;
 
@@ -149,6 +151,7 @@ impl Lab<'_> {
             notes.push(format!("{prefix}: the tools were ready {late} after the start"));
         }
         let end = start + scenario.duration;
+        let before = others_cpu_seconds();
         self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
         let mut said = Map::new();
         let mut router_cpu = 0.0;
@@ -158,8 +161,17 @@ impl Lab<'_> {
         }
         let reported = collect(scenario, tools)?;
         routers.into_iter().for_each(Router::stop);
+        let length = scenario.duration.as_secs_f64();
+        let others = (others_cpu_seconds() - before).max(0.0) / length;
+        if others > OTHERS_MAX {
+            notes.push(format!(
+                "{prefix}: other programs kept {others:.1} of this machine's processors busy, \
+                 which delays the router and the senders"
+            ));
+        }
         let (mut metrics, series) = measure(scenario, &reported);
         metrics.insert("router_cpu_s".into(), router_cpu);
+        metrics.insert("others_cpu_ratio".into(), others);
         Ok(OneRun {
             seed,
             metrics,
@@ -254,6 +266,11 @@ impl PointResult {
             summary: Default::default(),
         }
     }
+}
+
+/// Processor time of the machine that is not the lab's, once its children have ended.
+fn others_cpu_seconds() -> f64 {
+    cpu_seconds_of_all() - cpu_seconds()
 }
 
 /// Time from now to the common start: enough for all tools to be there.

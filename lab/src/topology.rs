@@ -111,6 +111,15 @@ impl Topology {
                 )));
             }
         }
+        let delayed = scenario.links.iter().filter(|l| l.delay > Span::ZERO);
+        let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
+        if !delayed.is_empty() {
+            topology.notes.push(format!(
+                "delays below {DELAY_MIN} are not emulated (links {}): the lab's wires take \
+                 0.02 to 0.1 ms by themselves",
+                delayed.join(", ")
+            ));
+        }
         topology.add_spread(scenario)?;
         topology.add_routes()?;
         Ok(topology)
@@ -135,7 +144,7 @@ impl Topology {
         Ok(())
     }
 
-    fn check_link(&mut self, link: &Link) -> Result<(), Error> {
+    fn check_link(&self, link: &Link) -> Result<(), Error> {
         let is_router = |end: &String| {
             let node = self.node(end);
             node.is_some_and(|n| self.nodes[n].is_router)
@@ -159,12 +168,6 @@ impl Topology {
                 "link {} has a delay of {}, and delays of {DELAY_MIN} or more are not yet on the lab",
                 link.name, link.delay
             )));
-        }
-        if link.delay > Span::ZERO {
-            self.notes.push(format!(
-                "link {}: the delay of {} is not emulated; the lab's wires take some 0.05 ms",
-                link.name, link.delay
-            ));
         }
         Ok(())
     }

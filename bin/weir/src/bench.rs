@@ -60,7 +60,12 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
 }
 
 fn print_live(report: &live::Report) {
-    let mut table = Table::new(&["64-BYTE FRAMES BY", "CPU NS", "OVER COPY LOOP", "KPACKETS/S"]);
+    let mut table = Table::new(&[
+        "64-BYTE FRAMES BY",
+        "CPU NS",
+        "OVER COPY LOOP",
+        "KPACKETS/S",
+    ]);
     for row in &report.forwarding {
         table.row([
             row.way.clone(),

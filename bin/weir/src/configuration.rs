@@ -28,7 +28,9 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
 pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
     let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
     Plan::check(document.changes()).map_err(|faults| {
-        let located = faults.iter().map(|fault| document.locate(fault).to_string());
+        let located = faults
+            .iter()
+            .map(|fault| document.locate(fault).to_string());
         located.collect()
     })
 }
@@ -47,7 +49,11 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         return Err(Failure::Usage(problems.join("\n")));
     }
     let ports = plan.ports.len();
-    println!("{}: good, {ports} port{}", path.display(), if ports == 1 { "" } else { "s" });
+    println!(
+        "{}: good, {ports} port{}",
+        path.display(),
+        if ports == 1 { "" } else { "s" }
+    );
     Ok(())
 }
 
@@ -120,6 +126,9 @@ mod tests {
     fn a_wrong_configuration_is_told_with_its_lines() {
         let text = "mode = \"routed\"\n[port.wan]\nrat = \"1 Mbit\"\n";
         let faults = plan("weir.toml", text).unwrap_err();
-        assert!(faults[0].starts_with("weir.toml:3: unknown key `rat`"), "{faults:?}");
+        assert!(
+            faults[0].starts_with("weir.toml:3: unknown key `rat`"),
+            "{faults:?}"
+        );
     }
 }

@@ -45,7 +45,10 @@ mod tests {
     fn every_discipline_has_a_whole_page() {
         for manual in MANUALS {
             let page = page(manual);
-            assert!(!manual.source.is_empty() && !manual.text.is_empty(), "{page}");
+            assert!(
+                !manual.source.is_empty() && !manual.text.is_empty(),
+                "{page}"
+            );
             for parameter in manual.parameters {
                 assert!(page.contains(parameter.name));
             }

@@ -83,7 +83,11 @@ pub(crate) fn scenarios() -> Result<String, Failure> {
         let Ok(files) = std::fs::read_dir(folder.path()) else {
             continue;
         };
-        lines.extend(files.flatten().map(|file| format!("{}\n", file.path().display())));
+        lines.extend(
+            files
+                .flatten()
+                .map(|file| format!("{}\n", file.path().display())),
+        );
     }
     lines.sort();
     Ok(lines.concat())

@@ -168,7 +168,9 @@ fn describe(name: &str) -> Result<(), Failure> {
     let Some(manual) = manual(name) else {
         let hint = nearest(name, MANUALS.iter().map(|m| m.name))
             .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        return Err(Failure::Usage(format!("there is no discipline `{name}`{hint}")));
+        return Err(Failure::Usage(format!(
+            "there is no discipline `{name}`{hint}"
+        )));
     };
     print(&describe::page(manual));
     Ok(())

@@ -26,8 +26,8 @@ use weir_lfb::port::PortPlan;
 use weir_live::clock;
 use weir_live::device::Device;
 use weir_live::device::af_packet::{self, AfPacket, Options};
-use weir_live::kernel::transit::{self, TransitGuard};
 use weir_live::kernel::neighbours::Neighbours;
+use weir_live::kernel::transit::{self, TransitGuard};
 use weir_live::kernel::{follow, netfilter};
 use weir_live::worker::{Event, Handle, Opener, Worker};
 use weir_path::parse::Mode;
@@ -100,9 +100,8 @@ pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
 }
 
 async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
-    let failed = |what: &str, error: &dyn std::fmt::Display| {
-        Failure::Run(format!("{what}: {error}"))
-    };
+    let failed =
+        |what: &str, error: &dyn std::fmt::Display| Failure::Run(format!("{what}: {error}"));
     let mut hangup = signal(SignalKind::hangup()).map_err(|e| failed("SIGHUP", &e))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| failed("SIGTERM", &e))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| failed("SIGINT", &e))?;
@@ -111,7 +110,9 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let socket = PathBuf::from(&plan.router.socket);
     let guard = guard(&plan).map_err(|e| failed("cannot keep transit from the kernel", &e))?;
     let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
-    let (handle, thread) = worker.start().map_err(|e| failed("forwarding thread", &e))?;
+    let (handle, thread) = worker
+        .start()
+        .map_err(|e| failed("forwarding thread", &e))?;
     let running = Arc::new(Running {
         handle,
         tables: ArcSwap::default(),
@@ -143,7 +144,11 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
 
 /// The worker with every port open.
 fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker, String> {
-    let frame_bytes_max = plan.ports.iter().map(|p| frame_bytes_max(&p.interface)).max();
+    let frame_bytes_max = plan
+        .ports
+        .iter()
+        .map(|p| frame_bytes_max(&p.interface))
+        .max();
     let plane = Plane::new(
         plan.router.mode,
         plan.router.pool,
@@ -187,7 +192,10 @@ fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
             std::io::ErrorKind::PermissionDenied => " (CAP_NET_RAW is needed)",
             _ => "",
         };
-        format!("port `{}`: cannot open `{}`: {error}{hint}", port.name, port.interface)
+        format!(
+            "port `{}`: cannot open `{}`: {error}{hint}",
+            port.name, port.interface
+        )
     })?;
     Ok((device, open))
 }
@@ -308,9 +316,8 @@ impl Running {
 
     /// Reads the configuration again, as SIGHUP asks for.
     fn reload(&self, config: &Path) {
-        let applied = configuration::load(config).and_then(|plan| {
-            self.apply(plan).map_err(Failure::Usage)
-        });
+        let applied =
+            configuration::load(config).and_then(|plan| self.apply(plan).map_err(Failure::Usage));
         match applied {
             Ok(messages) => tracing::info!(changes = messages.join(", "), "configuration applied"),
             Err(Failure::Usage(why) | Failure::Run(why)) => {
@@ -349,7 +356,11 @@ fn change_ports(
     ports: &[PortPlan],
 ) {
     let number = |worker: &Worker, name: &str| {
-        worker.plane.ports().iter().position(|slot| slot.name == name)
+        worker
+            .plane
+            .ports()
+            .iter()
+            .position(|slot| slot.name == name)
     };
     for name in gone {
         if let Some(number) = number(worker, name) {

@@ -105,7 +105,9 @@ fn queues(rows: &[QueueReport]) -> Table {
     ]);
     for row in rows {
         let gauges = row.gauges.iter().filter(|(_, value)| **value > 0);
-        let gauges: Vec<_> = gauges.map(|(name, value)| format!("{name} {value}")).collect();
+        let gauges: Vec<_> = gauges
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
         table.row([
             row.port.clone(),
             row.discipline.clone(),

@@ -7,7 +7,8 @@
 //!
 //! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`lru_fq`], [`impair`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
-//!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a flow sends), `chance`
+//!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
+//!   flow sends), `chance`
 //! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
 pub mod codel;

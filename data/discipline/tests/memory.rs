@@ -1,5 +1,5 @@
-//! Memory is what `state_bytes` says, is taken when a discipline is built, and never per packet,
-//! whatever the number of flows.
+//! Memory is what `state_bytes` says, is taken when a discipline is built or changed, and never per
+//! packet, whatever the number of flows.
 
 #![allow(unsafe_code)] // a global allocator that counts cannot be written without
 
@@ -94,6 +94,15 @@ fn memory_is_fixed_and_known() {
         run(discipline.as_mut(), &mut keys, &mut fates, PACKETS);
         assert_eq!(TAKEN.get(), (after, calls), "{} allocates", manual.name);
         assert_eq!(discipline.state_bytes(), state);
+
+        let limit = Scalar::Integer(20_000);
+        let larger = Spec::check(manual.name, [("limit", &limit)]).unwrap();
+        discipline.reconfigure(&larger, Instant::ZERO).unwrap();
+        let (after, calls) = TAKEN.get();
+        let state = discipline.state_bytes();
+        assert_eq!(after - before, state as isize, "{}", manual.name);
+        run(discipline.as_mut(), &mut keys, &mut fates, PACKETS);
+        assert_eq!(TAKEN.get(), (after, calls), "{} allocates", manual.name);
         println!("{:9} {state:9} bytes", manual.name);
     }
 }

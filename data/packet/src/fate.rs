@@ -226,6 +226,7 @@ pub enum MarkReason {
 
 /// The proof that a packet has ended and was counted; only [`Fates::discard`] makes one.
 #[derive(Debug, PartialEq, Eq)]
+#[allow(clippy::manual_non_exhaustive)] // the private field forbids making one within this crate too
 pub struct Discarded {
     /// Why.
     pub reason: Reason,

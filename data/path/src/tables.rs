@@ -32,7 +32,7 @@ pub struct Interface {
     pub mac: Mac,
     /// The longest layer-3 packet it carries, in bytes.
     pub mtu: u32,
-    /// Whether it is up and has a carrier.
+    /// Whether it is switched on. A carrier is the device's business: it drops without one.
     pub up: bool,
     /// Its addresses with their networks.
     pub addresses: Vec<IpNet>,

@@ -169,6 +169,7 @@ pub fn raise_file_limit(wanted: u64) -> io::Result<u64> {
 /// Sends `signal` to a child.
 pub fn signal(child: &Child, signal: Signal) -> io::Result<()> {
     let number = match signal {
+        Signal::Hangup => libc::SIGHUP,
         Signal::Terminate => libc::SIGTERM,
         Signal::Kill => libc::SIGKILL,
     };
@@ -179,6 +180,8 @@ pub fn signal(child: &Child, signal: Signal) -> io::Result<()> {
 /// What can be sent by [`signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
+    /// Read your configuration again (SIGHUP).
+    Hangup,
     /// Please end (SIGTERM).
     Terminate,
     /// End (SIGKILL).

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! Subscribing comes before the dump and has its own socket: a change during the dump is applied
-//! after it, and none is missed. A publication costs a copy of all routes: after one that took
-//! long the next is held back as long again, times [`REST_FACTOR`].
+//! after it, and none is missed. But the dump may contain it already, and applied twice a
+//! replacement can replace too much; so after a dump with changes there will be another one, later
+//! and later while the changes do not end. A publication costs a copy of all routes: after one
+//! that took long the next is held back as long again, times [`REST_FACTOR`].
 
 use std::convert::Infallible;
 use std::io;
@@ -29,8 +31,14 @@ const GATHER: Duration = Duration::from_millis(3);
 const SETTLE: Duration = Duration::from_millis(10);
 /// So many times the cost of a publication, or of a dump, passes before the next one.
 const REST_FACTOR: u32 = 4;
+/// Longer than any router runs without a change.
+const NEVER: Duration = Duration::from_secs(86_400 * 365);
 /// Room for changes that wait: about fifty thousand.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+/// A dump that changes fell into is repeated after this time at the latest.
+const REPEAT_MAX: Duration = Duration::from_secs(60);
+/// The wait for that doubles so often.
+const DOUBLINGS_MAX: u32 = 16;
 /// A dump that the kernel calls inconsistent is tried so often at once.
 const DUMPS_MAX: u32 = 5;
 /// `RTNLGRP_NEXTHOP` of linux/rtnetlink.h.
@@ -61,13 +69,23 @@ pub async fn read() -> Result<Tables, Error> {
 /// after each change. Returns only when that is no longer possible.
 pub async fn follow(mut publish: impl FnMut(Tables)) -> Result<Infallible, Error> {
     let mut changes = Changes::open()?;
+    let mut doubts: u32 = 0;
     loop {
         let started = Instant::now();
         let mut state = read_state().await?;
+        let replayed = changes.replay(&mut state)?;
         publish(state.tables().clone());
-        let cost = started.elapsed();
-        changes.apply_to(&mut state, &mut publish).await?;
-        sleep(SETTLE.max(cost * REST_FACTOR)).await;
+        let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
+        doubts = match replayed {
+            Effect::Nothing => 0,
+            Effect::Changed | Effect::Reread => (doubts + 1).min(DOUBLINGS_MAX),
+        };
+        let repeat_after = (rest * 2_u32.pow(doubts)).min(REPEAT_MAX);
+        let repeat_at = (doubts > 0).then(|| tokio::time::Instant::now() + repeat_after);
+        changes
+            .apply_to(&mut state, repeat_at, &mut publish)
+            .await?;
+        sleep(rest).await;
         changes.discard()?;
     }
 }
@@ -102,17 +120,24 @@ impl Changes {
         })
     }
 
-    /// Applies and publishes changes until everything must be read again.
+    /// Applies and publishes changes until everything must be read again: because a change says
+    /// too little, or because it is `repeat_at`.
     async fn apply_to(
         &mut self,
         state: &mut TableState,
+        repeat_at: Option<tokio::time::Instant>,
         publish: &mut impl FnMut(Tables),
     ) -> Result<(), Error> {
+        let never = tokio::time::Instant::now() + NEVER;
+        let repeat_at = repeat_at.unwrap_or(never);
         let mut rest_until = tokio::time::Instant::now();
         loop {
             let mut effect = Effect::Nothing;
             while effect == Effect::Nothing {
-                effect = self.next_effect(state).await?;
+                match timeout_at(repeat_at, self.next_effect(state)).await {
+                    Ok(next) => effect = next?,
+                    Err(_) => return Ok(()),
+                }
             }
             let publish_at = rest_until.max(tokio::time::Instant::now() + GATHER);
             while effect < Effect::Reread {
@@ -123,7 +148,7 @@ impl Changes {
             }
             let started = tokio::time::Instant::now();
             publish(state.tables().clone());
-            if effect == Effect::Reread {
+            if effect == Effect::Reread || started >= repeat_at {
                 return Ok(());
             }
             let ended = tokio::time::Instant::now();
@@ -143,18 +168,49 @@ impl Changes {
         }
     }
 
+    /// Applies what waits: changes that fell into a dump.
+    fn replay(&mut self, state: &mut TableState) -> Result<Effect, Error> {
+        let mut effect = Effect::Nothing;
+        while let Some(bytes) = self.waiting()? {
+            effect = effect.max(match bytes {
+                Datagram::Whole(len) => apply_all(&self.buffer[..len], state),
+                Datagram::Lost => Effect::Reread,
+            });
+        }
+        Ok(effect)
+    }
+
     /// Throws away what waits: a dump that follows will tell.
     fn discard(&mut self) -> Result<(), Error> {
+        while self.waiting()?.is_some() {}
+        Ok(())
+    }
+
+    /// The next datagram that waits; none if none does.
+    fn waiting(&mut self) -> Result<Option<Datagram>, Error> {
         loop {
-            match self.socket.get_ref().receive(&mut self.buffer) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
+            let received = self.socket.get_ref().receive(&mut self.buffer);
+            return match received.map(<[u8]>::len) {
+                Ok(len) => Ok(Some(Datagram::Whole(len))),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    Ok(Some(Datagram::Lost))
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => Ok(None),
+                    io::ErrorKind::Interrupted => continue,
+                    _ => Err(error.into()),
+                },
+            };
         }
     }
+}
+
+/// What waited at the socket.
+enum Datagram {
+    /// So many bytes in the buffer.
+    Whole(usize),
+    /// More than the socket could hold.
+    Lost,
 }
 
 fn apply_all(bytes: &[u8], state: &mut TableState) -> Effect {

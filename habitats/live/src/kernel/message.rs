@@ -53,6 +53,8 @@ pub enum NextHopKind {
         gateway: Option<IpAddr>,
         /// Its interface is down, says the kernel.
         dead: bool,
+        /// Its interface has no carrier.
+        no_carrier: bool,
     },
     /// Other objects, with their weights.
     Group(Vec<(u32, u32)>),
@@ -72,6 +74,8 @@ pub(super) const RTM_GETNEXTHOP: u16 = 106;
 pub(super) const NHMSG_BYTES: usize = 8;
 /// Of linux/rtnetlink.h: the interface of a next hop is down.
 const RTNH_F_DEAD: u32 = 1;
+/// Of linux/rtnetlink.h: the interface of a next hop has no carrier.
+const RTNH_F_LINKDOWN: u32 = 16;
 /// Length of `struct nexthop_grp`.
 const MEMBER_BYTES: usize = 8;
 
@@ -117,7 +121,7 @@ fn parse_next_hop(payload: &[u8]) -> Option<NextHopObject> {
     const NHA_GATEWAY: u16 = 6;
     const NHA_ENCAP: u16 = 8;
     const NHA_FDB: u16 = 11;
-    let dead = u32_at(payload, 4)? & RTNH_F_DEAD != 0;
+    let flags = u32_at(payload, 4)?;
     let (mut id, mut interface, mut gateway) = (None, None, None);
     let mut special = None;
     for (kind, value) in attributes(payload.get(NHMSG_BYTES..)?) {
@@ -134,7 +138,8 @@ fn parse_next_hop(payload: &[u8]) -> Option<NextHopObject> {
     let single = interface.map(|interface| NextHopKind::Single {
         interface,
         gateway,
-        dead,
+        dead: flags & RTNH_F_DEAD != 0,
+        no_carrier: flags & RTNH_F_LINKDOWN != 0,
     });
     Some(NextHopObject {
         id: id?,
@@ -184,6 +189,7 @@ mod tests {
             interface: 3,
             gateway: Some("10.0.0.2".parse().unwrap()),
             dead: false,
+            no_carrier: false,
         };
         let object = NextHopObject { id: 7, kind };
         assert_eq!(parsed(&single), Some(KernelMessage::NewNextHop(object)));

@@ -17,14 +17,31 @@ use weir_path::tables::{Action, NextHop, Route};
 use super::message::{NextHopKind, NextHopObject, Placement};
 
 /// One of the routes of a prefix.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     rank: u8,
     metric: u32,
     /// What the route itself says.
-    inline: Action,
+    way: Way,
     /// The next-hop object that it refers to instead.
     object: Option<u32>,
+}
+
+/// Where a route leads.
+#[derive(Clone, Debug)]
+enum Way {
+    /// Nowhere: it says itself what to do.
+    Fixed(Action),
+    /// Out by one of these.
+    Hops(Vec<Hop>),
+}
+
+/// A next hop, and whether the kernel would use it.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    next: NextHop,
+    dead: bool,
+    no_carrier: bool,
 }
 
 /// The routes and next-hop objects of the kernel.
@@ -43,8 +60,8 @@ impl Routes {
         self.candidates.get(prefix)?.iter().find_map(|candidate| {
             let action = candidate
                 .object
-                .and_then(|id| self.object_action(id, NESTING_MAX))
-                .unwrap_or_else(|| candidate.inline.clone());
+                .and_then(|id| self.object_way(id, NESTING_MAX))
+                .map_or_else(|| candidate.way.action(), |way| way.action());
             let works = !matches!(&action, Action::Forward(hops) if hops.is_empty());
             works.then_some(Route {
                 action,
@@ -56,26 +73,31 @@ impl Routes {
     /// Takes a new route in. False if only reading everything again can tell what it replaced.
     pub(super) fn insert(&mut self, prefix: IpNet, new: Candidate, place: Placement) -> bool {
         let list = self.candidates.entry(prefix).or_default();
-        if list.contains(&new) {
+        let order = |c: &Candidate| (c.rank, c.metric);
+        let rival = |c: &Candidate| order(c) == order(&new);
+        let same = list.iter().position(|c| c.is(&new));
+        let first_rival = list.iter().position(rival);
+        if place == Placement::Replace
+            && let Some(first) = first_rival
+        {
+            if prefix.addr().is_ipv6() && list.iter().filter(|c| rival(c)).count() > 1 {
+                return false;
+            }
+            list[first] = new;
+            if let Some(second) = same.filter(|at| *at != first) {
+                list.remove(second);
+            }
             return true;
         }
-        let rival = |c: &Candidate| (c.rank, c.metric) == (new.rank, new.metric);
-        let rivals = list.iter().filter(|c| rival(c)).count();
-        match prefix {
-            // An IPv6 route that grows a next hop is announced whole.
-            IpNet::V6(_) if rivals > 0 && place != Placement::Replace => {
-                list.retain(|c| !(rival(c) && new.covers(c)));
-            }
-            IpNet::V6(_) if rivals > 1 => return false,
-            _ if place == Placement::Replace && rivals > 0 => {
-                if let Some(old) = list.iter_mut().find(|c| rival(c)) {
-                    *old = new;
-                }
-                return true;
-            }
-            _ => {}
+        if let Some(at) = same {
+            // The kernel has no route twice; what may differ is which next hops work.
+            list[at] = new;
+            return true;
         }
-        let order = |c: &Candidate| (c.rank, c.metric);
+        if prefix.addr().is_ipv6() {
+            // A route that grows a next hop is announced whole.
+            list.retain(|c| !(rival(c) && new.covers(c)));
+        }
         let at = match place {
             Placement::Last => list.partition_point(|c| order(c) <= order(&new)),
             _ => list.partition_point(|c| order(c) < order(&new)),
@@ -90,16 +112,15 @@ impl Routes {
             return true;
         };
         let rival = |c: &Candidate| (c.rank, c.metric) == (gone.rank, gone.metric);
-        let known = if let Some(at) = list.iter().position(|c| c == gone) {
+        let known = if let Some(at) = list.iter().position(|c| c.is(gone)) {
             list.remove(at);
             true
-        } else if let Some(part) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
-            part.subtract(gone);
-            true
-        } else if prefix.addr().is_ipv4()
-            && let Some(at) = list.iter().position(rival)
-        {
-            list.remove(at);
+        } else if prefix.addr().is_ipv4() {
+            // Never in part. A next-hop object's route may be known in another form.
+            let at = list.iter().position(rival);
+            at.map(|at| list.remove(at)).is_some()
+        } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
+            whole.subtract(gone);
             true
         } else {
             false
@@ -149,48 +170,66 @@ impl Routes {
             .collect()
     }
 
-    /// What an object does; None if it is not known.
-    fn object_action(&self, id: u32, nesting: u32) -> Option<Action> {
+    /// Where an object leads; None if it is not known.
+    fn object_way(&self, id: u32, nesting: u32) -> Option<Way> {
         Some(match self.objects.get(&id)? {
-            NextHopKind::Blackhole => Action::Blackhole,
-            NextHopKind::Unknown => Action::Unreachable,
-            NextHopKind::Single { dead: true, .. } => Action::Forward(Vec::new()),
+            NextHopKind::Blackhole => Way::Fixed(Action::Blackhole),
+            NextHopKind::Unknown => Way::Fixed(Action::Unreachable),
             NextHopKind::Single {
-                interface, gateway, ..
-            } => Action::Forward(vec![NextHop {
-                interface: *interface,
-                gateway: *gateway,
-                weight: 1,
+                interface,
+                gateway,
+                dead,
+                no_carrier,
+            } => Way::Hops(vec![Hop {
+                next: NextHop {
+                    interface: *interface,
+                    gateway: *gateway,
+                    weight: 1,
+                },
+                dead: *dead,
+                no_carrier: *no_carrier,
             }]),
             NextHopKind::Group(_) if nesting == 0 => return None,
             NextHopKind::Group(members) => {
                 let mut hops = Vec::new();
                 for (member, weight) in members {
-                    match self.object_action(*member, nesting - 1) {
-                        Some(Action::Forward(ways)) => hops.extend(ways.iter().map(|w| NextHop {
-                            weight: *weight,
-                            ..*w
-                        })),
+                    match self.object_way(*member, nesting - 1) {
+                        Some(Way::Hops(mut hop)) => {
+                            hop.iter_mut().for_each(|h| h.next.weight = *weight);
+                            hops.extend(hop);
+                        }
                         // A group with a blackhole has no other member.
-                        Some(other) => return Some(other),
+                        Some(fixed) => return Some(fixed),
                         None => {}
                     }
                 }
-                Action::Forward(hops)
+                Way::Hops(hops)
             }
         })
     }
 }
 
 impl Candidate {
+    /// Whether both are the same route; which of its next hops work does not count.
+    fn is(&self, other: &Self) -> bool {
+        let plain = |c: &Self| (c.rank, c.metric, c.object);
+        let ways = match (&self.way, &other.way) {
+            (Way::Fixed(ours), Way::Fixed(theirs)) => ours == theirs,
+            (Way::Hops(ours), Way::Hops(theirs)) => {
+                ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(o, t)| o.next == t.next)
+            }
+            _ => false,
+        };
+        plain(self) == plain(other) && ways
+    }
+
     /// Whether all next hops of `other` are among this one's.
     fn covers(&self, other: &Self) -> bool {
-        let same = |a: &NextHop, b: &NextHop| (a.interface, a.gateway) == (b.interface, b.gateway);
-        match (&self.inline, &other.inline) {
-            (Action::Forward(ours), Action::Forward(theirs)) => {
+        match (&self.way, &other.way) {
+            (Way::Hops(ours), Way::Hops(theirs)) => {
                 self.object == other.object
                     && !theirs.is_empty()
-                    && theirs.iter().all(|t| ours.iter().any(|o| same(o, t)))
+                    && theirs.iter().all(|t| ours.iter().any(|o| o.leads_as(t)))
             }
             _ => false,
         }
@@ -198,13 +237,29 @@ impl Candidate {
 
     /// Removes the next hops of `other`.
     fn subtract(&mut self, other: &Self) {
-        if let (Action::Forward(ours), Action::Forward(theirs)) = (&mut self.inline, &other.inline)
-        {
-            ours.retain(|o| {
-                let same = |t: &NextHop| (o.interface, o.gateway) == (t.interface, t.gateway);
-                !theirs.iter().any(same)
-            });
+        if let (Way::Hops(ours), Way::Hops(theirs)) = (&mut self.way, &other.way) {
+            ours.retain(|o| !theirs.iter().any(|t| o.leads_as(t)));
         }
+    }
+}
+
+impl Hop {
+    fn leads_as(&self, other: &Self) -> bool {
+        let place = |hop: &Self| (hop.next.interface, hop.next.gateway);
+        place(self) == place(other)
+    }
+}
+
+impl Way {
+    /// Dead next hops are left out, and those without carrier while another one has it.
+    fn action(&self) -> Action {
+        let hops = match self {
+            Self::Fixed(action) => return action.clone(),
+            Self::Hops(hops) => hops,
+        };
+        let carried = hops.iter().any(|h| !(h.dead || h.no_carrier));
+        let usable = |hop: &&Hop| !(hop.dead || carried && hop.no_carrier);
+        Action::Forward(hops.iter().filter(usable).map(|h| h.next).collect())
     }
 }
 
@@ -223,14 +278,14 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
     if header.tos != 0 && any.is_ipv4() {
         return None;
     }
-    let mut way = Way::default();
+    let mut said = Said::default();
     let (mut destination, mut table, mut metric) = (any, u32::from(header.table), 0);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(address) => destination = read_address(address)?,
             RouteAttribute::Table(number) => table = *number,
             RouteAttribute::Priority(number) => metric = *number,
-            other => way.read(other),
+            other => said.read(other),
         }
     }
     let rank = match u8::try_from(table) {
@@ -239,36 +294,28 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
         Ok(libc::RT_TABLE_DEFAULT) => 2,
         _ => return None,
     };
-    let inline = match header.kind {
-        RouteType::Unicast => way.action(header.flags),
-        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Action::Local,
-        RouteType::BlackHole => Action::Blackhole,
+    let way = match header.kind {
+        RouteType::Unicast => said.way(header.flags, any),
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Way::Fixed(Action::Local),
+        RouteType::BlackHole => Way::Fixed(Action::Blackhole),
         // "Throw" goes on in the next rule's table, where there is nothing for us.
-        RouteType::Unreachable | RouteType::Throw => Action::Unreachable,
-        RouteType::Prohibit => Action::Prohibit,
+        RouteType::Unreachable | RouteType::Throw => Way::Fixed(Action::Unreachable),
+        RouteType::Prohibit => Way::Fixed(Action::Prohibit),
         _ => return None,
-    };
-    let inline = match inline {
-        // Of IPv6 the kernel names a change's next hop first; a flow must stay where it is.
-        Action::Forward(mut hops) if any.is_ipv6() => {
-            hops.sort_by_key(|hop| (hop.interface, hop.gateway));
-            Action::Forward(hops)
-        }
-        other => other,
     };
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
     let candidate = Candidate {
         rank,
         metric,
-        inline,
-        object: way.object.filter(|_| header.kind == RouteType::Unicast),
+        way,
+        object: said.object.filter(|_| header.kind == RouteType::Unicast),
     };
     Some((prefix.trunc(), candidate))
 }
 
 /// What the attributes say about the way out.
 #[derive(Default)]
-struct Way {
+struct Said {
     interface: u32,
     gateway: Option<IpAddr>,
     several: Vec<Hop>,
@@ -276,14 +323,7 @@ struct Way {
     tunnel: bool,
 }
 
-/// A next hop, and whether the kernel would use it.
-struct Hop {
-    next: NextHop,
-    dead: bool,
-    no_carrier: bool,
-}
-
-impl Way {
+impl Said {
     fn read(&mut self, attribute: &RouteAttribute) {
         match attribute {
             RouteAttribute::Oif(index) => self.interface = *index,
@@ -292,9 +332,7 @@ impl Way {
             RouteAttribute::Via(RouteVia::Inet6(address)) => self.gateway = Some((*address).into()),
             RouteAttribute::MultiPath(hops) => {
                 for hop in hops {
-                    let (hop, tunnel) = read_hop(hop);
-                    self.several.push(hop);
-                    self.tunnel |= tunnel;
+                    self.read_hop(hop);
                 }
             }
             RouteAttribute::NhId(id) => self.object = Some(*id),
@@ -303,10 +341,27 @@ impl Way {
         }
     }
 
-    /// Dead next hops are left out, and those without carrier while another one has it.
-    fn action(&mut self, flags: RouteFlags) -> Action {
+    /// One of several next hops.
+    fn read_hop(&mut self, hop: &RouteNextHop) {
+        let mut said = Self::default();
+        for attribute in &hop.attributes {
+            said.read(attribute);
+        }
+        self.tunnel |= said.tunnel;
+        self.several.push(Hop {
+            next: NextHop {
+                interface: hop.interface_index,
+                gateway: said.gateway,
+                weight: u32::from(hop.hops) + 1,
+            },
+            dead: hop.flags.contains(RouteNextHopFlags::Dead),
+            no_carrier: hop.flags.contains(RouteNextHopFlags::Linkdown),
+        });
+    }
+
+    fn way(&mut self, flags: RouteFlags, family_of: IpAddr) -> Way {
         if self.tunnel {
-            return Action::Unreachable;
+            return Way::Fixed(Action::Unreachable);
         }
         if self.several.is_empty() && self.interface != 0 {
             self.several.push(Hop {
@@ -316,33 +371,16 @@ impl Way {
                     weight: 1,
                 },
                 dead: flags.contains(RouteFlags::Dead),
-                no_carrier: false,
+                no_carrier: flags.contains(RouteFlags::Linkdown),
             });
         }
-        let alive = |hop: &&Hop| !hop.dead;
-        let carried = self.several.iter().filter(alive).any(|h| !h.no_carrier);
-        let usable = |hop: &&Hop| !(hop.dead || carried && hop.no_carrier);
-        Action::Forward(self.several.iter().filter(usable).map(|h| h.next).collect())
+        let mut hops = std::mem::take(&mut self.several);
+        if family_of.is_ipv6() {
+            // The kernel names the next hop of a change first; a flow must stay where it is.
+            hops.sort_by_key(|hop| (hop.next.interface, hop.next.gateway));
+        }
+        Way::Hops(hops)
     }
-}
-
-/// One of several next hops, and whether it leads into a tunnel.
-fn read_hop(hop: &RouteNextHop) -> (Hop, bool) {
-    let mut way = Way::default();
-    for attribute in &hop.attributes {
-        way.read(attribute);
-    }
-    let next = NextHop {
-        interface: hop.interface_index,
-        gateway: way.gateway,
-        weight: u32::from(hop.hops) + 1,
-    };
-    let hop = Hop {
-        next,
-        dead: hop.flags.contains(RouteNextHopFlags::Dead),
-        no_carrier: hop.flags.contains(RouteNextHopFlags::Linkdown),
-    };
-    (hop, way.tunnel)
 }
 
 fn read_address(address: &RouteAddress) -> Option<IpAddr> {

@@ -16,6 +16,7 @@
 //! route inside 127.0.0.0/8, or `default` a longer one than `main`). Other tables, rules, types of
 //! service and source-specific routes are not followed; a route into a tunnel is "unreachable".
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -36,7 +37,12 @@ use super::routes::{self, Routes};
 pub struct TableState {
     tables: Tables,
     routes: Routes,
+    /// Of each interface, whether it is up and whether it has a carrier: routes depend on both.
+    working: HashMap<u32, LinkFlags>,
 }
+
+/// An interface is up and has a carrier.
+const WORKS: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
 
 /// What a message did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,8 +97,9 @@ impl TableState {
         let index = link.header.index;
         let before = self.tables.interfaces.get(&index);
         let mut now = before.cloned().unwrap_or_default();
-        let up = LinkFlags::Up | LinkFlags::Running;
-        now.up = link.header.flags.contains(up);
+        let working = link.header.flags & WORKS;
+        // The kernel tells of a carrier up to a second late; the device itself knows at once.
+        now.up = working.contains(LinkFlags::Up);
         for attribute in &link.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => now.name.clone_from(name),
@@ -101,10 +108,11 @@ impl TableState {
                 _ => {}
             }
         }
+        let worked = self.working.insert(index, working);
         let effect = match before {
-            Some(before) if *before == now => Effect::Nothing,
             // Routes come and go with their link, many of them without a message.
-            Some(before) if before.up != now.up => Effect::Reread,
+            Some(_) if worked != Some(working) => Effect::Reread,
+            Some(before) if *before == now => Effect::Nothing,
             _ => Effect::Changed,
         };
         self.tables.interfaces.insert(index, now);
@@ -118,6 +126,7 @@ impl TableState {
         {
             return Effect::Nothing;
         }
+        self.working.remove(&index);
         self.tables.neighbours.retain(|(on, _), _| *on != index);
         Effect::Reread
     }
@@ -499,6 +508,23 @@ mod tests {
     }
 
     #[test]
+    fn routes_that_differ_only_in_a_next_hop_without_carrier_are_two() {
+        let mut state = TableState::default();
+        let mut uncarried = one_of_several("10.0.1.2", 1, 1);
+        uncarried.flags = RouteNextHopFlags::Linkdown;
+        let carried = one_of_several("10.0.2.2", 2, 1);
+        let both = route("10.9.0.0/16", 0, multipath(vec![uncarried, carried]));
+        state.add(both.clone());
+        state.place(route("10.9.0.0/16", 0, via("10.0.2.2", 2)), Placement::Last);
+        assert_eq!(state.hops("10.9.0.1"), [hop(2, Some("10.0.2.2"), 1)]);
+        assert_eq!(state.remove(both), Effect::Nothing);
+        assert_eq!(state.hops("10.9.0.1"), [hop(2, Some("10.0.2.2"), 1)]);
+        let single = route("10.9.0.0/16", 0, via("10.0.2.2", 2));
+        assert_eq!(state.remove(single), Effect::Changed);
+        assert_eq!(state.action("10.9.0.1"), None);
+    }
+
+    #[test]
     fn a_route_whose_next_hops_are_all_dead_gives_way_to_the_next() {
         let mut state = TableState::default();
         let mut dead = one_of_several("10.0.3.2", 3, 1);
@@ -556,6 +582,7 @@ mod tests {
                 interface,
                 gateway: Some(ip("10.0.0.2")),
                 dead: false,
+                no_carrier: false,
             };
             KernelMessage::NewNextHop(NextHopObject { id, kind })
         };
@@ -602,14 +629,12 @@ mod tests {
         link
     }
 
-    const UP: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
-
     #[test]
     fn links_come_change_and_go() {
         use RouteNetlinkMessage::{DelLink, NewLink};
         let mut state = TableState::default();
-        assert_eq!(state.hear(NewLink(link(3, "wan", UP))), Effect::Changed);
-        assert_eq!(state.hear(NewLink(link(3, "wan", UP))), Effect::Nothing);
+        assert_eq!(state.hear(NewLink(link(3, "wan", WORKS))), Effect::Changed);
+        assert_eq!(state.hear(NewLink(link(3, "wan", WORKS))), Effect::Nothing);
         let wan = Interface {
             name: "wan".into(),
             mac: [2, 0, 0, 0, 0, 1],
@@ -618,17 +643,20 @@ mod tests {
             addresses: Vec::new(),
         };
         assert_eq!(state.tables().interfaces[&3], wan);
-        assert_eq!(state.hear(NewLink(link(3, "lan", UP))), Effect::Changed);
+        assert_eq!(state.hear(NewLink(link(3, "lan", WORKS))), Effect::Changed);
         let no_carrier = link(3, "lan", LinkFlags::Up);
         assert_eq!(state.hear(NewLink(no_carrier)), Effect::Reread);
+        assert!(state.tables().interfaces[&3].up);
+        let down = link(3, "lan", LinkFlags::empty());
+        assert_eq!(state.hear(NewLink(down)), Effect::Reread);
         assert!(!state.tables().interfaces[&3].up);
-        let mut bridge_port = link(3, "x", UP);
+        let mut bridge_port = link(3, "x", WORKS);
         bridge_port.header.interface_family = AddressFamily::Bridge;
         assert_eq!(state.hear(NewLink(bridge_port.clone())), Effect::Nothing);
         assert_eq!(state.hear(DelLink(bridge_port)), Effect::Nothing);
-        assert_eq!(state.hear(DelLink(link(3, "lan", UP))), Effect::Reread);
+        assert_eq!(state.hear(DelLink(link(3, "lan", WORKS))), Effect::Reread);
         assert!(state.tables().interfaces.is_empty());
-        assert_eq!(state.hear(DelLink(link(3, "lan", UP))), Effect::Nothing);
+        assert_eq!(state.hear(DelLink(link(3, "lan", WORKS))), Effect::Nothing);
     }
 
     #[test]
@@ -643,7 +671,7 @@ mod tests {
         let mut state = TableState::default();
         let v6 = address(vec![AddressAttribute::Address(ip("fd00::1"))], 64);
         assert_eq!(state.hear(NewAddress(v6.clone())), Effect::Nothing);
-        state.hear(NewLink(link(3, "wan", UP)));
+        state.hear(NewLink(link(3, "wan", WORKS)));
         assert_eq!(state.hear(NewAddress(v6.clone())), Effect::Changed);
         assert_eq!(state.hear(NewAddress(v6.clone())), Effect::Nothing);
         let (own, peer) = (ip("10.0.0.1"), ip("10.0.0.2"));

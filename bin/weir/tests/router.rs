@@ -1,0 +1,474 @@
+//! `weir router` on real interfaces, checked by tools that know nothing of it.
+//!
+//! Each test builds its own hosts (see `weir_benches::testbed`) and skips, saying so, where
+//! network namespaces are not permitted.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
+use weir_live::namespace::{Signal, Spawner, signal};
+
+/// Whatever is waited for comes within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const CONFIG: &str = "\
+[port.lan]
+interface = \"r0\"
+discipline = { kind = \"fifo\", limit = \"500 packets\" }
+[port.wan]
+interface = \"r1\"
+rate = \"50 Mbit\"
+discipline = { kind = \"fifo\", limit = \"500 packets\" }
+";
+
+/// A router between the two hosts.
+struct Bench {
+    bed: Testbed,
+    spawner: Spawner,
+    router: Child,
+    folder: PathBuf,
+}
+
+impl Bench {
+    /// Starts a router with `CONFIG`; none where namespaces are not permitted.
+    fn new() -> Option<Self> {
+        let bed = match Testbed::new() {
+            Ok(bed) => bed,
+            Err(error) => {
+                println!("skipped: no network namespaces here ({error})");
+                return None;
+            }
+        };
+        bed.kernel_forwards(true).unwrap();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            std::env::temp_dir().join(format!("weir-test-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let spawner = Spawner::new().unwrap();
+        let router = start(&bed, &spawner, &folder, CONFIG);
+        let bench = Self {
+            bed,
+            spawner,
+            router,
+            folder,
+        };
+        bench.wait_until_ready();
+        Some(bench)
+    }
+
+    fn wait_until_ready(&self) {
+        eventually("the router answers and knows its routes", || {
+            self.ask(&["show", "routes"]).contains("10.77.2.0/24")
+        });
+    }
+
+    /// Runs `weir` against this router and gives what it printed.
+    fn ask(&self, arguments: &[&str]) -> String {
+        let Output { stdout, stderr, .. } = self.weir(arguments);
+        String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(arguments)
+            .env("WEIR_SOCKET", self.folder.join("weir.sock"))
+            .output()
+            .unwrap()
+    }
+
+    fn configure(&self, config: &str) -> PathBuf {
+        write_config(&self.folder, config)
+    }
+
+    /// Sends a numbered datagram each millisecond while `work` runs; how many were sent and how
+    /// many came.
+    fn under_traffic(&self, work: impl FnOnce()) -> (u32, u32) {
+        let receiver = self
+            .bed
+            .sink
+            .enter(|| UdpSocket::bind((SINK, 5000)).unwrap())
+            .unwrap();
+        let sender = self
+            .bed
+            .source
+            .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap())
+            .unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        sender.connect((SINK, 5000)).unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let mut sent = 0_u32;
+                while !stop.load(Ordering::Relaxed) {
+                    sender.send(&sent.to_be_bytes()).unwrap();
+                    sent += 1;
+                    thread::sleep(Duration::from_millis(1));
+                }
+                sent
+            });
+            let receiving = scope.spawn(|| {
+                let (mut came, mut next, mut buffer) = (0_u32, 0_u32, [0; 4]);
+                while receiver.recv(&mut buffer).is_ok() {
+                    let number = u32::from_be_bytes(buffer);
+                    assert!(
+                        number >= next,
+                        "{number} came after {next}: out of order or twice"
+                    );
+                    next = number + 1;
+                    came += 1;
+                }
+                came
+            });
+            thread::sleep(Duration::from_millis(100));
+            work();
+            thread::sleep(Duration::from_millis(100));
+            stop.store(true, Ordering::Relaxed);
+            (sending.join().unwrap(), receiving.join().unwrap())
+        })
+    }
+
+    fn ping(&self, arguments: &str) -> bool {
+        run(&self.bed.source, "ping", arguments).is_ok()
+    }
+
+    /// The sink answers, or the test fails and tells what the router knows.
+    fn assert_reachable(&self) {
+        if let Err(error) = run(&self.bed.source, "ping", "-c 1 -W 2 10.77.2.2") {
+            panic!(
+                "{error}\n{}{}{}",
+                self.ask(&["show", "drops"]),
+                self.ask(&["show", "neighbours"]),
+                fs::read_to_string(self.folder.join("log")).unwrap()
+            );
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.router.kill();
+        let _ = self.router.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn start(bed: &Testbed, spawner: &Spawner, folder: &Path, config: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let log = fs::File::create(folder.join("log")).unwrap();
+    command
+        .arg("router")
+        .arg(write_config(folder, config))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    spawner.spawn(&bed.router, command).unwrap()
+}
+
+fn write_config(folder: &Path, config: &str) -> PathBuf {
+    let path = folder.join("weir.toml");
+    let socket = folder.join("weir.sock");
+    let text = format!("socket = \"{}\"\n{config}", socket.display());
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "not within {PATIENCE:?}: {what}"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn ping_traceroute_and_tracepath_see_a_router() {
+    let Some(bench) = Bench::new() else { return };
+    assert!(bench.ping("-c 3 -i 0.05 -W 2 10.77.2.2"));
+    eventually("IPv6 works", || {
+        bench.ping("-6 -c 3 -i 0.05 -W 2 fd77:2::2")
+    });
+    let trace = run(&bench.bed.source, "traceroute", "-n -q 1 -w 2 10.77.2.2").unwrap();
+    let hops: Vec<_> = trace
+        .lines()
+        .skip(1)
+        .filter_map(|l| l.split_whitespace().nth(1))
+        .collect();
+    assert_eq!(hops, ["10.77.1.1", "10.77.2.2"], "{trace}");
+    let trace = run(&bench.bed.source, "traceroute", "-6 -n -q 1 -w 2 fd77:2::2").unwrap();
+    assert!(
+        trace.contains("fd77:1::1") && trace.contains("fd77:2::2"),
+        "{trace}"
+    );
+    // A smaller MTU behind the router is found out.
+    run(&bench.bed.router, "ip", "link set r1 mtu 1300").unwrap();
+    run(&bench.bed.sink, "ip", "link set b0 mtu 1300").unwrap();
+    eventually("tracepath finds the MTU", || {
+        run(&bench.bed.source, "tracepath", "-n 10.77.2.2")
+            .unwrap()
+            .contains("pmtu 1300")
+    });
+    // What may be fragmented still gets through.
+    assert!(bench.ping("-M dont -s 1400 -c 2 -i 0.05 -W 2 10.77.2.2"));
+    assert!(!bench.ping("-M do -s 1400 -c 1 -W 1 10.77.2.2"));
+}
+
+#[test]
+fn what_cannot_be_forwarded_is_answered() {
+    let Some(bench) = Bench::new() else { return };
+    let refused = |arguments: &str| match run(&bench.bed.source, "ping", arguments) {
+        Ok(printed) => panic!("somebody answered: {printed}"),
+        Err(error) => error.to_string(),
+    };
+    assert!(refused("-c 1 -W 2 192.0.2.1").contains("Net Unreachable"));
+    assert!(refused("-c 1 -W 8 10.77.2.99").contains("Host Unreachable"));
+    run(
+        &bench.bed.router,
+        "ip",
+        "route add prohibit 198.51.100.0/24",
+    )
+    .unwrap();
+    run(
+        &bench.bed.router,
+        "ip",
+        "route add blackhole 203.0.113.0/24",
+    )
+    .unwrap();
+    eventually("the routes are known", || {
+        let routes = bench.ask(&["show", "routes"]);
+        routes.contains("prohibit") && routes.contains("blackhole")
+    });
+    assert!(refused("-c 1 -W 2 198.51.100.1").contains("Packet filtered"));
+    assert!(!refused("-c 1 -W 1 203.0.113.1").contains("nreachable"));
+    let drops = bench.ask(&["show", "drops"]);
+    for reason in [
+        "no-route",
+        "neighbour-failed",
+        "route-prohibit",
+        "route-blackhole",
+    ] {
+        assert!(drops.contains(reason), "{drops}");
+    }
+}
+
+#[test]
+fn every_packet_has_one_hop_less_and_right_checksums() {
+    let Some(bench) = Bench::new() else { return };
+    let mut capture = Command::new("tcpdump");
+    capture
+        .args([
+            "-n",
+            "-v",
+            "-i",
+            "b0",
+            "-c",
+            "400",
+            "--immediate-mode",
+            "-l",
+        ])
+        .arg("udp port 5000 or icmp")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let capture = bench.spawner.spawn(&bench.bed.sink, capture).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let (sent, came) = bench.under_traffic(|| {
+        assert!(bench.ping("-c 20 -i 0.02 -W 2 10.77.2.2"));
+        thread::sleep(Duration::from_millis(500));
+    });
+    assert_eq!(sent, came);
+    signal(&capture, Signal::Terminate).unwrap();
+    let seen = String::from_utf8(capture.wait_with_output().unwrap().stdout).unwrap();
+    let from_source = seen.lines().filter(|l| l.contains("ttl 63")).count();
+    assert!(
+        from_source >= 300,
+        "{from_source} of the packets have TTL 63:\n{seen}"
+    );
+    assert!(!seen.contains("bad") && !seen.contains("wrong"), "{seen}");
+}
+
+#[test]
+fn the_kernel_forwards_again_within_a_second_of_a_kill() {
+    let Some(mut bench) = Bench::new() else {
+        return;
+    };
+    bench.assert_reachable();
+    let (sent, came) = {
+        let pid = bench.router.id().to_string();
+        bench.under_traffic(|| {
+            let killed = Command::new("kill").args(["-9", &pid]).status().unwrap();
+            assert!(killed.success());
+            thread::sleep(Duration::from_secs(2));
+        })
+    };
+    assert!(bench.router.try_wait().unwrap().is_some());
+    assert!(
+        sent - came < 1000,
+        "{came} of {sent} datagrams, one a millisecond, came"
+    );
+    bench.assert_reachable();
+    // And a new router takes over from where the killed one left its socket.
+    bench.router = start(&bench.bed, &bench.spawner, &bench.folder, CONFIG);
+    bench.wait_until_ready();
+    bench.assert_reachable();
+}
+
+#[test]
+fn a_clean_stop_gives_the_link_back() {
+    let Some(mut bench) = Bench::new() else {
+        return;
+    };
+    signal(&bench.router, Signal::Terminate).unwrap();
+    let status = bench.router.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert!(!bench.folder.join("weir.sock").exists());
+    bench.assert_reachable();
+}
+
+#[test]
+fn a_new_configuration_is_taken_without_losing_a_packet() {
+    let Some(bench) = Bench::new() else { return };
+    let (sent, came) = bench.under_traffic(|| {
+        for discipline in ["drr", "lru_fq", "fq_codel", "fifo"] {
+            let config = CONFIG
+                .replace("fifo", discipline)
+                .replace("50 Mbit", "60 Mbit");
+            let path = bench.configure(&config);
+            let applied = bench.weir(&["apply", path.to_str().unwrap()]);
+            assert!(applied.status.success(), "{applied:?}");
+            assert!(bench.ask(&["show", "queues"]).contains(discipline));
+        }
+        bench.configure(CONFIG);
+        signal(&bench.router, Signal::Hangup).unwrap();
+        eventually("SIGHUP is obeyed", || {
+            bench.ask(&["show", "ports"]).contains("50 Mbit")
+        });
+    });
+    assert_eq!(sent, came);
+}
+
+#[test]
+fn a_wrong_configuration_changes_nothing_and_says_why() {
+    let Some(bench) = Bench::new() else { return };
+    let before = bench.ask(&["show", "queues"]);
+    let path = bench.configure(&CONFIG.replace("limit", "limits"));
+    let path = path.to_str().unwrap();
+    for command in ["check", "diff", "apply"] {
+        let refused = bench.weir(&[command, path]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            said.contains(":4: unknown key `limits`; did you mean `limit`?"),
+            "{said}"
+        );
+    }
+    signal(&bench.router, Signal::Hangup).unwrap();
+    eventually("the refusal is logged", || {
+        fs::read_to_string(bench.folder.join("log"))
+            .unwrap()
+            .contains("refused")
+    });
+    let kind = |text: &str| text.matches("fifo").count();
+    assert_eq!(kind(&bench.ask(&["show", "queues"])), kind(&before));
+    let path = bench.configure(&CONFIG.replace("50 Mbit", "70 Mbit"));
+    let diff = bench.ask(&["diff", path.to_str().unwrap()]);
+    assert_eq!(diff, "~ port.wan.rate: 50 Mbit -> 70 Mbit\n");
+}
+
+#[test]
+fn routes_and_neighbours_change_under_traffic_without_loss() {
+    let Some(bench) = Bench::new() else { return };
+    let (sent, came) = bench.under_traffic(|| {
+        for _ in 0..5 {
+            run(&bench.bed.router, "ip", "route add 10.77.2.2/32 dev r1").unwrap();
+            thread::sleep(Duration::from_millis(50));
+            run(&bench.bed.router, "ip", "route del 10.77.2.2/32 dev r1").unwrap();
+            thread::sleep(Duration::from_millis(50));
+            // The neighbour is forgotten: packets wait for it, none is lost.
+            run(&bench.bed.router, "ip", "neighbour del 10.77.2.2 dev r1").unwrap();
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    assert_eq!(sent, came, "{}", bench.ask(&["show", "drops"]));
+}
+
+#[test]
+fn a_port_may_disappear_and_come_back() {
+    let Some(bench) = Bench::new() else { return };
+    run(&bench.bed.router, "ip", "link set r1 down").unwrap();
+    eventually("the port is down", || {
+        bench.ask(&["show", "ports"]).contains("down")
+    });
+    assert!(!bench.ping("-c 1 -W 1 10.77.2.2"));
+    run(&bench.bed.router, "ip", "link set r1 up").unwrap();
+    run(
+        &bench.bed.router,
+        "ip",
+        "neighbour replace 10.77.2.2 lladdr 02:00:00:00:4d:04 dev r1",
+    )
+    .unwrap();
+    eventually("it forwards again", || bench.ping("-c 1 -W 1 10.77.2.2"));
+    // And once more, the whole interface.
+    run(&bench.bed.router, "ip", "link del r1").unwrap();
+    eventually("the port is gone", || {
+        bench.ask(&["show", "ports"]).contains("down")
+    });
+    let peer = bench.bed.sink.path();
+    for arguments in [
+        &format!("link add r1 type veth peer name b0 netns {peer}"),
+        "address add 10.77.2.1/24 dev r1",
+        "link set r1 up",
+    ] {
+        run(&bench.bed.router, "ip", arguments).unwrap();
+    }
+    for arguments in [
+        "address add 10.77.2.2/24 dev b0",
+        "link set b0 up",
+        "route add default via 10.77.2.1",
+    ] {
+        run(&bench.bed.sink, "ip", arguments).unwrap();
+    }
+    run(&bench.bed.sink, "ethtool", "-K b0 tx off").unwrap();
+    eventually("it forwards again", || bench.ping("-c 1 -W 1 10.77.2.2"));
+    let (sent, came) = bench.under_traffic(|| thread::sleep(Duration::from_millis(300)));
+    assert_eq!(
+        sent, came,
+        "each datagram came once: the kernel is kept away again"
+    );
+}
+
+#[test]
+fn hostile_frames_end_with_a_reason() {
+    let Some(bench) = Bench::new() else { return };
+    let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
+    // A good datagram, then the same cut at every length and with every header byte spoilt.
+    let good = weir_benches::live::frame(0);
+    let mut frames = vec![good.clone()];
+    frames.extend((14..good.len()).map(|len| good[..len].to_vec()));
+    for at in 12..42 {
+        let mut spoilt = good.clone();
+        spoilt[at] ^= 0xff;
+        frames.push(spoilt);
+    }
+    for frame in &frames {
+        use weir_live::device::Device;
+        device.transmit(&[frame]).unwrap();
+    }
+    eventually("the frames have their reasons", || {
+        let drops = bench.ask(&["show", "drops"]);
+        ["ip-checksum", "ip-total-length", "ip-version"]
+            .iter()
+            .all(|r| drops.contains(r))
+    });
+    bench.assert_reachable();
+}
