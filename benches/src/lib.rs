@@ -1,11 +1,13 @@
 //! What is measured, and how: numbers for people, never assertions.
 //!
 //! - [`discipline`]: what a discipline costs a packet, in memory
+//! - [`forwarding`]: what the whole path costs in memory
 //! - [`live`]: what forwarding costs on real interfaces, against a copy loop and the kernel
 //! - [`pacing`]: how well a paced port keeps its rate
 //! - [`testbed`]: the three hosts in a row that both run on
 
 pub mod discipline;
+pub mod forwarding;
 pub mod live;
 pub mod pacing;
 pub mod testbed;

@@ -17,12 +17,12 @@ use serde::Serialize;
 use weir_base::Span;
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
-use weir_live::clock;
+use weir_live::clock::{self, Waiter};
 use weir_live::device::Device;
 use weir_live::device::af_packet::AfPacket;
-use weir_live::worker::Handle;
+use weir_live::worker::{Handle, Moderation};
 
-use crate::testbed::{MACS, SINK, SOURCE, Testbed};
+use crate::testbed::{DISCARD, MACS, SINK, SOURCE, Testbed};
 
 /// Frames that differ in their source port.
 const FLOWS: u16 = 4096;
@@ -105,7 +105,7 @@ pub fn run(rounds: usize, seconds: f64) -> io::Result<Report> {
 /// Processor nanoseconds a frame and frames a second.
 type Sample = (f64, f64);
 
-/// Frames go from ring to socket, copied once, unread.
+/// Frames go from ring to socket, copied once, unread. It waits for frames as the worker does.
 fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
     let mut near = Testbed::open(&bed.router, "r0")?;
     let mut far = Testbed::open(&bed.router, "r1")?;
@@ -115,6 +115,8 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
             let mut buffer = vec![[0_u8; 2048]; BURST];
             let mut lengths = [0_usize; BURST];
             let (begin, cpu) = (clock::now(), clock::thread_cpu_time());
+            let mut waiter = Waiter::new()?;
+            let mut moderation = Moderation::default();
             let mut forwarded = 0_u64;
             while !stop.load(Ordering::Relaxed) {
                 let mut count = 0;
@@ -123,6 +125,15 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
                     buffer[count][..frame.bytes.len()].copy_from_slice(frame.bytes);
                     count += 1;
                 })?;
+                moderation.took(count);
+                if count == 0 {
+                    let now = clock::now();
+                    let gather = moderation.gather_until(now);
+                    let until = gather.unwrap_or(now + Span::from_millis(10));
+                    waiter.wait(near.wait_on().filter(|_| gather.is_none()), Some(until))?;
+                    moderation.woke(clock::now());
+                    continue;
+                }
                 let mut frames: [&[u8]; BURST] = [&[]; BURST];
                 for ((frame, bytes), len) in frames.iter_mut().zip(&buffer).zip(lengths) {
                     *frame = &bytes[..len];
@@ -226,8 +237,7 @@ fn send_all(device: &mut AfPacket, frames: &[&[u8]]) -> io::Result<u64> {
     device.transmit(frames).map(|sent| sent as u64)
 }
 
-/// A UDP frame of flow number `flow` from the source to the sink's network; its MAC address is
-/// not the sink's, so that the sink's kernel drops it early.
+/// A UDP frame of flow number `flow` from the source to [`DISCARD`].
 pub fn frame(flow: u16) -> Vec<u8> {
     let mut frame = vec![0; FRAME_BYTES];
     frame[0..6].copy_from_slice(&MACS[1]);
@@ -236,7 +246,7 @@ pub fn frame(flow: u16) -> Vec<u8> {
     let ip_len = (FRAME_BYTES - 14) as u16;
     frame[14..24].copy_from_slice(&[0x45, 0, 0, ip_len as u8, 0, 0, 0x40, 0, 64, 17]);
     frame[26..30].copy_from_slice(&SOURCE.octets());
-    frame[30..34].copy_from_slice(&SINK.octets());
+    frame[30..34].copy_from_slice(&DISCARD.octets());
     let checksum = weir_wire::checksum::internet(&frame[14..34]);
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());

@@ -15,7 +15,7 @@ use weir_discipline::Spec;
 use weir_live::clock;
 use weir_live::device::Device;
 
-use crate::testbed::{MACS, SINK, SOURCE, Testbed};
+use crate::testbed::{DISCARD, MACS, SOURCE, Testbed};
 
 /// What a frame costs on the wire: 1514 bytes and Ethernet's 24.
 const WIRE_BYTES: u64 = 1538;
@@ -161,7 +161,7 @@ fn frame() -> Vec<u8> {
     frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
     frame[20..24].copy_from_slice(&[0x40, 0, 64, 17]);
     frame[26..30].copy_from_slice(&SOURCE.octets());
-    frame[30..34].copy_from_slice(&SINK.octets());
+    frame[30..34].copy_from_slice(&DISCARD.octets());
     let checksum = weir_wire::checksum::internet(&frame[14..34]);
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());

@@ -22,14 +22,18 @@ use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::namespace::Namespace;
 use weir_live::worker::Worker;
 use weir_path::parse::Mode;
+use weir_path::plane::Plane;
 use weir_path::port::Link;
-use weir_path::step::Plane;
 use weir_path::tables::{Action, Interface, Mac, Neighbour, NextHop, Route, Tables};
 
 /// The source's address.
 pub const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
 /// The sink's address.
 pub const SINK: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
+/// An address beside the sink whose MAC address is nobody's: the sink's kernel drops such frames
+/// at once, so that what the sink does with them is not part of a measurement.
+pub const DISCARD: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 9);
+const NOBODY: Mac = [2, 0, 0, 0, 77, 99];
 /// MAC addresses of the links' four ends, in the order of the picture.
 pub const MACS: [Mac; 4] = [
     [2, 0, 0, 0, 77, 1],
@@ -58,7 +62,7 @@ impl Testbed {
             router: Namespace::new()?,
             sink: Namespace::new()?,
         };
-        let [a0, r0, r1, b0] = MACS.map(|mac| mac.map(|b| format!("{b:02x}")).join(":"));
+        let [a0, r0, r1, b0] = MACS.map(show);
         let links = [
             (0, &bed.source, "a0", &a0, "r0", &r0),
             (1, &bed.sink, "b0", &b0, "r1", &r1),
@@ -100,6 +104,12 @@ impl Testbed {
                 run(&bed.router, "ip", &arguments)?;
             }
         }
+        let nobody = show(NOBODY);
+        run(
+            &bed.router,
+            "ip",
+            &format!("neighbour replace {DISCARD} lladdr {nobody} dev r1"),
+        )?;
         bed.kernel_forwards(false)?;
         Ok(bed)
     }
@@ -142,7 +152,7 @@ impl Testbed {
                 .add_port(name, name, spec.clone(), link, clock::now());
             let gone = || io::Error::from(io::ErrorKind::NotFound);
             let device: Box<dyn Device> = Box::new(device);
-            worker.bind(device, Box::new(move || Err(gone())));
+            worker.bind(Some(device), Box::new(move || Err(gone())));
         }
         Ok(worker)
     }
@@ -178,7 +188,15 @@ fn tables(near: u32, far: u32) -> Tables {
             .neighbours
             .insert(neighbour, Neighbour::Reachable(host_mac));
     }
+    let discard = (far, IpAddr::V4(DISCARD));
     tables
+        .neighbours
+        .insert(discard, Neighbour::Reachable(NOBODY));
+    tables
+}
+
+fn show(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// Runs a program on a host to its end, and gives what it printed; its failure is an error.

@@ -57,7 +57,9 @@ fn sweep(base: &Path) {
         let process = process.and_then(|n| n.split('-').next()?.parse::<u32>().ok());
         let Some(process) = process else { continue };
         let alive = Path::new(&format!("/proc/{process}")).exists();
-        let ours = entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == user);
+        let ours = entry
+            .metadata()
+            .is_ok_and(|m| m.is_dir() && m.uid() == user);
         if !alive && ours {
             let _ = fs::remove_dir_all(entry.path());
         }

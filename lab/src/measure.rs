@@ -120,10 +120,14 @@ fn measure_senders(metrics: &mut Metrics, tcp: &[&Reported], udp: &[&Reported], 
         let sent: Vec<&Sent> = reported.iter().flat_map(|r| &r.sent).collect();
         // Greedy senders offer nothing that could be compared.
         let offered = sent.iter().map(|s| s.offered_bytes).sum::<Option<u64>>();
-        let offered = offered.map(|bytes| mbps(bytes, seconds)).filter(|x| *x > 0.0);
+        let offered = offered
+            .map(|bytes| mbps(bytes, seconds))
+            .filter(|x| *x > 0.0);
         metrics.set_if(&format!("{kind}_offered_mbps"), offered);
         let goodput = metrics.get(&format!("{kind}_goodput_mbps"));
-        let delivered = goodput.zip(offered).map(|(goodput, offered)| goodput / offered);
+        let delivered = goodput
+            .zip(offered)
+            .map(|(goodput, offered)| goodput / offered);
         metrics.set_if(&format!("{kind}_delivered_ratio"), delivered);
     }
     let delivered = metrics.get("udp_delivered_ratio");
@@ -153,15 +157,20 @@ fn measure_web(metrics: &mut Metrics, fetches: &[&Fetch], (from, until): (f64, f
         let wanted = counted.iter().filter(|f| wanted(f.outcome));
         wanted.map(|f| f.response_s).collect::<Vec<_>>()
     };
-    metrics.describe("web_response_s", responses(&|o| is_finished(o) || is_unfinished(o)));
+    metrics.describe(
+        "web_response_s",
+        responses(&|o| is_finished(o) || is_unfinished(o)),
+    );
     let finished = responses(&is_finished);
     metrics.set_if("web_response_finished_s_mean", mean(&finished));
     // A connection that is not there yet at the end counts with its age, like a fetch.
-    let connects = counted.iter().filter_map(|f| match (f.connect_s, f.outcome) {
-        (Some(connect), _) => Some(connect),
-        (None, Outcome::Unfinished) => Some(f.response_s),
-        (None, _) => None,
-    });
+    let connects = counted
+        .iter()
+        .filter_map(|f| match (f.connect_s, f.outcome) {
+            (Some(connect), _) => Some(connect),
+            (None, Outcome::Unfinished) => Some(f.response_s),
+            (None, _) => None,
+        });
     metrics.describe("web_connect_s", connects.collect());
 }
 
@@ -240,7 +249,9 @@ to = "b"
             protocol: "x".into(),
             port: 1,
             interval_s: 0.1,
-            bytes: (0..20).map(|n| if n < 10 { first } else { second }).collect(),
+            bytes: (0..20)
+                .map(|n| if n < 10 { first } else { second })
+                .collect(),
         }]
     }
 

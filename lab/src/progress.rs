@@ -39,7 +39,10 @@ impl Progress {
             let _ = write!(io::stderr(), "\r{text}{:blank$}", "");
             let _ = io::stderr().flush();
             self.width = width;
-        } else if self.latest.is_none_or(|latest| latest.elapsed() >= PLAIN_STEP) {
+        } else if self
+            .latest
+            .is_none_or(|latest| latest.elapsed() >= PLAIN_STEP)
+        {
             let _ = writeln!(io::stderr(), "{text}");
             self.latest = Some(Instant::now());
         }

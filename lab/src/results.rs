@@ -82,7 +82,11 @@ impl PointResult {
     /// Takes a run in and brings the summary up to date.
     pub fn add(&mut self, run: OneRun) {
         self.runs.push(run);
-        let names: Vec<String> = self.runs.iter().flat_map(|r| r.metrics.keys().cloned()).collect();
+        let names: Vec<String> = self
+            .runs
+            .iter()
+            .flat_map(|r| r.metrics.keys().cloned())
+            .collect();
         for name in names {
             let values = self.runs.iter().filter_map(|r| r.metrics.get(&name));
             let values: Vec<f64> = values.copied().collect();
@@ -112,7 +116,9 @@ impl PointResult {
         let plain = self.set.iter().filter(|(_, v)| !v.is_object());
         let words = plain.map(|(path, value)| {
             let key = path.rsplit('.').next().unwrap_or(path);
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             format!("{} {value}", key.replace('_', " "))
         });
         words.collect::<Vec<_>>().join(", ")
@@ -129,7 +135,10 @@ mod tests {
             variant: None,
             set: Map::from_iter([
                 ("traffic.flood.flows".to_owned(), Value::from(3)),
-                ("link.out.discipline".to_owned(), serde_json::json!({ "kind": "fifo" })),
+                (
+                    "link.out.discipline".to_owned(),
+                    serde_json::json!({ "kind": "fifo" }),
+                ),
             ]),
             runs: Vec::new(),
             summary: BTreeMap::new(),

@@ -133,7 +133,9 @@ fn configuration(node: &Node, socket: &Path) -> String {
 
 /// Packets that a port's queue may hold.
 fn limit(discipline: &Option<Discipline>) -> usize {
-    discipline.as_ref().map_or(LIMIT_DEFAULT, |d| d.spec.limit())
+    discipline
+        .as_ref()
+        .map_or(LIMIT_DEFAULT, |d| d.spec.limit())
 }
 
 /// A discipline as a TOML inline table.

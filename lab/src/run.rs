@@ -6,7 +6,7 @@
 //!             ─▶ watch ─▶ ask the routers ─▶ collect reports ─▶ measure ─▶ take all down
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +98,9 @@ impl Lab<'_> {
     fn run_plan(&self, plan: &Plan, mut notes: Vec<String>) -> Result<RunResult, Error> {
         let (began, cpu_before) = (Wall::now(), cpu_seconds());
         let mut progress = Progress::new(self.options.progress);
-        notes.iter().for_each(|note| progress.say(&format!("note: {note}")));
+        notes
+            .iter()
+            .for_each(|note| progress.say(&format!("note: {note}")));
         let runs = self.options.runs.unwrap_or(plan.base.runs);
         let seed = self.options.seed.unwrap_or(plan.base.seed);
         let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::empty).collect();
@@ -148,7 +150,9 @@ impl Lab<'_> {
         let mut tools = self.start_tools(&site, orders, start)?;
         let late = clock::now().since(start);
         if late > Span::ZERO {
-            notes.push(format!("{prefix}: the tools were ready {late} after the start"));
+            notes.push(format!(
+                "{prefix}: the tools were ready {late} after the start"
+            ));
         }
         let end = start + scenario.duration;
         let before = others_cpu_seconds();
@@ -289,11 +293,4 @@ fn collect(scenario: &Scenario, tools: Vec<(Role, Tool)>) -> Result<Vec<Reported
         }
     }
     Ok(reported)
-}
-
-/// The executable that sits where this process's own one does, if it is there.
-pub fn beside_own_executable(name: &str) -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?;
-    let folders = own.ancestors().skip(1).take(2);
-    folders.map(|f: &Path| f.join(name)).find(|p| p.is_file())
 }

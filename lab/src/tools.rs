@@ -98,7 +98,9 @@ pub(crate) fn orders(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec
                 until: traffic.stop,
                 timing: &timing,
                 // Each host has a stream of its own, the same for every variant.
-                seed: seed.wrapping_mul(1_000_003).wrapping_add(index as u64 * 1009 + from as u64),
+                seed: seed
+                    .wrapping_mul(1_000_003)
+                    .wrapping_add(index as u64 * 1009 + from as u64),
             };
             match traffic.kind {
                 TrafficKind::Web { .. } => orders.extend(place.web()),
@@ -134,7 +136,10 @@ fn pairs(scenario: &Scenario, topology: &Topology, traffic: &Traffic) -> Vec<(us
     let nodes = |group: &str| -> Vec<usize> {
         let members = scenario.group(group).map(|g| g.members());
         let members = members.unwrap_or_default();
-        members.iter().filter_map(|name| topology.node(name)).collect()
+        members
+            .iter()
+            .filter_map(|name| topology.node(name))
+            .collect()
     };
     let (from, to) = (nodes(&traffic.from), nodes(&traffic.to));
     let partner = |n: usize| if to.len() > 1 { to[n] } else { to[0] };

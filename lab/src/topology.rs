@@ -219,7 +219,8 @@ impl Topology {
     fn add_spread(&mut self, scenario: &Scenario) -> Result<(), Error> {
         let mut networks = 0;
         for traffic in &scenario.traffic {
-            let spreads = matches!(traffic.kind, TrafficKind::Udp { addresses, .. } if addresses > 1);
+            let spreads =
+                matches!(traffic.kind, TrafficKind::Udp { addresses, .. } if addresses > 1);
             if !spreads {
                 continue;
             }
@@ -229,7 +230,9 @@ impl Topology {
             }
             let members = scenario.group(&traffic.from).map(|g| g.members());
             for name in members.unwrap_or_default() {
-                let Some(node) = self.node(&name) else { continue };
+                let Some(node) = self.node(&name) else {
+                    continue;
+                };
                 if self.nodes[node].spread.is_none() {
                     if networks == SPREAD_MAX {
                         let why = format!("more than {SPREAD_MAX} hosts with many addresses");
@@ -250,10 +253,7 @@ impl Topology {
                 false => {
                     let (gateway, port) = self.nodes[node].interfaces[0].peer;
                     let gateway = &self.nodes[gateway].interfaces[port];
-                    vec![
-                        route("default", gateway.v4),
-                        route("default", gateway.v6),
-                    ]
+                    vec![route("default", gateway.v4), route("default", gateway.v6)]
                 }
                 true => self.router_routes(node)?,
             };
@@ -298,7 +298,9 @@ impl Topology {
             let via = match host.peer.0 == router {
                 true => host.v4,
                 false => {
-                    let Some((_, way)) = ways.get(&host.peer.0) else { continue };
+                    let Some((_, way)) = ways.get(&host.peer.0) else {
+                        continue;
+                    };
                     let (next, port) = self.nodes[router].interfaces[*way].peer;
                     self.nodes[next].interfaces[port].v4
                 }
@@ -379,7 +381,12 @@ fn route(to: &str, via: impl ToString) -> Route {
 }
 
 fn v4_address(wire: usize, end: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 64 + (wire / 256) as u8, (wire % 256) as u8, 1 + end as u8)
+    Ipv4Addr::new(
+        10,
+        64 + (wire / 256) as u8,
+        (wire % 256) as u8,
+        1 + end as u8,
+    )
 }
 
 fn v6_address(wire: usize, end: usize) -> Ipv6Addr {
@@ -432,11 +439,17 @@ ends = ["b", "right"]
         // wires: 0 left1-a, 1 left2-a, 2 a-b, 3 b-right
         assert_eq!(
             routes(&topology, "a"),
-            ["10.64.3.0/24 via 10.64.2.2", "fd77:6569:7200:3::/64 via fd77:6569:7200:2::2"]
+            [
+                "10.64.3.0/24 via 10.64.2.2",
+                "fd77:6569:7200:3::/64 via fd77:6569:7200:2::2"
+            ]
         );
         assert_eq!(
             routes(&topology, "b")[..2],
-            ["10.64.0.0/24 via 10.64.2.1", "fd77:6569:7200:0::/64 via fd77:6569:7200:2::1"]
+            [
+                "10.64.0.0/24 via 10.64.2.1",
+                "fd77:6569:7200:0::/64 via fd77:6569:7200:2::1"
+            ]
         );
         assert_eq!(routes(&topology, "right")[0], "default via 10.64.3.1");
         let a = &topology.nodes[0];
@@ -448,7 +461,9 @@ ends = ["b", "right"]
     fn what_the_lab_cannot_do_is_said_in_a_sentence() {
         let error = |old: &str, new: &str| {
             assert!(TWO_ROUTERS.contains(old));
-            lay_out(&TWO_ROUTERS.replace(old, new)).unwrap_err().to_string()
+            lay_out(&TWO_ROUTERS.replace(old, new))
+                .unwrap_err()
+                .to_string()
         };
         let many = error("count = 2", "count = 4000");
         assert!(many.contains("4003 nodes"), "{many}");

@@ -22,7 +22,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Formatting, lints, tidy, then every test. The last lines are those of the test runner.
@@ -30,7 +34,15 @@ fn ci() -> bool {
     cargo(&["fmt", "--all", "--check"], &[])
         && tidy()
         && cargo(
-            &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--",
+                "-D",
+                "warnings",
+            ],
             &[],
         )
         && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])

@@ -15,16 +15,46 @@ const EDGES: &[(&str, &[&str])] = &[
     ("data/path", &["base", "wire", "packet", "discipline"]),
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
-    ("control/lfb", &["base", "model", "packet", "discipline", "path"]),
-    ("habitats/live", &["base", "wire", "packet", "discipline", "path", "model"]),
+    (
+        "control/lfb",
+        &["base", "model", "packet", "discipline", "path"],
+    ),
+    (
+        "habitats/live",
+        &["base", "wire", "packet", "discipline", "path", "model"],
+    ),
     ("northbound", &["model"]),
-    ("lab", &["base", "discipline", "live", "model", "config", "lfb", "northbound"]),
-    ("benches", &["base", "wire", "packet", "discipline", "path", "live"]),
+    (
+        "lab",
+        &[
+            "base",
+            "discipline",
+            "live",
+            "model",
+            "config",
+            "lfb",
+            "northbound",
+        ],
+    ),
+    (
+        "benches",
+        &["base", "wire", "packet", "discipline", "path", "live"],
+    ),
     (
         "bin/weir",
         &[
-            "base", "wire", "packet", "discipline", "path", "model", "config", "lfb", "live",
-            "northbound", "lab", "benches",
+            "base",
+            "wire",
+            "packet",
+            "discipline",
+            "path",
+            "model",
+            "config",
+            "lfb",
+            "live",
+            "northbound",
+            "lab",
+            "benches",
         ],
     ),
     ("xtask", &[]),
@@ -47,7 +77,7 @@ const IMPURE: &[&str] = &[
 const PURE: &[&str] = &["base", "data", "control"];
 
 /// Everything that is not as it should be, a sentence each.
-pub fn check(root: &Path) -> Vec<String> {
+pub(crate) fn check(root: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     let mut sources = Vec::new();
     for (folder, _) in EDGES {
@@ -102,31 +132,47 @@ fn check_edges(root: &Path, faults: &mut Vec<String>) {
 
 fn check_source(name: &str, text: &str, faults: &mut Vec<String>) {
     let own = name.starts_with("xtask/");
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
     let is_test = name.contains("/tests/") || name.ends_with("tests.rs");
     let lines = code.lines().count();
     if lines > FILE_LINES_MAX && !is_test {
-        faults.push(format!("{name}: {lines} lines without tests, more than {FILE_LINES_MAX}"));
+        faults.push(format!(
+            "{name}: {lines} lines without tests, more than {FILE_LINES_MAX}"
+        ));
     }
     for (number, line) in text.lines().enumerate() {
         let mut fault = |what: &str| faults.push(format!("{name}:{}: {what}", number + 1));
         let statement = line.trim_start();
-        if !own && ["FIXME", "TODO", "XXX", "dbg!("].iter().any(|w| line.contains(w)) {
+        if !own
+            && ["FIXME", "TODO", "XXX", "dbg!("]
+                .iter()
+                .any(|w| line.contains(w))
+        {
             fault("left over from writing");
         }
         let live = name.starts_with("habitats/live/") || own;
         if !live && !statement.starts_with("//") && line.contains("unsafe ") {
             fault("unsafe code belongs in habitats/live");
         }
-        if line.chars().count() > 120 {
-            fault("longer than 120 characters");
-        }
     }
-    if PURE.iter().any(|folder| name.starts_with(&format!("{folder}/"))) && !is_test {
-        let imports = code.lines().enumerate().filter(|(_, l)| !l.trim_start().starts_with("//"));
+    if PURE
+        .iter()
+        .any(|folder| name.starts_with(&format!("{folder}/")))
+        && !is_test
+    {
+        let imports = code
+            .lines()
+            .enumerate()
+            .filter(|(_, l)| !l.trim_start().starts_with("//"));
         for (number, line) in imports {
             for word in IMPURE.iter().filter(|w| line.contains(**w)) {
-                faults.push(format!("{name}:{}: pure code must not use {word}", number + 1));
+                faults.push(format!(
+                    "{name}:{}: pure code must not use {word}",
+                    number + 1
+                ));
             }
         }
     }
@@ -139,7 +185,9 @@ fn check_reasons(root: &Path, faults: &mut Vec<String>) {
     let names = code
         .lines()
         .flat_map(|line| line.split('"'))
-        .filter(|word| word.contains('-') && word.chars().all(|c| c == '-' || c.is_ascii_lowercase()));
+        .filter(|word| {
+            word.contains('-') && word.chars().all(|c| c == '-' || c.is_ascii_lowercase())
+        });
     for name in names {
         if !document.contains(&format!("`{name}`")) {
             faults.push(format!("docs/drop-reasons.md does not explain `{name}`"));

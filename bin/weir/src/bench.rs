@@ -1,6 +1,6 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
-use weir_benches::{live, pacing};
+use weir_benches::{discipline, forwarding, live, pacing};
 
 use crate::table::Table;
 use crate::{Failure, print_json};
@@ -8,6 +8,24 @@ use crate::{Failure, print_json};
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum BenchCommand {
+    /// Each discipline in memory, over fifo, by number of flows
+    Discipline {
+        /// Fewer packets: a second instead of ten
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The whole path in memory: parse, classify, forward, queue
+    Forwarding {
+        /// Packets in each round
+        #[arg(long, default_value = "1000000", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
+        packets: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Forwarding on real interfaces, against a copy loop and the kernel (needs root)
     Live {
         /// Rounds; each figure is the median of them
@@ -34,7 +52,26 @@ pub(crate) enum BenchCommand {
 /// Runs a measurement and prints it.
 pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(e.to_string());
+    let wrong = |e: weir_discipline::spec::SpecError| Failure::Run(e.to_string());
     match *command {
+        BenchCommand::Discipline { quick, json } => {
+            let rows = discipline::run(quick).map_err(wrong)?;
+            if json {
+                print_json(&rows);
+            } else {
+                discipline::print(&rows);
+            }
+        }
+        BenchCommand::Forwarding { packets, json } => {
+            const ROUNDS: usize = 5;
+            let disciplines = ["fifo", "lru_fq", "fq_codel"];
+            let rows = forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?;
+            if json {
+                print_json(&rows);
+            } else {
+                print_forwarding(&rows);
+            }
+        }
         BenchCommand::Live {
             rounds,
             seconds,
@@ -57,6 +94,14 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn print_forwarding(rows: &[forwarding::Row]) {
+    let mut table = Table::new(&["64-BYTE FRAMES THROUGH", "NS A PACKET"]);
+    for row in rows {
+        table.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
+    }
+    print!("{table}");
 }
 
 fn print_live(report: &live::Report) {

@@ -28,10 +28,9 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
 pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
     let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
     Plan::check(document.changes()).map_err(|faults| {
-        let located = faults
-            .iter()
-            .map(|fault| document.locate(fault).to_string());
-        located.collect()
+        let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
+        located.sort_by_key(|error| error.line);
+        located.iter().map(ToString::to_string).collect()
     })
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use weir_discipline::Manual;
 use weir_discipline::spec::MANUALS;
+use weir_packet::Reason;
 
 /// The manual page of a discipline.
 pub(crate) fn page(manual: &Manual) -> String {
@@ -26,6 +27,17 @@ pub(crate) fn page(manual: &Manual) -> String {
 pub(crate) fn disciplines() -> String {
     let line = |m: &&Manual| format!("{:<10} {}\n", m.name, m.purpose);
     MANUALS.iter().map(line).collect()
+}
+
+/// Every reason for which a packet can end.
+pub(crate) fn drops() -> String {
+    let head = "| reason | a loss | what it means |\n|---|---|---|\n";
+    let row = |reason: Reason| {
+        let loss = if reason.is_loss() { "yes" } else { "no" };
+        format!("| `{}` | {loss} | {} |\n", reason.name(), reason.sentence())
+    };
+    let rows: String = Reason::ALL.into_iter().map(row).collect();
+    format!("{head}{rows}")
 }
 
 fn indent(text: &str) -> String {

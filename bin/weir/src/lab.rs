@@ -1,9 +1,10 @@
 //! `weir run` and `weir traffic`: arguments of the lab.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use weir_lab::scenario::Override;
-use weir_lab::{RunOptions, RunResult};
+use weir_lab::{RunOptions, report};
 
 use crate::{Failure, print, print_json};
 
@@ -13,8 +14,9 @@ const SCENARIOS: &str = "scenarios";
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
-    /// The scenario
-    scenario: PathBuf,
+    /// The scenario, or several of them for one report
+    #[arg(required = true)]
+    scenarios: Vec<PathBuf>,
     /// Where: in network namespaces on this machine
     #[arg(long, default_value = "lab")]
     on: Habitat,
@@ -33,7 +35,7 @@ pub(crate) struct RunArguments {
     /// Write a report (report.html) and the results (results.json) to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the results as JSON instead of a table
+    /// Print the results as JSON instead of tables
     #[arg(long)]
     json: bool,
 }
@@ -47,24 +49,34 @@ enum Habitat {
 /// `weir run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let Habitat::Lab = arguments.on;
-    let options = RunOptions {
-        scenario: arguments.scenario.clone(),
-        overrides: arguments.set.clone(),
-        variants: arguments.variant.clone(),
-        seed: arguments.seed,
-        runs: arguments.runs,
-        executable: None,
-        progress: true,
-        interrupt: weir_lab::interrupt_flag().map_err(failure)?,
-    };
-    let result = weir_lab::run(&options).map_err(failure)?;
-    if let Some(folder) = &arguments.out {
-        write(folder, &result).map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))?;
+    let interrupt = weir_lab::interrupt_flag().map_err(failure)?;
+    let mut results = Vec::new();
+    for scenario in &arguments.scenarios {
+        let options = RunOptions {
+            scenario: scenario.clone(),
+            overrides: arguments.set.clone(),
+            variants: arguments.variant.clone(),
+            seed: arguments.seed,
+            runs: arguments.runs,
+            executable: None,
+            progress: true,
+            interrupt: Arc::clone(&interrupt),
+        };
+        let result = weir_lab::run(&options).map_err(failure)?;
+        if !arguments.json {
+            print(&report::text(&result));
+        }
+        results.push(result);
     }
-    if arguments.json {
-        print_json(&result);
-    } else {
-        print_json(&result);
+    if let Some(folder) = &arguments.out {
+        for path in report::write(&results, folder).map_err(failure)? {
+            eprintln!("written: {}", path.display());
+        }
+    }
+    match &results[..] {
+        _ if !arguments.json => {}
+        [one] => print_json(one),
+        many => print_json(&many),
     }
     Ok(())
 }
@@ -91,13 +103,6 @@ pub(crate) fn scenarios() -> Result<String, Failure> {
     }
     lines.sort();
     Ok(lines.concat())
-}
-
-fn write(folder: &Path, result: &RunResult) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-
-    let json = serde_json::to_string_pretty(result).map_err(std::io::Error::other)?;
-    std::fs::write(folder.join("results.json"), json + "\n")
 }
 
 /// A scenario that is wrong is wrong usage; anything else is a failed run.

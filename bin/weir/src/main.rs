@@ -104,6 +104,8 @@ enum List {
     Disciplines,
     /// Scenarios
     Scenarios,
+    /// Every reason for which a packet can end, as a table in Markdown
+    Drops,
 }
 
 #[derive(Debug, clap::Args)]
@@ -147,6 +149,7 @@ fn run(command: Command) -> Result<(), Failure> {
             match what {
                 List::Disciplines => print(&describe::disciplines()),
                 List::Scenarios => print(&lab::scenarios()?),
+                List::Drops => print(&describe::drops()),
             }
             Ok(())
         }

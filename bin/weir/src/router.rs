@@ -31,7 +31,7 @@ use weir_live::kernel::transit::{self, TransitGuard};
 use weir_live::kernel::{follow, netfilter};
 use weir_live::worker::{Event, Handle, Opener, Worker};
 use weir_path::parse::Mode;
-use weir_path::step::Plane;
+use weir_path::plane::Plane;
 use weir_path::tables::Tables;
 
 use crate::operator::Console;
@@ -106,7 +106,7 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| failed("SIGTERM", &e))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| failed("SIGINT", &e))?;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let worker = worker(&plan, events).map_err(|e| Failure::Run(e))?;
+    let worker = worker(&plan, events).map_err(Failure::Run)?;
     let socket = PathBuf::from(&plan.router.socket);
     let guard = guard(&plan).map_err(|e| failed("cannot keep transit from the kernel", &e))?;
     let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
@@ -172,8 +172,8 @@ fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A device that is open already, and how to open it again.
-type Opened = (Box<dyn Device>, Opener);
+/// A device if it could be opened, and how to open it (again).
+type Opened = (Option<Box<dyn Device>>, Opener);
 
 fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
     let interface = port.interface.clone();
@@ -187,15 +187,24 @@ fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
         };
         Ok(Box::new(AfPacket::open(&interface, options)?))
     });
-    let device = open().map_err(|error| {
+    let device = open().map(Some).or_else(|error| {
+        if af_packet::device_gone(&error) {
+            let (port, interface) = (&port.name, &port.interface);
+            tracing::warn!(
+                port,
+                interface,
+                "the interface is down; the port waits for it"
+            );
+            return Ok(None);
+        }
         let hint = match error.kind() {
             std::io::ErrorKind::PermissionDenied => " (CAP_NET_RAW is needed)",
             _ => "",
         };
-        format!(
-            "port `{}`: cannot open `{}`: {error}{hint}",
-            port.name, port.interface
-        )
+        let (name, interface) = (&port.name, &port.interface);
+        Err(format!(
+            "port `{name}`: cannot open `{interface}`: {error}{hint}"
+        ))
     })?;
     Ok((device, open))
 }

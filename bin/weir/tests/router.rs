@@ -2,6 +2,7 @@
 //!
 //! Each test builds its own hosts (see `weir_benches::testbed`) and skips, saying so, where
 //! network namespaces are not permitted.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::fs;
 use std::net::UdpSocket;

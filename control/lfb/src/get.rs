@@ -6,7 +6,7 @@ use weir_model::report::{
     DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
 };
 use weir_packet::Reason;
-use weir_path::step::Plane;
+use weir_path::plane::Plane;
 use weir_path::tables::{Action, Neighbour, NextHop, Tables};
 
 /// What only the device behind a port can count.
@@ -41,7 +41,7 @@ pub fn ports(plane: &Plane, devices: &[DeviceState]) -> Vec<PortReport> {
 
 /// The disciplines.
 pub fn queues(plane: &Plane) -> Vec<QueueReport> {
-    let report = |slot: &weir_path::step::PlanePort| {
+    let report = |slot: &weir_path::plane::PlanePort| {
         let queue = slot.port.queue();
         let ledger = queue.ledger();
         let mut gauges = std::collections::BTreeMap::new();

@@ -110,7 +110,10 @@ impl Plan {
         show(router("mode"), mode.to_owned());
         show(router("socket"), self.router.socket.clone());
         show(router("pool"), self.router.pool.to_string());
-        show(router("bypass_netfilter"), self.router.bypass_netfilter.to_string());
+        show(
+            router("bypass_netfilter"),
+            self.router.bypass_netfilter.to_string(),
+        );
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
             show(path.join("interface"), port.interface.clone());
@@ -184,10 +187,17 @@ mod tests {
         let plan = Plan::check(&[
             change(&["port", "wan", "rate"], text("100 Mbit")),
             change(&["port", "wan", "discipline", "kind"], text("fifo")),
-            change(&["port", "wan", "discipline", "limit"], Scalar::Integer(100)),
+            change(
+                &["port", "wan", "discipline", "limit"],
+                Scalar::Integer(100),
+            ),
         ])
         .unwrap();
-        let shown: Vec<_> = plan.shown().iter().map(|(p, v)| format!("{p}={v}")).collect();
+        let shown: Vec<_> = plan
+            .shown()
+            .iter()
+            .map(|(p, v)| format!("{p}={v}"))
+            .collect();
         assert_eq!(
             shown,
             [
@@ -228,7 +238,10 @@ mod tests {
         let faults = faults(&[
             change(&["pool"], Scalar::Integer(3000)),
             change(&["port", "wan", "discipline", "kind"], text("fifo")),
-            change(&["port", "wan", "discipline", "limit"], Scalar::Integer(1000)),
+            change(
+                &["port", "wan", "discipline", "limit"],
+                Scalar::Integer(1000),
+            ),
         ]);
         assert!(faults[0].contains("at least 3048"), "{faults:?}");
     }
@@ -239,7 +252,11 @@ mod tests {
         assert!(faults(&[])[0].contains("no port"));
         let bridged = [change(&["mode"], text("bridged")), fifo("a")];
         assert!(faults(&bridged)[0].contains("two ports"));
-        let twice = [fifo("a"), fifo("b"), change(&["port", "b", "interface"], text("a"))];
+        let twice = [
+            fifo("a"),
+            fifo("b"),
+            change(&["port", "b", "interface"], text("a")),
+        ];
         assert!(faults(&twice)[0].contains("already"));
     }
 }

@@ -1,47 +1,12 @@
 //! Memory is what `state_bytes` says, is taken when a discipline is built or changed, and never per
 //! packet, whatever the number of flows.
 
-#![allow(unsafe_code)] // a global allocator that counts cannot be written without
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use allocation_counter::{AllocationInfo, measure};
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Streams};
 use weir_discipline::spec::{MANUALS, Spec};
 use weir_discipline::{Cx, Discipline};
 use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
-
-thread_local! {
-    static TAKEN: Cell<(isize, usize)> = const { Cell::new((0, 0)) };
-}
-
-/// Counts bytes in use and calls, on this thread only: tests run side by side.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn count(bytes: isize) {
-    // Fails only while the thread ends.
-    let _ = TAKEN.try_with(|taken| {
-        let (sum, calls) = taken.get();
-        taken.set((sum + bytes, calls + 1));
-    });
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 const PACKETS: u64 = 50_000;
 
@@ -86,23 +51,25 @@ fn memory_is_fixed_and_known() {
         let mut first = spec.build(Instant::ZERO, &streams);
         run(first.as_mut(), &mut keys, &mut fates, PACKETS); // so that `fates` has grown
 
-        let (before, _) = TAKEN.get();
-        let mut discipline = spec.build(Instant::ZERO, &streams);
-        let (after, calls) = TAKEN.get();
-        let state = discipline.state_bytes();
-        assert_eq!(after - before, state as isize, "{}", manual.name);
-        run(discipline.as_mut(), &mut keys, &mut fates, PACKETS);
-        assert_eq!(TAKEN.get(), (after, calls), "{} allocates", manual.name);
-        assert_eq!(discipline.state_bytes(), state);
+        let mut built = None;
+        let taken = measure(|| built = Some(spec.build(Instant::ZERO, &streams)));
+        let mut discipline = built.unwrap();
+        let name = manual.name;
+        let fixed = discipline.state_bytes() as i64;
+        assert_eq!(taken.bytes_current, fixed, "{name}");
+        let mut quiet = |discipline: &mut dyn Discipline| {
+            let taken = measure(|| run(discipline, &mut keys, &mut fates, PACKETS));
+            assert_eq!(taken, AllocationInfo::default(), "{name} allocates");
+        };
+        quiet(discipline.as_mut());
+        assert_eq!(discipline.state_bytes() as i64, fixed);
 
         let limit = Scalar::Integer(20_000);
-        let larger = Spec::check(manual.name, [("limit", &limit)]).unwrap();
-        discipline.reconfigure(&larger, Instant::ZERO).unwrap();
-        let (after, calls) = TAKEN.get();
-        let state = discipline.state_bytes();
-        assert_eq!(after - before, state as isize, "{}", manual.name);
-        run(discipline.as_mut(), &mut keys, &mut fates, PACKETS);
-        assert_eq!(TAKEN.get(), (after, calls), "{} allocates", manual.name);
-        println!("{:9} {state:9} bytes", manual.name);
+        let larger = Spec::check(name, [("limit", &limit)]).unwrap();
+        let taken = measure(|| discipline.reconfigure(&larger, Instant::ZERO).unwrap());
+        let grown = discipline.state_bytes() as i64;
+        assert_eq!(taken.bytes_current, grown - fixed, "{name}");
+        quiet(discipline.as_mut());
+        println!("{name:9} {grown:9} bytes");
     }
 }

@@ -147,7 +147,7 @@ impl Reason {
             ),
             Self::NotIp => (
                 "not-ip",
-                "Its Ethernet type is not one that a router forwards.",
+                "It is neither IPv4 nor IPv6 (ARP, say); the kernel has its own copy.",
             ),
             Self::OtherHost => (
                 "other-host",
@@ -171,7 +171,7 @@ impl Reason {
             ),
             Self::Multicast => (
                 "multicast",
-                "It is multicast or broadcast, which is not forwarded.",
+                "It is multicast or broadcast, which is not forwarded; the kernel has its own copy.",
             ),
             Self::SourceRoute => (
                 "source-route",

@@ -3,6 +3,7 @@
 //! Read in this order to ride with a packet: [`parse`], [`classify`], [`forward`], [`port`]; and
 //! [`step`] for how they are joined.
 //!
+//! - [`plane`]: everything that a packet touches, owned in one place
 //! - [`tables`]: the interfaces, routes and neighbours that `forward` looks into
 //! - [`icmp_error`]: what a router answers when it cannot forward, and how often
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
@@ -16,6 +17,7 @@ pub mod forward;
 pub mod fragment;
 pub mod icmp_error;
 pub mod parse;
+pub mod plane;
 pub mod port;
 pub mod rewrite;
 pub mod step;

@@ -8,28 +8,22 @@
 //!  step(now)  -> Port::step -> outbox                                    then, for each port
 //!  flush(port, device)  -> frames leave, slots return to the pool
 //! ```
-//!
-//! A [`Plane`] is driven by one thread and owns everything that a packet touches, so nothing here
-//! locks. A router with more threads has a plane for each, and hands packets between them by
-//! rings.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_base::{Instant, Span, Streams, Tally};
-use weir_discipline::Spec;
-use weir_packet::{Ecn, Fates, Packet, Pool, Reason};
+use weir_base::{Instant, Span};
+use weir_packet::{Ecn, Packet, Reason};
 
 use crate::classify::{Classified, classify};
-use crate::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
+use crate::forward::{Exit, Origin, Verdict, forward};
 use crate::fragment;
-use crate::icmp_error::{self, ErrorBudget, IcmpCause};
+use crate::icmp_error::{self, IcmpCause};
 use crate::parse::{Ended, Headers, Ingress, Mode, Parsed, parse};
-use crate::port::{Link, Port};
+use crate::plane::{OUTBOX_MAX, Plane};
 use crate::rewrite;
 use crate::tables::Tables;
-use crate::waiting::{Held, Wait, Waiting};
+use crate::waiting::{Held, Wait};
 
 /// What is known of a received frame beside its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +38,6 @@ pub struct Arrival {
     pub checksum_partial: bool,
 }
 
-/// Frames that are ready for a device but that it has not taken.
-const OUTBOX_MAX: usize = 256;
 /// Frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
 
@@ -62,96 +54,7 @@ const BRIDGED: Ingress = Ingress {
     mac: None,
 };
 
-/// A port of the plane.
-pub struct PlanePort {
-    /// Name in the configuration.
-    pub name: String,
-    /// Name of the interface.
-    pub interface: String,
-    /// Discipline and link.
-    pub port: Port,
-    /// Received by it.
-    pub received: Tally,
-    /// Sent by the kernel itself, and charged to it.
-    pub charged: Tally,
-    index: Option<u32>,
-    outbox: VecDeque<Packet>,
-}
-
-/// Everything that a packet touches, driven by one thread.
-pub struct Plane {
-    mode: Mode,
-    pool: Pool,
-    fates: Fates,
-    ports: Vec<PlanePort>,
-    tables: Arc<Tables>,
-    waiting: Waiting,
-    errors: ErrorBudget,
-    questions: Vec<Neighbourhood>,
-    ask_again_at: Instant,
-    streams: Streams,
-}
-
 impl Plane {
-    /// A plane without ports, for at most `packets` packets of `frame_bytes_max` bytes.
-    pub fn new(mode: Mode, packets: usize, frame_bytes_max: usize, streams: Streams) -> Self {
-        let secret = streams.hash_key("flow-hash");
-        Self {
-            mode,
-            pool: Pool::new(packets, frame_bytes_max, secret),
-            fates: Fates::default(),
-            ports: Vec::new(),
-            tables: Arc::default(),
-            waiting: Waiting::default(),
-            errors: ErrorBudget::default(),
-            questions: Vec::new(),
-            ask_again_at: Instant::ZERO,
-            streams,
-        }
-    }
-
-    /// Adds a port at the end and gives its number.
-    pub fn add_port(
-        &mut self,
-        name: &str,
-        interface: &str,
-        spec: Spec,
-        link: Link,
-        now: Instant,
-    ) -> usize {
-        let streams = self.streams.below("port").below(name);
-        self.ports.push(PlanePort {
-            name: name.to_owned(),
-            interface: interface.to_owned(),
-            port: Port::new(spec, link, now, &streams),
-            received: Tally::ZERO,
-            charged: Tally::ZERO,
-            index: None,
-            outbox: VecDeque::with_capacity(OUTBOX_MAX),
-        });
-        self.find_indices();
-        self.ports.len() - 1
-    }
-
-    /// Removes a port; the ones behind it move up by one. What it holds ends.
-    pub fn remove_port(&mut self, number: usize, reason: Reason) {
-        let mut gone = self.ports.remove(number);
-        gone.port.shut_down(&mut self.fates, reason);
-        for packet in gone.outbox.drain(..) {
-            self.fates.discard(packet, reason);
-        }
-        self.reclaim();
-    }
-
-    /// Puts a discipline and a link in force at a port, without losing what it holds.
-    pub fn reconfigure_port(&mut self, number: usize, spec: Spec, link: Link) {
-        let slot = &mut self.ports[number];
-        let streams = self.streams.below("port").below(&slot.name);
-        let (keys, fates) = (&self.pool.keys, &mut self.fates);
-        slot.port.reconfigure(spec, link, keys, fates, &streams);
-        self.reclaim();
-    }
-
     /// Takes a new snapshot of routes and neighbours, and sends on what waited for it.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) {
         self.tables = tables;
@@ -180,13 +83,6 @@ impl Plane {
             Mode::Bridged => self.bridge(ingress, packet, &arrival),
         }
         self.reclaim();
-    }
-
-    /// Charges a port for a frame that the kernel itself sent out of its interface.
-    pub fn charge(&mut self, number: usize, bytes: u32) {
-        let slot = &mut self.ports[number];
-        slot.charged.count(u64::from(bytes));
-        slot.port.charge(u64::from(bytes));
     }
 
     /// Lets every port do what has become due. Gives the time of the next event, if one is known.
@@ -238,67 +134,6 @@ impl Plane {
             }
         }
         Ok(false)
-    }
-
-    /// Ends the frames of a port whose device is gone.
-    pub fn discard_outbox(&mut self, number: usize) {
-        for packet in self.ports[number].outbox.drain(..) {
-            self.fates.discard(packet, Reason::DeviceDown);
-        }
-        self.reclaim();
-    }
-
-    /// Ends everything that is held: the router stops.
-    pub fn shut_down(&mut self) {
-        for held in self.waiting.drain() {
-            self.fates.discard(held.packet.packet, Reason::Shutdown);
-        }
-        while let Some(last) = self.ports.len().checked_sub(1) {
-            self.remove_port(last, Reason::Shutdown);
-        }
-    }
-
-    /// The neighbours that forwarding has asked for since the last call.
-    pub fn questions(&mut self) -> std::vec::Drain<'_, Neighbourhood> {
-        self.questions.drain(..)
-    }
-
-    /// The ports, by number.
-    pub fn ports(&self) -> &[PlanePort] {
-        &self.ports
-    }
-
-    /// The snapshot that is in force.
-    pub fn tables(&self) -> &Tables {
-        &self.tables
-    }
-
-    /// The books.
-    pub fn fates(&self) -> &Fates {
-        &self.fates
-    }
-
-    /// Packets that wait for a neighbour.
-    pub fn waiting(&self) -> &Waiting {
-        &self.waiting
-    }
-
-    /// The limit on ICMP errors, with its counters.
-    pub fn errors(&self) -> &ErrorBudget {
-        &self.errors
-    }
-
-    /// Whether the interface of a port is up, as far as the tables say.
-    pub fn is_up(&self, number: usize) -> bool {
-        self.ports[number]
-            .index
-            .and_then(|index| self.tables.interfaces.get(&index))
-            .is_some_and(|interface| interface.up)
-    }
-
-    /// How frames get from port to port.
-    pub fn mode(&self) -> Mode {
-        self.mode
     }
 
     fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
@@ -486,25 +321,6 @@ impl Plane {
             .flatten()
             .filter_map(|index| self.tables.interfaces.get(&index))
             .find_map(|interface| interface.address_for(to))
-    }
-
-    fn port_of(&self, interface: u32) -> Option<usize> {
-        self.ports.iter().position(|p| p.index == Some(interface))
-    }
-
-    fn find_indices(&mut self) {
-        for slot in &mut self.ports {
-            slot.index = self
-                .tables
-                .interfaces
-                .iter()
-                .find(|(_, interface)| interface.name == slot.interface)
-                .map(|(index, _)| *index);
-        }
-    }
-
-    fn reclaim(&mut self) {
-        self.pool.reclaim(self.fates.freed());
     }
 }
 

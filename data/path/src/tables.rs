@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use prefix_trie::PrefixMap;
 
-/// A layer-2 address.
-pub type Mac = [u8; 6];
+pub use weir_wire::ethernet::Mac;
 
 /// One consistent state of everything that forwarding needs to know.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +19,9 @@ pub struct Tables {
     pub interfaces: BTreeMap<u32, Interface>,
     /// Neighbours by interface and address.
     pub neighbours: HashMap<(u32, IpAddr), Neighbour>,
-    v4: PrefixMap<Ipv4Net, Route>,
-    v6: PrefixMap<Ipv6Net, Route>,
+    // Shared between snapshots: a change of a neighbour copies no routes.
+    v4: Arc<PrefixMap<Ipv4Net, Route>>,
+    v6: Arc<PrefixMap<Ipv6Net, Route>>,
 }
 
 /// A network interface.
@@ -87,10 +88,10 @@ impl Tables {
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
         match prefix {
             IpNet::V4(p) => {
-                self.v4.insert(p.trunc(), route);
+                Arc::make_mut(&mut self.v4).insert(p.trunc(), route);
             }
             IpNet::V6(p) => {
-                self.v6.insert(p.trunc(), route);
+                Arc::make_mut(&mut self.v6).insert(p.trunc(), route);
             }
         }
     }
@@ -98,8 +99,8 @@ impl Tables {
     /// Removes the route for a prefix.
     pub fn remove_route(&mut self, prefix: IpNet) {
         match prefix {
-            IpNet::V4(p) => self.v4.remove(&p.trunc()),
-            IpNet::V6(p) => self.v6.remove(&p.trunc()),
+            IpNet::V4(p) => Arc::make_mut(&mut self.v4).remove(&p.trunc()),
+            IpNet::V6(p) => Arc::make_mut(&mut self.v6).remove(&p.trunc()),
         };
     }
 

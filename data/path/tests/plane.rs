@@ -1,4 +1,5 @@
 //! A whole plane in memory: frames in at one port, frames out at another, everything accounted for.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::Reason;
 use weir_path::parse::Mode;
+use weir_path::plane::Plane;
 use weir_path::port::Link;
-use weir_path::step::{Arrival, Plane};
+use weir_path::step::Arrival;
 use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::waiting;
 

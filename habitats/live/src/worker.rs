@@ -14,6 +14,8 @@
 //! idle router costs no processor time. Commands run between two turns: a packet sees either the
 //! old configuration or the new one.
 //!
+//! Under load it does not wake for each frame: see [`Moderation`].
+//!
 //! A device that fails is closed, its frames end, and it is opened again once it is back.
 
 use std::io;
@@ -25,7 +27,8 @@ use weir_base::{Instant, Span};
 use weir_packet::Reason;
 use weir_path::forward::Neighbourhood;
 use weir_path::parse::Mode;
-use weir_path::step::{Arrival, Plane};
+use weir_path::plane::Plane;
+use weir_path::step::Arrival;
 
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction};
@@ -35,12 +38,48 @@ const BURST_MAX: usize = 64;
 /// A port's next event is waited for at least this long: many frames at a high rate share one
 /// wake-up, and leave well within the burst that [`weir_path::port::Link::burst`] allows.
 const PACING_QUANTUM: Span = Span::from_micros(50);
+/// Under load frames are gathered for this long before the next turn, as a network card with
+/// interrupt moderation does.
+const GATHER: Span = Span::from_micros(50);
+/// So many frames for one wake-up are load.
+const LOAD_FRAMES_MIN: usize = 2;
 /// After this time a full device is tried again.
 const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
 /// After this time a device that is gone is tried again.
 const REOPEN_RETRY: Span = Span::from_millis(100);
 /// A worker that does not answer a call within this time is stuck.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How long frames are gathered before a turn.
+///
+/// A wake-up costs more than forwarding a frame. While one frame comes at a time each is forwarded
+/// at once; when a wake-up has found several, more are on their way, and the next turn waits until
+/// [`GATHER`] after the last wake-up whatever arrives. So the number of wake-ups is bounded, and
+/// the delay too.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moderation {
+    woken_at: Instant,
+    frames: usize,
+}
+
+impl Moderation {
+    /// A turn has taken this many frames.
+    pub fn took(&mut self, frames: usize) {
+        self.frames += frames;
+    }
+
+    /// Until when no frame shall end the wait that begins now, if there is load.
+    pub fn gather_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.woken_at + GATHER;
+        (self.frames >= LOAD_FRAMES_MIN && now < until).then_some(until)
+    }
+
+    /// The wait has ended.
+    pub fn woke(&mut self, now: Instant) {
+        self.woken_at = now;
+        self.frames = 0;
+    }
+}
 
 /// Opens a port's device; called again after the device was lost.
 pub type Opener = Box<dyn FnMut() -> io::Result<Box<dyn Device>> + Send>;
@@ -70,6 +109,7 @@ pub struct Worker {
     pub plane: Plane,
     links: Vec<Link>,
     event: Box<dyn FnMut(Event) + Send>,
+    moderation: Moderation,
     stop: bool,
 }
 
@@ -103,15 +143,16 @@ impl Worker {
             plane,
             links: Vec::new(),
             event,
+            moderation: Moderation::default(),
             stop: false,
         }
     }
 
     /// Binds a device to the port that was added to the plane last.
-    /// `open` opens it again after it was lost.
-    pub fn bind(&mut self, device: Box<dyn Device>, open: Opener) {
+    /// `open` opens it again after it was lost, or for the first time if it is not there yet.
+    pub fn bind(&mut self, device: Option<Box<dyn Device>>, open: Opener) {
         self.links.push(Link {
-            device: Some(device),
+            device,
             open,
             retry_at: Instant::ZERO,
             counters: Counters::default(),
@@ -170,13 +211,16 @@ impl Worker {
                 continue;
             }
             let full = full.then_some(now + DEVICE_FULL_RETRY);
-            let until = [next, full, reopen].into_iter().flatten().min();
+            let gather = self.moderation.gather_until(now);
+            let until = [next, full, reopen, gather].into_iter().flatten().min();
             let devices = self.links.iter().filter_map(|l| l.device.as_ref());
+            let devices = devices.filter(|_| gather.is_none());
             let waited = waiter.wait(devices.filter_map(|d| d.wait_on()), until);
             if let Err(error) = waited {
                 tracing::error!(%error, "cannot wait for frames");
                 thread::sleep(Duration::from_millis(10)); // never spin on a broken descriptor
             }
+            self.moderation.woke(clock::now());
         }
         self.plane.shut_down();
     }
@@ -204,7 +248,10 @@ impl Worker {
                 }
             });
             match received {
-                Ok(count) => any |= count > 0,
+                Ok(count) => {
+                    self.moderation.took(count);
+                    any |= count > 0;
+                }
                 Err(error) => self.lose(number, &error),
             }
         }
@@ -283,7 +330,9 @@ impl Link {
 impl Handle {
     /// Runs `command` on the worker's thread, between two turns, and does not wait for it.
     pub fn post(&self, command: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), NoAnswer> {
-        self.commands.send(Box::new(command)).map_err(|_| NoAnswer)?;
+        self.commands
+            .send(Box::new(command))
+            .map_err(|_| NoAnswer)?;
         self.waker.wake();
         Ok(())
     }

@@ -58,7 +58,7 @@ impl Followed {
     fn agrees(&self) {
         eventually("agreement with a fresh reading", || {
             let fresh = runtime().block_on(follow::read()).unwrap();
-            {let (a,b)=(shown(&fresh),shown(&self.tables())); if a!=b {eprintln!("fresh {:#?}", a.iter().filter(|l|!b.contains(l)).collect::<Vec<_>>());eprintln!("followed {:#?}", b.iter().filter(|l|!a.contains(l)).collect::<Vec<_>>());} a==b}
+            shown(&fresh) == shown(&self.tables())
         });
     }
 }
@@ -185,7 +185,6 @@ fn several_next_hops_and_links_that_fail_are_followed() {
         followed.awaits_route("2001:db8::1", forward(&both6));
 
         run("ip link set y1 down"); // no carrier at y0
-        followed.awaits("no carrier", |t| !t.interfaces[&y0].up);
         followed.awaits_route("192.0.2.1", forward(&both[..1]));
         followed.awaits_route("198.51.100.1", forward(&[via(y0, "10.1.0.2", 1)]));
         run("ip link set y1 up");
@@ -313,16 +312,19 @@ fn after_any_changes_the_tables_are_the_kernels() {
     in_namespace("after_any_changes_the_tables_are_the_kernels", || {
         two_links();
         let followed = Followed::start();
-        let mut number = 31_u64;
-        for kinds in [COMMANDS].repeat(1500) {
+        let mut number = 1_u64;
+        for (round, kinds) in [ROUTE_COMMANDS, COMMANDS].repeat(4).into_iter().enumerate() {
+            // In mode 0 the kernel says of a route only which next-hop object it goes by.
+            let mode = round / 2 % 2;
+            run(&format!("sysctl -qw net.ipv4.nexthop_compat_mode={mode}"));
             let mut script = String::new();
-            for _ in 0..1 {
+            for _ in 0..60 {
                 number ^= number << 13;
                 number ^= number >> 7;
                 number ^= number << 17;
                 script += &format!("{} 2>/dev/null; ", command(number, kinds));
             }
-            eprintln!("{script}"); run(&format!("{script} true"));
+            run(&format!("{script} true"));
             followed.agrees();
         }
     });

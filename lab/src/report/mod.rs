@@ -32,8 +32,7 @@ pub fn text(result: &RunResult) -> String {
 /// Writes `report.html` and `results.json` into `folder`, which is made if it is not there, and
 /// gives their paths.
 pub fn write(results: &[RunResult], folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    fs::create_dir_all(folder)
-        .map_err(Error::io(format!("cannot make {}", folder.display())))?;
+    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
     let json = match results {
         [one] => serde_json::to_string_pretty(one),
         many => serde_json::to_string_pretty(many),
@@ -42,8 +41,7 @@ pub fn write(results: &[RunResult], folder: &Path) -> Result<Vec<PathBuf>, Error
     let files = [("report.html", html(results)), ("results.json", json)];
     let written = files.into_iter().map(|(name, content)| {
         let path = folder.join(name);
-        fs::write(&path, content)
-            .map_err(Error::io(format!("cannot write {}", path.display())))?;
+        fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
         Ok(path)
     });
     written.collect()

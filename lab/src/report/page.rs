@@ -49,7 +49,9 @@ fn shares(result: &RunResult) -> String {
     let share = |p: &&PointResult| p.median("tcp_share_ratio");
     let with = result.points.iter().filter(|p| share(p).is_some());
     let sorted = |a: &&PointResult, b: &&PointResult| {
-        share(a).partial_cmp(&share(b)).unwrap_or(std::cmp::Ordering::Equal)
+        share(a)
+            .partial_cmp(&share(b))
+            .unwrap_or(std::cmp::Ordering::Equal)
     };
     let (worst, best) = (with.clone().min_by(sorted), with.max_by(sorted));
     let message = match worst.zip(best) {
@@ -62,12 +64,19 @@ fn shares(result: &RunResult) -> String {
         ),
         _ => "Who got the link".to_owned(),
     };
-    let body = format!("{}<figure>{}</figure>", legend(), picture::bars(&result.points));
+    let bars = |class: &str, width: u32| {
+        let svg = picture::bars(&result.points, width);
+        format!("<figure class=\"{class}\">{svg}</figure>")
+    };
+    // A phone gets a picture of its own: a shrunken one could not be read.
+    let body = legend() + &bars("wide", 760) + &bars("narrow", 360);
     section(&message, &body)
 }
 
 fn percent(share: Option<f64>) -> String {
-    format!("{:.0} %", share.unwrap_or(0.0) * 100.0)
+    let percent = share.unwrap_or(0.0) * 100.0;
+    let decimals = if percent < 2.0 { 1 } else { 0 };
+    format!("{percent:.decimals$} %")
 }
 
 fn legend() -> String {
@@ -75,7 +84,9 @@ fn legend() -> String {
         format!("<li><span class=\"swatch {kind}\"></span>{name}</li>")
     };
     let items: String = KINDS.iter().map(item).collect();
-    format!("<ul class=\"legend\">{items}<li class=\"unit\">goodput at the receiver, Mbit/s</li></ul>")
+    format!(
+        "<ul class=\"legend\">{items}<li class=\"unit\">goodput at the receiver, Mbit/s</li></ul>"
+    )
 }
 
 /// One picture for each variant, at the middle of the sweep.
@@ -90,9 +101,15 @@ fn over_time(result: &RunResult) -> String {
     let top = (top.fold(1.0, f64::max) / 10.0).ceil() * 10.0;
     let mut pictures = String::new();
     for variant in variants {
-        let of: Vec<_> = result.points.iter().filter(|p| p.variant == *variant).collect();
+        let of: Vec<_> = result
+            .points
+            .iter()
+            .filter(|p| p.variant == *variant)
+            .collect();
         let point = of[of.len() / 2];
-        let Some(run) = point.runs.first() else { continue };
+        let Some(run) = point.runs.first() else {
+            continue;
+        };
         let name = escape(&point.title());
         let svg = picture::over_time(run, &format!("goodput over time, {name}"), top);
         pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
@@ -103,7 +120,12 @@ fn over_time(result: &RunResult) -> String {
 
 /// The highest sum of all kinds in a run.
 fn peak(run: &crate::results::OneRun) -> f64 {
-    let steps = run.series.values().map(|c| c.values.len()).max().unwrap_or(0);
+    let steps = run
+        .series
+        .values()
+        .map(|c| c.values.len())
+        .max()
+        .unwrap_or(0);
     let sum = |n: usize| -> f64 { run.series.values().filter_map(|c| c.values.get(n)).sum() };
     (0..steps).map(sum).fold(0.0, f64::max)
 }
@@ -125,7 +147,10 @@ fn numbers(result: &RunResult) -> String {
                 format!("<td>{ours}{}</td>", spread.unwrap_or_default())
             })
             .collect();
-        rows += &format!("<tr><th scope=\"row\">{}</th>{ours}</tr>", escape(&point.title()));
+        rows += &format!(
+            "<tr><th scope=\"row\">{}</th>{ours}</tr>",
+            escape(&point.title())
+        );
         if let Some(row) = paper::row_of(result, point) {
             compared = true;
             let cells = columns.iter().map(|c| c.paper(&row).unwrap_or_default());
@@ -139,8 +164,10 @@ fn numbers(result: &RunResult) -> String {
         (false, None) => "The numbers".to_owned(),
     };
     let remark = match compared {
-        true => "<p>Paler rows are the paper's Tables I and II; its requests in 600 s are divided \
-                 by 600. Unfinished fetches count with their age at the end.</p>",
+        true => {
+            "<p>Paler rows are the paper's Tables I and II; its requests in 600 s are divided \
+                 by 600. Unfinished fetches count with their age at the end.</p>"
+        }
         false => "<p>Unfinished fetches count with their age at the end.</p>",
     };
     let table = format!(
@@ -157,9 +184,10 @@ fn web_factor(result: &RunResult) -> Option<String> {
     let worst = with().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let best = with().max_by(|a, b| a.0.total_cmp(&b.0))?;
     (worst.0 > 0.0 && best.0 > worst.0 * 1.5).then(|| {
+        let factor = best.0 / worst.0;
+        let decimals = if factor < 10.0 { 1 } else { 0 };
         format!(
-            "The web fetches {:.1} times as much under {} as under {}",
-            best.0 / worst.0,
+            "The web fetches {factor:.decimals$} times as much under {} as under {}",
             best.1.title(),
             worst.1.title()
         )
@@ -170,7 +198,9 @@ fn hogs(result: &RunResult) -> String {
     let mut rows = String::new();
     let mut all_known = 0;
     for point in &result.points {
-        let Some(run) = point.runs.last() else { continue };
+        let Some(run) = point.runs.last() else {
+            continue;
+        };
         let found = run.routers.values().filter_map(|r| r["hogs"].as_array());
         let found: Vec<&Value> = found.flatten().collect();
         let hog = |h: &&&Value| matches!(h["standing"].as_str(), Some("hog" | "pinned"));
@@ -182,7 +212,9 @@ fn hogs(result: &RunResult) -> String {
         if hogs.len() > HOGS_MAX {
             let more = hogs.len() - HOGS_MAX;
             let point = escape(&point.title());
-            rows += &format!("<tr><th scope=\"row\">{point}</th><td colspan=\"5\">and {more} more</td></tr>");
+            rows += &format!(
+                "<tr><th scope=\"row\">{point}</th><td colspan=\"5\">and {more} more</td></tr>"
+            );
         }
     }
     if all_known == 0 {
@@ -199,7 +231,9 @@ fn hogs(result: &RunResult) -> String {
 
 fn hog_row(point: &str, hog: &Value) -> String {
     let number = |value: &Value, scale: f64, decimals: usize| {
-        let shown = value.as_f64().map(|x| format!("{:.*}", decimals, x / scale));
+        let shown = value
+            .as_f64()
+            .map(|x| format!("{:.*}", decimals, x / scale));
         shown.unwrap_or_default()
     };
     format!(
@@ -257,7 +291,8 @@ section{margin-top:2rem;background:var(--card);border:1px solid var(--faint);bor
 padding:1.4rem}\
 figure{margin:0}figcaption{font-weight:600;margin-bottom:.3rem}\
 svg{display:block;width:100%;height:auto}\
-.grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr))}\
+.narrow{display:none}@media(max-width:40rem){.narrow{display:block}.wide{display:none}}\
+.grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr))}\
 .legend{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;list-style:none;margin:0 0 1rem;padding:0;\
 font-size:.9rem}\
 .legend .unit{color:var(--soft)}\
@@ -265,7 +300,7 @@ font-size:.9rem}\
 .swatch.tcp{background:var(--tcp)}.swatch.udp{background:var(--udp)}.swatch.web{background:var(--web)}\
 .scroll{overflow-x:auto}\
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
-th,td{padding:.4rem .55rem;text-align:right;white-space:nowrap;vertical-align:top}\
+th,td{padding:.4rem .45rem;text-align:right;white-space:nowrap;vertical-align:top}\
 thead th{border-bottom:2px solid var(--faint);vertical-align:bottom;font-weight:600}\
 tbody tr{border-bottom:1px solid var(--faint)}\
 th[scope=row]{text-align:left;font-weight:600}\
@@ -283,6 +318,9 @@ mod tests {
 
     #[test]
     fn what_comes_from_outside_is_escaped() {
-        assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+        assert_eq!(
+            escape("<a href=\"x\">&"),
+            "&lt;a href=&quot;x&quot;&gt;&amp;"
+        );
     }
 }

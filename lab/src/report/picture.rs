@@ -9,18 +9,12 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::results::{Curve, OneRun, PointResult};
 
-
 /// Kinds of traffic from the bottom of a stack to its top: metric, name.
-pub(super) const KINDS: [(&str, &str); 3] =
-    [("tcp", "long TCP"), ("udp", "UDP"), ("web", "web")];
+pub(super) const KINDS: [(&str, &str); 3] = [("tcp", "long TCP"), ("udp", "UDP"), ("web", "web")];
 
 const INK: RGBColor = RGBColor(1, 1, 1);
 const FAINT: RGBColor = RGBColor(2, 2, 2);
-const KIND_COLOURS: [RGBColor; 3] = [
-    RGBColor(10, 1, 1),
-    RGBColor(11, 1, 1),
-    RGBColor(12, 1, 1),
-];
+const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
 /// The numbers that stand for names, as the library writes them.
 const NAMES: [(&str, &str); 5] = [
     ("#010101", "var(--ink)"),
@@ -55,14 +49,13 @@ fn draw(size: (u32, u32), about: &str, paint: impl FnOnce(&Canvas<'_>) -> Drawn)
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// A horizontal bar for each point: TCP, UDP and web goodput, stacked, in Mbit/s.
-pub(super) fn bars(points: &[PointResult]) -> String {
+pub(super) fn bars(points: &[PointResult], width: u32) -> String {
     const ROW: u32 = 54;
-    const WIDTH: u32 = 760;
-    let size = (WIDTH, ROW * points.len() as u32 + 40);
+    let size = (width, ROW * points.len() as u32 + 40);
     let whole = points.iter().map(total).fold(1.0, f64::max) * 1.02;
     draw(size, "goodput of each kind of traffic", |area| {
         let left = 8;
-        let scale = f64::from(WIDTH - 24) / whole;
+        let scale = f64::from(width - 24) / whole;
         for (row, point) in points.iter().enumerate() {
             let top = ROW as i32 * row as i32;
             let label = (FONT, 17).into_font().color(&INK);
@@ -97,15 +90,30 @@ fn bar(area: &Canvas<'_>, point: &PointResult, at: (i32, i32), scale: f64) -> Dr
 }
 
 fn axis(area: &Canvas<'_>, left: i32, top: i32, scale: f64, whole: f64) -> Drawn {
-    let step = if whole > 60.0 { 20.0 } else { (whole / 4.0).ceil() };
+    let step = if whole > 60.0 {
+        20.0
+    } else {
+        (whole / 4.0).ceil()
+    };
     let mut value = 0.0;
     while value <= whole {
         let x = left + (value * scale).round() as i32;
         area.draw(&PathElement::new([(x, top), (x, top + 6)], FAINT))?;
-        let anchor = Pos::new(if value == 0.0 { HPos::Left } else { HPos::Center }, VPos::Top);
+        let anchor = Pos::new(
+            if value == 0.0 {
+                HPos::Left
+            } else {
+                HPos::Center
+            },
+            VPos::Top,
+        );
         let style = (FONT, 14).into_font().color(&INK).pos(anchor);
         let unit = if value == 0.0 { " Mbit/s" } else { "" };
-        area.draw(&Text::new(format!("{value:.0}{unit}"), (x, top + 10), style))?;
+        area.draw(&Text::new(
+            format!("{value:.0}{unit}"),
+            (x, top + 10),
+            style,
+        ))?;
         value += step;
     }
     Ok(())
@@ -124,6 +132,7 @@ pub(super) fn over_time(run: &OneRun, about: &str, top_mbps: f64) -> String {
         let (step, steps) = (first.step_s, first.values.len());
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(22)
             .x_label_area_size(34)
             .y_label_area_size(40)
             .build_cartesian_2d(0.0..step * steps as f64, 0.0..top_mbps)?;
@@ -143,7 +152,11 @@ pub(super) fn over_time(run: &OneRun, about: &str, top_mbps: f64) -> String {
         let mut floor = vec![0.0; steps];
         for (curve, colour) in curves.iter().zip(KIND_COLOURS) {
             let Some(curve) = curve else { continue };
-            let ceiling: Vec<f64> = floor.iter().zip(&curve.values).map(|(a, b)| a + b).collect();
+            let ceiling: Vec<f64> = floor
+                .iter()
+                .zip(&curve.values)
+                .map(|(a, b)| a + b)
+                .collect();
             chart.draw_series([layer(&floor, &ceiling, step, colour)])?;
             floor = ceiling;
         }

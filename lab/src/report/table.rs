@@ -32,17 +32,23 @@ const fn column(
 }
 
 const COLUMNS: [Column; 11] = [
-    column("TCP share", "of TCP + UDP", "tcp_share_ratio", 3, |r| Some(r.share)),
+    column("TCP share", "of TCP + UDP", "tcp_share_ratio", 3, |r| {
+        Some(r.share)
+    }),
     column("TCP", "Mbit/s", "tcp_goodput_mbps", 1, |r| Some(r.tcp)),
     column("UDP", "Mbit/s", "udp_goodput_mbps", 1, |r| Some(r.udp)),
     column("Web", "Mbit/s", "web_goodput_mbps", 2, |_| None),
     column("Fetches", "per second", "web_fetches_per_s", 2, |r| {
         Some(r.fetches / paper::SECONDS)
     }),
-    column("Response", "mean, s", "web_response_s_mean", 3, |r| Some(r.response)),
+    column("Response", "mean, s", "web_response_s_mean", 3, |r| {
+        Some(r.response)
+    }),
     column("Response", "median, s", "web_response_s_p50", 3, |_| None),
     column("Response", "99 %, s", "web_response_s_p99", 2, |_| None),
-    column("Connection", "mean, s", "web_connect_s_mean", 3, |r| Some(r.connect)),
+    column("Connection", "mean, s", "web_connect_s_mean", 3, |r| {
+        Some(r.connect)
+    }),
     column("UDP loss", "", "udp_loss_ratio", 3, |_| None),
     column("Fairness", "Jain, TCP", "jain_index", 3, |_| None),
 ];
@@ -87,7 +93,11 @@ pub(super) fn text(result: &RunResult) -> String {
         rows.push(std::iter::once(point.title()).chain(ours).collect());
         if let Some(row) = paper::row_of(result, point) {
             let cells = columns.iter().map(|c| c.paper(&row).unwrap_or_default());
-            rows.push(std::iter::once("  the paper".to_owned()).chain(cells).collect());
+            rows.push(
+                std::iter::once("  the paper".to_owned())
+                    .chain(cells)
+                    .collect(),
+            );
         }
     }
     let mut text = format!("{}\n{}\n\n", result.title, measured(result));
@@ -105,7 +115,12 @@ fn head<'a>(first: &str, cells: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 /// How it was measured, in a sentence.
 pub(super) fn measured(result: &RunResult) -> String {
-    let runs = result.points.iter().map(|p| p.runs.len()).max().unwrap_or(0);
+    let runs = result
+        .points
+        .iter()
+        .map(|p| p.runs.len())
+        .max()
+        .unwrap_or(0);
     let runs = match runs {
         1 => "one run".to_owned(),
         n => format!("medians of {n} runs"),

@@ -1,15 +1,16 @@
 //! A scenario after checking: every name resolves, every value lies in its range.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::str::FromStr;
 
-use weir_base::setting::{Kind as Range, Parameter, Scalar, nearest};
-use weir_base::{Bytes, Rate, Span};
+use weir_base::setting::{Scalar, nearest};
+use weir_base::{Rate, Span};
 use weir_discipline::Spec;
 
 use super::ScenarioError;
+use super::mix::Mix;
 use super::offered::Offered;
+use super::parameters::*;
 use super::raw::{Node, Value};
 use super::reader::Section;
 
@@ -194,134 +195,6 @@ impl FromStr for Congestion {
     }
 }
 
-/// Sizes of web files and how often each is fetched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mix {
-    /// Bytes and weight of each file.
-    pub files: Vec<(u64, f64)>,
-}
-
-impl Mix {
-    /// The mix of the Webstone benchmark: mean 19.2 kB.
-    pub fn webstone() -> Self {
-        Self {
-            files: vec![
-                (500, 35.0),
-                (5_000, 50.0),
-                (50_000, 14.0),
-                (500_000, 0.9),
-                (5_000_000, 0.1),
-            ],
-        }
-    }
-
-    /// The size at `place` (0 to 1) of the cumulative distribution.
-    pub fn size_at(&self, place: f64) -> u64 {
-        let total: f64 = self.files.iter().map(|(_, weight)| weight).sum();
-        let mut left = place * total;
-        for (size, weight) in &self.files {
-            left -= weight;
-            if left < 0.0 {
-                return *size;
-            }
-        }
-        self.files.last().map_or(0, |(size, _)| *size)
-    }
-}
-
-impl FromStr for Mix {
-    type Err = String;
-    /// `webstone`, or sizes with weights: `500 B: 35, 5 kB: 50`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "webstone" {
-            return Ok(Self::webstone());
-        }
-        let wrong = || {
-            "must be \"webstone\" or sizes with weights like \"500 B: 35, 5 kB: 65\"".to_owned()
-        };
-        let file = |entry: &str| {
-            let (size, weight) = entry.split_once(':')?;
-            let size: Bytes = size.trim().parse().ok()?;
-            let weight: f64 = weight.trim().parse().ok()?;
-            let sane = (1..=1_000_000_000).contains(&size.0) && weight > 0.0 && weight < 1e9;
-            sane.then_some((size.0, weight))
-        };
-        let files: Option<Vec<_>> = text.split(',').map(file).collect();
-        files.map(|files| Self { files }).ok_or_else(wrong)
-    }
-}
-
-impl fmt::Display for Mix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let files = self.files.iter().map(|(s, w)| format!("{s} B: {w}"));
-        f.write_str(&files.collect::<Vec<_>>().join(", "))
-    }
-}
-
-/// Every parameter of a scenario with its section, for the list of the schema.
-pub const PARAMETERS: &[(&str, &[&Parameter])] = &[
-    ("", &[&DURATION, &WARM_UP, &SEED, &RUNS]),
-    ("host.NAME", &[&COUNT]),
-    ("link.NAME", &[&LINK_RATE, &DELAY]),
-    (
-        "traffic.NAME",
-        &[
-            &KIND, &FLOWS, &CLIENTS, &CONGESTION, &PAYLOAD, &ADDRESSES, &IP, &START, &STOP,
-        ],
-    ),
-];
-
-const DAY: Span = Span::from_secs(86_400);
-
-macro_rules! parameter {
-    ($id:ident, $name:literal, $kind:expr, $default:literal, $about:literal) => {
-        const $id: Parameter = Parameter {
-            name: $name,
-            kind: $kind,
-            default: $default,
-            about: $about,
-        };
-    };
-}
-
-parameter!(
-    DURATION, "duration", Range::Span(Span::from_secs(1), DAY), "60 s", "length of a run"
-);
-parameter!(
-    WARM_UP, "warm_up", Range::Span(Span::ZERO, DAY), "0 s",
-    "what is left out of the means, from the start of a run"
-);
-parameter!(SEED, "seed", Range::Count(0, u64::MAX), "1", "seed of the first run; the next has the next");
-parameter!(RUNS, "runs", Range::Count(1, 10_000), "1", "runs of each point");
-parameter!(COUNT, "count", Range::Count(1, 100_000), "1", "how many hosts of this kind");
-parameter!(
-    LINK_RATE, "rate", Range::Rate(Rate::from_bps(8_000), Rate::from_mbps(400_000)), "",
-    "rate on the wire, both ways; as fast as it goes if absent"
-);
-parameter!(
-    DELAY, "delay", Range::Span(Span::ZERO, Span::from_secs(10)), "0 s", "one-way delay"
-);
-parameter!(KIND, "kind", Range::Word(&["tcp", "udp", "web"]), "", "what kind of traffic");
-parameter!(
-    FLOWS, "flows", Range::Count(1, 1_000_000), "1", "flows of each sending host"
-);
-parameter!(
-    CLIENTS, "clients", Range::Count(1, 100_000), "1", "web clients, each with one connection at a time"
-);
-parameter!(
-    CONGESTION, "congestion", Range::Word(Congestion::WORDS), "cubic", "TCP's congestion control"
-);
-parameter!(
-    PAYLOAD, "payload", Range::Bytes(Bytes(1), Bytes(1472)), "1472 B", "UDP payload of a packet"
-);
-parameter!(
-    ADDRESSES, "addresses", Range::Count(1, 65_000), "1",
-    "source addresses over which each sending host spreads its flows"
-);
-parameter!(IP, "ip", Range::Word(&["v4", "v6"]), "v4", "IP version");
-parameter!(START, "start", Range::Span(Span::ZERO, DAY), "0 s", "when it starts");
-parameter!(STOP, "stop", Range::Span(Span::ZERO, DAY), "", "when it stops, if before the end");
-
 impl Scenario {
     /// Checks what was written. `variant` and `sweep` must have been taken out.
     pub fn check(tree: &Node) -> Result<Self, ScenarioError> {
@@ -413,7 +286,12 @@ impl Scenario {
 
     fn known(&self, section: &Section<'_>, key: &str, name: &str) -> Result<(), ScenarioError> {
         let groups = self.hosts.iter().map(|h| h.name.as_str());
-        let names: Vec<&str> = self.routers.iter().map(String::as_str).chain(groups).collect();
+        let names: Vec<&str> = self
+            .routers
+            .iter()
+            .map(String::as_str)
+            .chain(groups)
+            .collect();
         if names.contains(&name) {
             return Ok(());
         }
@@ -442,7 +320,8 @@ impl Scenario {
         let to_group = self.group(&to).map_or(1, |g| g.count);
         let from_group = self.group(&from).map_or(1, |g| g.count);
         if to_group > 1 && to_group != from_group {
-            let why = "must be one host, or as many hosts as `from` (then each has its own partner)";
+            let why =
+                "must be one host, or as many hosts as `from` (then each has its own partner)";
             return Err(section.error("to", why));
         }
         let start = section.span(&START)?;
@@ -536,7 +415,8 @@ fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, Scenario
     }
     let congestion = || {
         let word = section.word(&CONGESTION)?;
-        word.parse().map_err(|e: String| section.error("congestion", e))
+        word.parse()
+            .map_err(|e: String| section.error("congestion", e))
     };
     let flows = || section.count(&FLOWS).map(|n| n as u32);
     Ok(match section.word(&KIND)? {
@@ -567,8 +447,11 @@ fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, Scenario
 fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, ScenarioError> {
     let read = |key: &'static str| {
         let text = section.text(key)?;
-        text.map(|t| t.parse::<Offered>().map_err(|e| section.error(key, format!("is {e}"))))
-            .transpose()
+        text.map(|t| {
+            t.parse::<Offered>()
+                .map_err(|e| section.error(key, format!("is {e}")))
+        })
+        .transpose()
     };
     match (read("rate")?, read("total_rate")?) {
         (Some(_), Some(_)) => Err(section.error("total_rate", "and `rate` exclude each other")),

@@ -43,14 +43,15 @@
 //! check sequence, preamble and gap included); rates of traffic count payload.
 
 pub mod checked;
+pub mod mix;
 pub mod offered;
+pub mod parameters;
 pub mod plan;
 pub mod raw;
 mod reader;
 
-pub use checked::{
-    Congestion, Discipline, HostGroup, Kind, Link, Mix, Scenario, Traffic, TrafficKind,
-};
+pub use checked::{Congestion, Discipline, HostGroup, Kind, Link, Scenario, Traffic, TrafficKind};
+pub use mix::Mix;
 pub use offered::Offered;
 pub use plan::{Override, Plan, Point, load};
 pub use raw::Origin;

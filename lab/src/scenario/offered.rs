@@ -177,7 +177,16 @@ mod tests {
         assert_eq!(read("(0.5*t + 2) Mbit"), (0.5e6, 2e6));
         assert_eq!(read("t Mbit"), (1e6, 0.0));
         assert_eq!(read("-1*t + 4 Mbit"), (-1e6, 4e6));
-        for wrong in ["", "2", "Mbit", "2 Mb", "2*t*t Mbit", "t", "2 x Mbit", "9e9 Gbit"] {
+        for wrong in [
+            "",
+            "2",
+            "Mbit",
+            "2 Mb",
+            "2*t*t Mbit",
+            "t",
+            "2 x Mbit",
+            "9e9 Gbit",
+        ] {
             assert!(wrong.parse::<Offered>().is_err(), "{wrong}");
         }
     }

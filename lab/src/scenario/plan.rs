@@ -87,9 +87,15 @@ pub fn plan(
     }
     let variants = read_variants(tree.remove("variant"))?;
     let sweep = read_sweep(tree.remove("sweep"))?;
-    if let Some(name) = only.iter().find(|n| !variants.iter().any(|v| v.name == **n)) {
+    if let Some(name) = only
+        .iter()
+        .find(|n| !variants.iter().any(|v| v.name == **n))
+    {
         let known: Vec<_> = variants.iter().map(|v| v.name.as_str()).collect();
-        let why = format!("there is no variant `{name}`; there are: {}", known.join(", "));
+        let why = format!(
+            "there is no variant `{name}`; there are: {}",
+            known.join(", ")
+        );
         return Err(ScenarioError::new(Origin::Set("--variant".into()), why));
     }
     let mut variants: Vec<Option<Variant>> = variants
@@ -240,10 +246,14 @@ total_rate = "8 Mbit"
         assert_eq!(points.len(), 1);
         assert_eq!(base.group("tcp").unwrap().members(), ["tcp1", "tcp2"]);
         assert_eq!(base.window(), (5.0, 20.0));
-        let [long, flood] = &base.traffic[..] else { panic!() };
+        let [long, flood] = &base.traffic[..] else {
+            panic!()
+        };
         assert_eq!(long.kind.kind(), Kind::Tcp);
         // 8 Mbit in total, two flows on each of two hosts: 2 Mbit each.
-        let TrafficKind::Udp { offered, .. } = &flood.kind else { panic!() };
+        let TrafficKind::Udp { offered, .. } = &flood.kind else {
+            panic!()
+        };
         assert_eq!(*offered, "2 Mbit".parse::<Offered>().unwrap());
     }
 
@@ -301,7 +311,10 @@ total_rate = "8 Mbit"
             "--set host.tcp.count=0: `host.tcp.count` is 0, but must be a whole number from 1 to 100000"
         );
         let error = plan(SMALL, &[set("link.oot.rate", "1 Mbit")], &[]).unwrap_err();
-        assert!(error.to_string().contains("did you mean `link.out`?"), "{error}");
+        assert!(
+            error.to_string().contains("did you mean `link.out`?"),
+            "{error}"
+        );
         assert_eq!("a.b=c=d".parse(), Ok(set("a.b", "c=d")));
         assert!("ab".parse::<Override>().is_err());
     }
@@ -322,7 +335,12 @@ name = \"plain\"
         let (_, points) = plan(&text, &[], &[]).unwrap();
         let seen: Vec<_> = points
             .iter()
-            .map(|p| (p.variant.clone().unwrap(), p.set["traffic.flood.flows"].clone()))
+            .map(|p| {
+                (
+                    p.variant.clone().unwrap(),
+                    p.set["traffic.flood.flows"].clone(),
+                )
+            })
             .collect();
         let expected = [("short", 2), ("plain", 2), ("short", 3), ("plain", 3)];
         assert_eq!(seen, expected.map(|(v, n)| (v.to_owned(), Json::from(n))));

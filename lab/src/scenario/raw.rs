@@ -234,10 +234,7 @@ mod tests {
         let tree = parse("a = 1\n[b]\nc = \"x\"\n\nd = [1,\n2]\n").unwrap();
         let b = tree.entry("b").unwrap();
         assert_eq!(b.entry("c").unwrap().origin, Origin::Line(3));
-        assert_eq!(
-            b.entry("d").unwrap().items()[1].origin,
-            Origin::Line(6)
-        );
+        assert_eq!(b.entry("d").unwrap().items()[1].origin, Origin::Line(6));
     }
 
     #[test]

@@ -63,7 +63,10 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `parameter` if it was written.
-    pub(super) fn optional(&self, parameter: &'static Parameter) -> Result<Option<Setting>, ScenarioError> {
+    pub(super) fn optional(
+        &self,
+        parameter: &'static Parameter,
+    ) -> Result<Option<Setting>, ScenarioError> {
         let Some(node) = self.find(parameter.name) else {
             return Ok(None);
         };
@@ -139,7 +142,10 @@ impl<'a> Section<'a> {
     }
 
     /// One of a parameter's words.
-    pub(super) fn word(&self, parameter: &'static Parameter) -> Result<&'static str, ScenarioError> {
+    pub(super) fn word(
+        &self,
+        parameter: &'static Parameter,
+    ) -> Result<&'static str, ScenarioError> {
         match self.setting(parameter)? {
             Setting::Word(word) => Ok(word),
             other => unreachable!("{} is {other:?}", parameter.name),
@@ -162,7 +168,10 @@ impl<'a> Section<'a> {
     }
 
     /// The subsections of `key` in the order of the file: `[key.NAME]`.
-    pub(super) fn sections(&self, key: &'static str) -> Result<Vec<(String, Section<'a>)>, ScenarioError> {
+    pub(super) fn sections(
+        &self,
+        key: &'static str,
+    ) -> Result<Vec<(String, Section<'a>)>, ScenarioError> {
         let Some(node) = self.find(key) else {
             return Ok(Vec::new());
         };

@@ -250,7 +250,10 @@ mod tests {
             window_packets: 1,
         });
         let text = serde_json::to_string(&line).unwrap();
-        assert!(text.starts_with("{\"line\":\"flow\",\"protocol\":\"udp\""), "{text}");
+        assert!(
+            text.starts_with("{\"line\":\"flow\",\"protocol\":\"udp\""),
+            "{text}"
+        );
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
     }
 }

@@ -166,9 +166,9 @@ impl Sink {
                 }
                 true
             }
-            Source::Connection(stream, peer, port) => {
-                read_all(stream, buffer, |n| self.ports[*port].add(&self.run, *peer, n, 0))
-            }
+            Source::Connection(stream, peer, port) => read_all(stream, buffer, |n| {
+                self.ports[*port].add(&self.run, *peer, n, 0)
+            }),
             Source::Datagrams(socket, port) => {
                 while let Some((n, peer)) = waiting(socket.recv_from(buffer))? {
                     self.ports[*port].add(&self.run, peer, n, 1);

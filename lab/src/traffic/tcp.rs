@@ -155,7 +155,9 @@ fn send(
         };
         *written += bytes as u64;
         if run.in_window(clock::now()) {
-            counts.window_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            counts
+                .window_bytes
+                .fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
     Ok(())

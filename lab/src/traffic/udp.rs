@@ -191,7 +191,9 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
             counts.offered += 1;
             counts.sent += u64::from(taken);
             counts.refused += u64::from(!taken);
-            counts.late.push((now.since(when).as_nanos() / 1000).min(u64::from(u32::MAX)) as u32);
+            counts
+                .late
+                .push((now.since(when).as_nanos() / 1000).min(u64::from(u32::MAX)) as u32);
         }
         schedules[flow].sent += 1;
         queue.extend(due(&schedules[flow]).map(|next| Reverse((next, flow))));

@@ -90,7 +90,9 @@ fn stand_in(config: &std::path::Path) -> io::Result<()> {
     let text = std::fs::read_to_string(config)?;
     let config: toml::Table = toml::from_str(&text).map_err(io::Error::other)?;
     for (_, port) in config["port"].as_table().unwrap() {
-        let Some(rate) = port.get("rate") else { continue };
+        let Some(rate) = port.get("rate") else {
+            continue;
+        };
         let interface = port["interface"].as_str().unwrap();
         let rate = rate.as_str().unwrap().parse().unwrap();
         tc(&weir_lab::build::tbf(interface, rate))?;
@@ -213,4 +215,12 @@ pub(crate) fn eventually(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(50));
     }
     done()
+}
+
+/// The result of a scenario, run by a lab of its own with the stand-in router.
+pub(crate) fn run(text: &str, args: &[&str]) -> Result<RunResult, String> {
+    let scenario = ScenarioFile::new(text);
+    let mut command = lab(&scenario);
+    command.args(args).arg("--weir").arg(me());
+    result_of(command.output().map_err(|e| e.to_string())?)
 }

@@ -35,6 +35,8 @@ const REST_FACTOR: u32 = 4;
 const NEVER: Duration = Duration::from_secs(86_400 * 365);
 /// Room for changes that wait: about fifty thousand.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+/// So many datagrams are taken at once, lest changes without end keep us from all else.
+const WAITING_MAX: u32 = 1 << 20;
 /// A dump that changes fell into is repeated after this time at the latest.
 const REPEAT_MAX: Duration = Duration::from_secs(60);
 /// The wait for that doubles so often.
@@ -171,10 +173,11 @@ impl Changes {
     /// Applies what waits: changes that fell into a dump.
     fn replay(&mut self, state: &mut TableState) -> Result<Effect, Error> {
         let mut effect = Effect::Nothing;
-        while let Some(bytes) = self.waiting()? {
-            effect = effect.max(match bytes {
-                Datagram::Whole(len) => apply_all(&self.buffer[..len], state),
-                Datagram::Lost => Effect::Reread,
+        for _ in 0..WAITING_MAX {
+            effect = effect.max(match self.waiting()? {
+                Some(Datagram::Whole(len)) => apply_all(&self.buffer[..len], state),
+                Some(Datagram::Lost) => Effect::Reread,
+                None => break,
             });
         }
         Ok(effect)
@@ -182,7 +185,11 @@ impl Changes {
 
     /// Throws away what waits: a dump that follows will tell.
     fn discard(&mut self) -> Result<(), Error> {
-        while self.waiting()?.is_some() {}
+        for _ in 0..WAITING_MAX {
+            if self.waiting()?.is_none() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -228,8 +235,8 @@ fn parse(message: super::netlink::Message<'_>) -> Option<KernelMessage> {
 
 fn register(socket: NetlinkSocket) -> io::Result<AsyncFd<NetlinkSocket>> {
     socket.set_nonblocking()?;
-    // SAFETY: the socket owns its descriptor, always gives the same one, and closes it only when
-    // it is dropped, which the registration outlives not.
+    // SAFETY: the socket owns its descriptor, always gives the same one, and closes it only when it
+    // is dropped; it moves into the registration, which ends before that.
     Ok(unsafe { AsyncFd::register(socket) }?)
 }
 

@@ -123,7 +123,11 @@ pub fn run(options: &Options) -> io::Result<()> {
         protocol: "web".into(),
         port: options.server.port(),
         interval_s: INTERVAL.as_secs_f64(),
-        bytes: shared.series.iter().map(|n| n.load(Ordering::Relaxed)).collect(),
+        bytes: shared
+            .series
+            .iter()
+            .map(|n| n.load(Ordering::Relaxed))
+            .collect(),
     }))
 }
 

@@ -101,9 +101,8 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
             );
             send_file(&mut stream, headers, bytes)
         }
-        None => stream.write_all(
-            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        ),
+        None => stream
+            .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
     }
 }
 

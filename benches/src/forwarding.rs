@@ -1,0 +1,147 @@
+//! What the whole path costs in memory: parse, classify, forward, queue, dequeue, rewrite.
+//!
+//! 64-byte UDP frames of 4096 flows to 4096 destinations behind 10 000 routes, in bursts of 64, from
+//! one port to another. There is no device: what is left of `weir bench live` when input and
+//! output are taken away. Headers and descriptors stay within two megabytes.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv4Net};
+use rand::Rng;
+use serde::Serialize;
+use weir_base::{Instant, Streams};
+use weir_discipline::Spec;
+use weir_discipline::spec::SpecError;
+use weir_live::clock;
+use weir_path::parse::Mode;
+use weir_path::plane::Plane;
+use weir_path::port::Link;
+use weir_path::step::Arrival;
+use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+
+use crate::live::frame;
+
+const BURST: usize = 64;
+const DESTINATIONS: u16 = 4096;
+const ROUTES: u32 = 10_000;
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
+
+/// One discipline's cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Discipline of the egress port.
+    pub discipline: String,
+    /// Nanoseconds of processor time a packet, the least of the rounds.
+    pub ns: f64,
+}
+
+/// Measures the path with each of these disciplines, `rounds` times, `packets` each.
+pub fn run(disciplines: &[&str], rounds: usize, packets: usize) -> Result<Vec<Row>, SpecError> {
+    let frames: Vec<_> = (0..DESTINATIONS).map(frame_to).collect();
+    let mut planes = disciplines
+        .iter()
+        .map(|kind| Ok((*kind, plane(Spec::check(kind, [])?), f64::INFINITY)))
+        .collect::<Result<Vec<_>, SpecError>>()?;
+    for _ in 0..rounds {
+        for (_, plane, best) in &mut planes {
+            let cpu = clock::thread_cpu_time();
+            drive(plane, &frames, packets);
+            let spent = (clock::thread_cpu_time() - cpu).as_nanos();
+            *best = best.min(spent as f64 / packets as f64);
+        }
+    }
+    let row = |(kind, _, ns): (&str, Plane, f64)| Row {
+        discipline: kind.to_owned(),
+        ns,
+    };
+    Ok(planes.into_iter().map(row).collect())
+}
+
+fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
+    let mut done = 0;
+    for burst in frames.chunks(BURST).cycle() {
+        let now = clock::now();
+        for frame in burst {
+            let arrival = Arrival {
+                at: now,
+                len: frame.len() as u32,
+                vlan: None,
+                checksum_partial: false,
+            };
+            plane.receive(0, frame, arrival);
+        }
+        plane.step(now);
+        let sent = plane.flush(1, |burst| Ok::<_, std::convert::Infallible>(burst.len()));
+        debug_assert_eq!(sent, Ok(false));
+        done += burst.len();
+        if done >= packets {
+            break;
+        }
+    }
+}
+
+fn plane(spec: Spec) -> Plane {
+    let mut plane = Plane::new(Mode::Routed, 16_384, 1518, Streams::new(1));
+    for name in ["lan", "wan"] {
+        let link = Link {
+            rate: None,
+            overhead: 24,
+            frame_bytes_max: 1514,
+        };
+        plane.add_port(name, name, spec.clone(), link, Instant::ZERO);
+    }
+    plane.set_tables(Arc::new(tables()), Instant::ZERO);
+    plane
+}
+
+/// 10 000 random routes of 16 to 24 bits, and one for the destinations; one gateway for all.
+fn tables() -> Tables {
+    let mut tables = Tables::default();
+    for (index, name) in [(1, "lan"), (2, "wan")] {
+        let interface = Interface {
+            name: name.to_owned(),
+            mac: [2, 0, 0, 0, 0, index as u8],
+            mtu: 1500,
+            up: true,
+            addresses: Vec::new(),
+        };
+        tables.interfaces.insert(index, interface);
+    }
+    let mut random = Streams::new(1).stream("routes");
+    for _ in 0..ROUTES {
+        let (address, length) = (random.next_u32(), 16 + (random.next_u32() % 9) as u8);
+        if let Ok(prefix) = Ipv4Net::new(address.into(), length) {
+            tables.set_route(IpNet::V4(prefix), to_gateway());
+        }
+    }
+    if let Ok(prefix) = Ipv4Net::new(Ipv4Addr::new(100, 64, 0, 0), 20) {
+        tables.set_route(IpNet::V4(prefix), to_gateway());
+    }
+    let reachable = Neighbour::Reachable([2, 0, 0, 0, 0, 9]);
+    tables.neighbours.insert((2, GATEWAY.into()), reachable);
+    tables
+}
+
+fn to_gateway() -> Route {
+    let next_hop = NextHop {
+        interface: 2,
+        gateway: Some(GATEWAY.into()),
+        weight: 1,
+    };
+    Route {
+        action: Action::Forward(vec![next_hop]),
+        metric: 0,
+    }
+}
+
+/// The frame of one flow, to a destination of its own.
+fn frame_to(number: u16) -> Vec<u8> {
+    let mut frame = frame(number);
+    let destination = u32::from(Ipv4Addr::new(100, 64, 0, 0)) + u32::from(number);
+    frame[30..34].copy_from_slice(&destination.to_be_bytes());
+    frame[24..26].fill(0);
+    let checksum = weir_wire::checksum::internet(&frame[14..34]);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame
+}
