@@ -1,6 +1,8 @@
 //! Recorded outputs: what `weir` prints, and the documents that are generated from the code.
 //! `cargo xtask golden --update` records them anew.
 
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -449,6 +449,55 @@ fn a_port_may_disappear_and_come_back() {
 }
 
 #[test]
+fn a_bridge_is_unseen_and_fails_open() {
+    let Some(mut bench) = Bench::new() else {
+        return;
+    };
+    signal(&bench.router, Signal::Terminate).unwrap();
+    bench.router.wait().unwrap();
+    // Both ports join a kernel bridge, and the two hosts one network.
+    for arguments in [
+        "address flush dev r0",
+        "address flush dev r1",
+        "link add br0 type bridge",
+        "link set r0 master br0",
+        "link set r1 master br0",
+        "link set br0 up",
+    ] {
+        run(&bench.bed.router, "ip", arguments).unwrap();
+    }
+    run(&bench.bed.source, "ip", "address add 10.77.9.1/24 dev a0").unwrap();
+    run(&bench.bed.sink, "ip", "address add 10.77.9.2/24 dev b0").unwrap();
+    let config = format!("mode = \"bridged\"\n{CONFIG}");
+    bench.router = start(&bench.bed, &bench.spawner, &bench.folder, &config);
+    eventually("the bridge answers", || {
+        bench.ask(&["show", "ports"]).contains("r1")
+    });
+    eventually("the bridge passes ARP and ping", || {
+        bench.ping("-c 1 -W 1 10.77.9.2")
+    });
+    let printed = run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.9.2").unwrap();
+    assert!(
+        printed.contains("ttl=64"),
+        "a bridge takes no hop: {printed}"
+    );
+    assert!(bench.ask(&["show", "queues"]).contains("fifo"));
+    let ports: serde_json::Value =
+        serde_json::from_str(&bench.ask(&["show", "ports", "--json"])).unwrap();
+    assert!(
+        ports[1]["sent"]["packets"].as_u64().unwrap() >= 2,
+        "{ports}"
+    );
+    bench.router.kill().unwrap();
+    bench.router.wait().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    assert!(
+        bench.ping("-c 1 -W 1 10.77.9.2"),
+        "the kernel's bridge takes over"
+    );
+}
+
+#[test]
 fn hostile_frames_end_with_a_reason() {
     let Some(bench) = Bench::new() else { return };
     let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();

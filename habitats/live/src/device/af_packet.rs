@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
 
+use super::offload;
 use super::ring::{Ring, Slot};
 use super::{Counters, Device, Direction, Received};
 use crate::clock::{self, Stamps};
@@ -104,6 +105,12 @@ impl AfPacket {
         // Protocol zero: nothing arrives before the filter and the ring are in place.
         let receiver = Socket::new(Domain::PACKET, Type::RAW, None)?;
         let index = interface_index(&receiver, name)?;
+        match offload::stop_merging(&receiver, name) {
+            Ok(false) => {}
+            Ok(true) => tracing::info!(interface = name, "GRO or LRO switched off"),
+            // Some drivers know no such thing; a merged frame is counted as truncated.
+            Err(error) => tracing::debug!(interface = name, %error, "GRO and LRO stay as they are"),
+        }
         let frame_bytes_max = match options.frame_bytes_max {
             Some(bytes) => bytes,
             None => interface_mtu(&receiver, name)? + LINK_HEADER_BYTES,
@@ -387,20 +394,28 @@ fn cut_outgoing() -> [SockFilter; 4] {
 }
 
 fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
-    let request = interface_request(socket, name, libc::SIOCGIFINDEX)?;
+    let request = ask_interface(socket, name, libc::SIOCGIFINDEX)?;
     // SAFETY: the kernel has written the index into the union.
     Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
 }
 
 fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
-    let request = interface_request(socket, name, libc::SIOCGIFMTU)?;
+    let request = ask_interface(socket, name, libc::SIOCGIFMTU)?;
     // SAFETY: the kernel has written the MTU into the union.
     Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
 }
 
 /// Asks for a property of the interface called `name`. By the socket, and not by sysfs, because
 /// that may show another network namespace.
-fn interface_request(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+fn ask_interface(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+    let mut request = interface_request(name)?;
+    // SAFETY: both requests read the name, which ends with a zero, and write the union.
+    sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &mut request) })?;
+    Ok(request)
+}
+
+/// A request about the interface called `name`, with an empty union.
+pub(super) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros is an empty name and an empty union.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -409,8 +424,6 @@ fn interface_request(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Resu
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: both requests read the name, which ends with a zero, and write the union.
-    sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &mut request) })?;
     Ok(request)
 }
 

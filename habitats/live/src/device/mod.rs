@@ -6,6 +6,7 @@
 
 pub mod af_packet;
 pub mod loopback;
+mod offload;
 pub mod pcap;
 mod ring;
 
