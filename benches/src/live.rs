@@ -22,7 +22,7 @@ use weir_live::device::Device;
 use weir_live::device::af_packet::AfPacket;
 use weir_live::worker::{Handle, Moderation};
 
-use crate::testbed::{DISCARD, MACS, SINK, SOURCE, Testbed};
+use crate::testbed::{SINK, SOURCE, Testbed};
 
 /// Frames that differ in their source port.
 const FLOWS: u16 = 4096;
@@ -115,6 +115,8 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
             let mut buffer = vec![[0_u8; 2048]; BURST];
             let mut lengths = [0_usize; BURST];
             let (begin, cpu) = (clock::now(), clock::thread_cpu_time());
+            clock::precise_sleeps()?;
+            clock::go_first()?;
             let mut waiter = Waiter::new()?;
             let mut moderation = Moderation::default();
             let mut forwarded = 0_u64;
@@ -126,19 +128,18 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
                     count += 1;
                 })?;
                 moderation.took(count);
-                if count == 0 {
-                    let now = clock::now();
-                    let gather = moderation.gather_until(now);
-                    let until = gather.unwrap_or(now + Span::from_millis(10));
-                    waiter.wait(near.wait_on().filter(|_| gather.is_none()), Some(until))?;
-                    moderation.woke(clock::now());
-                    continue;
-                }
                 let mut frames: [&[u8]; BURST] = [&[]; BURST];
                 for ((frame, bytes), len) in frames.iter_mut().zip(&buffer).zip(lengths) {
                     *frame = &bytes[..len];
                 }
                 forwarded += far.transmit(&frames[..count])? as u64;
+                if count < BURST {
+                    let now = clock::now();
+                    let gather = moderation.gather_until(now);
+                    let until = gather.unwrap_or(now + Span::from_millis(10));
+                    waiter.wait(near.wait_on().filter(|_| gather.is_none()), Some(until))?;
+                    moderation.woke(clock::now());
+                }
             }
             Ok(sample(
                 clock::thread_cpu_time() - cpu,
@@ -237,22 +238,9 @@ fn send_all(device: &mut AfPacket, frames: &[&[u8]]) -> io::Result<u64> {
     device.transmit(frames).map(|sent| sent as u64)
 }
 
-/// A UDP frame of flow number `flow` from the source to [`DISCARD`].
+/// The 64-byte frame of flow number `flow`.
 pub fn frame(flow: u16) -> Vec<u8> {
-    let mut frame = vec![0; FRAME_BYTES];
-    frame[0..6].copy_from_slice(&MACS[1]);
-    frame[6..12].copy_from_slice(&MACS[0]);
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    let ip_len = (FRAME_BYTES - 14) as u16;
-    frame[14..24].copy_from_slice(&[0x45, 0, 0, ip_len as u8, 0, 0, 0x40, 0, 64, 17]);
-    frame[26..30].copy_from_slice(&SOURCE.octets());
-    frame[30..34].copy_from_slice(&DISCARD.octets());
-    let checksum = weir_wire::checksum::internet(&frame[14..34]);
-    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
-    frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
-    frame[36..38].copy_from_slice(&9_u16.to_be_bytes());
-    frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
-    frame
+    crate::testbed::udp_frame(flow, FRAME_BYTES)
 }
 
 fn round_trips(bed: &Testbed) -> io::Result<Vec<RoundTrip>> {

@@ -1,32 +1,39 @@
 //! How well a paced port keeps its rate on a real interface.
 //!
-//! The source offers more than the rate, the sink stamps each frame as it arrives. Reported for
-//! each rate: what went through over the whole time, the largest burst, and the processor time of
-//! the forwarding thread. A burst is what came in any stretch of time beyond the rate's share of
-//! it: the depth that a token bucket would need to let all frames pass.
+//! The source offers more than the rate; each frame is stamped as the worker hands it to the device.
+//! Reported for each rate: what went out over the whole time, the largest burst, and the processor
+//! time of the forwarding thread. A burst is what goes out in any stretch of time beyond the rate's
+//! share of it: the depth that a token bucket would need to let all frames pass.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
-use weir_base::{Rate, Span};
+use weir_base::{Instant, Rate, Span};
 use weir_discipline::Spec;
 use weir_live::clock;
-use weir_live::device::Device;
+use weir_live::device::af_packet::AfPacket;
+use weir_live::device::{Counters, Device, Received};
+use weir_live::worker::Worker;
 
-use crate::testbed::{DISCARD, MACS, SOURCE, Testbed};
+use crate::testbed::{Testbed, udp_frame};
 
 /// What a frame costs on the wire: 1514 bytes and Ethernet's 24.
 const WIRE_BYTES: u64 = 1538;
 const FRAME_BYTES: usize = 1514;
+/// The queue fills within this time; it is not measured.
+const WARM_UP: Duration = Duration::from_millis(300);
 
 /// What one rate gave.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The rate, Mbit/s.
     pub rate_mbps: f64,
-    /// What went through, Mbit/s on the wire.
+    /// What went out, Mbit/s on the wire.
     pub measured_mbps: f64,
     /// How far that is from the rate, per cent.
     pub error_percent: f64,
@@ -47,58 +54,79 @@ pub fn run(seconds: f64) -> io::Result<Vec<Row>> {
         .collect()
 }
 
+/// A device that tells when each frame was handed to it.
+struct Stamped {
+    device: AfPacket,
+    stamps: mpsc::Sender<(Instant, usize)>,
+}
+
+impl Device for Stamped {
+    fn receive(
+        &mut self,
+        burst_max: usize,
+        take: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<usize> {
+        self.device.receive(burst_max, take)
+    }
+
+    fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+        let now = clock::now();
+        let sent = self.device.transmit(frames)?;
+        // Nobody listens any more once the measurement is over.
+        let _ = self.stamps.send((now, sent));
+        Ok(sent)
+    }
+
+    fn wait_on(&self) -> Option<BorrowedFd<'_>> {
+        self.device.wait_on()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.device.counters()
+    }
+}
+
 fn row(bed: &Testbed, rate: Rate, seconds: f64) -> io::Result<Row> {
     let spec = Spec::check("fifo", []).map_err(io::Error::other)?;
-    let (handle, worker) = bed.worker(spec, Some(rate))?.start()?;
-    let mut sink = Testbed::open(&bed.sink, "b0")?;
+    let (stamps, inbox) = mpsc::channel();
+    let worker = bed.worker_with(spec, Some(rate), |device| {
+        Box::new(Stamped { device, stamps })
+    })?;
+    let (handle, thread) = worker.start()?;
     let stop = AtomicBool::new(false);
     let cpu = || {
         handle
             .call(|_| clock::thread_cpu_time())
             .map_err(io::Error::other)
     };
-    let result = thread::scope(|scope| -> io::Result<Row> {
+    let spent = thread::scope(|scope| -> io::Result<(Instant, Span)> {
         let source = scope.spawn(|| offer(bed, rate, &stop));
-        thread::sleep(std::time::Duration::from_millis(200)); // the queue fills
-        let begin = clock::now();
-        let cpu_before = cpu()?;
-        let mut arrivals = Vec::new();
-        let end = begin + Span::from_secs_f64(seconds);
-        let mut sink_failed = None;
-        while clock::now() < end && sink_failed.is_none() {
-            let received = sink.receive(256, &mut |frame| {
-                if frame.arrived >= begin {
-                    arrivals.push(frame.arrived.as_nanos());
-                }
-            });
-            match received {
-                Ok(0) => thread::sleep(std::time::Duration::from_millis(2)),
-                Ok(_) => {}
-                Err(error) => sink_failed = Some(error),
-            }
-        }
-        let cpu = cpu()? - cpu_before;
+        thread::sleep(WARM_UP);
+        let (begin, before) = (clock::now(), cpu());
+        thread::sleep(Duration::from_secs_f64(seconds));
+        let after = cpu();
         stop.store(true, Ordering::Relaxed);
         let offered = source.join();
-        if let Some(error) = sink_failed {
-            return Err(error);
-        }
         offered.unwrap_or_else(|_| Err(io::Error::other("the source panicked")))?;
-        Ok(summary(rate, &arrivals, cpu, seconds))
+        Ok((begin, after? - before?))
     });
-    handle
-        .call(weir_live::worker::Worker::stop)
-        .map_err(io::Error::other)?;
-    let _ = worker.join();
-    result
+    handle.call(Worker::stop).map_err(io::Error::other)?;
+    let _ = thread.join();
+    let (begin, cpu) = spent?;
+    let end = begin + Span::from_secs_f64(seconds);
+    let departures: Vec<_> = inbox
+        .try_iter()
+        .filter(|(at, _)| (begin..end).contains(at))
+        .collect();
+    Ok(summary(rate, &departures, cpu, seconds))
 }
 
 /// Offers a quarter more than the rate until it is told to stop.
 fn offer(bed: &Testbed, rate: Rate, stop: &AtomicBool) -> io::Result<()> {
+    const PERIOD: Span = Span::from_millis(1);
     let mut device = Testbed::open(&bed.source, "a0")?;
-    let frame = frame();
-    let period = Span::from_millis(1);
-    let each = rate.bytes_in(period) * 5 / 4;
+    let frame = udp_frame(0, FRAME_BYTES);
+    let each = rate.bytes_in(PERIOD) * 5 / 4;
     let mut due = clock::now();
     let mut owed = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -112,58 +140,63 @@ fn offer(bed: &Testbed, rate: Rate, stop: &AtomicBool) -> io::Result<()> {
                 break;
             }
         }
-        due += period;
-        let wait = due.since(clock::now());
-        thread::sleep(std::time::Duration::from_nanos(wait.as_nanos()));
+        due += PERIOD;
+        thread::sleep(Duration::from_nanos(due.since(clock::now()).as_nanos()));
     }
     Ok(())
 }
 
-fn summary(rate: Rate, arrivals: &[u64], cpu: Span, seconds: f64) -> Row {
+fn summary(rate: Rate, departures: &[(Instant, usize)], cpu: Span, seconds: f64) -> Row {
     let bits_per_s = rate.as_bps() as f64;
-    let measured = match arrivals {
-        [first, .., last] => {
-            let bits = (arrivals.len() - 1) as f64 * (WIRE_BYTES * 8) as f64;
-            bits / ((last - first) as f64 / 1e9)
-        }
-        _ => 0.0,
-    };
-    // A token bucket that starts full and is filled at the rate: how far does it sink?
-    let (mut level, mut deepest, mut before) = (0.0_f64, 0.0_f64, None);
-    for at in arrivals {
-        let passed = before.map_or(0.0, |b: u64| (at - b) as f64 / 1e9);
-        level = (level + passed * bits_per_s / 8.0).min(0.0) - WIRE_BYTES as f64;
-        deepest = deepest.min(level);
-        before = Some(*at);
-    }
     let link = weir_path::port::Link {
         rate: Some(rate),
         overhead: 24,
         frame_bytes_max: FRAME_BYTES as u32,
     };
+    let measured = match departures {
+        [(first, _), between @ .., (last, _)] => {
+            let frames: usize = between.iter().map(|(_, n)| n).sum();
+            let frames = frames + departures[0].1;
+            (frames as u64 * WIRE_BYTES * 8) as f64 / last.since(*first).as_secs_f64()
+        }
+        _ => 0.0,
+    };
     Row {
         rate_mbps: bits_per_s / 1e6,
         measured_mbps: measured / 1e6,
         error_percent: (measured / bits_per_s - 1.0) * 100.0,
-        burst_bytes: -deepest as u64,
+        burst_bytes: burst(rate, departures),
         burst_bytes_max: link.burst(),
         cpu_percent: cpu.as_secs_f64() / seconds * 100.0,
     }
 }
 
-fn frame() -> Vec<u8> {
-    let mut frame = vec![0; FRAME_BYTES];
-    frame[0..6].copy_from_slice(&MACS[1]);
-    frame[6..12].copy_from_slice(&MACS[0]);
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    let ip_len = (FRAME_BYTES - 14) as u16;
-    frame[14..16].copy_from_slice(&[0x45, 0]);
-    frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
-    frame[20..24].copy_from_slice(&[0x40, 0, 64, 17]);
-    frame[26..30].copy_from_slice(&SOURCE.octets());
-    frame[30..34].copy_from_slice(&DISCARD.octets());
-    let checksum = weir_wire::checksum::internet(&frame[14..34]);
-    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
-    frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
-    frame
+/// The deepest that a token bucket sinks which starts full and is filled at the rate.
+fn burst(rate: Rate, departures: &[(Instant, usize)]) -> u64 {
+    let (mut level, mut deepest, mut before) = (0.0_f64, 0.0_f64, None);
+    for (at, frames) in departures {
+        let passed = before.map_or(0.0, |b: Instant| at.since(b).as_secs_f64());
+        level = (level + passed * rate.as_bps() as f64 / 8.0).min(0.0);
+        level -= (*frames as u64 * WIRE_BYTES) as f64;
+        deepest = deepest.min(level);
+        before = Some(*at);
+    }
+    -deepest as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_by_hand() {
+        // 12.304 Mbit/s: a frame a millisecond.
+        let rate = Rate::from_bps(12_304_000);
+        let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        let steady = [(at(0), 1), (at(1), 1), (at(2), 1)];
+        assert_eq!(burst(rate, &steady), 1538);
+        // Two at once, and one half a frame time later: 2 frames, then 2 - 0.5 + 1.
+        let bunched = [(at(0), 2), (Instant::from_nanos(500_000), 1)];
+        assert_eq!(burst(rate, &bunched), 1538 * 5 / 2);
+    }
 }

@@ -134,6 +134,16 @@ impl Testbed {
 
     /// A worker between `r0` and `r1`, with `spec` and `rate` towards the sink.
     pub fn worker(&self, spec: Spec, rate: Option<Rate>) -> io::Result<Worker> {
+        self.worker_with(spec, rate, |far| Box::new(far))
+    }
+
+    /// The same, with the device of `r1` wrapped.
+    pub fn worker_with(
+        &self,
+        spec: Spec,
+        rate: Option<Rate>,
+        wrap: impl FnOnce(AfPacket) -> Box<dyn Device>,
+    ) -> io::Result<Worker> {
         let (near, far) = (
             Self::open(&self.router, "r0")?,
             Self::open(&self.router, "r1")?,
@@ -141,7 +151,8 @@ impl Testbed {
         let mut plane = Plane::new(Mode::Routed, 16_384, FRAME_BYTES_MAX, Streams::new(1));
         plane.set_tables(Arc::new(tables(near.index(), far.index())), clock::now());
         let mut worker = Worker::new(plane, Box::new(|_| {}));
-        for (name, rate, device) in [("r0", None, near), ("r1", rate, far)] {
+        let near: Box<dyn Device> = Box::new(near);
+        for (name, rate, device) in [("r0", None, near), ("r1", rate, wrap(far))] {
             let link = Link {
                 rate,
                 overhead: 24,
@@ -151,11 +162,29 @@ impl Testbed {
                 .plane
                 .add_port(name, name, spec.clone(), link, clock::now());
             let gone = || io::Error::from(io::ErrorKind::NotFound);
-            let device: Box<dyn Device> = Box::new(device);
             worker.bind(Some(device), Box::new(move || Err(gone())));
         }
         Ok(worker)
     }
+}
+
+/// A UDP frame of `bytes` bytes from the source to [`DISCARD`]; flows differ in their source port.
+pub fn udp_frame(flow: u16, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0; bytes];
+    let ip_len = (bytes - 14) as u16;
+    frame[0..6].copy_from_slice(&MACS[1]);
+    frame[6..12].copy_from_slice(&MACS[0]);
+    frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+    frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    frame[20..24].copy_from_slice(&[0x40, 0, 64, 17]);
+    frame[26..30].copy_from_slice(&SOURCE.octets());
+    frame[30..34].copy_from_slice(&DISCARD.octets());
+    let checksum = weir_wire::checksum::internet(&frame[14..34]);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
+    frame[36..38].copy_from_slice(&9_u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    frame
 }
 
 /// The router's tables, by hand.

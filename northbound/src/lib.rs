@@ -6,10 +6,12 @@
 //! | `GET /v1/config` | what is in force: path and value of every component |
 //! | `PUT /v1/config` with a configuration file as body | [`ApplyReport`](weir_model::report::ApplyReport); 422 if it was refused and nothing changed |
 //!
+//! A router whose forwarding thread does not answer gives 503.
+//!
 //! The service knows the model only; an [`Operator`] stands between it and the router. It is
 //! bounded: connections, time, size of a request. The socket belongs to its owner alone.
 
 pub mod client;
 pub mod server;
 
-pub use server::{Operator, serve};
+pub use server::{Answer, Operator, serve};

@@ -1,9 +1,9 @@
 //! The service: routes, bounds, and the socket.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,21 +30,24 @@ const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Size of a configuration file.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
+/// An answer, or why the router cannot give one now.
+pub type Answer<T> = Result<T, String>;
+
 /// Who answers: the router behind the service. Calls may block for as long as the data plane
 /// needs to answer, which is one burst.
 pub trait Operator: Send + Sync + 'static {
     /// The ports.
-    fn ports(&self) -> Vec<PortReport>;
+    fn ports(&self) -> Answer<Vec<PortReport>>;
     /// The disciplines.
-    fn queues(&self) -> Vec<QueueReport>;
+    fn queues(&self) -> Answer<Vec<QueueReport>>;
     /// The flows that disciplines know by identity, fastest first.
-    fn hogs(&self) -> Vec<HogReport>;
+    fn hogs(&self) -> Answer<Vec<HogReport>>;
     /// The routes.
     fn routes(&self) -> Vec<RouteReport>;
     /// The neighbours.
-    fn neighbours(&self) -> Vec<NeighbourReport>;
+    fn neighbours(&self) -> Answer<Vec<NeighbourReport>>;
     /// What ended, by reason; reasons without a count are left out.
-    fn drops(&self) -> Vec<DropReport>;
+    fn drops(&self) -> Answer<Vec<DropReport>>;
     /// The configuration in force, every default spelt out.
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
@@ -86,8 +89,14 @@ pub async fn serve(socket: &Path, operator: Arc<dyn Operator>) -> io::Result<()>
     }
 }
 
-/// Binds the socket. A file left by a router that died is replaced; a living router is not.
+/// Binds the socket, and makes its folder if there is none. A file left by a router that died is replaced; a living router is not.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
     let in_use = UnixStream::connect(socket).is_ok();
     if in_use {
         return Err(io::Error::new(
@@ -121,7 +130,7 @@ fn router(operator: Arc<dyn Operator>) -> Router {
         .route("/v1/ports", get(|s: Shared| ask(s, |o| o.ports())))
         .route("/v1/queues", get(|s: Shared| ask(s, |o| o.queues())))
         .route("/v1/hogs", get(|s: Shared| ask(s, |o| o.hogs())))
-        .route("/v1/routes", get(|s: Shared| ask(s, |o| o.routes())))
+        .route("/v1/routes", get(|s: Shared| ask(s, |o| Ok(o.routes()))))
         .route(
             "/v1/neighbours",
             get(|s: Shared| ask(s, |o| o.neighbours())),
@@ -129,7 +138,7 @@ fn router(operator: Arc<dyn Operator>) -> Router {
         .route("/v1/drops", get(|s: Shared| ask(s, |o| o.drops())))
         .route(
             "/v1/config",
-            get(|s: Shared| ask(s, |o| o.config())).put(apply),
+            get(|s: Shared| ask(s, |o| Ok(o.config()))).put(apply),
         )
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(operator)
@@ -138,10 +147,11 @@ fn router(operator: Arc<dyn Operator>) -> Router {
 /// Asks the operator on a thread that may block, and answers in JSON.
 async fn ask<T: serde::Serialize + Send + 'static>(
     State(operator): Shared,
-    question: impl FnOnce(&dyn Operator) -> T + Send + 'static,
+    question: impl FnOnce(&dyn Operator) -> Answer<T> + Send + 'static,
 ) -> Response {
     match tokio::task::spawn_blocking(move || question(operator.as_ref())).await {
-        Ok(answer) => Json(answer).into_response(),
+        Ok(Ok(answer)) => Json(answer).into_response(),
+        Ok(Err(why)) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

@@ -94,7 +94,6 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
             Err(error) => faults.push(format!("{}: {error}", source.display())),
         }
     }
-    check_reasons(root, &mut faults);
     faults
 }
 
@@ -115,13 +114,13 @@ fn collect(folder: &Path, sources: &mut Vec<PathBuf>) {
 fn check_edges(root: &Path, faults: &mut Vec<String>) {
     for (folder, allowed) in EDGES {
         let path = root.join(folder).join("Cargo.toml");
-        let manifest = fs::read_to_string(&path).unwrap_or_default();
-        let Ok(manifest) = manifest.parse::<toml::Table>() else {
-            faults.push(format!("{folder}/Cargo.toml is not TOML"));
+        let manifest = fs::read_to_string(&path).ok();
+        let Some(manifest) = manifest.and_then(|m| m.parse::<toml::Table>().ok()) else {
+            faults.push(format!("{folder}/Cargo.toml is missing, or is not TOML"));
             continue;
         };
         let Some(dependencies) = manifest.get("dependencies").and_then(|d| d.as_table()) else {
-            continue;
+            continue; // what only tests use is free
         };
         let ours = dependencies.keys().filter_map(|d| d.strip_prefix("weir-"));
         for dependency in ours.filter(|d| !allowed.contains(d)) {
@@ -154,7 +153,10 @@ fn check_source(name: &str, text: &str, faults: &mut Vec<String>) {
             fault("left over from writing");
         }
         let live = name.starts_with("habitats/live/") || own;
-        if !live && !statement.starts_with("//") && line.contains("unsafe ") {
+        if !live
+            && !statement.starts_with("//")
+            && (line.contains("unsafe ") || line.contains("unsafe{"))
+        {
             fault("unsafe code belongs in habitats/live");
         }
     }
@@ -174,23 +176,6 @@ fn check_source(name: &str, text: &str, faults: &mut Vec<String>) {
                     number + 1
                 ));
             }
-        }
-    }
-}
-
-/// Every drop reason is explained in the document that operators read.
-fn check_reasons(root: &Path, faults: &mut Vec<String>) {
-    let code = fs::read_to_string(root.join("data/packet/src/fate.rs")).unwrap_or_default();
-    let document = fs::read_to_string(root.join("docs/drop-reasons.md")).unwrap_or_default();
-    let names = code
-        .lines()
-        .flat_map(|line| line.split('"'))
-        .filter(|word| {
-            word.contains('-') && word.chars().all(|c| c == '-' || c.is_ascii_lowercase())
-        });
-    for name in names {
-        if !document.contains(&format!("`{name}`")) {
-            faults.push(format!("docs/drop-reasons.md does not explain `{name}`"));
         }
     }
 }

@@ -47,6 +47,9 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     if !problems.is_empty() {
         return Err(Failure::Usage(problems.join("\n")));
     }
+    for doubt in crate::router::doubts(&plan) {
+        println!("note: {doubt}");
+    }
     let ports = plan.ports.len();
     println!(
         "{}: good, {ports} port{}",

@@ -9,7 +9,7 @@ use weir_live::worker::Worker;
 use weir_model::report::{
     ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
 };
-use weir_northbound::Operator;
+use weir_northbound::{Answer, Operator};
 
 use crate::configuration;
 use crate::router::Running;
@@ -18,20 +18,17 @@ use crate::router::Running;
 pub(crate) struct Console(pub(crate) Arc<Running>);
 
 impl Console {
-    /// Asks on the forwarding thread; a thread that does not answer gives an empty report.
-    fn ask<T: Default + Send + 'static>(
+    /// Asks on the forwarding thread.
+    fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Worker) -> T + Send + 'static,
-    ) -> T {
-        self.0.handle.call(question).unwrap_or_else(|error| {
-            tracing::error!(%error, "no report");
-            T::default()
-        })
+    ) -> Answer<T> {
+        self.0.handle.call(question).map_err(|e| e.to_string())
     }
 }
 
 impl Operator for Console {
-    fn ports(&self) -> Vec<PortReport> {
+    fn ports(&self) -> Answer<Vec<PortReport>> {
         self.ask(|worker| {
             let state = |link: weir_live::worker::LinkState| DeviceState {
                 up: link.up,
@@ -43,11 +40,11 @@ impl Operator for Console {
         })
     }
 
-    fn queues(&self) -> Vec<QueueReport> {
+    fn queues(&self) -> Answer<Vec<QueueReport>> {
         self.ask(|worker| get::queues(&worker.plane))
     }
 
-    fn hogs(&self) -> Vec<HogReport> {
+    fn hogs(&self) -> Answer<Vec<HogReport>> {
         self.ask(|worker| get::hogs(&worker.plane, clock::now()))
     }
 
@@ -56,11 +53,11 @@ impl Operator for Console {
         get::routes(&self.0.tables.load())
     }
 
-    fn neighbours(&self) -> Vec<NeighbourReport> {
+    fn neighbours(&self) -> Answer<Vec<NeighbourReport>> {
         self.ask(|worker| get::neighbours(&worker.plane))
     }
 
-    fn drops(&self) -> Vec<DropReport> {
+    fn drops(&self) -> Answer<Vec<DropReport>> {
         self.ask(|worker| get::drops(&worker.plane))
     }
 

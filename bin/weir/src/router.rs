@@ -37,9 +37,10 @@ use weir_path::tables::Tables;
 use crate::operator::Console;
 use crate::{Failure, configuration};
 
-/// Ethernet header and one 802.1Q tag.
-const LAYER_2_BYTES: usize = 18;
-/// Events that wait for the control side; what does not fit is asked again by the next packet.
+/// Ethernet header and two tags.
+const LAYER_2_BYTES: usize = 22;
+/// Events that wait for the control side. A question that does not fit is lost, and its packets
+/// are given up; the next packet after that asks again.
 const EVENTS_MAX: usize = 1024;
 
 /// The running router.
@@ -48,6 +49,8 @@ pub(crate) struct Running {
     pub(crate) handle: Handle,
     /// The latest snapshot of the kernel's tables.
     pub(crate) tables: ArcSwap<Tables>,
+    /// The longest frame that the pool can hold; fixed at the start.
+    frame_bytes_max: usize,
     neighbours: Mutex<Neighbours>,
     in_force: Mutex<InForce>,
 }
@@ -65,6 +68,9 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
     if !obstacles.is_empty() {
         return Err(Failure::Usage(obstacles.join("\n")));
     }
+    for doubt in doubts(&plan) {
+        tracing::warn!("{doubt}");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -78,9 +84,16 @@ pub(crate) fn run(config: &Path) -> Result<(), Failure> {
 pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
     let mut obstacles = Vec::new();
     for port in &plan.ports {
-        if let Err(error) = af_packet::mtu(&port.interface) {
-            let (name, interface) = (&port.name, &port.interface);
-            obstacles.push(format!("port `{name}`: interface `{interface}`: {error}"));
+        let (name, interface) = (&port.name, &port.interface);
+        match af_packet::is_ethernet(interface) {
+            Ok(true) => {}
+            Ok(false) => obstacles.push(format!(
+                "port `{name}`: interface `{interface}` carries no Ethernet frames; only \
+                 Ethernet interfaces can be ports"
+            )),
+            Err(error) => {
+                obstacles.push(format!("port `{name}`: interface `{interface}`: {error}"));
+            }
         }
     }
     if plan.router.mode == Mode::Routed && !plan.router.bypass_netfilter {
@@ -99,6 +112,23 @@ pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
     obstacles
 }
 
+/// What is permitted, but probably not meant, a sentence each.
+pub(crate) fn doubts(plan: &Plan) -> Vec<String> {
+    if plan.router.mode == Mode::Bridged {
+        return Vec::new();
+    }
+    ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
+        .into_iter()
+        .filter(|name| {
+            let value = std::fs::read_to_string(format!("/proc/sys/{name}"));
+            value.is_ok_and(|v| v.trim() == "0")
+        })
+        .map(|name| {
+            format!("{name} is 0: when weir ends, the kernel will not forward in its place")
+        })
+        .collect()
+}
+
 async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let failed =
         |what: &str, error: &dyn std::fmt::Display| Failure::Run(format!("{what}: {error}"));
@@ -106,7 +136,14 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| failed("SIGTERM", &e))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| failed("SIGINT", &e))?;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let worker = worker(&plan, events).map_err(Failure::Run)?;
+    let mut worker = worker(&plan, events).map_err(Failure::Run)?;
+    let frame_bytes_max = worker.plane.frame_bytes_max();
+    // The kernel forwards until its tables are known here.
+    let tables = follow::read()
+        .await
+        .map_err(|e| failed("kernel tables", &e))?;
+    let tables = Arc::new(tables);
+    worker.set_tables(Arc::clone(&tables));
     let socket = PathBuf::from(&plan.router.socket);
     let guard = guard(&plan).map_err(|e| failed("cannot keep transit from the kernel", &e))?;
     let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
@@ -115,7 +152,8 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
         .map_err(|e| failed("forwarding thread", &e))?;
     let running = Arc::new(Running {
         handle,
-        tables: ArcSwap::default(),
+        tables: ArcSwap::new(tables),
+        frame_bytes_max,
         neighbours: Mutex::new(neighbours),
         in_force: Mutex::new(InForce { plan, guard }),
     });
@@ -156,7 +194,7 @@ fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker, String> {
         Streams::new(entropy()),
     );
     let event = Box::new(move |event| {
-        // Full: the control side is far behind. A question comes again with the next packet.
+        // Full: the control side is far behind.
         let _ = events.try_send(event);
     });
     let mut worker = Worker::new(plane, event);
@@ -177,12 +215,9 @@ type Opened = (Option<Box<dyn Device>>, Opener);
 
 fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
     let interface = port.interface.clone();
-    // What the kernel sends itself matters only to a port that counts it against its rate.
-    let paced = port.rate.is_some();
     let mut open: Opener = Box::new(move || {
         let options = Options {
             promiscuous: mode == Mode::Bridged,
-            outgoing: paced,
             ..Options::default()
         };
         Ok(Box::new(AfPacket::open(&interface, options)?))
@@ -253,9 +288,7 @@ async fn follow_kernel(running: Arc<Running>) -> String {
         if let Err(error) = lock(&running.neighbours).update(&tables) {
             tracing::warn!(%error, "the kernel does not keep neighbours known");
         }
-        let posted = running
-            .handle
-            .post(move |worker| worker.plane.set_tables(tables, clock::now()));
+        let posted = running.handle.post(move |worker| worker.set_tables(tables));
         if let Err(error) = posted {
             tracing::error!(%error, "routes and neighbours stay as they were");
         }
@@ -275,6 +308,7 @@ async fn handle_events(running: Arc<Running>, mut inbox: mpsc::Receiver<Event>) 
                 }
             }
             Event::PortLost(_) => {}
+            Event::Retired(tables) => drop(tables),
             // The rule went away with the interface that it was bound to.
             Event::PortBack(name) => running.guard_again(&name),
         }
@@ -297,8 +331,17 @@ impl Running {
         }
         if in_force.plan.router != plan.router {
             return Err(format!(
-                "mode, socket, pool and bypass_netfilter cannot change while the router runs;                  restart it for: {}",
+                "mode, socket, pool and bypass_netfilter cannot change while the router runs; \
+                 restart it for: {}",
                 messages.join(", ")
+            ));
+        }
+        let longest = plan.ports.iter().map(|p| frame_bytes_max(&p.interface));
+        if longest.max() > Some(self.frame_bytes_max) {
+            return Err(format!(
+                "an interface has a larger MTU than this router was started for (frames of {} \
+                 bytes); restart it",
+                self.frame_bytes_max
             ));
         }
         let kept = |port: &PortPlan, others: &[PortPlan]| {
@@ -315,12 +358,14 @@ impl Running {
         let ports = plan.ports.clone();
         // What is new is guarded before it is used; the old guard goes last.
         let guard = guard(&plan).map_err(|e| e.to_string())?;
-        self.handle
-            .call(move |worker| change_ports(worker, &gone, opened, &ports))
-            .map_err(|e| e.to_string())?;
+        let done = self
+            .handle
+            .call(move |worker| change_ports(worker, &gone, opened, &ports));
+        // Without an answer the change is still on its way to a slow worker: what is recorded here
+        // must be what will be in force.
         in_force.guard = guard;
         in_force.plan = plan;
-        Ok(messages)
+        done.map(|()| messages).map_err(|e| e.to_string())
     }
 
     /// Reads the configuration again, as SIGHUP asks for.

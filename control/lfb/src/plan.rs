@@ -10,8 +10,12 @@ use crate::port::{self, PortPlan};
 use crate::queue;
 use crate::router::{self, RouterPlan};
 
-/// Packets that rings and batches need beside the queues.
-pub const RING_RESERVE: usize = 2048;
+/// Packets that a router needs beside its queues: those that wait for neighbours, and for each port
+/// a full outbox and a burst on its way in.
+fn reserve(ports: usize) -> usize {
+    const EACH: usize = 256 + 64;
+    weir_path::waiting::PACKETS_MAX + ports * EACH
+}
 
 /// A checked configuration: putting it in force cannot fail for anything that is written in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,12 +89,13 @@ impl Plan {
             }
         }
         let held: usize = self.ports.iter().map(|p| p.discipline.limit()).sum();
-        if held + RING_RESERVE > self.router.pool {
+        let reserve = reserve(self.ports.len());
+        if held + reserve > self.router.pool {
             let message = format!(
-                "the queues may hold {held} packets and the rings need {RING_RESERVE}, but the \
+                "the queues may hold {held} packets and {reserve} are needed beside them, but the \
                  pool has {}: lower the limits, or set `pool` to at least {}",
                 self.router.pool,
-                held + RING_RESERVE
+                held + reserve
             );
             return Err(Fault::new(ComponentPath::new(["pool"]), message));
         }
@@ -236,14 +241,14 @@ mod tests {
     #[test]
     fn queues_that_could_starve_the_pool_are_refused() {
         let faults = faults(&[
-            change(&["pool"], Scalar::Integer(3000)),
+            change(&["pool"], Scalar::Integer(1800)),
             change(&["port", "wan", "discipline", "kind"], text("fifo")),
             change(
                 &["port", "wan", "discipline", "limit"],
                 Scalar::Integer(1000),
             ),
         ]);
-        assert!(faults[0].contains("at least 3048"), "{faults:?}");
+        assert!(faults[0].contains("at least 1832"), "{faults:?}");
     }
 
     #[test]

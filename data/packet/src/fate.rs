@@ -13,8 +13,6 @@ use crate::packet::{Ecn, Packet, Slot};
 pub enum Reason {
     /// The port it should leave by does not work.
     DeviceDown,
-    /// The device refused to send it.
-    DeviceRefused,
     /// Its first header or its next one ends outside the frame.
     TruncatedHeader,
     /// The receive ring cut it: it is longer than a ring slot.
@@ -82,9 +80,8 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 31] = [
         Self::DeviceDown,
-        Self::DeviceRefused,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
         Self::NotIp,
@@ -139,7 +136,6 @@ impl Reason {
     const fn text(self) -> (&'static str, &'static str) {
         match self {
             Self::DeviceDown => ("device-down", "The port it should leave by is down."),
-            Self::DeviceRefused => ("device-refused", "The device refused to send it."),
             Self::TruncatedHeader => ("truncated-header", "A header ends outside the frame."),
             Self::TruncatedFrame => (
                 "truncated-frame",

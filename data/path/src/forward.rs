@@ -1,10 +1,11 @@
 //! Where a packet goes: longest prefix match, ECMP, neighbour, TTL and MTU.
 //!
 //! ```text
-//!  Classified --> route? --> TTL? --> next hop --> interface --> MTU? --> neighbour? --> Exit
-//!                   |         |                        |          |           |
-//!                   v         v                        v          v           v
-//!                 no-route  expired                not a port   too big     unknown: wait
+//!  Classified --> [ way known? ] --------------------------------------> TTL? --> MTU? --> Exit
+//!                   | no                                             ^     |        |
+//!                   +--> route? --> next hop --> interface? --> neighbour? |        |
+//!                          |                         |               |     v        v
+//!                        no-route               not a port   unknown: wait expired  too big
 //! ```
 //!
 //! Source: RFC 1812, section 5.2 (the order of the steps), RFC 8200, section 3, RFC 2992 (a flow
@@ -19,7 +20,8 @@ use weir_packet::Reason;
 
 use crate::icmp_error::IcmpCause;
 use crate::parse::Headers;
-use crate::tables::{Action, Interface, Mac, Neighbour, NextHop, Tables};
+use crate::tables::{Action, Mac, Neighbour, Tables};
+use crate::ways::{Way, Ways};
 
 /// Where a packet comes from, as far as forwarding cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,59 +61,83 @@ pub struct Exit {
     pub destination: Mac,
 }
 
-/// Decides where a packet with these headers goes.
-pub fn forward(tables: &Tables, headers: &Headers, flow_hash: u64, origin: Origin) -> Verdict {
-    let Some((_, route)) = tables.route(headers.destination) else {
-        return Verdict::End(Reason::NoRoute, Some(IcmpCause::NetUnreachable));
+/// Decides where a packet with these headers goes. `ways` belongs to `tables`: whoever changes the
+/// tables clears it.
+#[inline]
+pub fn forward(
+    tables: &Tables,
+    ways: &mut Ways,
+    headers: &Headers,
+    flow_hash: u64,
+    origin: Origin,
+) -> Verdict {
+    let way = match ways.get(headers.destination) {
+        Some(way) => Ok(way),
+        None => find(tables, ways, headers.destination, flow_hash),
     };
-    let next_hops = match &route.action {
-        Action::Forward(next_hops) => next_hops,
-        Action::Local => return Verdict::End(Reason::LocalDelivery, None),
-        Action::Blackhole => return Verdict::End(Reason::RouteBlackhole, None),
-        Action::Unreachable => {
-            return Verdict::End(Reason::RouteUnreachable, Some(IcmpCause::HostUnreachable));
+    let expired = origin == Origin::Transit && headers.ttl <= 1;
+    match way {
+        Err(Verdict::Wait(_) | Verdict::Failed(_)) | Ok(_) if expired => {
+            Verdict::End(Reason::TtlExpired, Some(IcmpCause::TtlExpired))
         }
-        Action::Prohibit => {
-            return Verdict::End(Reason::RouteProhibit, Some(IcmpCause::Prohibited));
+        Err(verdict) => verdict,
+        Ok(way) if headers.total_len <= way.mtu => Verdict::Send(way.exit),
+        Ok(Way { mtu, .. }) if headers.dont_fragment => {
+            Verdict::End(Reason::TooBig, Some(IcmpCause::TooBig { mtu }))
         }
-    };
-    if origin == Origin::Transit && headers.ttl <= 1 {
-        return Verdict::End(Reason::TtlExpired, Some(IcmpCause::TtlExpired));
-    }
-    let Some(hop) = Action::choose(next_hops, flow_hash) else {
-        return Verdict::End(Reason::NoRoute, Some(IcmpCause::NetUnreachable));
-    };
-    match tables.interfaces.get(&hop.interface) {
-        None => Verdict::End(Reason::NotAPort, Some(IcmpCause::NetUnreachable)),
-        Some(interface) if !interface.up => {
-            Verdict::End(Reason::DeviceDown, Some(IcmpCause::HostUnreachable))
-        }
-        Some(interface) => through(tables, headers, hop, interface),
+        Ok(Way { exit, mtu }) => Verdict::Fragment(exit, mtu),
     }
 }
 
-/// The last two steps: does it fit the interface, and is the neighbour known?
-fn through(tables: &Tables, headers: &Headers, hop: &NextHop, interface: &Interface) -> Verdict {
-    let mtu = interface.mtu;
-    let fits = headers.total_len <= mtu;
-    if !fits && headers.dont_fragment {
-        return Verdict::End(Reason::TooBig, Some(IcmpCause::TooBig { mtu }));
-    }
-    let address = hop.gateway.unwrap_or(headers.destination);
-    let neighbourhood = (hop.interface, address);
-    let destination = match tables.neighbours.get(&neighbourhood) {
+/// Looks the way out up in the tables, and remembers it if the destination alone decides.
+fn find(
+    tables: &Tables,
+    ways: &mut Ways,
+    destination: IpAddr,
+    flow_hash: u64,
+) -> Result<Way, Verdict> {
+    let unreachable = |reason, cause| Verdict::End(reason, Some(cause));
+    let Some((_, route)) = tables.route(destination) else {
+        return Err(unreachable(Reason::NoRoute, IcmpCause::NetUnreachable));
+    };
+    let next_hops = match &route.action {
+        Action::Forward(next_hops) => next_hops,
+        Action::Local => return Err(Verdict::End(Reason::LocalDelivery, None)),
+        Action::Blackhole => return Err(Verdict::End(Reason::RouteBlackhole, None)),
+        Action::Unreachable => {
+            let cause = IcmpCause::HostUnreachable;
+            return Err(unreachable(Reason::RouteUnreachable, cause));
+        }
+        Action::Prohibit => {
+            return Err(unreachable(Reason::RouteProhibit, IcmpCause::Prohibited));
+        }
+    };
+    let Some(hop) = Action::choose(next_hops, flow_hash) else {
+        return Err(unreachable(Reason::NoRoute, IcmpCause::NetUnreachable));
+    };
+    let interface = match tables.interfaces.get(&hop.interface) {
+        None => return Err(unreachable(Reason::NotAPort, IcmpCause::NetUnreachable)),
+        Some(interface) if !interface.up => {
+            return Err(unreachable(Reason::DeviceDown, IcmpCause::HostUnreachable));
+        }
+        Some(interface) => interface,
+    };
+    let neighbourhood = (hop.interface, hop.gateway.unwrap_or(destination));
+    let neighbour = match tables.neighbours.get(&neighbourhood) {
         Some(Neighbour::Reachable(mac)) => *mac,
-        Some(Neighbour::Failed) => return Verdict::Failed(neighbourhood),
-        None => return Verdict::Wait(neighbourhood),
+        Some(Neighbour::Failed) => return Err(Verdict::Failed(neighbourhood)),
+        None => return Err(Verdict::Wait(neighbourhood)),
     };
-    let exit = Exit {
-        interface: hop.interface,
-        source: interface.mac,
-        destination,
+    let way = Way {
+        exit: Exit {
+            interface: hop.interface,
+            source: interface.mac,
+            destination: neighbour,
+        },
+        mtu: interface.mtu,
     };
-    if fits {
-        Verdict::Send(exit)
-    } else {
-        Verdict::Fragment(exit, mtu)
+    if next_hops.len() == 1 {
+        ways.set(destination, way);
     }
+    Ok(way)
 }

@@ -6,6 +6,7 @@
 //! - [`plane`]: everything that a packet touches, owned in one place
 //! - [`tables`]: the interfaces, routes and neighbours that `forward` looks into
 //! - [`icmp_error`]: what a router answers when it cannot forward, and how often
+//! - [`ways`]: a cache of the ways out, by destination
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
 //! - [`waiting`]: packets whose neighbour is not known yet
 //! - [`fragment`]: IPv4 fragmentation
@@ -23,3 +24,4 @@ pub mod rewrite;
 pub mod step;
 pub mod tables;
 pub mod waiting;
+pub mod ways;

@@ -4,7 +4,7 @@
 //! for each, and hands packets between them by rings. How a packet moves through it is in
 //! [`step`](crate::step); what is here is how ports come, change and go.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_base::{Instant, Streams, Tally};
@@ -17,6 +17,7 @@ use crate::parse::Mode;
 use crate::port::{Link, Port};
 use crate::tables::Tables;
 use crate::waiting::Waiting;
+use crate::ways::Ways;
 
 /// Frames that are ready for a device but that it has not taken.
 pub(crate) const OUTBOX_MAX: usize = 256;
@@ -44,10 +45,11 @@ pub struct Plane {
     pub(crate) fates: Fates,
     pub(crate) ports: Vec<PlanePort>,
     pub(crate) tables: Arc<Tables>,
+    pub(crate) ways: Ways,
     pub(crate) waiting: Waiting,
     pub(crate) errors: ErrorBudget,
     pub(crate) questions: Vec<Neighbourhood>,
-    pub(crate) ask_again_at: Instant,
+    pub(crate) asked_again: BTreeMap<Neighbourhood, Instant>,
     pub(crate) streams: Streams,
 }
 
@@ -61,10 +63,11 @@ impl Plane {
             fates: Fates::default(),
             ports: Vec::new(),
             tables: Arc::default(),
+            ways: Ways::default(),
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
             questions: Vec::new(),
-            ask_again_at: Instant::ZERO,
+            asked_again: BTreeMap::new(),
             streams,
         }
     }
@@ -95,6 +98,7 @@ impl Plane {
     /// Removes a port; the ones behind it move up by one. What it holds ends.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
         let mut gone = self.ports.remove(number);
+        self.waiting.renumber(number);
         gone.port.shut_down(&mut self.fates, reason);
         for packet in gone.outbox.drain(..) {
             self.fates.discard(packet, reason);
@@ -112,10 +116,10 @@ impl Plane {
     }
 
     /// Charges a port for a frame that the kernel itself sent out of its interface.
-    pub fn charge(&mut self, number: usize, bytes: u32) {
+    pub fn charge(&mut self, number: usize, bytes: u32, at: Instant) {
         let slot = &mut self.ports[number];
         slot.charged.count(u64::from(bytes));
-        slot.port.charge(u64::from(bytes));
+        slot.port.charge(u64::from(bytes), at);
     }
 
     /// Ends the frames of a port whose device is gone.
@@ -172,6 +176,11 @@ impl Plane {
             .index
             .and_then(|index| self.tables.interfaces.get(&index))
             .is_some_and(|interface| interface.up)
+    }
+
+    /// The longest frame that the pool can hold.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.pool.frame_bytes_max()
     }
 
     /// How frames get from port to port.

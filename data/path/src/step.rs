@@ -16,14 +16,14 @@ use weir_base::{Instant, Span};
 use weir_packet::{Ecn, Packet, Reason};
 
 use crate::classify::{Classified, classify};
-use crate::forward::{Exit, Origin, Verdict, forward};
+use crate::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
 use crate::fragment;
 use crate::icmp_error::{self, IcmpCause};
 use crate::parse::{Ended, Headers, Ingress, Mode, Parsed, parse};
 use crate::plane::{OUTBOX_MAX, Plane};
 use crate::rewrite;
 use crate::tables::Tables;
-use crate::waiting::{Held, Wait};
+use crate::waiting::{Held, NEIGHBOURS_MAX, Wait};
 
 /// What is known of a received frame beside its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ const FLUSH_MAX: usize = 64;
 
 /// A neighbour that did not answer is asked again, but no more often than this (whoever floods an
 /// address that nobody has must not keep the control side busy).
-const ASK_AGAIN: Span = Span::from_millis(100);
+const ASK_AGAIN: Span = Span::from_secs(1);
 
 const ROUTED: Ingress = Ingress {
     mode: Mode::Routed,
@@ -56,14 +56,17 @@ const BRIDGED: Ingress = Ingress {
 
 impl Plane {
     /// Takes a new snapshot of routes and neighbours, and sends on what waited for it.
-    pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) {
-        self.tables = tables;
+    /// Gives the old snapshot back: the last owner of a large one should not be this thread.
+    pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
+        let old = std::mem::replace(&mut self.tables, tables);
+        self.ways.clear();
         self.find_indices();
         let tables = Arc::clone(&self.tables);
         for held in self.waiting.answered(|n| tables.neighbours.contains_key(n)) {
             self.send_on(held, now);
         }
         self.reclaim();
+        old
     }
 
     /// Takes a received frame in and carries it up to its egress port's queue.
@@ -100,6 +103,9 @@ impl Plane {
             let due = slot.port.step(now, keys, fates, room, &mut |packet, _| {
                 outbox.push_back(packet);
             });
+            // With a full outbox the port could not go on: it may as soon as the device has taken some.
+            let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
+            let due = due.or(full.then_some(now));
             for packet in slot.outbox.range(OUTBOX_MAX - room..) {
                 if packet.ecn == Ecn::Congested {
                     rewrite::mark_congestion(self.pool.frame_mut(packet));
@@ -146,7 +152,7 @@ impl Plane {
                 self.finish_checksum(&parsed, arrival);
                 let held = Held {
                     packet: classify(&mut self.pool, parsed),
-                    ingress,
+                    ingress: Some(ingress),
                     origin: Origin::Transit,
                 };
                 self.send_on(held, arrival.at);
@@ -155,7 +161,7 @@ impl Plane {
                 packet,
                 reason,
                 notify,
-            }) => self.end(ingress, packet, reason, notify, arrival.at),
+            }) => self.end(Some(ingress), packet, reason, notify, arrival.at),
         }
     }
 
@@ -204,7 +210,7 @@ impl Plane {
             origin,
         } = held;
         let hash = self.pool.keys.hash(&packet, weir_packet::KeyKind::Flow);
-        match forward(&self.tables, &headers, hash, origin) {
+        match forward(&self.tables, &mut self.ways, &headers, hash, origin) {
             Verdict::Send(exit) => self.send(packet, &headers, exit, origin),
             Verdict::Fragment(exit, mtu) => {
                 self.send_fragments(packet, &headers, exit, mtu, origin)
@@ -226,16 +232,25 @@ impl Plane {
                 }
             }
             Verdict::Failed(neighbour) => {
-                if now >= self.ask_again_at {
-                    self.ask_again_at = now + ASK_AGAIN;
-                    self.questions.push(neighbour);
-                }
+                self.ask_again(neighbour, now);
                 let notify = told(origin, headers, Some(IcmpCause::HostUnreachable));
                 self.end(ingress, packet, Reason::NeighbourFailed, notify, now);
             }
             Verdict::End(reason, cause) => {
                 self.end(ingress, packet, reason, told(origin, headers, cause), now);
             }
+        }
+    }
+
+    /// Asks for a neighbour that did not answer, unless that has been done of late.
+    fn ask_again(&mut self, neighbour: Neighbourhood, now: Instant) {
+        if self.asked_again.len() >= NEIGHBOURS_MAX {
+            self.asked_again.clear();
+        }
+        let asked = self.asked_again.entry(neighbour).or_insert(Instant::ZERO);
+        if now >= *asked + ASK_AGAIN {
+            *asked = now;
+            self.questions.push(neighbour);
         }
     }
 
@@ -282,7 +297,7 @@ impl Plane {
     /// Ends a packet; its sender may be told why.
     fn end(
         &mut self,
-        ingress: usize,
+        ingress: Option<usize>,
         packet: Packet,
         reason: Reason,
         notify: Option<(Headers, IcmpCause)>,
@@ -312,8 +327,10 @@ impl Plane {
 
     /// The address that an ICMP error comes from: that of the port where the offender came in
     /// (RFC 1812, section 4.3.2.4), or of any other port if that one has none.
-    fn error_source(&self, ingress: usize, to: IpAddr) -> Option<IpAddr> {
-        let own = self.ports[ingress].index;
+    fn error_source(&self, ingress: Option<usize>, to: IpAddr) -> Option<IpAddr> {
+        let own = ingress
+            .and_then(|n| self.ports.get(n))
+            .and_then(|p| p.index);
         let all = self.ports.iter().map(|p| p.index);
         [own]
             .into_iter()

@@ -164,7 +164,10 @@ impl Action {
         }
         let total: u64 = next_hops.iter().map(|n| u64::from(n.weight)).sum();
         // The high half of a product spreads the hash over 0..total without a division.
-        let mut point = ((u128::from(flow_hash) * u128::from(total)) >> 64) as u64;
+        // The halves are swapped because the queues' bins use the high bits too: flows that share
+        // a next hop must not share a few bins as well.
+        let spread = flow_hash.rotate_left(32);
+        let mut point = ((u128::from(spread) * u128::from(total)) >> 64) as u64;
         next_hops.iter().find(|n| {
             let weight = u64::from(n.weight);
             let found = point < weight;
@@ -215,7 +218,12 @@ mod tests {
         let hops = [via(1, 1), via(2, 3)];
         let step = u64::MAX / 1000 + 1;
         let first = (0..1000)
-            .filter(|n| Action::choose(&hops, n * step).unwrap().interface == 1)
+            .filter(|n| {
+                Action::choose(&hops, (n * step).rotate_left(32))
+                    .unwrap()
+                    .interface
+                    == 1
+            })
             .count();
         assert_eq!(first, 250);
         assert_eq!(Action::choose(&hops, u64::MAX).unwrap().interface, 2);

@@ -26,8 +26,8 @@ pub const PATIENCE: Span = Span::from_secs(4);
 pub struct Held {
     /// The packet.
     pub packet: Classified,
-    /// The port it came in by.
-    pub ingress: usize,
+    /// The port it came in by; none if that has been removed.
+    pub ingress: Option<usize>,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -100,6 +100,17 @@ impl Waiting {
     /// Takes out everything.
     pub fn drain(&mut self) -> Vec<Held> {
         self.take(|_, _| true)
+    }
+
+    /// A port has been removed, and the ones behind it have moved up.
+    pub fn renumber(&mut self, gone: usize) {
+        for held in self.neighbours.values_mut().flat_map(|q| &mut q.held) {
+            held.ingress = match held.ingress {
+                Some(number) if number == gone => None,
+                Some(number) if number > gone => Some(number - 1),
+                other => other,
+            };
+        }
     }
 
     /// How many packets wait for `neighbour`.

@@ -346,6 +346,62 @@ fn a_new_discipline_takes_over_what_the_old_one_holds() {
 }
 
 #[test]
+fn a_backlog_beyond_the_outbox_leaves_without_another_arrival() {
+    let mut plane = Plane::new(Mode::Routed, 2048, 1518, Streams::new(1));
+    let spec = Spec::check("fifo", []).unwrap();
+    for name in ["lan", "wan"] {
+        let link = Link {
+            rate: None,
+            overhead: 24,
+            frame_bytes_max: 1518,
+        };
+        plane.add_port(name, name, spec.clone(), link, Instant::ZERO);
+    }
+    plane.set_tables(Arc::new(tables(1500)), Instant::ZERO);
+    for _ in 0..600 {
+        send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, b"x"));
+    }
+    let mut left = 0;
+    while let Some(next) = plane.step(Instant::ZERO) {
+        assert_eq!(next, Instant::ZERO);
+        let before = left;
+        plane
+            .flush(WAN, |burst| {
+                left += burst.len();
+                Ok::<_, ()>(burst.len())
+            })
+            .unwrap();
+        assert!(left > before, "due now, and nothing left");
+    }
+    plane
+        .flush(WAN, |burst| {
+            left += burst.len();
+            Ok::<_, ()>(burst.len())
+        })
+        .unwrap();
+    assert_eq!(left, 600);
+}
+
+#[test]
+fn a_port_may_be_removed_while_its_packets_wait_for_a_neighbour() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let third = Link {
+        rate: None,
+        overhead: 24,
+        frame_bytes_max: 1518,
+    };
+    let spec = Spec::check("fifo", []).unwrap();
+    let number = plane.add_port("third", "third", spec, third, Instant::ZERO);
+    send(&mut plane, number, &udp([10, 0, 2, 77], 64, b"x"));
+    send(&mut plane, WAN, &udp([10, 0, 1, 77], 64, b"x"));
+    plane.remove_port(number, Reason::Reconfigured);
+    plane.remove_port(LAN, Reason::Reconfigured);
+    let later = Instant::ZERO + waiting::PATIENCE + Span::from_nanos(1);
+    plane.step(later);
+    assert_eq!(plane.fates().ended(Reason::NeighbourFailed).packets, 2);
+}
+
+#[test]
 fn a_sender_that_left_the_checksum_to_hardware_is_helped() {
     let mut plane = plane(Mode::Routed, tables(1500), None);
     let right = udp([192, 0, 2, 1], 64, b"payload");

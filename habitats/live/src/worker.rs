@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A turn reads the clock, takes a burst from each device, lets every port do what is due, and
-//! sends. A turn that moved nothing ends in a wait for a frame, a command or the next event, so an
-//! idle router costs no processor time. Commands run between two turns: a packet sees either the
+//! sends. Unless a device has more it ends in a wait for a frame, a command or the next event, so
+//! an idle router costs no processor time. Commands run between two turns: a packet sees either the
 //! old configuration or the new one.
 //!
 //! Under load it does not wake for each frame: see [`Moderation`].
@@ -19,7 +19,7 @@
 //! A device that fails is closed, its frames end, and it is opened again once it is back.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use weir_path::forward::Neighbourhood;
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::step::Arrival;
+use weir_path::tables::Tables;
 
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction};
@@ -45,8 +46,9 @@ const GATHER: Span = Span::from_micros(50);
 const LOAD_FRAMES_MIN: usize = 2;
 /// After this time a full device is tried again.
 const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
-/// After this time a device that is gone is tried again.
-const REOPEN_RETRY: Span = Span::from_millis(100);
+/// After this time a device that is gone is tried again, if its interface is up. Opening and closing
+/// a ring takes tens of milliseconds, in which nothing is forwarded.
+const REOPEN_RETRY: Span = Span::from_millis(500);
 /// A worker that does not answer a call within this time is stuck.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -85,7 +87,7 @@ impl Moderation {
 pub type Opener = Box<dyn FnMut() -> io::Result<Box<dyn Device>> + Send>;
 
 /// What a worker tells, from its own thread. The receiver must not block.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// Somebody should find out this neighbour's MAC address.
     Resolve(Neighbourhood),
@@ -93,6 +95,9 @@ pub enum Event {
     PortLost(String),
     /// It is back.
     PortBack(String),
+    /// This snapshot of the tables is in use no more: dropping a large one takes time, which the
+    /// worker does not have.
+    Retired(Arc<Tables>),
 }
 
 /// A port's device, or the attempt to open it again.
@@ -165,6 +170,12 @@ impl Worker {
         self.links.remove(number);
     }
 
+    /// Puts a new snapshot of the kernel's tables in force.
+    pub fn set_tables(&mut self, tables: Arc<Tables>) {
+        let old = self.plane.set_tables(tables, clock::now());
+        (self.event)(Event::Retired(old));
+    }
+
     /// What the devices say of themselves, in the order of the ports.
     pub fn links(&mut self) -> Vec<LinkState> {
         self.links.iter_mut().map(Link::state).collect()
@@ -185,6 +196,9 @@ impl Worker {
             .spawn(move || {
                 if let Err(error) = clock::precise_sleeps() {
                     tracing::warn!(%error, "timers stay coarse");
+                }
+                if let Err(error) = clock::go_first() {
+                    tracing::debug!(%error, "the forwarding thread has no priority");
                 }
                 self.run(&inbox, &mut waiter);
                 self
@@ -225,9 +239,9 @@ impl Worker {
         self.plane.shut_down();
     }
 
-    /// Takes a burst from each device; whether there was anything.
+    /// Takes a burst from each device; whether a device has more.
     fn receive(&mut self) -> bool {
-        let mut any = false;
+        let mut more = false;
         for number in 0..self.links.len() {
             let Self { plane, links, .. } = self;
             let Some(device) = links[number].device.as_mut() else {
@@ -235,7 +249,7 @@ impl Worker {
             };
             let bridged = plane.mode() == Mode::Bridged;
             let received = device.receive(BURST_MAX, &mut |frame| match frame.direction {
-                Direction::Outgoing => plane.charge(number, frame.len),
+                Direction::Outgoing => plane.charge(number, frame.len, frame.arrived),
                 Direction::Other if !bridged => {}
                 Direction::Host | Direction::Group | Direction::Other => {
                     let arrival = Arrival {
@@ -250,12 +264,12 @@ impl Worker {
             match received {
                 Ok(count) => {
                     self.moderation.took(count);
-                    any |= count > 0;
+                    more |= count == BURST_MAX;
                 }
                 Err(error) => self.lose(number, &error),
             }
         }
-        any
+        more
     }
 
     /// Sends what is ready; whether a device is full.
@@ -293,7 +307,9 @@ impl Worker {
             }
             if link.retry_at <= now {
                 link.retry_at = now + REOPEN_RETRY;
-                if let Ok(device) = (link.open)() {
+                if self.plane.is_up(number)
+                    && let Ok(device) = (link.open)()
+                {
                     link.device = Some(device);
                     let name = self.plane.ports()[number].name.clone();
                     tracing::info!(port = %name, "port back");

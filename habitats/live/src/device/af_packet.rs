@@ -399,6 +399,15 @@ fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
 }
 
+/// Whether the interface called `name` carries Ethernet frames (a tunnel or PPP does not).
+pub fn is_ethernet(name: &str) -> io::Result<bool> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let request = ask_interface(&socket, name, libc::SIOCGIFHWADDR)?;
+    // SAFETY: the kernel has written a hardware address into the union.
+    let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    Ok(family == libc::ARPHRD_ETHER)
+}
+
 fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
     let request = ask_interface(socket, name, libc::SIOCGIFMTU)?;
     // SAFETY: the kernel has written the MTU into the union.
@@ -409,7 +418,7 @@ fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
 /// that may show another network namespace.
 fn ask_interface(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     let mut request = interface_request(name)?;
-    // SAFETY: both requests read the name, which ends with a zero, and write the union.
+    // SAFETY: these requests read the name, which ends with a zero, and write the union.
     sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &mut request) })?;
     Ok(request)
 }
