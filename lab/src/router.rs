@@ -23,12 +23,6 @@ use crate::topology::Node;
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 /// The queue of a link that names no discipline.
 const DISCIPLINE_DEFAULT: &str = "{ kind = \"fifo\", limit = 1000 }";
-/// Packets that it holds.
-const LIMIT_DEFAULT: usize = 1000;
-/// Packets of a router's pool beyond what its queues may hold, for the devices' rings.
-const POOL_RESERVE: usize = 4096;
-/// The least pool that a router is given.
-const POOL_MIN: usize = 8192;
 /// A router must answer within this time after its start.
 const READY_MAX: Duration = Duration::from_secs(10);
 /// How long a router may take to end by itself.
@@ -115,9 +109,7 @@ impl Router {
 /// The configuration of a router.
 fn configuration(node: &Node, socket: &Path) -> String {
     let socket = quoted(&socket.to_string_lossy());
-    let limits = node.interfaces.iter().map(|i| limit(&i.discipline));
-    let pool = (limits.sum::<usize>() + POOL_RESERVE).max(POOL_MIN);
-    let mut text = format!("mode = \"routed\"\nsocket = {socket}\npool = {pool}\n");
+    let mut text = format!("mode = \"routed\"\nsocket = {socket}\n");
     for interface in &node.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
@@ -129,13 +121,6 @@ fn configuration(node: &Node, socket: &Path) -> String {
         let _ = writeln!(text, "discipline = {discipline}");
     }
     text
-}
-
-/// Packets that a port's queue may hold.
-fn limit(discipline: &Option<Discipline>) -> usize {
-    discipline
-        .as_ref()
-        .map_or(LIMIT_DEFAULT, |d| d.spec.limit())
 }
 
 /// A discipline as a TOML inline table.
@@ -199,7 +184,7 @@ discipline = { kind = "fifo", limit = "100 packets" }
         let (scenario, _) = plan(text, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
         let text = configuration(&topology.nodes[0], Path::new("/run/r.sock"));
-        let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\npool = 8192\n\
+        let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\n\
             \n[port.a]\ninterface = \"a\"\ndiscipline = { kind = \"fifo\", limit = 1000 }\n\
             \n[port.b]\ninterface = \"b\"\nrate = \"100 Mbit\"\n\
             discipline = { kind = \"fifo\", limit = \"100 packets\" }\n";

@@ -51,6 +51,8 @@ pub(crate) struct Running {
     pub(crate) tables: ArcSwap<Tables>,
     /// The longest frame that the pool can hold; fixed at the start.
     frame_bytes_max: usize,
+    /// Packets that the pool can hold; fixed at the start.
+    pool: usize,
     neighbours: Mutex<Neighbours>,
     in_force: Mutex<InForce>,
 }
@@ -138,6 +140,7 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let mut worker = worker(&plan, events).map_err(Failure::Run)?;
     let frame_bytes_max = worker.plane.frame_bytes_max();
+    let pool = worker.plane.pool_packets();
     // The kernel forwards until its tables are known here.
     let tables = follow::read()
         .await
@@ -154,6 +157,7 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
         handle,
         tables: ArcSwap::new(tables),
         frame_bytes_max,
+        pool,
         neighbours: Mutex::new(neighbours),
         in_force: Mutex::new(InForce { plan, guard }),
     });
@@ -189,7 +193,7 @@ fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker, String> {
         .max();
     let plane = Plane::new(
         plan.router.mode,
-        plan.router.pool,
+        plan.router.pool.unwrap_or(2 * plan.packets_needed()),
         frame_bytes_max.unwrap_or_default(),
         Streams::new(entropy()),
     );
@@ -342,6 +346,14 @@ impl Running {
                 "an interface has a larger MTU than this router was started for (frames of {} \
                  bytes); restart it",
                 self.frame_bytes_max
+            ));
+        }
+        let needed = plan.packets_needed();
+        if needed > self.pool {
+            return Err(format!(
+                "full queues would need {needed} packets, but this router was started with a pool \
+                 of {}; restart it",
+                self.pool
             ));
         }
         let kept = |port: &PortPlan, others: &[PortPlan]| {

@@ -88,18 +88,22 @@ impl Plan {
                 return Err(Fault::new(at_port(port, "interface"), message));
             }
         }
-        let held: usize = self.ports.iter().map(|p| p.discipline.limit()).sum();
-        let reserve = reserve(self.ports.len());
-        if held + reserve > self.router.pool {
+        let needed = self.packets_needed();
+        if let Some(pool) = self.router.pool.filter(|pool| *pool < needed) {
             let message = format!(
-                "the queues may hold {held} packets and {reserve} are needed beside them, but the \
-                 pool has {}: lower the limits, or set `pool` to at least {}",
-                self.router.pool,
-                held + reserve
+                "full queues, and what is on its way beside them, need {needed} packets, but the \
+                 pool has {pool}: lower the limits, or set `pool` to at least {needed}"
             );
             return Err(Fault::new(ComponentPath::new(["pool"]), message));
         }
         Ok(())
+    }
+
+    /// Packets that the ports may hold at most, in their queues and beside them. A pool with fewer
+    /// would let one deep queue starve every port.
+    pub fn packets_needed(&self) -> usize {
+        let limits = self.ports.iter().map(|p| p.discipline.limit());
+        limits.sum::<usize>() + reserve(self.ports.len())
     }
 
     /// The plan as the changes that would ask for it, every default spelt out: for showing and
@@ -114,7 +118,7 @@ impl Plan {
         };
         show(router("mode"), mode.to_owned());
         show(router("socket"), self.router.socket.clone());
-        show(router("pool"), self.router.pool.to_string());
+        show(router("pool"), self.router.pool.unwrap_or(0).to_string());
         show(
             router("bypass_netfilter"),
             self.router.bypass_netfilter.to_string(),
@@ -208,7 +212,7 @@ mod tests {
             [
                 "bypass_netfilter=false",
                 "mode=routed",
-                "pool=32768",
+                "pool=0",
                 "port.wan.discipline.kind=fifo",
                 "port.wan.discipline.limit=100",
                 "port.wan.interface=wan",

@@ -19,9 +19,9 @@ pub const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "pool",
-        kind: Kind::Count(256, 4_194_304),
-        default: "32768 packets",
-        about: "packets that the router can hold in all; the limits of all queues must fit",
+        kind: Kind::Count(0, 4_194_304),
+        default: "0 packets",
+        about: "packets that the router can hold in all, which the limits of all queues must fit; 0 packets: twice what they need",
     },
     Parameter {
         name: "bypass_netfilter",
@@ -38,8 +38,8 @@ pub struct RouterPlan {
     pub mode: Mode,
     /// Where the northbound service listens.
     pub socket: String,
-    /// Packets held at most, in all queues and rings.
-    pub pool: usize,
+    /// Packets held at most, in all queues and beside them; none: as many as the ports need.
+    pub pool: Option<usize>,
     /// Whether forward and NAT rules of the box may be bypassed.
     pub bypass_netfilter: bool,
 }
@@ -53,7 +53,7 @@ impl RouterPlan {
                 _ => Mode::Routed,
             },
             socket: settings.text("socket").to_owned(),
-            pool: settings.count("pool") as usize,
+            pool: Some(settings.count("pool") as usize).filter(|pool| *pool > 0),
             bypass_netfilter: settings.flag("bypass_netfilter"),
         }
     }

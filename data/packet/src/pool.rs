@@ -56,6 +56,11 @@ impl Pool {
         self.free.len()
     }
 
+    /// Slots in all.
+    pub fn slots(&self) -> usize {
+        self.extents.len()
+    }
+
     /// The longest frame that fits a slot.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max

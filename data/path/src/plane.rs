@@ -178,6 +178,11 @@ impl Plane {
             .is_some_and(|interface| interface.up)
     }
 
+    /// Packets that the pool can hold.
+    pub fn pool_packets(&self) -> usize {
+        self.pool.slots()
+    }
+
     /// The longest frame that the pool can hold.
     pub fn frame_bytes_max(&self) -> usize {
         self.pool.frame_bytes_max()
