@@ -401,6 +401,21 @@ fn routes_and_neighbours_change_under_traffic_without_loss() {
 }
 
 #[test]
+fn a_gateway_is_kept_known() {
+    let Some(bench) = Bench::new() else { return };
+    run(
+        &bench.bed.router,
+        "ip",
+        "-6 route add 2001:db8::/32 via fd77:2::2",
+    )
+    .unwrap();
+    eventually("the gateway's entry is managed", || {
+        let neighbours = run(&bench.bed.router, "ip", "-6 neighbour show fd77:2::2").unwrap();
+        neighbours.contains("managed")
+    });
+}
+
+#[test]
 fn a_port_may_disappear_and_come_back() {
     let Some(bench) = Bench::new() else { return };
     run(&bench.bed.router, "ip", "link set r1 down").unwrap();

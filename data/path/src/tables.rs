@@ -3,7 +3,7 @@
 //! A plain value: a habitat builds it (live: from the kernel, by netlink), publishes it whole,
 //! and the forwarding thread reads one consistent snapshot for each burst.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -123,6 +123,17 @@ impl Tables {
         let v4 = self.v4.iter().map(|(p, r)| (IpNet::V4(p), r));
         let v6 = self.v6.iter().map(|(p, r)| (IpNet::V6(p), r));
         v4.chain(v6)
+    }
+
+    /// Interface and address of every gateway, each once.
+    pub fn gateways(&self) -> BTreeSet<(u32, IpAddr)> {
+        let next_hops = self.routes().flat_map(|(_, route)| match &route.action {
+            Action::Forward(next_hops) => next_hops.as_slice(),
+            _ => &[],
+        });
+        next_hops
+            .filter_map(|hop| Some((hop.interface, hop.gateway?)))
+            .collect()
     }
 
     /// Number of routes.

@@ -50,16 +50,30 @@ const ROWS: [Row; 6] = [
     row("lru_fq", 4, [46.237, 13632.0, 44.514, 0.4905, 0.260, 0.134]),
 ];
 
-/// Whether the scenario reproduces the paper's tables.
+/// Floods of `demo.toml`, which runs one row of the tables, with two more disciplines.
+const DEMO_FLOODS: u64 = 3;
+
+/// Whether the scenario reproduces the paper's tables, or a row of them.
 pub(super) fn is_table(result: &RunResult) -> bool {
-    result.scenario.ends_with("lru-fq/table1.toml")
+    result.scenario.ends_with("lru-fq/table1.toml") || is_demo(result)
+}
+
+fn is_demo(result: &RunResult) -> bool {
+    result.scenario.ends_with("lru-fq/demo.toml")
 }
 
 /// The paper's row for a point.
 pub(super) fn row_of(result: &RunResult, point: &PointResult) -> Option<Row> {
-    let floods = point.set.get("traffic.flood.flows")?.as_u64()?;
+    if !is_table(result) {
+        return None;
+    }
+    let swept = point
+        .set
+        .get("traffic.flood.flows")
+        .and_then(|f| f.as_u64());
+    let floods = swept.or_else(|| is_demo(result).then_some(DEMO_FLOODS))?;
     let variant = point.variant.as_deref()?;
-    let mut rows = ROWS.iter().filter(|_| is_table(result));
+    let mut rows = ROWS.iter();
     rows.find(|r| r.variant == variant && r.floods == floods)
         .copied()
 }

@@ -6,6 +6,10 @@
 //!                +--(failed)--> forgotten     +--(too many: the oldest)--> an ordinary entry
 //! ```
 //!
+//! The gateways of all routes are asked for at once and kept: the kernel, which does not forward any
+//! more, would not notice that one it knows from before has gone. Hosts are asked for when a packet
+//! needs them.
+//!
 //! An entry is managed only after its neighbour has answered: otherwise a scan of a connected
 //! network would leave an entry for each address, which the kernel then asks for ever. When this
 //! value goes, the kernel's entries become ordinary ones again and age out; when the process is
@@ -60,8 +64,23 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Looks which questions have been answered: those neighbours are kept known from now on.
+    /// Looks which questions have been answered: those neighbours are kept known from now on. Asks
+    /// for gateways that are not.
     pub fn update(&mut self, tables: &Tables) -> io::Result<()> {
+        let asked = self.asked.len();
+        self.keep_answered(tables)?;
+        // A gateway that has just failed is asked for again with the next change.
+        if self.managed_works && self.asked.len() == asked {
+            for key in tables.gateways() {
+                if !self.kept.contains(&key) && !self.asked.contains(&key) {
+                    self.resolve(key.0, key.1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_answered(&mut self, tables: &Tables) -> io::Result<()> {
         let (mut answered, mut failed) = (Vec::new(), Vec::new());
         for key in &self.asked {
             match tables.neighbours.get(key) {
