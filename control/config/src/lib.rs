@@ -82,6 +82,7 @@ impl Document {
                 self.places.insert(path.clone(), place.clone());
             }
             match item.as_table_like() {
+                Some(table) if table.is_empty() => self.changes.push(Change::block(path)),
                 Some(table) => self.flatten(&path, table)?,
                 None => {
                     let value = scalar(item).ok_or_else(|| {
@@ -142,6 +143,7 @@ mode = \"routed\"
 [port.wan]
 rate = \"100 Mbit\"
 discipline = { kind = \"lru_fq\", cache = 12 }
+[port.lan]
 ";
 
     #[test]
@@ -150,7 +152,10 @@ discipline = { kind = \"lru_fq\", cache = 12 }
         let shown: Vec<_> = document
             .changes()
             .iter()
-            .map(|c| format!("{} = {}", c.path, c.value))
+            .map(|c| match &c.value {
+                Some(value) => format!("{} = {value}", c.path),
+                None => format!("{} exists", c.path),
+            })
             .collect();
         assert_eq!(
             shown,
@@ -159,6 +164,7 @@ discipline = { kind = \"lru_fq\", cache = 12 }
                 "port.wan.rate = \"100 Mbit\"",
                 "port.wan.discipline.kind = \"lru_fq\"",
                 "port.wan.discipline.cache = 12",
+                "port.lan exists",
             ]
         );
     }

@@ -36,21 +36,31 @@ impl Plan {
         let mut router: Given<'_> = Vec::new();
         let mut ports: BTreeMap<&str, (Given<'_>, Given<'_>)> = BTreeMap::new();
         for Change { path, value } in changes {
-            match path.segments()[..] {
-                [name] => router.push((name, value)),
-                ["port", port, name] => ports.entry(port).or_default().0.push((name, value)),
-                ["port", port, "discipline", name] => {
+            match (&path.segments()[..], value) {
+                ([name], Some(value)) if *name != "port" => router.push((name, value)),
+                (["port"], None) => {}
+                (["port", port], None) | (["port", port, "discipline"], None) => {
+                    ports.entry(port).or_default();
+                }
+                (["port", port, name], Some(value)) if *name != "discipline" => {
+                    ports.entry(port).or_default().0.push((name, value));
+                }
+                (["port", port, "discipline", name], Some(value)) => {
                     ports.entry(port).or_default().1.push((name, value));
                 }
-                ["port", _, block, ..] => faults.push(Fault::new(
+                (["port"] | ["port", _] | ["port", _, "discipline"], Some(value)) => {
+                    let message = format!("is {value}, but must be a table like [port.wan]");
+                    faults.push(Fault::new(path.clone(), message));
+                }
+                (["port", _, block, ..], _) => faults.push(Fault::new(
                     path.parent(),
                     unknown(block, ["discipline"].into_iter()),
                 )),
-                [block, ..] => faults.push(Fault::new(
-                    ComponentPath::new([block]),
+                ([block, ..], _) => faults.push(Fault::new(
+                    ComponentPath::new([*block]),
                     unknown(block, ["port"].into_iter()),
                 )),
-                [] => {}
+                ([], _) => {}
             }
         }
         let root = ComponentPath::default();
@@ -253,6 +263,20 @@ mod tests {
             ),
         ]);
         assert!(faults[0].contains("at least 1832"), "{faults:?}");
+    }
+
+    #[test]
+    fn an_empty_block_is_a_port_with_every_default() {
+        let lan = Change::block(ComponentPath::new(["port", "lan"]));
+        let plan = Plan::check(&[lan]).unwrap();
+        assert_eq!(plan.ports[0].name, "lan");
+        assert_eq!(plan.ports[0].discipline.kind(), queue::KIND_DEFAULT);
+        let number = change(&["port", "lan"], Scalar::Integer(3));
+        assert!(faults(&[number])[0].contains("must be a table"));
+        let text = change(&["port", "lan", "discipline"], text("fifo"));
+        assert!(faults(&[text])[0].contains("must be a table"));
+        let block = Change::block(ComponentPath::new(["wan"]));
+        assert!(faults(&[block])[0].contains("unknown key `wan`"));
     }
 
     #[test]

@@ -8,13 +8,13 @@ use weir_base::setting::Scalar;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComponentPath(Vec<String>);
 
-/// Asks for a component to have a value.
+/// Asks for a component to have a value, or for a block to exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which component.
     pub path: ComponentPath,
-    /// Its value.
-    pub value: Scalar,
+    /// Its value; none if it is a block that shall exist with every component at its default.
+    pub value: Option<Scalar>,
 }
 
 /// Why a change was refused. The whole set that it belongs to changes nothing.
@@ -60,7 +60,15 @@ impl ComponentPath {
 impl Change {
     /// A change of one component.
     pub fn new(path: ComponentPath, value: Scalar) -> Self {
-        Self { path, value }
+        Self {
+            path,
+            value: Some(value),
+        }
+    }
+
+    /// A block that shall exist.
+    pub fn block(path: ComponentPath) -> Self {
+        Self { path, value: None }
     }
 }
 
