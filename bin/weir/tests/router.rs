@@ -302,14 +302,10 @@ fn the_kernel_forwards_again_within_a_second_of_a_kill() {
         return;
     };
     bench.assert_reachable();
-    let (sent, came) = {
-        let pid = bench.router.id().to_string();
-        bench.under_traffic(|| {
-            let killed = Command::new("kill").args(["-9", &pid]).status().unwrap();
-            assert!(killed.success());
-            thread::sleep(Duration::from_secs(2));
-        })
-    };
+    let (sent, came) = bench.under_traffic(|| {
+        signal(&bench.router, Signal::Kill).unwrap();
+        thread::sleep(Duration::from_secs(2));
+    });
     assert!(bench.router.try_wait().unwrap().is_some());
     assert!(
         sent - came < 1000,

@@ -91,7 +91,7 @@ fn index(tables: &Tables, name: &str) -> u32 {
 /// Two interfaces, `x0` with 10.0.0.1/24 and fd00::1/64, `y0` with 10.1.0.1/24 and fd01::1/64,
 /// whose other ends are `x1` and `y1`.
 fn two_links() {
-    run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+    run("for which in all default; do echo 0 > /proc/sys/net/ipv6/conf/$which/accept_dad; done");
     for (name, n) in [("x", 0), ("y", 1)] {
         run(&format!(
             "ip link add {name}0 type veth peer name {name}1 && \
