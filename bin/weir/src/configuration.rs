@@ -62,14 +62,9 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// `weir diff`.
 pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let plan = load(path)?;
-    let wanted: BTreeMap<_, _> = plan
-        .shown()
-        .into_iter()
-        .map(|(path, value)| (path.to_string(), value))
-        .collect();
     let in_force: BTreeMap<String, String> =
         client::get(socket, "/v1/config").map_err(|e| Failure::Run(e.to_string()))?;
-    for line in differences(&in_force, &wanted) {
+    for line in differences(&in_force, &plan.shown()) {
         println!("{line}");
     }
     Ok(())

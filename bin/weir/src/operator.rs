@@ -62,9 +62,7 @@ impl Operator for Console {
     }
 
     fn config(&self) -> BTreeMap<String, String> {
-        let shown = self.0.plan().shown();
-        let text = |(path, value): (weir_model::ComponentPath, String)| (path.to_string(), value);
-        shown.into_iter().map(text).collect()
+        self.0.plan().shown()
     }
 
     fn apply(&self, text: &str) -> ApplyReport {

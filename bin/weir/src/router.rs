@@ -11,7 +11,6 @@
 //! The control side is one asynchronous thread; forwarding has a thread of its own and never waits
 //! for it.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -264,16 +263,9 @@ fn guard(plan: &Plan) -> Result<TransitGuard, transit::Error> {
     let ports: Vec<_> = plan
         .ports
         .iter()
-        .map(|p| (p.interface.as_str(), guarded(plan.router.mode)))
+        .map(|p| (p.interface.as_str(), plan.router.mode))
         .collect();
     TransitGuard::install(&ports)
-}
-
-fn guarded(mode: Mode) -> transit::Mode {
-    match mode {
-        Mode::Routed => transit::Mode::Routed,
-        Mode::Bridged => transit::Mode::Bridged,
-    }
 }
 
 async fn serve_northbound(running: Arc<Running>, socket: PathBuf) -> String {
@@ -329,7 +321,7 @@ impl Running {
     /// Puts a plan in force and says what changed, or changes nothing and says why.
     pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
         let mut in_force = self.lock();
-        let messages = configuration::differences(&shown(&in_force.plan), &shown(&plan));
+        let messages = configuration::differences(&in_force.plan.shown(), &plan.shown());
         if messages.is_empty() {
             return Ok(vec!["nothing to change".to_owned()]);
         }
@@ -394,7 +386,7 @@ impl Running {
 
     fn guard_again(&self, port: &str) {
         let mut in_force = self.lock();
-        let mode = guarded(in_force.plan.router.mode);
+        let mode = in_force.plan.router.mode;
         let port = in_force.plan.ports.iter().find(|p| p.name == port);
         let Some(interface) = port.map(|p| p.interface.clone()) else {
             return; // removed in the meantime
@@ -443,11 +435,6 @@ fn change_ports(
             worker.plane.reconfigure_port(number, discipline, link);
         }
     }
-}
-
-fn shown(plan: &Plan) -> BTreeMap<String, String> {
-    let text = |(path, value): (weir_model::ComponentPath, String)| (path.to_string(), value);
-    plan.shown().into_iter().map(text).collect()
 }
 
 /// The longest frame of an interface, its Ethernet header and a tag included.

@@ -118,9 +118,9 @@ impl Plan {
 
     /// The plan as the changes that would ask for it, every default spelt out: for showing and
     /// for comparing.
-    pub fn shown(&self) -> BTreeMap<ComponentPath, String> {
+    pub fn shown(&self) -> BTreeMap<String, String> {
         let mut shown = BTreeMap::new();
-        let mut show = |path: ComponentPath, value: String| shown.insert(path, value);
+        let mut show = |path: ComponentPath, value: String| shown.insert(path.to_string(), value);
         let router = |name: &str| ComponentPath::new([name]);
         let mode = match self.router.mode {
             Mode::Routed => "routed",

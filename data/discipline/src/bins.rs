@@ -19,7 +19,7 @@ use weir_base::{Bytes, Tally};
 use weir_packet::{KeyKind, Packet, Reason};
 
 use crate::chain::{Chain, Slab};
-use crate::contract::{Admission, Cx};
+use crate::contract::{Admission, Cx, Ready};
 use crate::longest::Longest;
 
 /// The `key` parameter.
@@ -180,6 +180,21 @@ impl Bins {
     /// What all bins hold, packets put aside included.
     pub(crate) fn held(&self) -> Tally {
         self.held
+    }
+
+    /// Whether a packet more than these would be more than `limit`.
+    #[inline]
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
+        self.held.packets >= limit as u64
+    }
+
+    /// What a discipline that never holds a packet back answers to the port.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        match self.held.packets {
+            0 => Ready::Empty,
+            _ => Ready::Now,
+        }
     }
 
     /// Bytes of memory taken.

@@ -163,7 +163,7 @@ impl Drr {
 impl Discipline for Drr {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let full = self.bins.held().packets >= self.params.limit as u64;
+        let full = self.bins.is_full(self.params.limit);
         self.stats.longest_flow += u64::from(full);
         let share = &mut self.shares[bin];
         if !share.active {
@@ -187,14 +187,11 @@ impl Discipline for Drr {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.bins.held().packets < self.params.limit as u64
+        !self.bins.is_full(self.params.limit)
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.bins.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        self.bins.ready()
     }
 
     fn backlog(&self) -> Tally {

@@ -279,14 +279,11 @@ impl Discipline for FqCodel {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.bins.held().packets < self.params.limit as u64
+        !self.bins.is_full(self.params.limit)
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.bins.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        self.bins.ready()
     }
 
     fn backlog(&self) -> Tally {

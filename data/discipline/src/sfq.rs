@@ -241,7 +241,7 @@ impl Discipline for Sfq {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
-        let full = self.bins.held().packets >= self.params.limit as u64;
+        let full = self.bins.is_full(self.params.limit);
         self.stats.longest_flow += u64::from(full);
         let share = &mut self.shares[bin];
         if !share.active {
@@ -274,10 +274,7 @@ impl Discipline for Sfq {
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.bins.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        self.bins.ready()
     }
 
     fn backlog(&self) -> Tally {

@@ -206,7 +206,7 @@ impl Stfq {
 impl Discipline for Stfq {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
-        let full = self.bins.held().packets >= self.params.limit as u64;
+        let full = self.bins.is_full(self.params.limit);
         self.stats.longest_flow += u64::from(full);
         let place = &mut self.places[bin];
         if !place.waits {
@@ -228,14 +228,11 @@ impl Discipline for Stfq {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.bins.held().packets < self.params.limit as u64
+        !self.bins.is_full(self.params.limit)
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.bins.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        self.bins.ready()
     }
 
     fn backlog(&self) -> Tally {

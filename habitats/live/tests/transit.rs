@@ -11,7 +11,8 @@ use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::kernel::netfilter::bypassed_rules;
-use weir_live::kernel::transit::{Mode, TransitGuard};
+use weir_live::kernel::transit::TransitGuard;
+use weir_path::parse::Mode;
 
 /// Names the test below that only holds a guard, and the variable that lets it.
 const OWNER: &str = "owner_of_a_guard";

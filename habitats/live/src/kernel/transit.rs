@@ -32,16 +32,9 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::netlink::{NetlinkSocket, Request, messages};
+use weir_path::parse::Mode;
 
-/// What of a port's traffic belongs to the router alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// What the kernel would forward.
-    Routed,
-    /// Everything.
-    Bridged,
-}
+use super::netlink::{NetlinkSocket, Request, messages};
 
 /// Why transit cannot be kept away from the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +72,8 @@ const PRIORITY: i32 = -500;
 
 impl TransitGuard {
     /// Puts the rules of these ports into force, all or none of them, in the calling thread's
-    /// network namespace.
+    /// network namespace. Of a routed port the router alone has what the kernel would forward, of a
+    /// bridged one everything.
     pub fn install(ports: &[(&str, Mode)]) -> Result<Self, Error> {
         let socket = NetlinkSocket::open(libc::NETLINK_NETFILTER)?;
         socket.set_receive_timeout(Duration::from_secs(2))?;
