@@ -5,7 +5,8 @@
 //! A discipline is a pure state machine: time, flow keys and the books are handed in by [`Cx`].
 //! It does not know what a port, a device or a clock is.
 //!
-//! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`lru_fq`], [`impair`]
+//! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`lru_fq`],
+//!   [`red`], [`impair`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `chance`
@@ -19,6 +20,7 @@ pub mod fq_codel;
 pub mod impair;
 pub mod lru_fq;
 pub mod metered;
+pub mod red;
 pub mod sfq;
 pub mod spec;
 pub mod stfq;

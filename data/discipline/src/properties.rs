@@ -384,6 +384,7 @@ fn contradictions_name_the_setting_to_change() {
         ("codel", "target", "200 ms"),
         ("fq_codel", "target", "100 ms"),
         ("impair", "jitter", "1 ms"),
+        ("red", "min_threshold", "1000"),
     ];
     for (kind, name, text) in cases {
         let error = Spec::check(kind, [(name, &Scalar::Text(text.into()))]).unwrap_err();

@@ -6,7 +6,7 @@ use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
-use crate::{codel, drr, fifo, fq_codel, impair, lru_fq, sfq, stfq};
+use crate::{codel, drr, fifo, fq_codel, impair, lru_fq, red, sfq, stfq};
 
 /// A discipline with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,8 @@ pub enum Spec {
     Impair(impair::Params),
     /// A flow cache over two queues.
     LruFq(lru_fq::Params),
+    /// Random early detection.
+    Red(red::Params),
     /// Stochastic fairness queueing.
     Sfq(sfq::Params),
     /// Start-time fair queueing.
@@ -38,6 +40,7 @@ pub const MANUALS: &[&Manual] = &[
     &fq_codel::MANUAL,
     &impair::MANUAL,
     &lru_fq::MANUAL,
+    &red::MANUAL,
     &sfq::MANUAL,
     &stfq::MANUAL,
 ];
@@ -76,6 +79,7 @@ impl Spec {
             "fq_codel" => Self::FqCodel(fq_codel::Params::new(&settings)?),
             "impair" => Self::Impair(impair::Params::new(&settings)?),
             "lru_fq" => Self::LruFq(lru_fq::Params::new(&settings)?),
+            "red" => Self::Red(red::Params::new(&settings)?),
             "sfq" => Self::Sfq(sfq::Params::new(&settings)),
             "stfq" => Self::Stfq(stfq::Params::new(&settings)),
             _ => unreachable!("{kind} has a manual but no parameters"),
@@ -91,6 +95,7 @@ impl Spec {
             Self::FqCodel(_) => &fq_codel::MANUAL,
             Self::Impair(_) => &impair::MANUAL,
             Self::LruFq(_) => &lru_fq::MANUAL,
+            Self::Red(_) => &red::MANUAL,
             Self::Sfq(_) => &sfq::MANUAL,
             Self::Stfq(_) => &stfq::MANUAL,
         }
@@ -110,6 +115,7 @@ impl Spec {
             Self::FqCodel(params) => params.settings(),
             Self::Impair(params) => params.settings(),
             Self::LruFq(params) => params.settings(),
+            Self::Red(params) => params.settings(),
             Self::Sfq(params) => params.settings(),
             Self::Stfq(params) => params.settings(),
         }
@@ -123,6 +129,7 @@ impl Spec {
             Self::Drr(params) => params.limit,
             Self::FqCodel(params) => params.limit,
             Self::Impair(params) => params.limit,
+            Self::Red(params) => params.limit,
             Self::Sfq(params) => params.limit,
             Self::Stfq(params) => params.limit,
             Self::LruFq(params) => 2 * params.limit, // of each queue
@@ -143,6 +150,10 @@ impl Spec {
             Self::LruFq(params) => Box::new(lru_fq::LruFq::new(
                 params.clone(),
                 streams.stream(lru_fq::MANUAL.name),
+            )),
+            Self::Red(params) => Box::new(red::Red::new(
+                params.clone(),
+                streams.stream(red::MANUAL.name),
             )),
             Self::Sfq(params) => Box::new(sfq::Sfq::new(
                 params.clone(),
