@@ -79,7 +79,7 @@ impl PortPlan {
     pub fn link(&self, frame_bytes_max: u32) -> Link {
         Link {
             rate: self.rate,
-            overhead: self.overhead,
+            overhead: self.overhead as i32, // its range is checked
             frame_bytes_max,
         }
     }

@@ -60,6 +60,9 @@ impl Params {
     }
 }
 
+/// Packets that a queue has memory for from the start.
+const FEW: usize = 8;
+
 /// What the queue counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
@@ -76,10 +79,11 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty queue. All memory it will ever use is taken now.
+    /// An empty queue. Memory for `limit` packets is taken once, when more than a few wait: most
+    /// queues of a large network never come to that.
     pub fn new(params: Params) -> Self {
         Self {
-            queue: VecDeque::with_capacity(params.limit),
+            queue: VecDeque::with_capacity(params.limit.min(FEW)),
             params,
             backlog: Tally::ZERO,
             stats: Stats::default(),
@@ -93,6 +97,10 @@ impl Discipline for Fifo {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
+        if self.queue.len() == self.queue.capacity() {
+            self.queue
+                .reserve_exact(self.params.limit - self.queue.len());
+        }
         self.backlog.count(packet.bytes());
         self.queue.push_back(packet);
         Admission::Queued
@@ -101,6 +109,9 @@ impl Discipline for Fifo {
     fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
         let packet = self.queue.pop_front()?;
         self.backlog.uncount(packet.bytes());
+        if self.queue.is_empty() {
+            self.queue.clear(); // back to the start of its memory, which is warm
+        }
         Some(packet)
     }
 
@@ -121,15 +132,13 @@ impl Discipline for Fifo {
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
+        size_of_val(self) + self.params.limit * size_of::<Packet>()
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
         let Spec::Fifo(params) = spec else {
             return Err(spec.mismatch(MANUAL.name));
         };
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
         self.params = params.clone();
         Ok(())
     }

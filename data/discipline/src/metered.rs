@@ -12,8 +12,9 @@ use crate::spec::Spec;
 /// A discipline with its ledger.
 pub struct Metered {
     inner: Box<dyn Discipline>,
-    spec: Spec,
     ledger: Ledger,
+    /// Seldom looked at: kept out of the memory that every packet touches.
+    spec: Box<Spec>,
 }
 
 /// What went through a discipline.
@@ -34,7 +35,7 @@ impl Metered {
     pub fn new(spec: Spec, now: Instant, streams: &Streams) -> Self {
         Self {
             inner: spec.build(now, streams),
-            spec,
+            spec: Box::new(spec),
             ledger: Ledger::default(),
         }
     }
@@ -124,7 +125,7 @@ impl Metered {
                 self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
             }
         }
-        self.spec = spec;
+        *self.spec = spec;
         self.balance();
     }
 
@@ -146,8 +147,13 @@ impl Metered {
     ) -> T {
         let (ended, marked) = (cx.fates.all_ended(), cx.fates.marked());
         let result = call(self.inner.as_mut(), cx);
-        self.ledger.dropped += cx.fates.all_ended() - ended;
-        self.ledger.marked += cx.fates.marked() - marked;
+        // Mostly nothing ends, and then there is nothing to write.
+        if cx.fates.all_ended() != ended {
+            self.ledger.dropped += cx.fates.all_ended() - ended;
+        }
+        if cx.fates.marked() != marked {
+            self.ledger.marked += cx.fates.marked() - marked;
+        }
         result
     }
 

@@ -220,6 +220,27 @@ pub enum MarkReason {
     Congestion,
 }
 
+/// What became of a packet at the place where a capture saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It went on.
+    #[default]
+    Passed,
+    /// It went on, and the router itself marked it "congestion experienced".
+    Marked,
+    /// It ended there.
+    Dropped(Reason),
+}
+
+/// Which way a packet went through a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// It came from the link.
+    Inbound,
+    /// It left, or should have left, by the link.
+    Outbound,
+}
+
 /// The proof that a packet has ended and was counted; only [`Fates::discard`] makes one.
 #[derive(Debug, PartialEq, Eq)]
 #[allow(clippy::manual_non_exhaustive)] // the private field forbids making one within this crate too
@@ -237,7 +258,7 @@ pub struct Fates {
     ends: [Tally; Reason::COUNT],
     all: Tally,
     marks: Tally,
-    freed: Vec<Slot>,
+    freed: Vec<(Slot, Reason)>,
 }
 
 impl Default for Fates {
@@ -256,7 +277,7 @@ impl Fates {
     pub fn discard(&mut self, packet: Packet, reason: Reason) -> Discarded {
         let bytes = packet.bytes();
         self.count_frame(bytes, reason);
-        self.freed.push(packet.slot);
+        self.freed.push((packet.slot, reason));
         Discarded {
             reason,
             bytes,
@@ -296,8 +317,13 @@ impl Fates {
         self.marks
     }
 
-    /// The slots of packets that ended since the last call, for their pool.
-    pub fn freed(&mut self) -> std::vec::Drain<'_, Slot> {
+    /// What the next [`Self::freed`] will give: the bytes of these packets are still in the pool.
+    pub fn to_be_freed(&self) -> &[(Slot, Reason)] {
+        &self.freed
+    }
+
+    /// The slots of packets that ended since the last call, for their pool, and why they ended.
+    pub fn freed(&mut self) -> std::vec::Drain<'_, (Slot, Reason)> {
         self.freed.drain(..)
     }
 }
@@ -327,7 +353,10 @@ mod tests {
         let discarded = fates.discard(packet, Reason::QueueFull);
         assert_eq!(discarded.bytes, 100);
         assert_eq!(fates.ended(Reason::QueueFull), Tally::one(100));
-        assert_eq!(fates.freed().collect::<Vec<_>>(), [Slot(7)]);
+        assert_eq!(fates.to_be_freed(), [(Slot(7), Reason::QueueFull)]);
+        let freed: Vec<_> = fates.freed().collect();
+        assert_eq!(freed, [(Slot(7), Reason::QueueFull)]);
+        assert_eq!(fates.to_be_freed(), []);
     }
 
     #[test]

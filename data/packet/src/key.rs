@@ -237,12 +237,13 @@ impl fmt::Display for FlowKey {
 /// The flow keys of all held packets, by slot, and the keyed hash over them.
 #[derive(Debug)]
 pub struct Keys {
-    entries: Box<[Entry]>,
+    entries: Vec<Hashed>,
     secret: (u64, u64),
 }
 
+/// A flow key with its hash: for a sender of many packets of one flow.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+pub struct Hashed {
     key: FlowKey,
     flow_hash: u64,
 }
@@ -251,15 +252,31 @@ impl Keys {
     /// Room for the keys of `slots` packets, hashed under `secret`.
     pub fn new(slots: usize, secret: (u64, u64)) -> Self {
         Self {
-            entries: vec![Entry::default(); slots].into_boxed_slice(),
+            entries: vec![Hashed::default(); slots],
             secret,
         }
     }
 
     /// Remembers the key of the packet at `slot`.
     pub fn set(&mut self, slot: Slot, key: FlowKey) {
+        self.set_hashed(slot, self.hashed(key));
+    }
+
+    /// A key with its hash under the secret of this table.
+    pub fn hashed(&self, key: FlowKey) -> Hashed {
         let flow_hash = self.hash_key(&key);
-        self.entries[slot.0 as usize] = Entry { key, flow_hash };
+        Hashed { key, flow_hash }
+    }
+
+    /// Remembers a key that was hashed before by [`Self::hashed`].
+    pub fn set_hashed(&mut self, slot: Slot, hashed: Hashed) {
+        self.entries[slot.0 as usize] = hashed;
+    }
+
+    /// Makes room for `slots` packets in all; there is never less room than before.
+    pub fn grow(&mut self, slots: usize) {
+        let slots = slots.max(self.entries.len());
+        self.entries.resize(slots, Hashed::default());
     }
 
     /// Copies the key of one slot to another (a duplicate, a fragment).

@@ -12,7 +12,7 @@ pub mod key;
 pub mod packet;
 pub mod pool;
 
-pub use fate::{Discarded, Fates, MarkReason, Reason};
-pub use key::{FlowKey, KeyKind, Keys};
+pub use fate::{Direction, Discarded, Fate, Fates, MarkReason, Reason};
+pub use key::{FlowKey, Hashed, KeyKind, Keys};
 pub use packet::{Class, Ecn, Packet, Slot};
 pub use pool::Pool;

@@ -93,6 +93,11 @@ impl Pool {
         &self.bytes[self.range(packet.slot)]
     }
 
+    /// The frame in a slot that has not been given back yet.
+    pub fn frame_at(&self, slot: Slot) -> &[u8] {
+        &self.bytes[self.range(slot)]
+    }
+
     /// The frame of a packet, for rewriting headers in place.
     pub fn frame_mut(&mut self, packet: &Packet) -> &mut [u8] {
         let range = self.range(packet.slot);

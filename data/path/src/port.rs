@@ -27,8 +27,9 @@ pub struct Link {
     /// Bits a second; none for a link that takes whatever it is given.
     pub rate: Option<Rate>,
     /// Bytes that each frame takes on the wire beyond its layer-2 length: preamble, frame check
-    /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost.
-    pub overhead: u32,
+    /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost. Negative
+    /// for a modelled link whose frames have no Ethernet header.
+    pub overhead: i32,
     /// The longest frame, for the size of a burst.
     pub frame_bytes_max: u32,
 }
@@ -38,7 +39,7 @@ impl Link {
     /// millisecond's bytes if that is more.
     pub fn burst(&self) -> u64 {
         const LATE: Span = Span::from_millis(1);
-        let frames = 2 * u64::from(self.frame_bytes_max + self.overhead);
+        let frames = 2 * self.wire_bytes(u64::from(self.frame_bytes_max));
         self.rate.map_or(frames, |r| frames.max(r.bytes_in(LATE)))
     }
 
@@ -46,10 +47,24 @@ impl Link {
     /// and less the time between the decision to send and the sending, which varies.
     fn lag_max(&self) -> Span {
         const SENDING: Span = Span::from_micros(50);
-        let one = u64::from(self.frame_bytes_max + self.overhead);
+        let one = self.wire_bytes(u64::from(self.frame_bytes_max));
         self.rate
             .map_or(Span::ZERO, |r| r.time_for(self.burst() - one) - SENDING)
     }
+
+    /// What a frame of so many bytes takes on the wire.
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_add_signed(i64::from(self.overhead))
+    }
+}
+
+/// When a frame is on the link: its first bit at `start`, its last at `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// The link begins to send it.
+    pub start: Instant,
+    /// The link is free again; the same instant without a rate.
+    pub end: Instant,
 }
 
 /// So long at most does a link stay busy with what passed it beside its queue.
@@ -59,6 +74,8 @@ const DEBT_MAX: Span = Span::from_millis(20);
 pub struct Port {
     queue: Metered,
     link: Link,
+    /// How far behind the clock the schedule may lag.
+    lag_max: Span,
     /// Offered, and not yet replayed.
     arrivals: VecDeque<Packet>,
     /// Everything up to here has been replayed.
@@ -76,6 +93,7 @@ impl Port {
         Self {
             queue: Metered::new(spec, now, streams),
             link,
+            lag_max: link.lag_max(),
             arrivals: VecDeque::new(),
             clock: now,
             free_at: now,
@@ -97,11 +115,12 @@ impl Port {
         keys: &Keys,
         fates: &mut Fates,
         mut room: usize,
-        departed: &mut dyn FnMut(Packet, Instant),
+        departed: &mut dyn FnMut(Packet, Transmission),
     ) -> Option<Instant> {
-        self.clock = self.clock.max(now.before(self.link.lag_max()));
+        self.clock = self.clock.max(now.before(self.lag_max));
+        let mut ready = self.queue.ready(self.clock);
         loop {
-            let due = self.next_event(room > 0)?.max(self.clock);
+            let due = self.next_event(ready, room > 0)?.max(self.clock);
             if due > now {
                 return Some(due);
             }
@@ -115,13 +134,16 @@ impl Port {
                 self.queue.on_timeout(&mut cx);
             }
             self.queue_arrivals(&mut cx);
-            while room > 0 && self.free_at <= due && self.queue.ready(due) == Ready::Now {
-                let Some(packet) = self.queue.dequeue(&mut cx) else {
-                    continue; // the discipline ended a packet, and has changed its answer
-                };
-                self.start(&packet);
-                room -= 1;
-                departed(packet, due);
+            ready = self.queue.ready(due);
+            while room > 0 && self.free_at <= due && ready == Ready::Now {
+                // None: the discipline ended a packet, and has changed its answer.
+                if let Some(packet) = self.queue.dequeue(&mut cx) {
+                    self.sent.count(packet.bytes());
+                    let end = self.occupy(packet.bytes(), due);
+                    room -= 1;
+                    departed(packet, Transmission { start: due, end });
+                }
+                ready = self.queue.ready(due);
             }
         }
     }
@@ -149,9 +171,12 @@ impl Port {
             keys,
             fates,
         };
-        self.link = link;
-        self.carry = 0;
-        self.free_at = self.free_at.min(self.clock + DEBT_MAX); // a slow link's frame is no debt of a fast one
+        if link != self.link {
+            self.link = link;
+            self.lag_max = link.lag_max();
+            self.carry = 0;
+            self.free_at = self.free_at.min(self.clock + DEBT_MAX); // a slow link's frame is no debt of a fast one
+        }
         self.queue.reconfigure(&mut cx, spec, streams);
     }
 
@@ -186,8 +211,10 @@ impl Port {
     fn queue_arrivals(&mut self, cx: &mut Cx<'_>) {
         // While one packet is queued, the memory that the next ones need is on its way.
         const AHEAD: usize = 4;
-        for packet in self.arrivals.iter().take(AHEAD) {
-            self.queue.prefetch(cx, packet);
+        if self.arrivals.len() > 1 {
+            for packet in self.arrivals.iter().take(AHEAD) {
+                self.queue.prefetch(cx, packet);
+            }
         }
         while let Some(mut packet) = self.arrivals.pop_front_if(|p| p.arrived <= cx.now) {
             if let Some(coming) = self.arrivals.get(AHEAD - 1) {
@@ -198,44 +225,44 @@ impl Port {
                 Admission::Queued | Admission::Marked | Admission::Refused(_) => {}
             }
         }
+        if self.arrivals.is_empty() {
+            self.arrivals.clear(); // back to the start of its memory, which is warm
+        }
     }
 
-    /// When something happens next; the link's own events only if it may start a frame.
-    fn next_event(&self, link_may_start: bool) -> Option<Instant> {
-        let arrival = self.arrivals.front().map(|p| p.arrived);
-        let link = match self.queue.ready(self.clock) {
-            Ready::Empty => None,
-            Ready::Now => Some(self.free_at),
-            Ready::At(t) => Some(t.max(self.free_at)),
+    /// When something happens next, given what the queue answers at the clock's time; the link's own
+    /// events only if it may start a frame.
+    fn next_event(&self, ready: Ready, link_may_start: bool) -> Option<Instant> {
+        let never = Instant::FAR_FUTURE;
+        let arrival = self.arrivals.front().map_or(never, |p| p.arrived);
+        let timeout = self.queue.timeout().unwrap_or(never);
+        let link = match ready {
+            Ready::Now if link_may_start => self.free_at,
+            Ready::At(t) if link_may_start => t.max(self.free_at),
+            _ => never,
         };
-        [
-            arrival,
-            self.queue.timeout(),
-            link.filter(|_| link_may_start),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let next = arrival.min(timeout).min(link);
+        (next < never).then_some(next)
     }
 
-    fn start(&mut self, packet: &Packet) {
-        self.sent.count(packet.bytes());
-        self.occupy(packet.bytes(), self.clock);
-    }
-
-    /// The link is busy for the time that `bytes` take, from `at` on or when it is free.
-    fn occupy(&mut self, bytes: u64, at: Instant) {
+    /// The link is busy for the time that `bytes` take, from `at` on or when it is free. Gives when
+    /// it is free again.
+    fn occupy(&mut self, bytes: u64, at: Instant) -> Instant {
+        // So that bits times nanoseconds fit 64 bits: a division of 128 bits costs more than all
+        // else here, and no frame is 2 GB long.
+        const BYTES_MAX: u64 = 1 << 31;
         let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
-            return;
+            return at;
         };
         let begin = self.free_at.max(at);
         if begin > self.free_at {
             self.carry = 0; // the link stood idle: a new schedule begins
         }
-        let bits = u128::from((bytes + u64::from(self.link.overhead)) * 8);
-        let scaled = bits * 1_000_000_000 + u128::from(self.carry);
-        self.carry = (scaled % u128::from(rate)) as u64;
-        self.free_at = begin + Span::from_nanos((scaled / u128::from(rate)) as u64);
+        let bits = self.link.wire_bytes(bytes).min(BYTES_MAX) * 8;
+        let scaled = bits * 1_000_000_000 + self.carry;
+        self.carry = scaled % rate;
+        self.free_at = begin + Span::from_nanos(scaled / rate);
+        self.free_at
     }
 }
 
@@ -289,7 +316,7 @@ mod tests {
                     &self.keys,
                     &mut self.fates,
                     room,
-                    &mut |p, at| departures.push((p.id, at.as_nanos())),
+                    &mut |p, sending| departures.push((p.id, sending.start.as_nanos())),
                 )
                 .map(Instant::as_nanos)
         }
