@@ -4,17 +4,26 @@
 //!
 //! - [`time`]: instants and spans in integer nanoseconds
 //! - [`units`]: rates and byte counts, and their written forms (`"100 Mbit"`, `"1500 B"`)
+//! - [`offered`]: an offered load as a function of time
+//! - [`distribution`]: sizes and times that chance picks (`"exponential 20 kB"`)
+//! - [`spacing`]: how the packets of a flow follow each other
 //! - [`random`]: named random streams, so that each user of chance replays alone
 //! - [`tally`]: packets and bytes, counted together
 //! - [`setting`]: what a parameter is: its unit, range, default and sentence
 
+pub mod distribution;
+pub mod offered;
 pub mod random;
 pub mod setting;
+pub mod spacing;
 pub mod tally;
 pub mod time;
 pub mod units;
 
+pub use distribution::{Distribution, Sizes, Times};
+pub use offered::Offered;
 pub use random::{Stream, Streams};
+pub use spacing::Spacing;
 pub use tally::Tally;
 pub use time::{Instant, Span};
 pub use units::{Bytes, Rate};

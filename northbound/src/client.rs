@@ -1,12 +1,13 @@
-//! The other side of the service: what `weir show` and `weir apply` use.
+//! The other side of the service: what `weir show`, `weir apply` and `weir capture` use.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
@@ -59,10 +60,60 @@ pub fn put<T: DeserializeOwned>(socket: &Path, path: &str, text: String) -> Resu
     ask(socket, request)
 }
 
+/// `POST path` with a value as JSON at the router on `socket`.
+pub fn post<T: DeserializeOwned>(
+    socket: &Path,
+    path: &str,
+    value: &impl Serialize,
+) -> Result<T, ClientError> {
+    let json = serde_json::to_vec(value).unwrap_or_default(); // a plain value is always JSON
+    let request = Request::post(path)
+        .header("host", "weir")
+        .header("content-type", "application/json")
+        .body(Body::from(json));
+    ask(socket, request)
+}
+
+/// `DELETE path` at the router on `socket`.
+pub fn delete<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
+    let request = Request::delete(path)
+        .header("host", "weir")
+        .body(Body::empty());
+    ask(socket, request)
+}
+
+/// `GET path` at the router on `socket`, for bytes; none if it has no content (any more).
+pub fn get_bytes(socket: &Path, path: &str) -> Result<Option<Bytes>, ClientError> {
+    let request = Request::get(path)
+        .header("host", "weir")
+        .body(Body::empty());
+    match exchange(socket, request)? {
+        (200, body) => Ok(Some(body)),
+        (204, _) => Ok(None),
+        (status, body) => Err(unexpected(status, &body)),
+    }
+}
+
 fn ask<T: DeserializeOwned>(
     socket: &Path,
     request: Result<Request<Body>, axum::http::Error>,
 ) -> Result<T, ClientError> {
+    let (status, body) = exchange(socket, request)?;
+    serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
+}
+
+fn unexpected(status: u16, body: &[u8]) -> ClientError {
+    ClientError::Unexpected {
+        status,
+        text: String::from_utf8_lossy(body).chars().take(200).collect(),
+    }
+}
+
+/// Sends a request, and gives status and body of the answer.
+fn exchange(
+    socket: &Path,
+    request: Result<Request<Body>, axum::http::Error>,
+) -> Result<(u16, Bytes), ClientError> {
     let unreachable = |source| ClientError::Unreachable {
         socket: socket.to_owned(),
         source,
@@ -86,11 +137,7 @@ fn ask<T: DeserializeOwned>(
             },
             connection
         );
-        let (status, body) = answer?;
-        serde_json::from_slice(&body).map_err(|_| ClientError::Unexpected {
-            status,
-            text: String::from_utf8_lossy(&body).chars().take(200).collect(),
-        })
+        Ok(answer?)
     };
     runtime.block_on(async {
         tokio::time::timeout(ANSWER_TIME_MAX, exchange)

@@ -11,14 +11,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Path as Segment, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
+use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
     ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
 };
@@ -52,6 +54,12 @@ pub trait Operator: Send + Sync + 'static {
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
     fn apply(&self, text: &str) -> ApplyReport;
+    /// Begins a capture.
+    fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
+    /// What is new of a capture, as pcapng; none if it has ended and everything was fetched.
+    fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
+    /// Ends a capture.
+    fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
 }
 
 /// Serves requests on `socket` until the returned future is dropped. The socket file is made with
@@ -140,6 +148,8 @@ fn router(operator: Arc<dyn Operator>) -> Router {
             "/v1/config",
             get(|s: Shared| ask(s, |o| Ok(o.config()))).put(apply),
         )
+        .route("/v1/capture", post(capture))
+        .route("/v1/capture/{id}", get(captured).delete(end_capture))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(operator)
 }
@@ -169,4 +179,45 @@ async fn apply(state: Shared, text: String) -> Response {
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+async fn capture(state: Shared, Json(request): Json<CaptureRequest>) -> Response {
+    let begun = of_capture(state, |o| o.capture(request)).await;
+    begun.map_or_else(|refused| refused, |ticket| Json(ticket).into_response())
+}
+
+async fn captured(state: Shared, Segment(id): Segment<u64>) -> Response {
+    const PCAPNG: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/x-pcapng")];
+    match of_capture(state, move |o| o.captured(id)).await {
+        Ok(Some(bytes)) => (PCAPNG, bytes).into_response(),
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+        Err(refused) => refused,
+    }
+}
+
+async fn end_capture(state: Shared, Segment(id): Segment<u64>) -> Response {
+    let ended = of_capture(state, move |o| o.end_capture(id)).await;
+    ended.map_or_else(|refused| refused, |report| Json(report).into_response())
+}
+
+/// Asks about a capture on a thread that may block; a refusal is an answer already.
+async fn of_capture<T: Send + 'static>(
+    State(operator): Shared,
+    question: impl FnOnce(&dyn Operator) -> Result<T, CaptureRefusal> + Send + 'static,
+) -> Result<T, Response> {
+    let (status, why) = match tokio::task::spawn_blocking(move || question(operator.as_ref())).await
+    {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(refusal)) => {
+            let status = match refusal {
+                CaptureRefusal::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,
+                CaptureRefusal::Busy => StatusCode::CONFLICT,
+                CaptureRefusal::Gone => StatusCode::NOT_FOUND,
+                CaptureRefusal::Silent(_) => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (status, refusal.to_string())
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    };
+    Err((status, why).into_response())
 }

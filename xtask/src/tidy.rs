@@ -13,6 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("data/packet", &["base"]),
     ("data/discipline", &["base", "packet"]),
     ("data/path", &["base", "wire", "packet", "discipline"]),
+    ("data/capture", &["base", "packet"]),
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
     (
@@ -21,7 +22,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "habitats/live",
-        &["base", "wire", "packet", "discipline", "path", "model"],
+        &[
+            "base",
+            "wire",
+            "packet",
+            "discipline",
+            "path",
+            "capture",
+            "model",
+        ],
+    ),
+    (
+        "habitats/sim",
+        &["base", "wire", "packet", "discipline", "path", "capture"],
     ),
     ("northbound", &["model"]),
     (
@@ -30,6 +43,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "base",
             "discipline",
             "live",
+            "sim",
+            "capture",
             "model",
             "config",
             "lfb",

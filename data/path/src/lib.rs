@@ -10,6 +10,7 @@
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
 //! - [`waiting`]: packets whose neighbour is not known yet
 //! - [`fragment`]: IPv4 fragmentation
+//! - [`watch`]: what a capture sees, without its form
 //!
 //! This crate knows no sockets, threads or clocks. Whoever drives it hands in bytes and the time.
 
@@ -24,4 +25,5 @@ pub mod rewrite;
 pub mod step;
 pub mod tables;
 pub mod waiting;
+pub mod watch;
 pub mod ways;

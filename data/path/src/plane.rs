@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Streams, Tally};
 use weir_discipline::Spec;
-use weir_packet::{Fates, Packet, Pool, Reason};
+use weir_packet::{Direction, Fates, Packet, Pool, Reason};
 
 use crate::forward::Neighbourhood;
 use crate::icmp_error::ErrorBudget;
 use crate::parse::Mode;
 use crate::port::{Link, Port};
+use crate::step::Arrival;
 use crate::tables::Tables;
 use crate::waiting::Waiting;
+use crate::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 use crate::ways::Ways;
 
 /// Frames that are ready for a device but that it has not taken.
@@ -35,6 +37,8 @@ pub struct PlanePort {
     /// Sent by the kernel itself, and charged to it.
     pub charged: Tally,
     pub(crate) index: Option<u32>,
+    /// Its place in the list of watched ports; means nothing without a watch.
+    pub(crate) watched: Option<u16>,
     pub(crate) outbox: VecDeque<Packet>,
 }
 
@@ -51,6 +55,7 @@ pub struct Plane {
     pub(crate) questions: Vec<Neighbourhood>,
     pub(crate) asked_again: BTreeMap<Neighbourhood, Instant>,
     pub(crate) streams: Streams,
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 impl Plane {
@@ -69,6 +74,7 @@ impl Plane {
             questions: Vec::new(),
             asked_again: BTreeMap::new(),
             streams,
+            watch: None,
         }
     }
 
@@ -89,6 +95,7 @@ impl Plane {
             received: Tally::ZERO,
             charged: Tally::ZERO,
             index: None,
+            watched: None,
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
         });
         self.find_indices();
@@ -103,7 +110,7 @@ impl Plane {
         for packet in gone.outbox.drain(..) {
             self.fates.discard(packet, reason);
         }
-        self.reclaim();
+        self.reclaim(gone.place());
     }
 
     /// Puts a discipline and a link in force at a port, without losing what it holds.
@@ -112,7 +119,8 @@ impl Plane {
         let streams = self.streams.below("port").below(&slot.name);
         let (keys, fates) = (&self.pool.keys, &mut self.fates);
         slot.port.reconfigure(spec, link, keys, fates, &streams);
-        self.reclaim();
+        let place = slot.place();
+        self.reclaim(place);
     }
 
     /// Charges a port for a frame that the kernel itself sent out of its interface.
@@ -127,7 +135,7 @@ impl Plane {
         for packet in self.ports[number].outbox.drain(..) {
             self.fates.discard(packet, Reason::DeviceDown);
         }
-        self.reclaim();
+        self.reclaim(self.ports[number].place());
     }
 
     /// Ends everything that is held: the router stops.
@@ -137,6 +145,46 @@ impl Plane {
         }
         while let Some(last) = self.ports.len().checked_sub(1) {
             self.remove_port(last, Reason::Shutdown);
+        }
+    }
+
+    /// Begins to watch ports. A port that is added later is not watched.
+    pub fn watch(&mut self, want: Want, empty: Sightings, now: Instant) -> Result<(), Watched> {
+        if self.watch.as_ref().is_some_and(|w| !w.is_abandoned(now)) {
+            return Err(Watched);
+        }
+        let watch = Watch::new(want, empty, now);
+        for slot in &mut self.ports {
+            slot.watched = watch.place_of(&slot.name);
+        }
+        self.watch = Some(Box::new(watch));
+        Ok(())
+    }
+
+    /// Fetches what was seen and goes on with `empty`; the watch ends with the last of it. None if
+    /// there is no watch (any more).
+    pub fn sightings(&mut self, empty: Sightings, now: Instant) -> Option<Fetched> {
+        let fetched = self.watch.as_mut()?.fetch(empty, now);
+        if fetched.done {
+            self.watch = None;
+        }
+        Some(fetched)
+    }
+
+    /// Watches no longer.
+    pub fn unwatch(&mut self) {
+        self.watch = None;
+    }
+
+    /// Lets the watch see a frame that the kernel itself sent out of a port's interface.
+    pub fn show_kernels(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
+        if let Some(watch) = &mut self.watch {
+            let frame = Frame {
+                bytes,
+                len: arrival.len,
+                tag: arrival.vlan,
+            };
+            watch.kernel_sent(self.ports[number].watched, &frame, arrival.at);
         }
     }
 
@@ -208,7 +256,29 @@ impl Plane {
         }
     }
 
-    pub(crate) fn reclaim(&mut self) {
-        self.pool.reclaim(self.fates.freed());
+    /// Gives the memory of what has ended back to the pool; a watch sees it first.
+    pub(crate) fn reclaim(&mut self, place: Place) {
+        if let Some(watch) = &mut self.watch {
+            watch.ended(place, &self.fates, &self.pool, None);
+        }
+        self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+    }
+
+    /// Where something ends that came in by this port.
+    pub(crate) fn came_by(&self, ingress: Option<usize>) -> Place {
+        Place {
+            port: ingress.and_then(|n| self.ports.get(n)?.watched),
+            direction: Some(Direction::Inbound),
+        }
+    }
+}
+
+impl PlanePort {
+    /// Where something ends that should leave by this port.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            port: self.watched,
+            direction: Some(Direction::Outbound),
+        }
     }
 }

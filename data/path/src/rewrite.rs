@@ -54,10 +54,11 @@ pub fn write_ecn(frame: &mut [u8], headers: &Headers, ecn: Ecn) {
 }
 
 /// Marks a frame that leaves a queue as "congestion experienced", if it is IP. Its headers were
-/// found long ago and are found again, since few packets are marked.
-pub fn mark_congestion(frame: &mut [u8]) {
+/// found long ago and are found again, since few packets are marked. Says whether the mark is new.
+pub fn mark_congestion(frame: &mut [u8]) -> bool {
     let headers = parse::look(frame);
     write_ecn(frame, &headers, Ecn::Congested);
+    headers.is_ip() && headers.ecn != Ecn::Congested
 }
 
 /// Puts an 802.1Q tag, which came out of band, back into a frame. Says whether there was room.
@@ -159,12 +160,13 @@ mod tests {
     fn a_mark_reaches_packets_behind_tags_and_leaves_others_alone() {
         let mut tagged = v4(9, 0b10);
         tagged.splice(12..12, [0x88, 0xa8, 0, 3, 0x81, 0, 0, 7]);
-        mark_congestion(&mut tagged);
+        assert!(mark_congestion(&mut tagged));
+        assert!(!mark_congestion(&mut tagged));
         assert_eq!(parse::look(&tagged).ecn, Ecn::Congested);
         assert!(checksum::is_right(&tagged[22..42]));
         for other in [vec![], vec![0; 60], vec![0xff; 13]] {
             let mut frame = other.clone();
-            mark_congestion(&mut frame);
+            assert!(!mark_congestion(&mut frame));
             assert_eq!(frame, other);
         }
     }

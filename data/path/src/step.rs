@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::{Instant, Span};
-use weir_packet::{Ecn, Packet, Reason};
+use weir_packet::{Ecn, Packet, Reason, Slot};
 
 use crate::classify::{Classified, classify};
 use crate::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
@@ -24,6 +24,7 @@ use crate::plane::{OUTBOX_MAX, Plane};
 use crate::rewrite;
 use crate::tables::Tables;
 use crate::waiting::{Held, NEIGHBOURS_MAX, Wait};
+use crate::watch;
 
 /// What is known of a received frame beside its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -63,37 +64,85 @@ impl Plane {
         self.find_indices();
         let tables = Arc::clone(&self.tables);
         for held in self.waiting.answered(|n| tables.neighbours.contains_key(n)) {
+            let place = self.came_by(held.ingress);
             self.send_on(held, now);
+            self.reclaim(place);
         }
-        self.reclaim();
         old
     }
 
     /// Takes a received frame in and carries it up to its egress port's queue.
     pub fn receive(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
+        let taken = self.take_in(ingress, frame, &arrival);
+        if self.watch.is_some() {
+            self.show_arrival(ingress, frame, &arrival, taken);
+        }
+        self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+    }
+
+    /// Where the frame went in the pool, or why it did not.
+    fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
         let received = u64::from(arrival.len);
         self.ports[ingress].received.count(received);
         if frame.len() < arrival.len as usize || frame.len() > self.pool.frame_bytes_max() {
             self.fates.count_frame(received, Reason::TruncatedFrame);
-            return;
+            return Err(Reason::TruncatedFrame);
         }
         let Some(packet) = self.pool.receive(frame, arrival.at) else {
             self.fates.count_frame(received, Reason::PoolExhausted);
+            return Err(Reason::PoolExhausted);
+        };
+        let slot = packet.slot;
+        match self.mode {
+            Mode::Routed => self.route(ingress, packet, arrival),
+            Mode::Bridged => self.bridge(ingress, packet, arrival),
+        }
+        Ok(slot)
+    }
+
+    /// Lets the watch see a frame as it came, with its end if it has ended already, and what else
+    /// has ended on its account.
+    #[cold]
+    fn show_arrival(
+        &mut self,
+        ingress: usize,
+        frame: &[u8],
+        arrival: &Arrival,
+        taken: Result<Slot, Reason>,
+    ) {
+        let Some(watch) = &mut self.watch else {
             return;
         };
-        match self.mode {
-            Mode::Routed => self.route(ingress, packet, &arrival),
-            Mode::Bridged => self.bridge(ingress, packet, &arrival),
-        }
-        self.reclaim();
+        let end = match taken {
+            Err(reason) => Some(reason),
+            Ok(own) => {
+                let mut ended = self.fates.to_be_freed().iter();
+                ended.find(|(slot, _)| *slot == own).map(|(_, why)| *why)
+            }
+        };
+        let frame = watch::Frame {
+            bytes: frame,
+            len: arrival.len,
+            tag: arrival.vlan,
+        };
+        let port = self.ports[ingress].watched;
+        watch.came(port, &frame, arrival.at, end);
+        let place = watch::Place {
+            port,
+            direction: None,
+        };
+        watch.ended(place, &self.fates, &self.pool, taken.ok());
     }
 
     /// Lets every port do what has become due. Gives the time of the next event, if one is known.
     pub fn step(&mut self, now: Instant) -> Option<Instant> {
+        self.keep_watch(now);
         for held in self.waiting.expired(now) {
+            let place = self.came_by(held.ingress);
             let Classified { packet, headers } = held.packet;
             let notify = told(held.origin, headers, Some(IcmpCause::HostUnreachable));
             self.end(held.ingress, packet, Reason::NeighbourFailed, notify, now);
+            self.reclaim(place);
         }
         let mut next = self.waiting.deadline();
         for slot in &mut self.ports {
@@ -107,14 +156,30 @@ impl Plane {
             let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
             let due = due.or(full.then_some(now));
             for packet in slot.outbox.range(OUTBOX_MAX - room..) {
-                if packet.ecn == Ecn::Congested {
-                    rewrite::mark_congestion(self.pool.frame_mut(packet));
+                if packet.ecn == Ecn::Congested
+                    && rewrite::mark_congestion(self.pool.frame_mut(packet))
+                    && let Some(watch) = &mut self.watch
+                {
+                    watch.marked(packet.slot);
                 }
             }
+            if let Some(watch) = &mut self.watch {
+                watch.ended(slot.place(), &self.fates, &self.pool, None);
+            }
+            self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
             next = [next, due].into_iter().flatten().min();
         }
-        self.reclaim();
         next
+    }
+
+    /// Gives the watch the time, and ends it if its owner is gone.
+    fn keep_watch(&mut self, now: Instant) {
+        if let Some(watch) = &mut self.watch {
+            watch.set_time(now);
+            if watch.is_abandoned(now) {
+                self.watch = None;
+            }
+        }
     }
 
     /// Offers the waiting frames of a port to its device, which says how many of them it took.
@@ -125,13 +190,20 @@ impl Plane {
         mut send: impl FnMut(&[&[u8]]) -> Result<usize, E>,
     ) -> Result<bool, E> {
         while !self.ports[number].outbox.is_empty() {
-            let outbox = &mut self.ports[number].outbox;
+            let outbox = &self.ports[number].outbox;
             let offered = outbox.len().min(FLUSH_MAX);
             let mut frames: [&[u8]; FLUSH_MAX] = [&[]; FLUSH_MAX];
             for (frame, packet) in frames.iter_mut().zip(outbox.iter()) {
                 *frame = self.pool.frame(packet);
             }
             let taken = send(&frames[..offered])?;
+            if let Some(watch) = &mut self.watch {
+                let port = self.ports[number].watched;
+                for packet in self.ports[number].outbox.iter().take(taken) {
+                    watch.left(port, packet.slot, self.pool.frame(packet));
+                }
+            }
+            let outbox = &mut self.ports[number].outbox;
             for packet in outbox.drain(..taken) {
                 self.pool.release(packet);
             }

@@ -8,13 +8,15 @@ use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
-use weir_packet::Reason;
+use weir_packet::Fate::{Dropped, Marked, Passed};
+use weir_packet::{Direction, Fate, Reason};
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::port::Link;
 use weir_path::step::Arrival;
 use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::waiting;
+use weir_path::watch::{LEASE, Sightings, Want, Watched};
 
 const LAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const WAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -429,6 +431,170 @@ fn a_ping_of_the_router_is_left_to_the_kernel() {
     assert_eq!(plane.fates().ended(Reason::LocalDelivery).packets, 1);
 }
 
+/// Watches both ports, or one whose name is given.
+fn watch(plane: &mut Plane, ports: &[&str], drops: bool, packets: u64) {
+    let want = Want {
+        ports: ports.iter().map(|p| (*p).to_owned()).collect(),
+        drops,
+        snap: 60,
+        packets,
+        until: Instant::FAR_FUTURE,
+    };
+    plane
+        .watch(want, Sightings::default(), Instant::ZERO)
+        .unwrap();
+}
+
+/// What was seen: port, direction, fate and TTL.
+fn seen(plane: &mut Plane) -> Vec<(u16, Option<Direction>, Fate, u8)> {
+    let fetched = plane.sightings(Sightings::default(), Instant::ZERO);
+    let sightings = fetched.unwrap().sightings;
+    let seen = sightings
+        .iter()
+        .map(|(s, frame)| (s.port, s.direction, s.fate, frame[22]));
+    seen.collect()
+}
+
+const IN: Option<Direction> = Some(Direction::Inbound);
+const OUT: Option<Direction> = Some(Direction::Outbound);
+
+#[test]
+fn a_watch_sees_a_packet_come_and_go() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    watch(&mut plane, &["lan", "wan"], false, 100);
+    send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, &[0; 100]));
+    leaving(&mut plane, WAN, Instant::from_nanos(7));
+    let fetched = plane.sightings(Sightings::default(), Instant::ZERO);
+    let sightings = fetched.unwrap().sightings;
+    let seen: Vec<_> = sightings
+        .iter()
+        .map(|(s, f)| (s.port, s.direction, s.fate, s.at.as_nanos(), s.len, f.len()))
+        .collect();
+    assert_eq!(
+        seen,
+        [(0, IN, Passed, 0, 142, 60), (1, OUT, Passed, 7, 142, 60)]
+    );
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn a_watch_sees_each_end_once_with_its_reason() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    watch(&mut plane, &["lan", "wan"], false, 100);
+    send(&mut plane, LAN, &udp([192, 0, 2, 1], 1, b"expired"));
+    send(
+        &mut plane,
+        LAN,
+        &udp([10, 0, 1, 1], 64, b"for the router itself"),
+    );
+    leaving(&mut plane, LAN, Instant::ZERO);
+    let expired = (0, IN, Dropped(Reason::TtlExpired), 1);
+    let answer = (0, OUT, Passed, 64);
+    assert_eq!(seen(&mut plane), [expired, (0, IN, Passed, 64), answer]);
+    // What waits ends later, at the port that it came in by.
+    send(&mut plane, LAN, &udp([10, 0, 2, 77], 64, b"x"));
+    let later = Instant::ZERO + waiting::PATIENCE;
+    leaving(&mut plane, LAN, later);
+    let failed = (0, IN, Dropped(Reason::NeighbourFailed), 64);
+    assert_eq!(seen(&mut plane), [(0, IN, Passed, 64), failed, answer]);
+    // A frame that finds no place in the pool never becomes a packet.
+    for _ in 0..65 {
+        send(&mut plane, LAN, &udp([192, 0, 2, 1], 9, b"x"));
+    }
+    let last = seen(&mut plane).pop();
+    assert_eq!(last, Some((0, IN, Dropped(Reason::PoolExhausted), 9)));
+}
+
+#[test]
+fn a_watch_for_losses_at_one_port_sees_nothing_else() {
+    let mut plane = plane(Mode::Routed, tables(1500), Some(Rate::from_mbps(1)));
+    watch(&mut plane, &["wan"], true, 100);
+    let limit = weir_base::setting::Scalar::Integer(1);
+    let spec = Spec::check("fifo", [("limit", &limit)]).unwrap();
+    let link = *plane.ports()[WAN].port.link();
+    plane.reconfigure_port(WAN, spec, link);
+    for ttl in [64, 50, 40] {
+        send(&mut plane, LAN, &udp([192, 0, 2, 1], ttl, b"x"));
+    }
+    send(
+        &mut plane,
+        LAN,
+        &udp([192, 0, 2, 1], 1, b"expired at the other port"),
+    );
+    assert_eq!(leaving(&mut plane, WAN, Instant::ZERO).len(), 1);
+    let full = Dropped(Reason::QueueFull);
+    assert_eq!(seen(&mut plane), [(0, OUT, full, 49), (0, OUT, full, 39)]);
+    // The port goes, and with it what it holds.
+    send(&mut plane, LAN, &udp([192, 0, 2, 1], 33, b"x"));
+    plane.remove_port(WAN, Reason::Reconfigured);
+    let gone = Dropped(Reason::Reconfigured);
+    assert_eq!(seen(&mut plane), [(0, OUT, gone, 32)]);
+}
+
+#[test]
+fn a_watch_tells_our_marks_from_others() {
+    let mut plane = plane(Mode::Routed, tables(1500), Some(Rate::from_mbps(1)));
+    let ecn = weir_base::setting::Scalar::Flag(true);
+    let spec = Spec::check("codel", [("ecn", &ecn)]).unwrap();
+    let link = *plane.ports()[WAN].port.link();
+    plane.reconfigure_port(WAN, spec, link);
+    watch(&mut plane, &["wan"], false, 100);
+    // 12 ms a frame, all at once: the queue stands for half a second. The odd ones come marked.
+    for n in 0..40_u8 {
+        let mut frame = udp([192, 0, 2, 1], 64, &[0; 1450]);
+        frame[15] = if n % 2 == 0 { 0b10 } else { 0b11 };
+        let checksum = u16::from_be_bytes([frame[24], frame[25]]);
+        let checksum = (checksum - u16::from(frame[15])).to_be_bytes();
+        frame[24..26].copy_from_slice(&checksum);
+        send(&mut plane, LAN, &frame);
+    }
+    for ms in 0..500 {
+        leaving(&mut plane, WAN, Instant::ZERO + Span::from_millis(ms));
+    }
+    let fetched = plane.sightings(Sightings::default(), Instant::ZERO);
+    let sightings = fetched.unwrap().sightings;
+    let (mut marked, mut passed) = (0, 0);
+    for (sighting, frame) in sightings.iter() {
+        match sighting.fate {
+            Marked => marked += 1,
+            _ => passed += 1,
+        }
+        assert!(sighting.fate != Marked || frame[15] == 0b11);
+    }
+    assert!(marked > 0 && passed >= 20, "{marked} marked, {passed} not");
+}
+
+#[test]
+fn a_watch_ends_after_its_packets_or_when_nobody_fetches() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    watch(&mut plane, &["lan"], false, 2);
+    for _ in 0..3 {
+        send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, b"x"));
+    }
+    let fetched = plane.sightings(Sightings::default(), Instant::ZERO);
+    let fetched = fetched.unwrap();
+    assert_eq!((fetched.captured, fetched.done), (2, true));
+    let ended = plane.sightings(Sightings::default(), Instant::ZERO);
+    assert!(ended.is_none());
+    watch(&mut plane, &["lan"], false, 2);
+    let want = |until| Want {
+        ports: vec!["wan".to_owned()],
+        drops: false,
+        snap: 96,
+        packets: 9,
+        until,
+    };
+    let end = Instant::ZERO + LEASE;
+    let before = end.before(Span::from_nanos(1));
+    plane.step(before);
+    let again = plane.watch(want(before), Sightings::default(), before);
+    assert_eq!(again, Err(Watched));
+    plane.step(end);
+    let again = plane.watch(want(end), Sightings::default(), end);
+    assert_eq!(again, Ok(()));
+    assert!(plane.sightings(Sightings::default(), end).unwrap().done);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -437,6 +603,7 @@ proptest! {
     #[test]
     fn no_frame_panics_or_leaks(
         bridged in any::<bool>(),
+        watched in any::<bool>(),
         frames in prop::collection::vec(
             (any::<bool>(), prop::collection::vec((0_usize..80, any::<u8>()), 0..6), 0_usize..120, any::<bool>()),
             1..100,
@@ -444,6 +611,9 @@ proptest! {
     ) {
         let mode = if bridged { Mode::Bridged } else { Mode::Routed };
         let mut plane = plane(mode, tables(600), None);
+        if watched {
+            watch(&mut plane, &["lan", "wan"], false, 50);
+        }
         let mut now = Instant::ZERO;
         for (v6, changes, len, checksum_partial) in frames {
             let mut frame = if v6 { udp_v6(2, &[1; 40]) } else { udp([192, 0, 2, 1], 2, &[1; 40]) };

@@ -18,6 +18,11 @@ pub fn now() -> Instant {
     Instant::from_nanos(read_clock(libc::CLOCK_MONOTONIC))
 }
 
+/// What [`Instant::ZERO`] is in Unix time, in nanoseconds, as both clocks stand now.
+pub fn epoch() -> u64 {
+    read_clock(libc::CLOCK_REALTIME).saturating_sub(read_clock(libc::CLOCK_MONOTONIC))
+}
+
 /// Processor time that the calling thread has used so far.
 pub fn thread_cpu_time() -> Span {
     Span::from_nanos(read_clock(libc::CLOCK_THREAD_CPUTIME_ID))

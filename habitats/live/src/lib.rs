@@ -2,6 +2,7 @@
 //!
 //! The only crate that may contain unsafe code.
 //!
+//! - [`capture`]: what passes through ports, as pcapng, while the router runs
 //! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until one
 //! - [`device`]: where frames come from and go to, in bursts
 //! - [`kernel`]: what the kernel knows (links, addresses, routes, neighbours), and the rule that
@@ -9,6 +10,7 @@
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
 
+pub mod capture;
 pub mod clock;
 pub mod device;
 pub mod kernel;

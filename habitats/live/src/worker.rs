@@ -32,7 +32,7 @@ use weir_path::step::Arrival;
 use weir_path::tables::Tables;
 
 use crate::clock::{self, Waiter, Waker};
-use crate::device::{Counters, Device, Direction};
+use crate::device::{Counters, Device, Direction, Received};
 
 /// Frames taken from a device in one turn.
 const BURST_MAX: usize = 64;
@@ -249,16 +249,13 @@ impl Worker {
             };
             let bridged = plane.mode() == Mode::Bridged;
             let received = device.receive(BURST_MAX, &mut |frame| match frame.direction {
-                Direction::Outgoing => plane.charge(number, frame.len, frame.arrived),
+                Direction::Outgoing => {
+                    plane.charge(number, frame.len, frame.arrived);
+                    plane.show_kernels(number, frame.bytes, &arrival(&frame));
+                }
                 Direction::Other if !bridged => {}
                 Direction::Host | Direction::Group | Direction::Other => {
-                    let arrival = Arrival {
-                        at: frame.arrived,
-                        len: frame.len,
-                        vlan: frame.vlan,
-                        checksum_partial: frame.checksum_partial,
-                    };
-                    plane.receive(number, frame.bytes, arrival);
+                    plane.receive(number, frame.bytes, arrival(&frame));
                 }
             });
             match received {
@@ -320,6 +317,15 @@ impl Worker {
             again = again.into_iter().chain([link.retry_at]).min();
         }
         again
+    }
+}
+
+fn arrival(frame: &Received<'_>) -> Arrival {
+    Arrival {
+        at: frame.arrived,
+        len: frame.len,
+        vlan: frame.vlan,
+        checksum_partial: frame.checksum_partial,
     }
 }
 

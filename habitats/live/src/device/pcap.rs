@@ -9,21 +9,20 @@
 //! it several times over. Only Ethernet captures are read. A frame that was recorded in part keeps
 //! its true length.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
-use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
+use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError};
 use weir_base::{Instant, Span};
+use weir_capture::{Fate, Interface, Seen, Writer};
 
 use super::{Counters, Device, Direction, Received};
 use crate::clock;
@@ -78,7 +77,7 @@ impl Pcap {
     /// Puts what was sent so far into the file.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.recorder {
-            Some(recorder) => recorder.writer.get_mut().flush(),
+            Some(recorder) => recorder.file.flush(),
             None => Ok(()),
         }
     }
@@ -365,34 +364,39 @@ fn span(duration: Duration) -> Span {
 
 /// Writes frames into a pcapng file.
 struct Recorder {
-    writer: PcapNgWriter<BufWriter<File>>,
+    file: BufWriter<File>,
+    writer: Writer,
+    interface: Interface,
+    block: Vec<u8>,
 }
 
 impl Recorder {
     fn create(path: &Path) -> io::Result<Self> {
-        const NANOSECONDS: u8 = 9;
-        let file = BufWriter::new(File::create(path)?);
-        let mut writer = PcapNgWriter::new(file).map_err(malformed)?;
-        let interface = InterfaceDescriptionBlock {
-            linktype: DataLink::ETHERNET,
-            snaplen: 0,
-            options: vec![InterfaceDescriptionOption::IfTsResol(NANOSECONDS)],
-        };
-        writer.write_pcapng_block(interface).map_err(malformed)?;
-        Ok(Self { writer })
+        let mut file = BufWriter::new(File::create(path)?);
+        let mut block = Vec::new();
+        let mut writer = Writer::new(0, clock::epoch(), &mut block);
+        let interface = writer.interface("weir", None, &mut block);
+        file.write_all(&block)?;
+        Ok(Self {
+            file,
+            writer,
+            interface,
+            block,
+        })
     }
 
     fn record(&mut self, frame: &[u8]) -> io::Result<()> {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let block = EnhancedPacketBlock {
-            interface_id: 0,
-            timestamp: since_1970.unwrap_or_default(),
+        let seen = Seen {
+            interface: self.interface,
+            at: clock::now(),
+            frame,
             original_len: frame.len() as u32,
-            data: Cow::Borrowed(frame),
-            options: Vec::new(),
+            direction: Some(weir_capture::Direction::Outbound),
+            fate: Fate::Passed,
         };
-        let written = self.writer.write_pcapng_block(block);
-        written.map(|_| ()).map_err(malformed)
+        self.block.clear();
+        self.writer.packet(&seen, &mut self.block);
+        self.file.write_all(&self.block)
     }
 }
 

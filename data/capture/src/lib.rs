@@ -1,0 +1,18 @@
+//! Captures in pcapng: simulator and live router write the same.
+//!
+//! ```text
+//! section header    "weir"
+//! interface         name, Ethernet, nanoseconds, rate if it has one      one for each port or link
+//! packet            stamp, length, first bytes, direction                as often as there are packets
+//!   comment         "dropped: queue-full (The queue was full.)" or "marked: congestion"
+//! statistics        how many packets the capture itself missed           one for each interface
+//! ```
+//!
+//! Wireshark shows the comments and filters by them: `frame.comment contains "dropped"`.
+//!
+//! The writer appends to a vector that the caller owns and empties; it opens no file.
+
+mod writer;
+
+pub use weir_packet::{Direction, Fate};
+pub use writer::{Interface, SNAP_MAX, Seen, Writer};

@@ -1,0 +1,365 @@
+//! A watch over ports: what it sees of their packets, kept until somebody fetches it.
+//!
+//! ```text
+//!  receive -----------> [ plane ] -----------> flush
+//!     |  came in            | ended               |  left
+//!     +---------------------+---------------------+--> Sightings --Plane::sightings--> a capture
+//! ```
+//!
+//! Nothing of a capture's form is known here. A plane without a watch asks once a frame and once a
+//! burst whether it has one; a plane with a watch copies the first bytes of each frame into memory
+//! that was allocated before. What finds no place there is counted as missed. Whoever watches must
+//! fetch within [`LEASE`]; otherwise the watch ends, so that one whose owner died costs nothing.
+//!
+//! What came in is seen once, with its end if it ends at once (no route, say). What ends later is
+//! seen a second time: at the port that held it, at the time of the step that ended it.
+
+use std::collections::BTreeSet;
+
+use weir_base::{Instant, Span};
+use weir_packet::{Direction, Fate, Fates, Pool, Reason, Slot};
+
+/// A watch from which nobody fetches for so long ends.
+pub const LEASE: Span = Span::from_secs(5);
+/// Frames that are kept between two fetches.
+pub const SIGHTINGS_MAX: usize = 32_768;
+/// Bytes of frames that are kept between two fetches.
+pub const SIGHTINGS_BYTES_MAX: usize = 4 << 20;
+
+/// What is watched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Names of the ports, each once; what is seen at a port carries its place in this list.
+    pub ports: Vec<String>,
+    /// Only what is lost.
+    pub drops: bool,
+    /// Bytes that are kept of a frame.
+    pub snap: usize,
+    /// The watch ends after so many packets.
+    pub packets: u64,
+    /// It ends at this time.
+    pub until: Instant,
+}
+
+/// A packet at a place that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The port, by its place in [`Want::ports`].
+    pub port: u16,
+    /// When.
+    pub at: Instant,
+    /// How long the frame was on the link.
+    pub len: u32,
+    /// Which way it went; none if the router made it and it never reached a queue.
+    pub direction: Option<Direction>,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What was seen, in memory that does not grow.
+#[derive(Debug)]
+pub struct Sightings {
+    list: Vec<(Sighting, u32)>,
+    bytes: Vec<u8>,
+}
+
+/// What was fetched of a watch.
+#[derive(Debug)]
+pub struct Fetched {
+    /// What was seen since the last time.
+    pub sightings: Sightings,
+    /// Packets seen and kept since the beginning.
+    pub captured: u64,
+    /// Packets that found no place since the beginning, by port.
+    pub missed: Vec<u64>,
+    /// Nothing will follow.
+    pub done: bool,
+}
+
+/// There is a watch already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched;
+
+/// A watch in force.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    want: Want,
+    sightings: Sightings,
+    captured: u64,
+    missed: Vec<u64>,
+    /// Slots of packets that wait to be sent and that were marked here.
+    marked: BTreeSet<u32>,
+    now: Instant,
+    lease: Instant,
+}
+
+/// A frame with what is known of it.
+pub(crate) struct Frame<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) len: u32,
+    /// A tag that came out of band: it is put back where it was on the link.
+    pub(crate) tag: Option<u16>,
+}
+
+/// Where something ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) port: Option<u16>,
+    pub(crate) direction: Option<Direction>,
+}
+
+impl Default for Sightings {
+    /// Allocates all that it will ever need.
+    fn default() -> Self {
+        Self {
+            list: Vec::with_capacity(SIGHTINGS_MAX),
+            bytes: Vec::with_capacity(SIGHTINGS_BYTES_MAX),
+        }
+    }
+}
+
+impl Sightings {
+    /// What was seen, with the first bytes of each frame.
+    pub fn iter(&self) -> impl Iterator<Item = (&Sighting, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        self.list.iter().map(move |(sighting, kept)| {
+            let (frame, after) = rest.split_at(*kept as usize);
+            rest = after;
+            (sighting, frame)
+        })
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+    }
+
+    fn push(&mut self, sighting: Sighting, frame: &Frame<'_>, snap: usize) -> bool {
+        const MACS_LEN: usize = 12;
+        const TAG_LEN: usize = 4;
+        let tag_len = if frame.tag.is_some() { TAG_LEN } else { 0 };
+        let kept = (frame.bytes.len() + tag_len).min(snap);
+        let full = self.list.len() >= SIGHTINGS_MAX;
+        if full || self.bytes.len() + frame.bytes.len().min(snap) + TAG_LEN > SIGHTINGS_BYTES_MAX {
+            return false;
+        }
+        let begin = self.bytes.len();
+        let macs = frame.bytes.len().min(MACS_LEN);
+        let rest = frame.bytes.len().min(snap.max(macs));
+        self.bytes.extend_from_slice(&frame.bytes[..macs]);
+        if let Some(tag) = frame.tag {
+            self.bytes.extend_from_slice(&[0x81, 0x00]);
+            self.bytes.extend_from_slice(&tag.to_be_bytes());
+        }
+        self.bytes.extend_from_slice(&frame.bytes[macs..rest]);
+        self.bytes.truncate(begin + kept);
+        self.list.push((sighting, kept as u32));
+        true
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(want: Want, sightings: Sightings, now: Instant) -> Self {
+        Self {
+            captured: 0,
+            missed: vec![0; want.ports.len()],
+            marked: BTreeSet::new(),
+            want,
+            sightings,
+            now,
+            lease: now + LEASE,
+        }
+    }
+
+    /// The place of a port in the list, if it is watched.
+    pub(crate) fn place_of(&self, name: &str) -> Option<u16> {
+        let place = self.want.ports.iter().position(|p| p == name)?;
+        u16::try_from(place).ok()
+    }
+
+    /// What is seen from now on is seen at this time.
+    pub(crate) fn set_time(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// Whether its owner has not fetched for too long.
+    pub(crate) fn is_abandoned(&self, now: Instant) -> bool {
+        now >= self.lease
+    }
+
+    /// Gives what was seen, and goes on with `empty`.
+    pub(crate) fn fetch(&mut self, mut empty: Sightings, now: Instant) -> Fetched {
+        empty.clear();
+        self.lease = now + LEASE;
+        Fetched {
+            sightings: std::mem::replace(&mut self.sightings, empty),
+            captured: self.captured,
+            missed: self.missed.clone(),
+            done: now >= self.want.until || self.captured >= self.want.packets,
+        }
+    }
+
+    /// A frame came in; `end` is why it ended at once, if it did.
+    pub(crate) fn came(
+        &mut self,
+        port: Option<u16>,
+        frame: &Frame<'_>,
+        at: Instant,
+        end: Option<Reason>,
+    ) {
+        self.set_time(at);
+        self.see(port, at, frame, Some(Direction::Inbound), fate(end));
+    }
+
+    /// The kernel sent a frame of its own.
+    pub(crate) fn kernel_sent(&mut self, port: Option<u16>, frame: &Frame<'_>, at: Instant) {
+        self.see(port, at, frame, Some(Direction::Outbound), Fate::Passed);
+    }
+
+    /// A packet that waits to be sent was marked here.
+    pub(crate) fn marked(&mut self, slot: Slot) {
+        self.marked.insert(slot.0);
+    }
+
+    /// A device took a frame.
+    pub(crate) fn left(&mut self, port: Option<u16>, slot: Slot, bytes: &[u8]) {
+        let fate = match self.marked.remove(&slot.0) {
+            true => Fate::Marked,
+            false => Fate::Passed,
+        };
+        let direction = Some(Direction::Outbound);
+        self.see(port, self.now, &whole(bytes), direction, fate);
+    }
+
+    /// Looks at what has ended, but for `seen`, before its memory is used again.
+    pub(crate) fn ended(&mut self, place: Place, fates: &Fates, pool: &Pool, seen: Option<Slot>) {
+        for &(slot, reason) in fates.to_be_freed() {
+            self.marked.remove(&slot.0);
+            if Some(slot) != seen {
+                let frame = whole(pool.frame_at(slot));
+                let Place { port, direction } = place;
+                self.see(port, self.now, &frame, direction, fate(Some(reason)));
+            }
+        }
+    }
+
+    fn see(
+        &mut self,
+        port: Option<u16>,
+        at: Instant,
+        frame: &Frame<'_>,
+        direction: Option<Direction>,
+        fate: Fate,
+    ) {
+        let Some(port) = port else {
+            return;
+        };
+        let wanted = !self.want.drops || matches!(fate, Fate::Dropped(_));
+        if !wanted || at >= self.want.until || self.captured >= self.want.packets {
+            return;
+        }
+        let sighting = Sighting {
+            port,
+            at,
+            len: frame.len + if frame.tag.is_some() { 4 } else { 0 },
+            direction,
+            fate,
+        };
+        if self.sightings.push(sighting, frame, self.want.snap) {
+            self.captured += 1;
+        } else {
+            self.missed[usize::from(port)] += 1;
+        }
+    }
+}
+
+fn whole(bytes: &[u8]) -> Frame<'_> {
+    Frame {
+        bytes,
+        len: bytes.len() as u32,
+        tag: None,
+    }
+}
+
+/// What the kernel handles itself has not been lost.
+fn fate(end: Option<Reason>) -> Fate {
+    match end.filter(|r| r.is_loss()) {
+        Some(reason) => Fate::Dropped(reason),
+        None => Fate::Passed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sighting(len: usize) -> Sighting {
+        Sighting {
+            port: 0,
+            at: Instant::ZERO,
+            len: len as u32,
+            direction: None,
+            fate: Fate::Passed,
+        }
+    }
+
+    fn frame(bytes: &[u8], tag: Option<u16>) -> Frame<'_> {
+        Frame {
+            bytes,
+            len: bytes.len() as u32,
+            tag,
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_memory_does_not_grow() {
+        let mut sightings = Sightings::default();
+        let (list, bytes) = (sightings.list.capacity(), sightings.bytes.capacity());
+        let big = vec![7; 1500];
+        let mut taken = 0;
+        while sightings.push(sighting(1500), &frame(&big, Some(1)), 9000) {
+            taken += 1;
+        }
+        assert_eq!(taken, SIGHTINGS_BYTES_MAX / 1504);
+        sightings.clear();
+        for _ in 0..SIGHTINGS_MAX {
+            assert!(sightings.push(sighting(1500), &frame(&big, None), 96));
+        }
+        assert!(!sightings.push(sighting(1500), &frame(&big, None), 96));
+        assert_eq!(sightings.iter().count(), SIGHTINGS_MAX);
+        assert_eq!(
+            (sightings.list.capacity(), sightings.bytes.capacity()),
+            (list, bytes)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn each_frame_is_kept_apart_with_its_tag(
+            frames in proptest::collection::vec(
+                (proptest::collection::vec(any::<u8>(), 0..80), proptest::option::of(any::<u16>())),
+                0..20,
+            ),
+            snap in 0..100_usize,
+        ) {
+            let mut sightings = Sightings::default();
+            for (bytes, tag) in &frames {
+                prop_assert!(sightings.push(sighting(bytes.len()), &frame(bytes, *tag), snap));
+            }
+            prop_assert_eq!(sightings.iter().count(), frames.len());
+            for ((bytes, tag), (seen, kept)) in frames.iter().zip(sightings.iter()) {
+                let mut expected = bytes.clone();
+                if let Some(tag) = tag {
+                    let at = expected.len().min(12);
+                    let [high, low] = tag.to_be_bytes();
+                    expected.splice(at..at, [0x81, 0, high, low]);
+                }
+                expected.truncate(snap);
+                prop_assert_eq!(kept, &expected[..]);
+                prop_assert_eq!(seen.len as usize, bytes.len());
+            }
+        }
+    }
+}

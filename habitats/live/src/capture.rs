@@ -1,0 +1,335 @@
+//! Captures of a running router: what a plane's watch sees, as pcapng.
+//!
+//! ```text
+//!  worker: [ watch ] --sightings, by commands--> [ Captures ] --pcapng, a chunk at a time--> file
+//!               <------- memory, emptied ------------+
+//! ```
+//!
+//! The forwarding thread copies and counts; stamps are turned into Unix time and blocks are written
+//! by whoever fetches. One capture runs at a time. It ends after its packets or its time, when it is
+//! told to, or when nobody has fetched for [`weir_path::watch::LEASE`].
+
+use std::sync::{Mutex, PoisonError};
+
+use weir_base::{Rate, Span};
+use weir_capture::{Interface, SNAP_MAX, Seen, Writer};
+use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_path::plane::Plane;
+use weir_path::watch::{Fetched, Sightings, Want};
+
+use crate::clock;
+use crate::worker::Handle;
+
+/// The longest capture.
+pub const SECONDS_MAX: f64 = 600.0;
+/// The most packets of a capture.
+pub const PACKETS_MAX: u64 = 1_000_000;
+
+/// The capture of a router, if one runs, and the number of the next one.
+#[derive(Debug)]
+pub struct Captures {
+    handle: Handle,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    capture: Option<Capture>,
+}
+
+/// A capture that runs, or that has ended and was not closed yet.
+#[derive(Debug)]
+struct Capture {
+    writer: Writer,
+    interfaces: Vec<Interface>,
+    /// What is written and not fetched yet.
+    written: Vec<u8>,
+    /// Memory for what the watch sees while we write; none once the watch has ended.
+    spare: Option<Sightings>,
+    report: CaptureReport,
+}
+
+impl Captures {
+    /// No capture yet, of the router behind `handle`.
+    pub fn new(handle: Handle) -> Self {
+        Self {
+            handle,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Begins a capture.
+    pub fn start(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
+        check(&request)?;
+        let mut state = self.lock();
+        let empty = Sightings::default();
+        let snap = request.snap;
+        let ports = self
+            .handle
+            .call(move |worker| watch(&mut worker.plane, request, empty))
+            .map_err(silent)??;
+        state.last += 1;
+        state.capture = Some(Capture::begin(snap, &ports));
+        Ok(CaptureTicket { id: state.last })
+    }
+
+    /// What is new of a capture; none if it has ended and everything was fetched.
+    pub fn fetch(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal> {
+        let mut state = self.lock();
+        let capture = state.of(id)?;
+        let Some(empty) = capture.spare.take() else {
+            return Ok(None);
+        };
+        let fetched = self
+            .handle
+            .call(move |worker| worker.plane.sightings(empty, clock::now()))
+            .map_err(silent)
+            .and_then(|fetched| fetched.ok_or(CaptureRefusal::Gone));
+        match fetched {
+            Ok(fetched) => {
+                capture.write(fetched);
+                Ok(Some(std::mem::take(&mut capture.written)))
+            }
+            Err(refusal) => {
+                state.capture = None; // a watch that is left over ends by itself
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Ends a capture, if it has not ended by itself. What was not fetched is gone.
+    pub fn end(&self, id: u64) -> Result<CaptureReport, CaptureRefusal> {
+        let mut state = self.lock();
+        let report = state.of(id)?.report;
+        let running = state.capture.take().is_some_and(|c| c.spare.is_some());
+        if running {
+            let unwatched = self.handle.call(|worker| worker.plane.unwatch());
+            unwatched.map_err(silent)?;
+        }
+        Ok(report)
+    }
+
+    /// A fetch that panicked took the memory with it, and the capture ends as if all were fetched.
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn of(&mut self, id: u64) -> Result<&mut Capture, CaptureRefusal> {
+        let last = self.last;
+        let capture = self.capture.as_mut().filter(|_| id == last);
+        capture.ok_or(CaptureRefusal::Gone)
+    }
+}
+
+impl Capture {
+    fn begin(snap: u32, ports: &[(String, Option<Rate>)]) -> Self {
+        let mut written = Vec::new();
+        let mut writer = Writer::new(snap, clock::epoch(), &mut written);
+        let interfaces = ports
+            .iter()
+            .map(|(name, rate)| writer.interface(name, *rate, &mut written))
+            .collect();
+        Self {
+            writer,
+            interfaces,
+            written,
+            spare: Some(Sightings::default()),
+            report: CaptureReport::default(),
+        }
+    }
+
+    fn write(&mut self, fetched: Fetched) {
+        for (sighting, frame) in fetched.sightings.iter() {
+            let seen = Seen {
+                interface: self.interfaces[usize::from(sighting.port)],
+                at: sighting.at,
+                frame,
+                original_len: sighting.len,
+                direction: sighting.direction,
+                fate: sighting.fate,
+            };
+            self.writer.packet(&seen, &mut self.written);
+        }
+        self.report = CaptureReport {
+            captured: fetched.captured,
+            missed: fetched.missed.iter().sum(),
+        };
+        if !fetched.done {
+            self.spare = Some(fetched.sightings);
+            return;
+        }
+        for (interface, missed) in self.interfaces.iter().zip(fetched.missed) {
+            let now = clock::now();
+            self.writer
+                .statistics(*interface, now, missed, &mut self.written);
+        }
+    }
+}
+
+fn check(request: &CaptureRequest) -> Result<(), CaptureRefusal> {
+    let wrong = |what: String| Err(CaptureRefusal::Wrong(what));
+    let CaptureRequest {
+        snap,
+        packets,
+        seconds,
+        ..
+    } = *request;
+    if !(1..=SNAP_MAX).contains(&snap) {
+        return wrong(format!("snap is {snap}; it is from 1 to {SNAP_MAX} bytes"));
+    }
+    if !(1..=PACKETS_MAX).contains(&packets) {
+        return wrong(format!(
+            "packets is {packets}; it is from 1 to {PACKETS_MAX}"
+        ));
+    }
+    if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
+        return wrong(format!(
+            "seconds is {seconds}; it is more than 0 and at most {SECONDS_MAX}"
+        ));
+    }
+    Ok(())
+}
+
+/// On the forwarding thread: begins to watch, and gives names and rates of the watched ports.
+fn watch(
+    plane: &mut Plane,
+    request: CaptureRequest,
+    empty: Sightings,
+) -> Result<Vec<(String, Option<Rate>)>, CaptureRefusal> {
+    let known: Vec<_> = plane.ports().iter().map(|p| p.name.clone()).collect();
+    if let Some(unknown) = request.ports.iter().find(|p| !known.contains(p)) {
+        let known = known.join(", ");
+        let what = format!("there is no port `{unknown}`; the ports are: {known}");
+        return Err(CaptureRefusal::Wrong(what));
+    }
+    let all = request.ports.is_empty();
+    let watched = |name: &str| all || request.ports.iter().any(|p| p == name);
+    let ports: Vec<_> = plane
+        .ports()
+        .iter()
+        .filter(|p| watched(&p.name))
+        .map(|p| (p.name.clone(), p.port.link().rate))
+        .collect();
+    let now = clock::now();
+    let want = Want {
+        ports: ports.iter().map(|(name, _)| name.clone()).collect(),
+        drops: request.drops,
+        snap: request.snap as usize,
+        packets: request.packets,
+        until: now + Span::from_secs_f64(request.seconds),
+    };
+    match plane.watch(want, empty, now) {
+        Ok(()) => Ok(ports),
+        Err(weir_path::watch::Watched) => Err(CaptureRefusal::Busy),
+    }
+}
+
+fn silent(error: crate::worker::NoAnswer) -> CaptureRefusal {
+    CaptureRefusal::Silent(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::Worker;
+    use weir_base::{Instant, Streams};
+    use weir_discipline::Spec;
+    use weir_path::parse::Mode;
+    use weir_path::port::Link;
+
+    /// A router with two ports and no devices.
+    fn router() -> Handle {
+        let plane = Plane::new(Mode::Routed, 16, 1518, Streams::new(1));
+        let mut worker = Worker::new(plane, Box::new(|_| {}));
+        for name in ["lan", "wan"] {
+            let link = Link {
+                rate: None,
+                overhead: 24,
+                frame_bytes_max: 1518,
+            };
+            let spec = Spec::check("fifo", []).unwrap();
+            worker.plane.add_port(name, name, spec, link, Instant::ZERO);
+            let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
+            worker.bind(None, Box::new(move || Err(gone())));
+        }
+        worker.start().unwrap().0
+    }
+
+    fn request(seconds: f64) -> CaptureRequest {
+        CaptureRequest {
+            seconds,
+            ..CaptureRequest::default()
+        }
+    }
+
+    #[test]
+    fn a_capture_without_packets_is_a_file_and_ends() {
+        let handle = router();
+        let captures = Captures::new(handle.clone());
+        let CaptureTicket { id } = captures.start(request(0.1)).unwrap();
+        let mut file = captures.fetch(id).unwrap().unwrap();
+        while let Some(more) = captures.fetch(id).unwrap() {
+            file.extend(more);
+        }
+        assert_eq!(captures.end(id), Ok(CaptureReport::default()));
+        assert_eq!(captures.fetch(id), Err(CaptureRefusal::Gone));
+        let mut reader = pcap_file::pcapng::PcapNgReader::new(file.as_slice()).unwrap();
+        let mut blocks = Vec::new();
+        while let Some(block) = reader.next_block() {
+            blocks.push(block.unwrap().into_owned());
+        }
+        assert_eq!(
+            blocks.len(),
+            4,
+            "two interfaces with statistics: {blocks:?}"
+        );
+        handle.call(Worker::stop).unwrap();
+    }
+
+    #[test]
+    fn one_capture_runs_at_a_time_until_it_is_ended() {
+        let handle = router();
+        let captures = Captures::new(handle.clone());
+        let CaptureTicket { id } = captures.start(request(600.0)).unwrap();
+        assert_eq!(captures.start(request(600.0)), Err(CaptureRefusal::Busy));
+        assert_eq!(captures.end(id + 1), Err(CaptureRefusal::Gone));
+        captures.end(id).unwrap();
+        let next = captures.start(request(600.0)).unwrap();
+        assert_ne!(next.id, id);
+        handle.call(Worker::stop).unwrap();
+    }
+
+    #[test]
+    fn a_request_out_of_bounds_is_refused() {
+        let handle = router();
+        let captures = Captures::new(handle.clone());
+        let good = || request(1.0);
+        for wrong in [
+            request(0.0),
+            request(f64::NAN),
+            request(601.0),
+            CaptureRequest { snap: 0, ..good() },
+            CaptureRequest {
+                packets: PACKETS_MAX + 1,
+                ..good()
+            },
+            CaptureRequest {
+                ports: vec!["wann".to_owned()],
+                ..good()
+            },
+        ] {
+            let refused = captures.start(wrong);
+            assert!(
+                matches!(refused, Err(CaptureRefusal::Wrong(_))),
+                "{refused:?}"
+            );
+        }
+        handle.call(Worker::stop).unwrap();
+        handle.call(|_| ()).unwrap_err();
+        let silent = captures.start(good());
+        assert!(matches!(silent, Err(CaptureRefusal::Silent(_))));
+    }
+}

@@ -1,0 +1,35 @@
+//! Actors: whoever acts at times of its own, such as a controller or a sampler.
+
+use weir_base::{Instant, Span};
+
+use crate::fabric::Fabric;
+use crate::network::PortId;
+
+/// Somebody who looks at the network, and may change it, at times of its own.
+pub trait Actor: Send {
+    /// Its turn. Gives the time of its next turn; none ends it.
+    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant>;
+}
+
+/// Records the queues of watched ports at even steps of time.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    pub(crate) ports: Vec<PortId>,
+    pub(crate) step: Span,
+}
+
+impl Actor for Sampler {
+    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
+        for port in &self.ports {
+            let wire = &mut fabric.wires[port.0 as usize];
+            if let Some(watch) = &mut wire.watch {
+                let backlog = wire.port.queue().backlog();
+                watch.queue_packets.push(backlog.packets);
+                watch.queue_bytes.push(backlog.bytes);
+                let meters = &fabric.meters;
+                watch.sample_flows(wire.port.queue(), fabric.now, |key| meters.traffic(key));
+            }
+        }
+        Some(fabric.now + self.step)
+    }
+}

@@ -1,0 +1,113 @@
+//! The ends of flows: a protocol below, an application above.
+
+pub(crate) mod tcp;
+pub(crate) mod udp;
+
+use weir_packet::Ecn;
+use weir_packet::key::Hashed;
+
+use crate::fabric::Fabric;
+use crate::flight::{Content, Flight};
+use crate::network::{NodeId, PortId};
+
+/// An endpoint. Late packets and timers of an earlier user of the same place have another
+/// generation, and are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointId {
+    pub(crate) place: u32,
+    pub(crate) generation: u32,
+}
+
+/// Where an endpoint stands, and where its packets go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// Its own name.
+    pub(crate) own: EndpointId,
+    /// The other end.
+    pub(crate) peer: EndpointId,
+    /// The host of the other end.
+    pub(crate) peer_host: NodeId,
+    /// The port of its own host.
+    pub(crate) uplink: PortId,
+    /// Addresses and ports.
+    pub(crate) key: Hashed,
+    /// Bytes of the link-layer and IP headers.
+    pub(crate) headers: u32,
+    /// The traffic that it counts for.
+    pub(crate) traffic: u32,
+}
+
+impl Route {
+    /// Sends something to the other end; `len` without link-layer and IP headers.
+    #[inline]
+    pub(crate) fn send(&self, fabric: &mut Fabric, content: Content, len: u32, ecn: Ecn) {
+        let flight = Flight {
+            to: self.peer,
+            sent: fabric.now,
+            traffic: self.traffic,
+            content,
+        };
+        fabric.send(self, flight, self.headers + len, ecn);
+    }
+}
+
+/// What lives at a place.
+#[derive(Debug)]
+pub(crate) enum Endpoint {
+    /// An end of a TCP connection.
+    Tcp(Box<tcp::Tcp>),
+    /// A sender of datagrams.
+    Source(Box<udp::Source>),
+    /// Their receiver.
+    Sink(udp::Sink),
+}
+
+/// All endpoints, by place.
+#[derive(Debug, Default)]
+pub(crate) struct Endpoints {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    endpoint: Option<Endpoint>,
+}
+
+impl Endpoints {
+    /// A place for an endpoint that will be put there.
+    pub(crate) fn reserve(&mut self) -> EndpointId {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place {
+                generation: 0,
+                endpoint: None,
+            });
+            self.places.len() as u32 - 1
+        });
+        let generation = self.places[place as usize].generation;
+        EndpointId { place, generation }
+    }
+
+    /// Puts an endpoint at its place.
+    pub(crate) fn put(&mut self, id: EndpointId, endpoint: Endpoint) {
+        self.places[id.place as usize].endpoint = Some(endpoint);
+    }
+
+    /// The endpoint, if it is still there.
+    #[inline]
+    pub(crate) fn get(&mut self, id: EndpointId) -> Option<&mut Endpoint> {
+        let place = &mut self.places[id.place as usize];
+        let same = place.generation == id.generation;
+        place.endpoint.as_mut().filter(|_| same)
+    }
+
+    /// Removes an endpoint; its place is used again.
+    pub(crate) fn remove(&mut self, id: EndpointId) {
+        let place = &mut self.places[id.place as usize];
+        if place.generation == id.generation && place.endpoint.take().is_some() {
+            place.generation += 1;
+            self.free.push(id.place);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! An end of a TCP connection with its application.
+
+use weir_base::Instant;
+use weir_packet::Ecn;
+
+use super::Route;
+use crate::fabric::{Event, Fabric};
+use crate::flight::{Content, Flight};
+use crate::meter::Jitter;
+use crate::pace::Pace;
+use crate::tcp::{Connection, Segment};
+
+/// What an end of a connection does with it.
+#[derive(Debug)]
+pub(crate) enum Application {
+    /// Takes what comes, and closes after its peer.
+    Receive,
+    /// Sends as much as it can.
+    Greedy,
+    /// Sends so many bytes and closes.
+    Transfer(u64),
+    /// Offers a rate.
+    Paced(Pace),
+    /// A web client: sends a request of so many bytes, and closes when the answer has ended.
+    Fetch {
+        /// Bytes of the request.
+        request: u32,
+    },
+    /// A web server: answers a request of so many bytes with so many bytes, and closes.
+    Serve {
+        /// Bytes of the request.
+        request: u32,
+        /// Bytes of the answer.
+        answer: u64,
+    },
+}
+
+/// What the others must know after something has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing of note.
+    None,
+    /// A web client has the whole answer.
+    Answered,
+    /// This end has nothing more to do.
+    Closed,
+}
+
+/// An end of a connection.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) route: Route,
+    pub(crate) connection: Connection,
+    pub(crate) application: Application,
+    /// The flow for which the payload counts that it receives; a web server's requests do not.
+    pub(crate) flow: Option<u32>,
+    pub(crate) jitter: Jitter,
+    /// What was told to the meters so far.
+    pub(crate) delivered: u64,
+    /// The timer event that is under way; an earlier one is out of date.
+    pub(crate) timer: Instant,
+    pub(crate) closing: bool,
+    /// When the connection was there.
+    pub(crate) connected: Option<Instant>,
+}
+
+impl Tcp {
+    /// The active side opens.
+    pub(crate) fn start(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
+        let now = fabric.now;
+        self.connection.open(now, out);
+        match &mut self.application {
+            Application::Receive | Application::Serve { .. } => {}
+            Application::Greedy => self.connection.write_forever(now, out),
+            Application::Transfer(bytes) => {
+                self.connection.write(*bytes, now, out);
+                self.close(now, out);
+            }
+            Application::Fetch { request } => {
+                self.connection.write(u64::from(*request), now, out);
+            }
+            Application::Paced(_) => self.schedule(fabric),
+        }
+        self.settle(fabric, out);
+    }
+
+    /// A piece of a paced application is ready.
+    pub(crate) fn tick(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
+        let Application::Paced(pace) = &self.application else {
+            return;
+        };
+        let piece = u64::from(pace.piece());
+        let now = fabric.now;
+        fabric.meters.offered(self.route.traffic, now, piece);
+        self.connection.write(piece, now, out);
+        self.schedule(fabric);
+        self.settle(fabric, out);
+    }
+
+    /// The traffic stops: nothing more is written, and what was not sent yet is not sent.
+    pub(crate) fn stop(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
+        self.connection.abandon_unsent();
+        self.close(fabric.now, out);
+        self.settle(fabric, out);
+    }
+
+    /// A segment has come.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        flight: &Flight,
+        segment: &Segment,
+        marked: bool,
+        fabric: &mut Fabric,
+        out: &mut Vec<Segment>,
+    ) -> Progress {
+        let now = fabric.now;
+        if segment.payload > 0 {
+            fabric.meters.received(flight, now, &mut self.jitter);
+        }
+        self.connection.on_segment(segment, marked, now, out);
+        let delivered = self.connection.delivered();
+        if delivered > self.delivered {
+            let more = delivered - self.delivered;
+            self.delivered = delivered;
+            if let Some(flow) = self.flow {
+                fabric.meters.delivered(flow, now, more);
+            }
+            self.answer(now, out);
+        }
+        if self.connected.is_none() && self.connection.is_established() {
+            self.connected = Some(now);
+            if let Some(flow) = self.flow {
+                fabric.meters.connected(flow, now);
+            }
+        }
+        let mut answered = false;
+        if !self.closing && self.connection.peer_closed() {
+            answered = matches!(self.application, Application::Fetch { .. });
+            self.close(now, out);
+        }
+        match self.settle(fabric, out) {
+            _ if answered => Progress::Answered,
+            progress => progress,
+        }
+    }
+
+    /// The protocol's timer.
+    pub(crate) fn timeout(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) -> Progress {
+        if self.timer != fabric.now {
+            return Progress::None;
+        }
+        self.timer = Instant::FAR_FUTURE;
+        self.connection.on_timeout(fabric.now, out);
+        self.settle(fabric, out)
+    }
+
+    /// A server that has got the whole request answers.
+    fn answer(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        if let Application::Serve { request, answer } = self.application
+            && !self.closing
+            && self.delivered >= u64::from(request)
+        {
+            self.connection.write(answer, now, out);
+            self.close(now, out);
+        }
+    }
+
+    fn close(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        self.closing = true;
+        self.connection.close(now, out);
+    }
+
+    fn schedule(&mut self, fabric: &mut Fabric) {
+        if let Application::Paced(pace) = &mut self.application
+            && let Some(next) = pace.next()
+        {
+            fabric.events.push(next, Event::Tick(self.route.own));
+        }
+    }
+
+    /// Sends what the connection has made, and sees to its timer.
+    #[inline]
+    fn settle(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) -> Progress {
+        for segment in out.drain(..) {
+            let ecn = match segment.ecn_capable {
+                true => Ecn::Capable0,
+                false => Ecn::NotCapable,
+            };
+            let len = segment.header_bytes() + segment.payload;
+            self.route.send(fabric, Content::Tcp(segment), len, ecn);
+        }
+        // A timer that moves back is left where it is: when it goes off, the connection sees that
+        // it is early, and it is set anew. So most segments schedule nothing.
+        if let Some(timeout) = self.connection.timeout()
+            && timeout < self.timer
+        {
+            self.timer = timeout.max(fabric.now);
+            fabric
+                .events
+                .push(self.timer, Event::Timeout(self.route.own));
+        }
+        match self.connection.is_closed() {
+            true => Progress::Closed,
+            false => Progress::None,
+        }
+    }
+}

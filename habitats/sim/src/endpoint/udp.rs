@@ -1,0 +1,62 @@
+//! Datagrams: a source that sends as its schedule says, and a sink.
+
+use weir_packet::Ecn;
+
+use super::Route;
+use crate::fabric::{Event, Fabric};
+use crate::flight::{Content, Flight};
+use crate::meter::Jitter;
+use crate::pace::Pace;
+
+/// Bytes of a UDP header.
+const HEADER_BYTES: u32 = 8;
+
+/// A sender of datagrams.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) route: Route,
+    pub(crate) pace: Pace,
+}
+
+impl Source {
+    /// The first piece is awaited.
+    pub(crate) fn start(&mut self, fabric: &mut Fabric) {
+        self.schedule(fabric);
+    }
+
+    /// A piece is ready.
+    pub(crate) fn tick(&mut self, fabric: &mut Fabric) {
+        let payload = self.pace.piece();
+        let now = fabric.now;
+        fabric
+            .meters
+            .offered(self.route.traffic, now, payload.into());
+        let content = Content::Datagram { payload };
+        self.route
+            .send(fabric, content, HEADER_BYTES + payload, Ecn::NotCapable);
+        self.schedule(fabric);
+    }
+
+    fn schedule(&mut self, fabric: &mut Fabric) {
+        if let Some(next) = self.pace.next() {
+            fabric.events.push(next, Event::Tick(self.route.own));
+        }
+    }
+}
+
+/// A receiver of datagrams.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    pub(crate) flow: u32,
+    pub(crate) jitter: Jitter,
+}
+
+impl Sink {
+    /// A datagram has come.
+    pub(crate) fn receive(&mut self, flight: &Flight, fabric: &mut Fabric) {
+        let now = fabric.now;
+        fabric.meters.received(flight, now, &mut self.jitter);
+        let payload = flight.content.payload();
+        fabric.meters.delivered(self.flow, now, payload.into());
+    }
+}

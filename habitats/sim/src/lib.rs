@@ -1,0 +1,39 @@
+//! The simulated habitat: the same disciplines and ports in virtual time, between modelled hosts.
+//!
+//! ```text
+//!  Network ──▶ Simulation ── run_until ──▶ meters, watches, fetches
+//!              │ endpoints: tcp, udp, web clients      happen at events
+//!              │ actors: samplers, controllers
+//!              └ fabric: events, ports, pipes, ways
+//! ```
+//!
+//! - [`network`]: hosts, routers, links; the ways between them
+//! - [`simulation`]: a run: traffic on a network, and the loop of events
+//! - [`fabric`]: packets on their way: the order at one instant, ports, losses
+//! - [`event`]: the queue of events
+//! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`], [`web`]: applications
+//! - [`meter`]: what is counted; [`trace`]: what passes a port, as a capture
+//! - [`actor`]: whoever acts at times of its own
+//!
+//! A run depends on the seed and on nothing else: every user of chance has a stream of its own, and
+//! events of one instant happen in the order of their scheduling.
+
+pub mod actor;
+pub mod endpoint;
+pub mod event;
+pub mod fabric;
+pub mod flight;
+pub mod meter;
+pub mod network;
+pub mod pace;
+pub mod simulation;
+pub mod tcp;
+pub mod trace;
+pub mod web;
+
+pub use actor::Actor;
+pub use endpoint::EndpointId;
+pub use fabric::Fabric;
+pub use meter::Meters;
+pub use network::{Network, NodeId, PortId};
+pub use simulation::{Course, Measurement, Sender, Simulation};

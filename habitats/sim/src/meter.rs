@@ -1,0 +1,312 @@
+//! What is counted during a run. Everything is counted in the window only (the run without its
+//! warm-up), except curves and flows, which cover the whole run.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use weir_base::{Instant, Span, Tally};
+use weir_discipline::Metered;
+use weir_discipline::contract::FlowStanding;
+use weir_packet::{FlowKey, Packet, Reason};
+
+use crate::flight::Flight;
+use crate::network::PortId;
+use crate::trace::Trace;
+
+/// Times from a nanosecond to a thousand seconds, to three digits.
+const TIME_MAX_NANOS: u64 = 1_000_000_000_000;
+const DIGITS: u8 = 3;
+
+/// Times, with their mean and percentiles.
+#[derive(Clone, Debug)]
+pub struct Times {
+    histogram: Histogram<u64>,
+    sum_nanos: u128,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_max(TIME_MAX_NANOS, DIGITS);
+        Self {
+            // The bounds are constants, and permitted ones.
+            histogram: histogram.unwrap_or_else(|error| unreachable!("{error}")),
+            sum_nanos: 0,
+        }
+    }
+}
+
+impl Times {
+    /// Counts a time.
+    #[inline]
+    pub fn record(&mut self, span: Span) {
+        self.histogram.saturating_record(span.as_nanos());
+        self.sum_nanos += u128::from(span.as_nanos());
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean in seconds, exact; none of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum_nanos as f64 / 1e9 / count as f64)
+    }
+
+    /// The time in seconds that the share `p` of all does not exceed.
+    pub fn percentile(&self, p: f64) -> Option<f64> {
+        (self.count() > 0).then(|| self.histogram.value_at_quantile(p) as f64 / 1e9)
+    }
+}
+
+/// What is counted of one traffic.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    /// Packets with payload that its hosts sent: layer-2 bytes.
+    pub sent: Tally,
+    /// Packets with payload that its hosts received.
+    pub received: Tally,
+    /// Payload handed to the applications, by interval, over the whole run.
+    pub delivered: Vec<u64>,
+    /// Payload that the applications offered; none if they were greedy.
+    pub offered_bytes: Option<u64>,
+    /// From a host's sending to a host's receiving, of packets with payload.
+    pub delay: Times,
+    /// The jitter of RFC 3550 (section 6.4.1) after each packet: its sum, in seconds, and how many.
+    pub jitter: (f64, u64),
+}
+
+/// One flow: a connection, or the datagrams from one port.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its traffic.
+    pub traffic: u32,
+    /// When its first packet was sent.
+    pub start: Instant,
+    /// When the connection was there.
+    pub connected: Option<Instant>,
+    /// When the last byte of a transfer was received.
+    pub end: Option<Instant>,
+    /// Bytes of the transfer, if it has a size.
+    pub size: Option<u64>,
+    /// Payload delivered in the whole run.
+    pub bytes: u64,
+    /// Payload delivered in the window.
+    pub window_bytes: u64,
+}
+
+/// What is recorded of one port.
+#[derive(Debug, Default)]
+pub struct Watch {
+    from: Instant,
+    /// Packets held, at each sampling, over the whole run.
+    pub queue_packets: Vec<u64>,
+    /// Bytes held.
+    pub queue_bytes: Vec<u64>,
+    /// Time in the queue.
+    pub sojourn: Times,
+    /// What the link started to send.
+    pub sent: Tally,
+    /// Packets that left, by traffic and by class (0 or 1), if the discipline gives classes.
+    pub classes: Option<Vec<[u64; 2]>>,
+    /// What the discipline knows of flows, if it knows them by identity.
+    pub known: Option<Known>,
+    /// What passed it, packet by packet, if that was asked for.
+    pub trace: Option<Trace>,
+}
+
+/// Flows that a discipline knows, counted at each sampling in the window.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Samplings.
+    pub samples: u64,
+    /// By traffic: sums over the samplings of the flows known, and of those treated as hogs.
+    pub flows: Vec<[u64; 2]>,
+}
+
+impl Watch {
+    pub(crate) fn new(from: Instant) -> Self {
+        Self {
+            from,
+            ..Self::default()
+        }
+    }
+
+    /// Counts packets by class too, and flows by what is known of them.
+    pub(crate) fn look_inside(&mut self, traffics: usize) {
+        let flows = vec![[0; 2]; traffics];
+        self.classes = Some(flows.clone());
+        self.known = Some(Known { samples: 0, flows });
+    }
+
+    /// A packet has left; `traffic` is asked for only if it is needed.
+    #[inline]
+    pub(crate) fn departed(&mut self, packet: &Packet, at: Instant, traffic: impl FnOnce() -> u32) {
+        if at >= self.from {
+            self.sojourn.record(at.since(packet.enqueued));
+            self.sent.count(packet.bytes());
+            if let Some(classes) = &mut self.classes {
+                classes[traffic() as usize][usize::from(packet.class.0.min(1))] += 1;
+            }
+        }
+    }
+
+    /// Looks up what the discipline knows of flows, each of the traffic that `traffic` names.
+    pub(crate) fn sample_flows(
+        &mut self,
+        queue: &Metered,
+        now: Instant,
+        traffic: impl Fn(&FlowKey) -> Option<u32>,
+    ) {
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        if now < self.from {
+            return;
+        }
+        known.samples += 1;
+        queue.flows(now, &mut |flow| {
+            // Another key than the 5-tuple does not tell whose packets these are.
+            if let Some(traffic) = traffic(&flow.key) {
+                let [all, hogs] = &mut known.flows[traffic as usize];
+                *all += 1;
+                *hogs += u64::from(flow.standing != FlowStanding::Watched);
+            }
+        });
+    }
+}
+
+/// Losses, by traffic, port and reason.
+pub type Losses = BTreeMap<(u32, PortId, &'static str), Tally>;
+
+/// All counts of a run.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// The window begins.
+    pub from: Instant,
+    /// Step of the curves.
+    pub interval: Span,
+    /// By traffic.
+    pub traffics: Vec<Meter>,
+    /// Every flow.
+    pub flows: Vec<Flow>,
+    /// Packets with payload that were lost.
+    pub losses: Losses,
+    /// The traffic behind each well-known port.
+    pub(crate) ports: BTreeMap<u16, u32>,
+}
+
+impl Meters {
+    /// The traffic of a flow: one of its two ports is the traffic's own.
+    pub(crate) fn traffic(&self, key: &FlowKey) -> Option<u32> {
+        let of = |port| self.ports.get(&port).copied();
+        of(key.destination_port).or_else(|| of(key.source_port))
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self, traffic: u32, now: Instant, len: u32) {
+        if now >= self.from {
+            self.traffics[traffic as usize].sent.count(u64::from(len));
+        }
+    }
+
+    pub(crate) fn lost(&mut self, flight: &Flight, now: Instant, port: PortId, reason: Reason) {
+        let payload = flight.content.payload();
+        if now >= self.from && payload > 0 {
+            let losses = self.losses.entry((flight.traffic, port, reason.name()));
+            losses.or_default().count(u64::from(payload));
+        }
+    }
+
+    /// A packet with payload has come to its host.
+    #[inline]
+    pub(crate) fn received(&mut self, flight: &Flight, now: Instant, jitter: &mut Jitter) {
+        let transit = now.since(flight.sent);
+        let jitter = jitter.of(transit);
+        if now >= self.from {
+            let meter = &mut self.traffics[flight.traffic as usize];
+            meter.received.count(u64::from(flight.content.payload()));
+            meter.delay.record(transit);
+            meter.jitter.0 += jitter;
+            meter.jitter.1 += 1;
+        }
+    }
+
+    /// An application got so many bytes of a flow.
+    #[inline]
+    pub(crate) fn delivered(&mut self, flow: u32, now: Instant, bytes: u64) {
+        let flow = &mut self.flows[flow as usize];
+        flow.bytes += bytes;
+        if now >= self.from {
+            flow.window_bytes += bytes;
+        }
+        if flow.end.is_none() && flow.size.is_some_and(|size| flow.bytes >= size) {
+            flow.end = Some(now);
+        }
+        let place = (now.as_nanos() / self.interval.as_nanos()) as usize;
+        let delivered = &mut self.traffics[flow.traffic as usize].delivered;
+        if place >= delivered.len() {
+            delivered.resize(place + 1, 0);
+        }
+        delivered[place] += bytes;
+    }
+
+    /// The receiver of a flow has its connection.
+    pub(crate) fn connected(&mut self, flow: u32, now: Instant) {
+        let flow = &mut self.flows[flow as usize];
+        flow.connected = flow.connected.or(Some(now));
+    }
+
+    /// An application offered so many bytes.
+    #[inline]
+    pub(crate) fn offered(&mut self, traffic: u32, now: Instant, bytes: u64) {
+        let offered = &mut self.traffics[traffic as usize].offered_bytes;
+        let offered = offered.get_or_insert(0);
+        if now >= self.from {
+            *offered += bytes;
+        }
+    }
+}
+
+/// The interarrival jitter of one flow, RFC 3550, section 6.4.1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Jitter {
+    transit: Option<Span>,
+    seconds: f64,
+}
+
+impl Jitter {
+    /// The jitter in seconds after a packet that took this long.
+    #[inline]
+    fn of(&mut self, transit: Span) -> f64 {
+        if let Some(before) = self.transit.replace(transit) {
+            let difference = transit.as_secs_f64() - before.as_secs_f64();
+            self.seconds += (difference.abs() - self.seconds) / 16.0;
+        }
+        self.seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_by_hand() {
+        let mut jitter = Jitter::default();
+        assert_eq!(jitter.of(Span::from_millis(10)), 0.0);
+        // |26 - 10| ms / 16 = 1 ms; then |10 - 26| ms: 1 + (16 - 1) / 16 = 1.9375 ms.
+        assert!((jitter.of(Span::from_millis(26)) - 1e-3).abs() < 1e-12);
+        assert!((jitter.of(Span::from_millis(10)) - 1.9375e-3).abs() < 1e-12);
+    }
+
+    #[test]
+    fn times_by_hand() {
+        let mut times = Times::default();
+        (1..=100).for_each(|n| times.record(Span::from_millis(n)));
+        assert!((times.mean().unwrap() - 0.0505).abs() < 1e-12);
+        assert!((times.percentile(0.99).unwrap() - 0.099).abs() < 1e-4);
+        assert_eq!(Times::default().mean(), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! When an application that offers a rate has its next piece ready.
+//!
+//! ```text
+//!   even       | | | | | |      exact: piece n is ready when the integral of the rate says so
+//!   poisson    ||  |    | |     exponential gaps
+//!   jittered   | |  | |  ||     each gap evenly from (1 - j) to (1 + j) of its length
+//!   on / off   ||||       ||    pieces only while on
+//! ```
+
+use weir_base::{Instant, Offered, Spacing, Span, Stream, Times};
+
+/// Times of being on and off, on first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OnOff {
+    /// How long the application offers its rate.
+    pub on: Times,
+    /// How long it is silent.
+    pub off: Times,
+}
+
+/// What an application offers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// The rate; while on, if there are on and off times.
+    pub rate: Offered,
+    /// Bytes of a piece: the payload of a packet, a write of a TCP application.
+    pub piece: u32,
+    /// How the pieces are spaced.
+    pub spacing: Spacing,
+    /// Without: always on.
+    pub on_off: Option<OnOff>,
+}
+
+/// The schedule of one application.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    load: Load,
+    stream: Stream,
+    until: Instant,
+    /// The rate is counted from here.
+    origin: f64,
+    /// Pieces since then; their spacing makes that a real number.
+    place: f64,
+    /// The on time ends, in seconds; never without on and off times.
+    off_at: f64,
+}
+
+impl Pace {
+    /// A schedule from `start` to `until`.
+    pub(crate) fn new(load: Load, stream: Stream, start: Instant, until: Instant) -> Self {
+        let mut pace = Self {
+            load,
+            stream,
+            until,
+            origin: seconds(start),
+            place: 0.0,
+            off_at: f64::INFINITY,
+        };
+        pace.switch_on(pace.origin);
+        pace
+    }
+
+    /// Bytes of a piece.
+    pub(crate) fn piece(&self) -> u32 {
+        self.load.piece
+    }
+
+    /// When the next piece is ready.
+    pub(crate) fn next(&mut self) -> Option<Instant> {
+        let bits = f64::from(self.load.piece) * 8.0;
+        loop {
+            self.place += self.load.spacing.gap(&mut self.stream);
+            let next = self.load.rate.time_of(self.origin, self.place * bits)?;
+            if next < self.off_at {
+                let next = Instant::ZERO + Span::from_secs_f64(next);
+                return (next < self.until).then_some(next);
+            }
+            let off = self.load.on_off.as_ref()?.off.sample(&mut self.stream);
+            let on_at = self.off_at + off.as_secs_f64();
+            self.switch_on(on_at);
+            if on_at >= seconds(self.until) {
+                return None;
+            }
+        }
+    }
+
+    fn switch_on(&mut self, at: f64) {
+        if let Some(on_off) = &self.load.on_off {
+            let on = on_off.on.sample(&mut self.stream);
+            self.off_at = at + on.as_secs_f64();
+            self.origin = at;
+            self.place = 0.0;
+        }
+    }
+}
+
+fn seconds(at: Instant) -> f64 {
+    at.since(Instant::ZERO).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::{Distribution, Rate, Streams};
+
+    fn times(spacing: Spacing, on_off: Option<OnOff>, seconds: u64) -> Vec<f64> {
+        let load = Load {
+            rate: Offered::constant(Rate::from_bps(8_000)),
+            piece: 10,
+            spacing,
+            on_off,
+        };
+        let stream = Streams::new(3).stream("pace");
+        let until = Instant::ZERO + Span::from_secs(seconds);
+        let mut pace = Pace::new(load, stream, Instant::ZERO, until);
+        std::iter::from_fn(|| pace.next())
+            .map(super::seconds)
+            .collect()
+    }
+
+    #[test]
+    fn even_pieces_keep_the_rate() {
+        // 10 bytes are 80 bits: at 8 kbit/s one each 10 ms; the one at the end does not count.
+        let times = times(Spacing::Even, None, 1);
+        assert_eq!(times.len(), 99);
+        assert_eq!(times[..3], [0.01, 0.02, 0.03]);
+    }
+
+    #[test]
+    fn random_gaps_keep_the_mean_rate() {
+        for spacing in [Spacing::Poisson, Spacing::Jittered(0.5)] {
+            let times = times(spacing, None, 200);
+            // 20 000 pieces; three standard deviations of a Poisson count are 424.
+            assert!(times.len().abs_diff(20_000) < 424, "{}", times.len());
+            let gaps = times.windows(2).map(|w| w[1] - w[0]);
+            let squares = gaps.map(|gap| (gap / 0.01 - 1.0).powi(2)).sum::<f64>();
+            let variance = squares / times.len() as f64;
+            // Exponential: 1. Uniform from 0.5 to 1.5: 1/12.
+            let expected = if spacing == Spacing::Poisson {
+                1.0
+            } else {
+                1.0 / 12.0
+            };
+            // Three standard deviations of an exponential's sample variance: 3 sqrt(8 / n).
+            assert!((variance / expected - 1.0).abs() < 0.06, "{variance}");
+        }
+    }
+
+    #[test]
+    fn half_of_the_time_off_is_half_of_the_rate() {
+        let on_off = OnOff {
+            on: Times(Distribution::Fixed(0.5)),
+            off: Times(Distribution::Fixed(0.5)),
+        };
+        let times = times(Spacing::Even, Some(on_off), 10);
+        // 0.01 .. 0.49 of each second; the piece at 0.50 comes when it is off already.
+        assert_eq!(times.len(), 10 * 49);
+        assert!(times.iter().all(|t| t.fract() < 0.5));
+    }
+}

@@ -1,0 +1,492 @@
+//! A run: endpoints on a fabric, and the loop that lets events happen.
+
+use std::net::IpAddr;
+
+use weir_base::{Instant, Span, Streams};
+use weir_discipline::Spec;
+use weir_packet::FlowKey;
+
+use crate::actor::{Actor, Sampler};
+use crate::endpoint::tcp::{Application, Progress, Tcp};
+use crate::endpoint::udp::{Sink, Source};
+use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
+use crate::fabric::{Event, Fabric};
+use crate::flight::Content;
+use crate::meter::{Flow, Jitter, Meter, Meters, Watch};
+use crate::network::{Network, NetworkError, NodeId, PortId};
+use crate::pace::{Load, Pace};
+use crate::tcp::{Connection, Options, Segment};
+use crate::trace::Trace;
+use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY, Web};
+
+/// Bytes of an Ethernet header.
+const ETHERNET_BYTES: u32 = 14;
+/// The first source port that is given out.
+const PORT_FIRST: u16 = 10_000;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// What a TCP flow's application does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sender {
+    /// Sends as much as it can.
+    Greedy,
+    /// Sends so many bytes and closes.
+    Transfer(u64),
+    /// Offers a load.
+    Paced(Load),
+}
+
+/// Where a flow goes, when, and what it counts for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// The host that sends the data.
+    pub from: NodeId,
+    /// The host that receives them.
+    pub to: NodeId,
+    /// Port of the receiver.
+    pub port: u16,
+    /// Over IPv6.
+    pub ipv6: bool,
+    /// Another source address than the host's own.
+    pub source: Option<IpAddr>,
+    /// The first packet.
+    pub start: Instant,
+    /// The application stops.
+    pub stop: Instant,
+    /// The traffic that it counts for.
+    pub traffic: u32,
+    /// Names its random stream.
+    pub name: String,
+}
+
+/// What is counted, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measurement {
+    /// The window begins; it ends with the run.
+    pub from: Instant,
+    /// Step of all curves.
+    pub step: Span,
+    /// Traffics.
+    pub traffics: u32,
+}
+
+/// A simulated network with its traffic.
+pub struct Simulation {
+    fabric: Fabric,
+    endpoints: Endpoints,
+    clients: Vec<Client>,
+    /// The client behind an endpoint, by the endpoint's place.
+    fetching: Vec<Option<u32>>,
+    fetches: Vec<Fetch>,
+    actors: Vec<Box<dyn Actor>>,
+    streams: Streams,
+    out: Vec<Segment>,
+    next_port: u16,
+}
+
+impl Simulation {
+    /// A network at time zero.
+    pub fn new(
+        network: Network,
+        measurement: Measurement,
+        streams: Streams,
+    ) -> Result<Self, NetworkError> {
+        let mut fabric = network.build(&streams)?;
+        fabric.meters = Meters {
+            from: measurement.from,
+            interval: measurement.step,
+            traffics: vec![Meter::default(); measurement.traffics as usize],
+            ..Meters::default()
+        };
+        Ok(Self {
+            fabric,
+            endpoints: Endpoints::default(),
+            clients: Vec::new(),
+            fetching: Vec::new(),
+            fetches: Vec::new(),
+            actors: Vec::new(),
+            streams,
+            out: Vec::new(),
+            next_port: PORT_FIRST,
+        })
+    }
+
+    /// Records the queues of these ports.
+    pub fn watch(&mut self, ports: &[PortId]) {
+        let Meters { from, interval, .. } = self.fabric.meters;
+        for port in ports {
+            let mut watch = Watch::new(from);
+            let wire = &mut self.fabric.wires[port.0 as usize];
+            if let Spec::LruFq(_) = wire.port.queue().spec() {
+                watch.look_inside(self.fabric.meters.traffics.len());
+            }
+            wire.watch = Some(Box::new(watch));
+        }
+        let sampler = Sampler {
+            ports: ports.to_vec(),
+            step: interval,
+        };
+        self.actor(Box::new(sampler), Instant::ZERO);
+    }
+
+    /// Writes down the first `packets` packets that leave a port or end there.
+    pub fn trace(&mut self, port: PortId, packets: usize) {
+        let from = self.fabric.meters.from;
+        let watch = &mut self.fabric.wires[port.0 as usize].watch;
+        let watch = watch.get_or_insert_with(|| Box::new(Watch::new(from)));
+        watch.trace = Some(Trace::new(packets));
+    }
+
+    /// Lets somebody act, for the first time at `first`.
+    pub fn actor(&mut self, actor: Box<dyn Actor>, first: Instant) {
+        let number = self.actors.len() as u32;
+        self.actors.push(actor);
+        self.fabric.events.push(first, Event::Act(number));
+    }
+
+    /// Adds a TCP connection. Its receiver has the same options.
+    pub fn tcp(
+        &mut self,
+        course: &Course,
+        options: &Options,
+        sender: Sender,
+    ) -> Result<(), NetworkError> {
+        self.check(course.from, course.to)?;
+        let size = match sender {
+            Sender::Transfer(bytes) => Some(bytes),
+            _ => None,
+        };
+        let application = match sender {
+            Sender::Greedy => Application::Greedy,
+            Sender::Transfer(bytes) => Application::Transfer(bytes),
+            Sender::Paced(load) => Application::Paced(self.pace(load, course)),
+        };
+        let flow = self.flow(course.traffic, course.start, size);
+        let ends = self.connect(course, options, flow, [application, Application::Receive]);
+        self.fabric.events.push(course.start, Event::Start(ends[0]));
+        if course.stop < Instant::FAR_FUTURE {
+            self.fabric.events.push(course.stop, Event::Stop(ends[0]));
+        }
+        Ok(())
+    }
+
+    /// Adds a flow of datagrams.
+    pub fn udp(&mut self, course: &Course, load: Load) -> Result<(), NetworkError> {
+        self.check(course.from, course.to)?;
+        let flow = self.flow(course.traffic, course.start, None);
+        let pace = self.pace(load, course);
+        let [own, peer] = [(); 2].map(|()| self.endpoints.reserve());
+        let route = self.routes(course, UDP, [own, peer])[0];
+        self.endpoints
+            .put(own, Endpoint::Source(Box::new(Source { route, pace })));
+        let jitter = Jitter::default();
+        self.endpoints
+            .put(peer, Endpoint::Sink(Sink { flow, jitter }));
+        self.fabric.events.push(course.start, Event::Start(own));
+        Ok(())
+    }
+
+    /// Adds a web client.
+    pub fn web(&mut self, web: Web, name: &str) -> Result<(), NetworkError> {
+        self.check(web.server, web.client)?;
+        self.check(web.client, web.server)?;
+        let number = self.clients.len() as u32;
+        self.fabric.events.push(web.start, Event::Fetch(number));
+        self.clients.push(Client {
+            stream: self.streams.below("web").stream(name),
+            web,
+            number,
+            current: None,
+        });
+        Ok(())
+    }
+
+    /// Lets everything happen that is due up to `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        while let Some(event) = self.fabric.next(until) {
+            self.happen(event);
+            while let Some(event) = self.fabric.next(self.fabric.now) {
+                self.happen(event);
+            }
+            self.fabric.settle();
+        }
+        self.fabric.now = self.fabric.now.max(until);
+    }
+
+    /// Time, ports, counts of packets and events.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// What was counted.
+    pub fn meters(&self) -> &Meters {
+        &self.fabric.meters
+    }
+
+    /// What was recorded of a port, if it is watched.
+    pub fn watched(&self, port: PortId) -> Option<&Watch> {
+        self.fabric.wires[port.0 as usize].watch.as_deref()
+    }
+
+    /// Every fetch; those that have not ended have no end.
+    pub fn fetches(&self) -> impl Iterator<Item = Fetch> {
+        let current = self.clients.iter().filter_map(|client| client.current);
+        self.fetches.iter().copied().chain(current)
+    }
+
+    #[inline]
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(port) => {
+                if let Some((flight, marked)) = self.fabric.arrive(port) {
+                    match self.endpoints.get(flight.to) {
+                        Some(Endpoint::Tcp(tcp)) => {
+                            if let Content::Tcp(segment) = &flight.content {
+                                let fabric = &mut self.fabric;
+                                let progress =
+                                    tcp.receive(&flight, segment, marked, fabric, &mut self.out);
+                                self.note(flight.to, progress);
+                            }
+                        }
+                        Some(Endpoint::Sink(sink)) => sink.receive(&flight, &mut self.fabric),
+                        Some(Endpoint::Source(_)) | None => {} // of a connection that is gone
+                    }
+                }
+            }
+            Event::Wake(port) => self.fabric.wake(port),
+            Event::Timeout(id) => {
+                if let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) {
+                    let progress = tcp.timeout(&mut self.fabric, &mut self.out);
+                    self.note(id, progress);
+                }
+            }
+            Event::Tick(id) => match self.endpoints.get(id) {
+                Some(Endpoint::Tcp(tcp)) => tcp.tick(&mut self.fabric, &mut self.out),
+                Some(Endpoint::Source(source)) => source.tick(&mut self.fabric),
+                _ => {}
+            },
+            Event::Start(id) => match self.endpoints.get(id) {
+                Some(Endpoint::Tcp(tcp)) => tcp.start(&mut self.fabric, &mut self.out),
+                Some(Endpoint::Source(source)) => source.start(&mut self.fabric),
+                _ => {}
+            },
+            Event::Stop(id) => {
+                if let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) {
+                    tcp.stop(&mut self.fabric, &mut self.out);
+                }
+            }
+            Event::Fetch(client) => self.fetch(client as usize),
+            Event::Act(number) => {
+                let next = self.actors[number as usize].act(&mut self.fabric);
+                if let Some(next) = next {
+                    self.fabric.events.push(next, event);
+                }
+            }
+        }
+    }
+
+    /// What an endpoint's progress means to others.
+    #[inline]
+    fn note(&mut self, id: EndpointId, progress: Progress) {
+        match progress {
+            Progress::None => {}
+            Progress::Answered => self.answered(id),
+            Progress::Closed => self.closed(id),
+        }
+    }
+
+    /// A fetch has ended well.
+    fn answered(&mut self, id: EndpointId) {
+        let Some(number) = self.fetching[id.place as usize] else {
+            return;
+        };
+        let connected = match self.endpoints.get(id) {
+            Some(Endpoint::Tcp(tcp)) => tcp.connected,
+            _ => None,
+        };
+        self.end_fetch(number, connected, Some(self.fabric.now));
+    }
+
+    /// An end of a connection is done; when both are, they are forgotten.
+    fn closed(&mut self, id: EndpointId) {
+        let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) else {
+            return;
+        };
+        let peer = tcp.route.peer;
+        let failed = tcp.connected.is_none();
+        let both = match self.endpoints.get(peer) {
+            Some(Endpoint::Tcp(tcp)) => tcp.connection.is_closed() || failed,
+            _ => true,
+        };
+        if failed && let Some(number) = self.fetching[id.place as usize] {
+            self.end_fetch(number, None, None);
+        }
+        if both {
+            for id in [id, peer] {
+                self.endpoints.remove(id);
+                self.fetching[id.place as usize] = None;
+            }
+        }
+    }
+
+    fn end_fetch(&mut self, number: u32, connected: Option<Instant>, end: Option<Instant>) {
+        let now = self.fabric.now;
+        let client = &mut self.clients[number as usize];
+        let Some(fetch) = client.current.take() else {
+            return;
+        };
+        self.fetches.push(Fetch {
+            connected,
+            end,
+            failed: end.is_none(),
+            ..fetch
+        });
+        let next = match end {
+            Some(_) => client.next_start(now),
+            None => now + RETRY,
+        };
+        self.fabric.events.push(next, Event::Fetch(number));
+    }
+
+    /// A client begins its next fetch.
+    fn fetch(&mut self, number: usize) {
+        let now = self.fabric.now;
+        let client = &mut self.clients[number];
+        if now >= client.web.stop {
+            return;
+        }
+        let fetch = client.choose(now);
+        let web = client.web.clone();
+        let course = Course {
+            from: web.client,
+            to: web.server,
+            port: web.port,
+            ipv6: web.ipv6,
+            source: None,
+            start: now,
+            stop: Instant::FAR_FUTURE,
+            traffic: web.traffic,
+            name: String::new(),
+        };
+        let flow = self.web_flow(web.traffic);
+        let request = REQUEST_BYTES;
+        let answer = fetch.bytes;
+        let applications = [
+            Application::Fetch { request },
+            Application::Serve { request, answer },
+        ];
+        let ends = self.connect(&course, &web.options, flow, applications);
+        self.fetching[ends[0].place as usize] = Some(number as u32);
+        self.happen(Event::Start(ends[0]));
+    }
+
+    /// Two ends of a connection; the first opens it.
+    fn connect(
+        &mut self,
+        course: &Course,
+        options: &Options,
+        flow: u32,
+        applications: [Application; 2],
+    ) -> [EndpointId; 2] {
+        let ends = [(); 2].map(|()| self.endpoints.reserve());
+        let routes = self.routes(course, TCP, ends);
+        let connections = [Connection::client(options), Connection::server(options)];
+        let parts = routes.into_iter().zip(connections).zip(applications);
+        for (id, ((route, connection), application)) in ends.into_iter().zip(parts) {
+            let receives = matches!(
+                application,
+                Application::Receive | Application::Fetch { .. }
+            );
+            let tcp = Tcp {
+                route,
+                connection,
+                application,
+                flow: receives.then_some(flow),
+                jitter: Jitter::default(),
+                delivered: 0,
+                timer: Instant::FAR_FUTURE,
+                closing: false,
+                connected: None,
+            };
+            self.endpoints.put(id, Endpoint::Tcp(Box::new(tcp)));
+        }
+        let places = ends.map(|id| id.place as usize + 1);
+        let places = places.into_iter().max().unwrap_or_default();
+        if self.fetching.len() < places {
+            self.fetching.resize(places, None);
+        }
+        ends
+    }
+
+    /// How packets go, there and back.
+    fn routes(&mut self, course: &Course, protocol: u8, ends: [EndpointId; 2]) -> [Route; 2] {
+        let source_port = self.next_port;
+        self.next_port = self.next_port.checked_add(1).unwrap_or(PORT_FIRST);
+        let ports = &mut self.fabric.meters.ports;
+        ports.entry(course.port).or_insert(course.traffic);
+        let hosts = [course.from, course.to];
+        let address = |host: NodeId| self.fabric.address(host, course.ipv6);
+        let addresses = [
+            course.source.unwrap_or(address(hosts[0])),
+            address(hosts[1]),
+        ];
+        let ports = [source_port, course.port];
+        let headers = ETHERNET_BYTES + if course.ipv6 { 40 } else { 20 };
+        let route = |own: usize, peer: usize| {
+            let key = FlowKey::ip(
+                addresses[own],
+                addresses[peer],
+                protocol,
+                ports[own],
+                ports[peer],
+            );
+            Route {
+                own: ends[own],
+                peer: ends[peer],
+                peer_host: hosts[peer],
+                uplink: self.fabric.uplink(hosts[own]),
+                key: self.fabric.flights.keys.hashed(key),
+                headers,
+                traffic: course.traffic,
+            }
+        };
+        [route(0, 1), route(1, 0)]
+    }
+
+    fn pace(&self, load: Load, course: &Course) -> Pace {
+        let stream = self.streams.below("traffic").stream(&course.name);
+        Pace::new(load, stream, course.start, course.stop)
+    }
+
+    fn flow(&mut self, traffic: u32, start: Instant, size: Option<u64>) -> u32 {
+        self.fabric.meters.flows.push(Flow {
+            traffic,
+            start,
+            connected: None,
+            end: None,
+            size,
+            bytes: 0,
+            window_bytes: 0,
+        });
+        self.fabric.meters.flows.len() as u32 - 1
+    }
+
+    /// All fetches of a traffic count as one flow; each is told by itself.
+    fn web_flow(&mut self, traffic: u32) -> u32 {
+        let flows = &self.fabric.meters.flows;
+        match flows.iter().position(|flow| flow.traffic == traffic) {
+            Some(flow) => flow as u32,
+            None => self.flow(traffic, self.fabric.now, None),
+        }
+    }
+
+    fn check(&self, from: NodeId, to: NodeId) -> Result<(), NetworkError> {
+        let name = |node: NodeId| self.fabric.nodes[node.0 as usize].name.clone();
+        match self.fabric.way_takes_time(from, to) {
+            Some(true) => Ok(()),
+            Some(false) => Err(NetworkError::NoTime(name(from), name(to))),
+            None => Err(NetworkError::NoWay(name(from), name(to))),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! From the first SYN to an established connection, and what both ends agree on there.
+//!
+//! The timer of the sending half runs for the SYN, too. A SYN that comes again while ours is out is
+//! ignored: our own timer repeats the answer.
+
+use weir_base::Instant;
+
+use super::options::{Options, Variant};
+use super::segment::{Flags, Segment};
+use super::{Connection, State};
+
+impl Connection {
+    /// What this end would like to use.
+    fn wishes(options: &Options) -> Flags {
+        Flags::SACK_PERMITTED.when(options.variant != Variant::NewReno)
+            | Flags::TIMESTAMPS.when(options.timestamps)
+            | Flags::ECE.when(options.ecn)
+    }
+
+    /// Sends our SYN, or SYN with acknowledgment, again if the timer has expired.
+    pub(super) fn send_syn(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        let flags = if self.state == State::SynReceived {
+            Flags::ACK | self.agreed
+        } else {
+            // RFC 3168, section 6.1.1: both bits ask for ECN, ECE alone agrees to it.
+            Self::wishes(&self.options) | Flags::CWR.when(self.options.ecn)
+        };
+        self.sender.send_syn(now);
+        let header = self.receiver.header(now);
+        out.push(Segment {
+            flags: Flags::SYN | flags,
+            mss: self.options.mss,
+            ..header
+        });
+    }
+
+    /// A SYN, or a SYN with acknowledgment, came in.
+    pub(super) fn on_syn(&mut self, segment: &Segment, now: Instant, out: &mut Vec<Segment>) {
+        let is_answer = segment.flags.contains(Flags::ACK);
+        match (self.state, is_answer) {
+            (State::Listen, false) => {
+                self.agree(segment);
+                self.state = State::SynReceived;
+                self.send_syn(now, out);
+            }
+            (State::SynSent, true) => {
+                self.agree(segment);
+                self.establish(segment, now);
+                let before = out.len();
+                self.transmit(now, out);
+                if out.len() == before {
+                    self.acknowledge(now, out);
+                }
+            }
+            // Our acknowledgment of its SYN was lost.
+            (State::Established, true) => self.acknowledge(now, out),
+            _ => {}
+        }
+    }
+
+    /// Our SYN is acknowledged by `segment`.
+    pub(super) fn establish(&mut self, segment: &Segment, now: Instant) {
+        self.state = State::Established;
+        self.sender
+            .establish(&self.options, self.agreed, segment.window, now);
+    }
+
+    /// The peer's SYN says what it can do; we do what both can.
+    fn agree(&mut self, syn: &Segment) {
+        self.agreed = Self::wishes(&self.options) & syn.flags;
+        self.options.mss = self.options.mss.min(syn.mss);
+        self.receiver
+            .synchronize(syn, self.options.mss, self.agreed);
+    }
+}

@@ -1,0 +1,357 @@
+//! The receiving half: reassembly, acknowledgments, SACK blocks, ECN echo.
+//!
+//! The application reads at once, so the advertised window is constant: what is held out of order
+//! lies within it, and does not make it smaller.
+
+use weir_base::{Instant, Span};
+
+use super::options::Options;
+use super::range::{Range, RangeSet};
+use super::segment::{Flags, SackBlocks, Segment};
+
+/// The receiving half of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    /// The next sequence number expected (RCV.NXT); zero before the SYN of the peer.
+    next: u64,
+    /// The number of the peer's FIN; no number is as high before it came.
+    fin: u64,
+    /// What came out of order.
+    held: RangeSet,
+    /// The ranges of `held` that changed last, the latest first (RFC 2018, section 4).
+    recent: [Range; SackBlocks::MAX],
+    window: u32,
+    /// Bytes received in order since the last acknowledgment.
+    unacknowledged: u64,
+    /// How many of them force one.
+    ack_after: u64,
+    ack_every: u32,
+    delayed_ack: Span,
+    /// When an acknowledgment goes out though nothing more came; far future when none is owed.
+    deadline: Instant,
+    is_ack_due: bool,
+    sack: bool,
+    ecn: bool,
+    /// A mark was seen, and no CWR since.
+    echo_congestion: bool,
+    timestamps: bool,
+    /// TS.Recent, and what was acknowledged last (RFC 7323, section 4.3).
+    timestamp: u32,
+    acknowledged: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            next: 0,
+            fin: u64::MAX,
+            held: RangeSet::default(),
+            recent: [Range::default(); SackBlocks::MAX],
+            window: options.receive_window,
+            unacknowledged: 0,
+            ack_after: 0,
+            ack_every: options.ack_every,
+            delayed_ack: options.delayed_ack,
+            deadline: Instant::FAR_FUTURE,
+            is_ack_due: false,
+            sack: false,
+            ecn: false,
+            echo_congestion: false,
+            timestamps: false,
+            timestamp: 0,
+            acknowledged: 0,
+        }
+    }
+
+    /// The SYN of the peer came, and `agreed` are the options that both ends have.
+    pub(super) fn synchronize(&mut self, syn: &Segment, mss: u32, agreed: Flags) {
+        self.next = 1;
+        self.acknowledged = 1;
+        self.ack_after = u64::from(self.ack_every) * u64::from(mss);
+        self.sack = agreed.contains(Flags::SACK_PERMITTED);
+        self.ecn = agreed.contains(Flags::ECE);
+        self.timestamps = agreed.contains(Flags::TIMESTAMPS);
+        self.timestamp = syn.timestamp;
+    }
+
+    /// Payload bytes received in order.
+    pub(super) fn delivered(&self) -> u64 {
+        self.next.min(self.fin).saturating_sub(1)
+    }
+
+    /// Whether everything up to the FIN has come.
+    pub(super) fn is_finished(&self) -> bool {
+        self.next > self.fin
+    }
+
+    /// When the delayed acknowledgment is due.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether an acknowledgment must go out now.
+    pub(super) fn is_ack_due(&self) -> bool {
+        self.is_ack_due
+    }
+
+    /// Data or a FIN came in. Returns whether a pure acknowledgment has to answer it even if data
+    /// is sent too: only those count as duplicates (RFC 5681, section 2).
+    pub(super) fn on_data(&mut self, segment: &Segment, marked: bool, now: Instant) -> bool {
+        let range = segment.range();
+        if range.end <= self.next || range.end > self.next + u64::from(self.window) {
+            return true; // old, or beyond the window (RFC 9293, section 3.10.7.4)
+        }
+        self.note_congestion(segment.flags, marked);
+        self.note_timestamp(segment);
+        if segment.flags.contains(Flags::FIN) {
+            self.fin = range.end - 1;
+            self.is_ack_due = true;
+        }
+        if range.start > self.next {
+            self.hold(range);
+            return true;
+        }
+        self.unacknowledged += range.end - self.next;
+        self.next = range.end;
+        if !self.held.is_empty() {
+            self.fill();
+        } else if self.ack_every <= 1 || self.unacknowledged >= self.ack_after {
+            self.is_ack_due = true;
+        } else if self.deadline == Instant::FAR_FUTURE {
+            self.deadline = now + self.delayed_ack;
+        }
+        false
+    }
+
+    /// The header of whatever is sent now: acknowledgment, window, flags and options.
+    pub(super) fn header(&self, now: Instant) -> Segment {
+        let sack = if self.held.is_empty() || !self.sack {
+            SackBlocks::default()
+        } else {
+            SackBlocks::new(self.next, &self.recent)
+        };
+        Segment {
+            acknowledgment: self.next,
+            window: self.window,
+            timestamp: timestamp(now),
+            echo: self.timestamp,
+            sack,
+            flags: Flags::ACK
+                | Flags::ECE.when(self.echo_congestion)
+                | Flags::TIMESTAMPS.when(self.timestamps),
+            ..Segment::default()
+        }
+    }
+
+    /// A segment with this header was sent: no acknowledgment is owed.
+    pub(super) fn acknowledged(&mut self) {
+        self.unacknowledged = 0;
+        self.is_ack_due = false;
+        self.deadline = Instant::FAR_FUTURE;
+        self.acknowledged = self.next;
+    }
+
+    /// Echo each mark until the sender says that it has heard it (RFC 3168, section 6.1.3).
+    fn note_congestion(&mut self, flags: Flags, marked: bool) {
+        if !self.ecn {
+            return;
+        }
+        if flags.contains(Flags::CWR) {
+            self.echo_congestion = false;
+        }
+        if marked && !self.echo_congestion {
+            self.echo_congestion = true;
+            // Not delayed, as in Linux: a sender with a small window may wait for this one.
+            self.is_ack_due = true;
+        }
+    }
+
+    /// RFC 7323, section 4.3, rule 2.
+    fn note_timestamp(&mut self, segment: &Segment) {
+        let is_newer = segment.timestamp.wrapping_sub(self.timestamp) < 1 << 31;
+        if self.timestamps && is_newer && segment.sequence <= self.acknowledged {
+            self.timestamp = segment.timestamp;
+        }
+    }
+
+    /// Keeps what came out of order, and reports it first from now on (RFC 2018, section 4).
+    fn hold(&mut self, range: Range) {
+        let latest = self.held.insert(range, |_| {});
+        let earlier = self.recent;
+        let others = earlier
+            .iter()
+            .filter(|r| r.start > self.next && !latest.covers(**r));
+        self.recent = [Range::default(); SackBlocks::MAX];
+        let blocks = std::iter::once(&latest).chain(others);
+        for (slot, block) in self.recent.iter_mut().zip(blocks) {
+            *slot = *block;
+        }
+    }
+
+    /// The segment at the lower end of a gap came: all or part of the gap is filled, and that is
+    /// acknowledged at once (RFC 5681, section 4.2).
+    fn fill(&mut self) {
+        self.is_ack_due = true;
+        if let Some(first) = self.held.first().filter(|r| r.start <= self.next) {
+            self.next = self.next.max(first.end);
+        }
+        self.held.remove_below(self.next);
+    }
+}
+
+/// The timestamp clock: microseconds, wrapping.
+pub(super) fn timestamp(now: Instant) -> u32 {
+    (now.as_nanos() / 1000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_nanos(1_000_000);
+
+    /// A receiver with SACK and ECN that has seen the SYN; segments have ten bytes.
+    fn receiver(ack_every: u32) -> Receiver {
+        let mut receiver = Receiver::new(&Options {
+            ack_every,
+            receive_window: 1000,
+            ..Options::default()
+        });
+        let agreed = Flags::SACK_PERMITTED | Flags::ECE;
+        receiver.synchronize(&Segment::default(), 10, agreed);
+        receiver
+    }
+
+    /// Segment number `n` of ten bytes, counted from zero.
+    fn segment(n: u64) -> Segment {
+        Segment {
+            sequence: 1 + 10 * n,
+            payload: 10,
+            ..Segment::default()
+        }
+    }
+
+    /// Takes segment `n`; returns whether that is acknowledged at once.
+    fn take(receiver: &mut Receiver, n: u64) -> bool {
+        let at_once = receiver.on_data(&segment(n), false, NOW) || receiver.is_ack_due();
+        if at_once {
+            receiver.acknowledged();
+        }
+        at_once
+    }
+
+    fn sacked(receiver: &Receiver) -> Vec<u64> {
+        let header = receiver.header(NOW);
+        header
+            .sack
+            .ranges(header.acknowledgment)
+            .flat_map(|range| [(range.start - 1) / 10, (range.end - 1) / 10])
+            .collect()
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged_at_once() {
+        let mut receiver = receiver(2);
+        assert!(!take(&mut receiver, 0));
+        assert_eq!(receiver.deadline(), NOW + Span::from_millis(40));
+        assert!(take(&mut receiver, 1));
+        assert_eq!(receiver.deadline(), Instant::FAR_FUTURE);
+        assert!(!take(&mut receiver, 2));
+        let mut receiver = self::receiver(1);
+        assert!(take(&mut receiver, 0));
+    }
+
+    #[test]
+    fn whatever_is_not_in_order_is_acknowledged_at_once() {
+        let mut receiver = receiver(2);
+        assert!(take(&mut receiver, 3));
+        assert!(take(&mut receiver, 0)); // a part of the gap
+        assert!(take(&mut receiver, 0)); // old
+        assert!(take(&mut receiver, 3)); // held already
+        assert!(take(&mut receiver, 1));
+        assert!(take(&mut receiver, 2)); // the whole gap
+        assert_eq!(receiver.delivered(), 40);
+        assert!(!take(&mut receiver, 4));
+    }
+
+    #[test]
+    fn the_latest_block_comes_first() {
+        // RFC 2018, section 4: the block with the segment that caused the acknowledgment, then the
+        // others by the time of their last change.
+        let mut receiver = receiver(2);
+        take(&mut receiver, 2);
+        take(&mut receiver, 4);
+        assert_eq!(sacked(&receiver), [4, 5, 2, 3]);
+        take(&mut receiver, 8);
+        take(&mut receiver, 6);
+        assert_eq!(sacked(&receiver), [6, 7, 8, 9, 4, 5]);
+        take(&mut receiver, 7);
+        assert_eq!(sacked(&receiver), [6, 9, 4, 5]);
+        take(&mut receiver, 4);
+        assert_eq!(sacked(&receiver), [4, 5, 6, 9]);
+        for n in 0..4 {
+            take(&mut receiver, n);
+        }
+        assert_eq!(receiver.delivered(), 50);
+        assert_eq!(sacked(&receiver), [6, 9]);
+    }
+
+    #[test]
+    fn nothing_beyond_the_window_is_taken() {
+        let mut receiver = receiver(2);
+        assert!(take(&mut receiver, 100));
+        assert!(sacked(&receiver).is_empty());
+        take(&mut receiver, 99);
+        assert_eq!(sacked(&receiver), [99, 100]);
+    }
+
+    #[test]
+    fn the_end_is_known_when_all_before_it_has_come() {
+        let mut receiver = receiver(2);
+        let mut last = segment(1);
+        last.flags |= Flags::FIN;
+        receiver.on_data(&last, false, NOW);
+        assert!(!receiver.is_finished());
+        take(&mut receiver, 0);
+        assert!(receiver.is_finished());
+        assert_eq!(receiver.delivered(), 20);
+        assert_eq!(receiver.header(NOW).acknowledgment, 22);
+    }
+
+    #[test]
+    fn a_mark_is_echoed_until_the_sender_has_heard_it() {
+        let mut receiver = receiver(2);
+        let echoes = |receiver: &Receiver| receiver.header(NOW).flags.contains(Flags::ECE);
+        receiver.on_data(&segment(0), true, NOW);
+        assert!(receiver.is_ack_due());
+        receiver.acknowledged();
+        assert!(!take(&mut receiver, 1));
+        assert!(echoes(&receiver));
+        let mut reduced = segment(2);
+        reduced.flags |= Flags::CWR;
+        receiver.on_data(&reduced, false, NOW);
+        assert!(!echoes(&receiver));
+        // Marked again on the very segment that says so.
+        reduced.sequence = segment(3).sequence;
+        receiver.on_data(&reduced, true, NOW);
+        assert!(echoes(&receiver));
+    }
+
+    #[test]
+    fn the_echoed_timestamp_is_that_of_the_oldest_unacknowledged_segment() {
+        let mut receiver = receiver(2);
+        receiver.timestamps = true;
+        let stamped = |n, timestamp| Segment {
+            timestamp,
+            ..segment(n)
+        };
+        receiver.on_data(&stamped(0, 5), false, NOW);
+        receiver.on_data(&stamped(1, 6), false, NOW);
+        assert_eq!(receiver.header(NOW).echo, 5);
+        receiver.acknowledged();
+        receiver.on_data(&stamped(3, 8), false, NOW);
+        assert_eq!(receiver.header(NOW).echo, 5);
+        receiver.on_data(&stamped(2, 7), false, NOW);
+        assert_eq!(receiver.header(NOW).echo, 7);
+    }
+}

@@ -1,0 +1,16 @@
+//! What a connection counts.
+
+/// Counters of the sending half of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Segments with data or a FIN, retransmissions included.
+    pub segments: u64,
+    /// Segments sent again, the SYN included.
+    pub retransmitted: u64,
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+    /// Fast recoveries begun.
+    pub fast_retransmits: u64,
+    /// Reductions of the window because of ECN.
+    pub marks: u64,
+}

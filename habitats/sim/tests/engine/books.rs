@@ -1,0 +1,322 @@
+//! Nothing is lost without being counted, and nothing stays for ever: random networks and traffic.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Times};
+use weir_discipline::Spec;
+use weir_discipline::spec::MANUALS;
+use weir_sim::network::End;
+use weir_sim::pace::OnOff;
+use weir_sim::tcp::{Options, Variant};
+use weir_sim::web::Web;
+use weir_sim::{Course, Network, NodeId, PortId, Sender, Simulation};
+
+use super::support::{course, host, load, millis, simulation};
+
+/// No traffic begins after this, and no application goes on.
+const STOP: Instant = Instant::from_nanos(1_000_000_000);
+/// Everything has come to its end: the slowest link empties its queue in less, and a connection that
+/// waits for a time-out waits a minute at most.
+const END: Instant = Instant::from_nanos(1_500_000_000_000);
+
+/// A link: its rate (of [`RATES`]), its delay, its queues (of [`MANUALS`]), its overhead.
+#[derive(Clone, Debug)]
+struct Line {
+    rate: usize,
+    delay: Span,
+    queues: [usize; 2],
+    overhead: i32,
+}
+
+const RATES: [Option<u64>; 5] = [
+    Some(100_000),
+    Some(1_000_000),
+    Some(5_000_000),
+    Some(20_000_000),
+    None,
+];
+
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    /// Routers beyond the first, each with its link to one before it.
+    routers: Vec<(prop::sample::Index, Line)>,
+    /// Closes a ring, or a second way.
+    closing: Option<Line>,
+    hosts: Vec<(prop::sample::Index, Line)>,
+    flows: Vec<Flow>,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    from: prop::sample::Index,
+    to: prop::sample::Index,
+    ipv6: bool,
+    start: Span,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Udp(u32, f64, Spacing, bool),
+    Tcp(Variant, bool, u64),
+    Greedy(Variant, bool),
+    Paced(f64),
+    Web(u64),
+}
+
+/// With a rate of the first so many: nobody sends without end.
+fn lines(rates: usize) -> impl Strategy<Value = Line> {
+    let delay = prop_oneof![Just(0), Just(1_000), 0_u64..20_000_000];
+    let queues = [0..MANUALS.len(), 0..MANUALS.len()];
+    let overhead = prop_oneof![Just(0), Just(24), Just(-14)];
+    let line = (0..rates, delay, queues, overhead);
+    line.prop_map(|(rate, delay, queues, overhead)| Line {
+        rate,
+        delay: Span::from_nanos(delay),
+        queues,
+        overhead,
+    })
+}
+
+fn flows() -> impl Strategy<Value = Flow> {
+    let spacing = prop_oneof![
+        Just(Spacing::Even),
+        Just(Spacing::Poisson),
+        Just(Spacing::Jittered(0.5))
+    ];
+    let variant = prop_oneof![
+        Just(Variant::NewReno),
+        Just(Variant::Sack),
+        Just(Variant::Cubic)
+    ];
+    let udp = (1_u32..1400, 1.0..1000.0, spacing, any::<bool>());
+    let kind = prop_oneof![
+        3 => udp.prop_map(|(piece, pieces, spacing, on_off)| Kind::Udp(piece, pieces, spacing, on_off)),
+        2 => (variant.clone(), any::<bool>(), 1_u64..300_000).prop_map(|(v, ecn, n)| Kind::Tcp(v, ecn, n)),
+        1 => (variant, any::<bool>()).prop_map(|(v, ecn)| Kind::Greedy(v, ecn)),
+        1 => (1.0..200.0).prop_map(Kind::Paced),
+        2 => (1_u64..50_000).prop_map(Kind::Web),
+    ];
+    let start = (0_u64..500_000_000).prop_map(Span::from_nanos);
+    let ends = (any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    (ends, any::<bool>(), start, kind).prop_map(|((from, to), ipv6, start, kind)| Flow {
+        from,
+        to,
+        ipv6,
+        start,
+        kind,
+    })
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let index = any::<prop::sample::Index>;
+    (
+        any::<u64>(),
+        prop::collection::vec((index(), lines(RATES.len())), 0..4),
+        prop::option::of(lines(RATES.len())),
+        prop::collection::vec((index(), lines(3)), 1..7),
+        prop::collection::vec(flows(), 1..6),
+    )
+        .prop_map(|(seed, routers, closing, hosts, flows)| Plan {
+            seed,
+            routers,
+            closing,
+            hosts,
+            flows,
+        })
+}
+
+/// A network with its traffic, as far as the traffic is permitted, and all ports.
+struct Built {
+    sim: Simulation,
+    ports: Vec<PortId>,
+    /// Those of hosts.
+    uplinks: Vec<PortId>,
+    datagrams: Vec<u32>,
+}
+
+fn build(plan: &Plan) -> Built {
+    let mut network = Network::default();
+    let (mut ports, mut uplinks) = (Vec::new(), Vec::new());
+    let mut join = |network: &mut Network, a: NodeId, b: NodeId, line: &Line| {
+        let end = |node: NodeId, queue: usize| End {
+            node,
+            name: format!("{}-{}", node.0, ports.len()),
+            spec: Spec::check(MANUALS[queue].name, []).unwrap(),
+        };
+        let ends = [end(a, line.queues[0]), end(b, line.queues[1])];
+        let rate = RATES[line.rate].map(Rate::from_bps);
+        let pair = network.link(ends, rate, line.delay, line.overhead);
+        ports.extend(pair);
+        pair[0]
+    };
+    let mut routers = vec![network.router("router")];
+    for (number, (parent, line)) in plan.routers.iter().enumerate() {
+        let router = network.router(&format!("router {number}"));
+        join(&mut network, *parent.get(&routers), router, line);
+        routers.push(router);
+    }
+    if let Some(line) = plan.closing.as_ref().filter(|_| routers.len() > 1) {
+        let last = routers.len() - 1;
+        join(&mut network, routers[last], routers[0], line);
+    }
+    let mut hosts = Vec::new();
+    for (number, (router, line)) in plan.hosts.iter().enumerate() {
+        let host = host(&mut network, number as u8 + 1);
+        uplinks.push(join(&mut network, host, *router.get(&routers), line));
+        hosts.push(host);
+    }
+    let mut sim = simulation(network, plan.flows.len() as u32, plan.seed);
+    let mut datagrams = Vec::new();
+    for (traffic, flow) in plan.flows.iter().enumerate() {
+        let traffic = traffic as u32;
+        let course = Course {
+            ipv6: flow.ipv6,
+            start: Instant::ZERO + flow.start,
+            stop: STOP,
+            ..course(*flow.from.get(&hosts), *flow.to.get(&hosts), traffic)
+        };
+        // A way that takes no time is refused; that is tested elsewhere.
+        let permitted = add(&mut sim, course, &flow.kind);
+        if permitted && matches!(flow.kind, Kind::Udp(..)) {
+            datagrams.push(traffic);
+        }
+    }
+    Built {
+        sim,
+        ports,
+        uplinks,
+        datagrams,
+    }
+}
+
+fn add(sim: &mut Simulation, course: Course, kind: &Kind) -> bool {
+    let options = |variant, ecn| Options {
+        variant,
+        ecn,
+        ..Options::default()
+    };
+    let seconds = |mean| Times(Distribution::Exponential { mean });
+    let added = match kind.clone() {
+        Kind::Udp(piece, pieces, spacing, on_off) => {
+            let mut load = load(pieces, piece, spacing);
+            load.on_off = on_off.then(|| OnOff {
+                on: seconds(0.05),
+                off: seconds(0.05),
+            });
+            sim.udp(&course, load)
+        }
+        Kind::Tcp(variant, ecn, bytes) => {
+            sim.tcp(&course, &options(variant, ecn), Sender::Transfer(bytes))
+        }
+        Kind::Greedy(variant, ecn) => sim.tcp(&course, &options(variant, ecn), Sender::Greedy),
+        Kind::Paced(pieces) => {
+            let load = load(pieces, 500, Spacing::Poisson);
+            sim.tcp(&course, &Options::default(), Sender::Paced(load))
+        }
+        Kind::Web(bytes) => {
+            let web = Web {
+                server: course.from,
+                client: course.to,
+                port: 80,
+                ipv6: course.ipv6,
+                options: Options::default(),
+                sizes: Sizes(Distribution::Exponential { mean: bytes as f64 }),
+                think: seconds(0.05),
+                start: course.start,
+                stop: course.stop,
+                traffic: course.traffic,
+            };
+            sim.web(web, &course.name)
+        }
+    };
+    added.is_ok()
+}
+
+impl Built {
+    fn balance(&self) {
+        let fabric = self.sim.fabric();
+        let [made, delivered, lost, under_way] = fabric.books();
+        assert_eq!(made, delivered + lost + under_way);
+        let mut all = weir_discipline::metered::Ledger::default();
+        let mut held = 0;
+        for port in &self.ports {
+            let port = fabric.port(*port);
+            let (ledger, backlog) = (port.queue().ledger(), port.queue().backlog());
+            assert_eq!(ledger.received, ledger.sent + ledger.dropped + backlog);
+            assert_eq!(ledger.sent, port.sent());
+            all.received += ledger.received;
+            all.sent += ledger.sent;
+            all.dropped += ledger.dropped;
+            held += backlog.packets;
+        }
+        let came = |port: &PortId| fabric.port(*port).queue().ledger().received.packets;
+        let from_hosts: u64 = self.uplinks.iter().map(came).sum();
+        assert_eq!(made, from_hosts, "each packet begins at a host's port");
+        assert_eq!(lost, all.dropped.packets, "packets end at ports only");
+        let flying = all.sent.packets - delivered - (all.received.packets - from_hosts);
+        assert_eq!(under_way, held + flying);
+        self.losses(lost);
+    }
+
+    /// The losses by place are those with payload; acknowledgments are lost too.
+    fn losses(&self, lost: u64) {
+        let meters = self.sim.meters();
+        let told: u64 = meters.losses.values().map(|tally| tally.packets).sum();
+        assert!(told <= lost);
+        let datagrams_only = self.datagrams.len() == meters.flows.len();
+        assert!(told == lost || !datagrams_only);
+        for (port, dropped) in self.ports.iter().map(|p| (p, self.sim.fabric().port(*p))) {
+            let here = meters.losses.iter().filter(|((_, at, _), _)| at == port);
+            let here: u64 = here.map(|(_, tally)| tally.packets).sum();
+            let dropped = dropped.queue().ledger().dropped.packets;
+            assert!(here <= dropped && (here == dropped || !datagrams_only));
+        }
+    }
+
+    /// All has come to its end.
+    fn finished(&self) {
+        let fabric = self.sim.fabric();
+        assert_eq!(fabric.books()[3], 0, "packets stay for ever");
+        assert!(self.ports.iter().all(|port| fabric.port(*port).is_idle()));
+        let meters = self.sim.meters();
+        for (traffic, meter) in meters.traffics.iter().enumerate() {
+            let traffic = traffic as u32;
+            let losses = meters.losses.iter().filter(|((t, ..), _)| *t == traffic);
+            let lost: u64 = losses.map(|(_, tally)| tally.packets).sum();
+            let ended = meter.received.packets + lost;
+            // What comes for a connection that is gone is received by nobody.
+            assert!(ended <= meter.sent.packets);
+            if self.datagrams.contains(&traffic) {
+                assert_eq!(ended, meter.sent.packets);
+            }
+        }
+        assert!(self.sim.fetches().all(|f| f.failed || f.end.is_some()));
+    }
+}
+
+/// Of each packet at most its making, and at each of seven ports an arrival and two wakes; some events
+/// for each fetch, each round of a connection, each piece.
+fn events_max(sim: &Simulation) -> u64 {
+    30 * sim.fabric().books()[0] + 20_000
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+    #[test]
+    fn books_balance_at_every_instant_and_all_ends(plan in plans()) {
+        let mut built = build(&plan);
+        for step in 1..=60 {
+            built.sim.run_until(millis(step * 17));
+            built.balance();
+            prop_assert!(built.sim.fabric().events() <= events_max(&built.sim));
+        }
+        built.sim.run_until(END);
+        built.balance();
+        built.finished();
+        prop_assert!(built.sim.fabric().events() <= events_max(&built.sim));
+    }
+}
