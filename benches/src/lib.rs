@@ -4,10 +4,12 @@
 //! - [`forwarding`]: what the whole path costs in memory
 //! - [`live`]: what forwarding costs on real interfaces, against a copy loop and the kernel
 //! - [`pacing`]: how well a paced port keeps its rate
+//! - [`simulator`]: how many packets it carries in a second of processor time
 //! - [`testbed`]: the three hosts in a row that both run on
 
 pub mod discipline;
 pub mod forwarding;
 pub mod live;
 pub mod pacing;
+pub mod simulator;
 pub mod testbed;

@@ -53,7 +53,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "benches",
-        &["base", "wire", "packet", "discipline", "path", "live"],
+        &["base", "wire", "packet", "discipline", "path", "live", "sim"],
     ),
     (
         "bin/weir",

@@ -78,6 +78,9 @@ pub trait Discipline: Send {
     /// not included, they are in the pool.
     fn state_bytes(&self) -> usize;
 
+    /// Gives back memory that is not needed now; called now and then while nothing is queued.
+    fn relax(&mut self) {}
+
     /// Takes new parameters of the same kind and keeps the state: lists, tokens, tags. Packets
     /// that no longer fit leave by the normal way, they are not ended here.
     fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch>;

@@ -79,8 +79,8 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty queue. Memory for `limit` packets is taken once, when more than a few wait: most
-    /// queues of a large network never come to that.
+    /// An empty queue. It takes memory as more packets wait than ever before, up to `limit`: most
+    /// queues of a large network never hold more than a few.
     pub fn new(params: Params) -> Self {
         Self {
             queue: VecDeque::with_capacity(params.limit.min(FEW)),
@@ -133,6 +133,10 @@ impl Discipline for Fifo {
 
     fn state_bytes(&self) -> usize {
         size_of_val(self) + self.params.limit * size_of::<Packet>()
+    }
+
+    fn relax(&mut self) {
+        self.queue.shrink_to(FEW);
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {

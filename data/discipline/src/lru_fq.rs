@@ -37,7 +37,8 @@ cached flow is a hit: the flow is counted and moves to the top. Any other packet
 admission probability its flow replaces the one at the bottom. So a flow must send steadily to be in
 the cache, and short ones hardly ever are. A hit whose flow is above the threshold goes to the hit
 queue; everything else goes to the miss queue. Start-time fair queueing shares the link by the two
-weights. A packet costs constant time, and memory is fixed.
+weights. A packet costs constant time, and memory is fixed. It leaves with the class of its queue, 1 for
+the hit queue and 0 for the miss queue, so that who watches the port can count by it.
 
                 +------------------------+   hit, above the threshold
     arrivals -->| cache: LRU of n flows  |------------------------------> [ hit queue  ] --+
@@ -257,6 +258,8 @@ struct Stats {
 /// The two queues.
 const HIT: usize = 0;
 const MISS: usize = 1;
+/// The class of the packets in each of them.
+const CLASSES: [Class; 2] = [Class(1), Class(0)];
 
 /// One of the two queues.
 #[derive(Debug)]
@@ -321,13 +324,14 @@ impl LruFq {
 }
 
 impl Discipline for LruFq {
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
         let which = if self.cache.is_hog(cx, &packet) {
             HIT
         } else {
             MISS
         };
         self.stats.to[which] += 1;
+        packet.class = CLASSES[which];
         let queue = &mut self.queues[which];
         if queue.packets.len() >= self.params.limit {
             self.stats.full[which] += 1;
@@ -473,6 +477,7 @@ mod tests {
             } else {
                 MISS
             };
+            assert_eq!(packet.class, CLASSES[which]);
             bytes[which] += packet.bytes();
         }
         // The hit queue is at most one packet of 1000 B / weight 1 ahead or behind.

@@ -99,6 +99,11 @@ impl Metered {
         self.inner.has_room(class)
     }
 
+    /// Lets the discipline give back memory that it does not need now.
+    pub fn relax(&mut self) {
+        self.inner.relax();
+    }
+
     /// Bytes of memory that the discipline has taken.
     pub fn state_bytes(&self) -> usize {
         self.inner.state_bytes()

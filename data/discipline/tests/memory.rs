@@ -1,6 +1,6 @@
 //! Memory is what `state_bytes` says, is taken when a discipline is built or changed, and never per
-//! packet, whatever the number of flows. Only `fifo` takes its memory later, once: the first time that
-//! it has more than a few packets to keep.
+//! packet, whatever the number of flows. Only `fifo` takes its memory later, each time twice as much:
+//! when it has more packets to keep than ever before.
 
 use allocation_counter::{AllocationInfo, measure};
 use weir_base::setting::Scalar;
@@ -61,7 +61,7 @@ fn memory_is_fixed_and_known() {
         if name == "fifo" {
             let fill = || run(discipline.as_mut(), &mut keys, &mut fates, PACKETS);
             let more = measure(fill);
-            assert_eq!(more.count_total, 1, "{name} takes its memory at once");
+            assert!(more.count_total <= 8, "{name} doubles its memory: {more:?}");
             bytes += more.bytes_current;
         }
         assert_eq!(bytes, fixed, "{name}");

@@ -188,6 +188,15 @@ impl Port {
         self.queue.shut_down(fates, reason);
     }
 
+    /// Gives back memory if nothing is held, so that a network of thousands of ports pays for those
+    /// that are busy.
+    pub fn relax(&mut self) {
+        if self.is_idle() {
+            self.arrivals.shrink_to_fit();
+            self.queue.relax();
+        }
+    }
+
     /// The queue with its ledger.
     pub fn queue(&self) -> &Metered {
         &self.queue

@@ -11,6 +11,25 @@ pub trait Actor: Send {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant>;
 }
 
+/// Lets idle ports give back their memory, now and then.
+#[derive(Debug)]
+pub(crate) struct Housekeeper;
+
+/// How often. A queue that is busy at all that time keeps its memory.
+const HOUSEKEEPING: Span = Span::from_secs(1);
+
+impl Actor for Housekeeper {
+    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
+        for wire in &mut fabric.wires {
+            wire.port.relax();
+            if wire.pipe.is_empty() {
+                wire.pipe.shrink_to_fit();
+            }
+        }
+        Some(fabric.now + HOUSEKEEPING)
+    }
+}
+
 /// Records the queues of watched ports at even steps of time.
 #[derive(Debug)]
 pub(crate) struct Sampler {

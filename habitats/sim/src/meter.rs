@@ -291,6 +291,7 @@ impl Jitter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_packet::{Class, Slot};
 
     #[test]
     fn jitter_by_hand() {
@@ -299,6 +300,24 @@ mod tests {
         // |26 - 10| ms / 16 = 1 ms; then |10 - 26| ms: 1 + (16 - 1) / 16 = 1.9375 ms.
         assert!((jitter.of(Span::from_millis(26)) - 1e-3).abs() < 1e-12);
         assert!((jitter.of(Span::from_millis(10)) - 1.9375e-3).abs() < 1e-12);
+    }
+
+    #[test]
+    fn departures_are_counted_by_traffic_and_class() {
+        let packet = |class: u8| {
+            let mut packet = Packet::new(0, Slot(0), 100, Instant::ZERO);
+            packet.class = Class(class);
+            packet
+        };
+        let second = Instant::ZERO + Span::from_secs(1);
+        let mut watch = Watch::new(second);
+        watch.departed(&packet(1), second, || unreachable!("nobody looks inside"));
+        watch.look_inside(2);
+        watch.departed(&packet(1), Instant::ZERO, || 0); // before the window
+        watch.departed(&packet(1), second, || 1);
+        watch.departed(&packet(0), second, || 1);
+        assert_eq!(watch.classes, Some(vec![[0, 0], [1, 1]]));
+        assert_eq!(watch.sent.packets, 3);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use weir_base::{Instant, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::FlowKey;
 
-use crate::actor::{Actor, Sampler};
+use crate::actor::{Actor, Housekeeper, Sampler};
 use crate::endpoint::tcp::{Application, Progress, Tcp};
 use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
@@ -99,7 +99,7 @@ impl Simulation {
             traffics: vec![Meter::default(); measurement.traffics as usize],
             ..Meters::default()
         };
-        Ok(Self {
+        let mut simulation = Self {
             fabric,
             endpoints: Endpoints::default(),
             clients: Vec::new(),
@@ -109,7 +109,9 @@ impl Simulation {
             streams,
             out: Vec::new(),
             next_port: PORT_FIRST,
-        })
+        };
+        simulation.actor(Box::new(Housekeeper), Instant::ZERO);
+        Ok(simulation)
     }
 
     /// Records the queues of these ports.
