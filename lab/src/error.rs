@@ -4,6 +4,7 @@ use std::io;
 
 use weir_live::namespace::PrivilegeError;
 
+use crate::run::Habitat;
 use crate::scenario::ScenarioError;
 
 /// Why a run did not give a result.
@@ -12,9 +13,17 @@ pub enum Error {
     /// The scenario is wrong.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The scenario is right, but the lab cannot do it.
-    #[error("the lab cannot run this: {0}")]
-    Unsupported(String),
+    /// The scenario is right, but this habitat cannot do it.
+    #[error("the {} cannot run this: {why}", on.noun())]
+    Unsupported {
+        /// Which habitat.
+        on: Habitat,
+        /// Why, and what could.
+        why: String,
+    },
+    /// The scenario is right, but it is no network.
+    #[error("this network cannot be laid out: {0}")]
+    Network(String),
     /// This process may not make namespaces.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
@@ -46,8 +55,17 @@ impl Error {
         move |source| Self::Io { doing, source }
     }
 
+    /// What `on` cannot do.
+    pub fn unsupported(on: Habitat, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::Unsupported { on, why }
+    }
+
     /// Whether the user's input is at fault, not the run.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Scenario(_) | Self::Unsupported(_))
+        matches!(
+            self,
+            Self::Scenario(_) | Self::Unsupported { .. } | Self::Network(_)
+        )
     }
 }

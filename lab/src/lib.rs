@@ -1,48 +1,49 @@
-//! Scenarios, the lab of network namespaces, reports.
+//! Scenarios, where they are run, measurements, reports.
 //!
 //! ```text
-//!  scenario.toml ─▶ scenario ─▶ topology ─▶ build (namespaces, links)
-//!                                  │            │
-//!                               tools, router ──┴─▶ run ─▶ measure ─▶ results ─▶ report
+//!  scenario.toml ─▶ scenario ─▶ topology ─▶ namespaces (--on lab) ─┐
+//!                                                                  ├─▶ reported ─▶ measure ─▶
+//!                                           simulation (--on sim) ─┘      results ─▶ report
 //! ```
 //!
 //! - [`scenario`]: the file, checked: what a network, its queues and its traffic are
-//! - [`topology`]: nodes, addresses, routes; what the lab cannot do
-//! - [`build`]: namespaces, links and addresses in being
-//! - [`process`]: programs inside namespaces, each with an end
-//! - [`router`]: `weir router` in a router's namespace
-//! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
-//! - [`run`](mod@run): everything of one scenario
-//! - [`measure`], [`statistics`], [`results`]: from counts to numbers
-//! - [`report`]: results as a page and as a table
+//! - [`topology`]: nodes, links, addresses, first hops
+//! - [`run`](mod@run): what to run and how, and where
+//! - [`namespaces`]: the lab: real TCP stacks on this machine
+//! - `simulation`: the same in virtual time
+//! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
+//! - [`compare`]: both habitats side by side
+//! - [`report`]: results as a page, tables, sheets, plots
 //!
-//! The entry points are [`run()`], [`traffic::run`], [`report::html`] and [`report::text`].
+//! The entry points are [`run()`], [`compare::run_both`], [`traffic::run`], [`report::write`] and
+//! [`report::text`].
 //!
-//! What a scenario is does not know of the lab: the simulator will run the same files. The lab
-//! does not know how a router decides: it starts `weir router` and counts at the receivers.
+//! Both habitats read the same files, lay out the same network and fill the same [`reported`]
+//! counts, so that a metric means the same in both.
 
-pub mod build;
+pub mod compare;
 pub mod error;
-mod folder;
 pub mod measure;
-pub mod process;
+pub mod namespaces;
 mod progress;
 pub mod report;
+pub mod reported;
+pub mod reproduce;
 pub mod results;
-pub mod router;
 pub mod run;
 pub mod scenario;
+mod simulation;
 pub mod statistics;
-mod tools;
 pub mod topology;
-pub mod traffic;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use compare::{Ran, run_both};
 pub use error::Error;
+pub use namespaces::traffic;
 pub use results::RunResult;
-pub use run::{RunOptions, run};
+pub use run::{Capture, Habitat, RunOptions, run};
 
 /// A flag that becomes true when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second
 /// request ends the process at once.

@@ -1,66 +1,16 @@
-//! From the tools' reports to metrics and curves. Everything is counted at the receiver.
+//! From reports to metrics and curves. Everything is counted at the receiver.
 //!
-//! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. A
-//! fetch belongs to the window if it ends there; fetches that the end cut off count with the age
+//! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. The
+//! goodput of a flow is taken over that part of the window in which it was there. A fetch or a
+//! transfer belongs to the window if it ends there; those that the end cut off count with the age
 //! that they had then.
 
 use std::collections::BTreeMap;
 
+use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Transfer, mbps};
 use crate::results::Curve;
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::{deviation, jain, mean, percentile};
-use crate::traffic::web::{Fetch, Outcome};
-use crate::traffic::{Flow, Line, Sent, Series};
-
-/// Step of the curves.
-const STEP_S: f64 = 0.5;
-
-/// What the tools of one traffic said.
-#[derive(Clone, Debug, Default)]
-pub struct Reported {
-    /// Flows at the receiver.
-    pub flows: Vec<Flow>,
-    /// Payload by interval at the receiver, one series for each tool.
-    pub series: Vec<Series>,
-    /// What the senders did.
-    pub sent: Vec<Sent>,
-    /// Web fetches.
-    pub fetches: Vec<Fetch>,
-}
-
-impl Reported {
-    /// Takes a line in.
-    pub fn add(&mut self, line: Line) {
-        match line {
-            Line::Ready => {}
-            Line::Flow(flow) => self.flows.push(flow),
-            Line::Series(series) => self.series.push(series),
-            Line::Sent(sent) => self.sent.push(sent),
-            Line::Fetch(fetch) => self.fetches.push(fetch),
-        }
-    }
-
-    /// Payload received between two times, in bytes.
-    fn bytes_between(&self, from: f64, until: f64) -> u64 {
-        let inside = |series: &Series| {
-            let place = |t: f64| (t / series.interval_s).round() as usize;
-            let until = place(until).min(series.bytes.len());
-            let bytes = &series.bytes[place(from).min(until)..until];
-            bytes.iter().sum::<u64>()
-        };
-        self.series.iter().map(inside).sum()
-    }
-
-    fn curve(&self, duration: f64) -> Vec<f64> {
-        let steps = (duration / STEP_S).ceil() as usize;
-        let rate = |n: usize| {
-            let from = n as f64 * STEP_S;
-            let until = (from + STEP_S).min(duration);
-            mbps(self.bytes_between(from, until), until - from)
-        };
-        (0..steps).map(rate).collect()
-    }
-}
 
 /// The metrics and curves of a run; `reported` has one entry for each traffic of the scenario.
 pub fn measure(
@@ -70,6 +20,7 @@ pub fn measure(
     let mut metrics = Metrics::default();
     let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
     let (from, until) = scenario.window();
+    let step_s = scenario.sample.as_secs_f64();
     let all = scenario.traffic.iter().zip(reported);
     for kind in [Kind::Tcp, Kind::Udp, Kind::Web] {
         let of_kind = all.clone().filter(|(t, _)| t.kind.kind() == kind);
@@ -79,10 +30,10 @@ pub fn measure(
             let goodput = mbps(bytes, until - from);
             metrics.set(format!("goodput_mbps.{}", traffic.name), goodput);
             *kind_bytes.get_or_insert(0) += bytes;
-            let curve = reported.curve(until);
+            let curve = reported.curve(until, step_s);
             let sum = curves.entry(format!("{}_mbps", kind.word()));
             let sum = sum.or_insert_with(|| Curve {
-                step_s: STEP_S,
+                step_s,
                 values: vec![0.0; curve.len()],
             });
             sum.values.iter_mut().zip(curve).for_each(|(a, b)| *a += b);
@@ -101,7 +52,11 @@ pub fn measure(
         let of_kind = all.clone().filter(move |(t, _)| t.kind.kind() == kind);
         of_kind.map(|(_, reported)| reported).collect::<Vec<_>>()
     };
-    measure_senders(&mut metrics, &of(Kind::Tcp), &of(Kind::Udp), until - from);
+    let (tcp, udp) = (of(Kind::Tcp), of(Kind::Udp));
+    measure_flows(&mut metrics, &tcp, (from, until));
+    measure_senders(&mut metrics, &tcp, &udp, until - from);
+    let transfers = tcp.iter().flat_map(|r| &r.transfers);
+    measure_transfers(&mut metrics, &transfers.collect::<Vec<_>>(), (from, until));
     let web = of(Kind::Web);
     if !web.is_empty() {
         let fetches = web.iter().flat_map(|r| &r.fetches);
@@ -110,12 +65,47 @@ pub fn measure(
     (metrics.0, curves)
 }
 
-fn measure_senders(metrics: &mut Metrics, tcp: &[&Reported], udp: &[&Reported], seconds: f64) {
+fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, f64)) {
+    let rate = |flow: &Flow| {
+        let end = flow.end_s.unwrap_or(until).min(until);
+        let seconds = end - flow.start_s.max(from);
+        (seconds > 0.0).then(|| mbps(flow.window_bytes, seconds))
+    };
     let flows = tcp.iter().flat_map(|r| &r.flows);
-    let rates: Vec<f64> = flows.map(|f| mbps(f.window_bytes, seconds)).collect();
+    let mut rates: Vec<f64> = flows.filter_map(rate).collect();
+    rates.sort_by(f64::total_cmp);
     metrics.set_if("jain_index", jain(&rates));
-    metrics.set_if("tcp_flow_goodput_mbps_mean", mean(&rates));
-    metrics.set_if("tcp_flow_goodput_mbps_dev", deviation(&rates));
+    let described = [
+        ("mean", mean(&rates)),
+        ("dev", deviation(&rates)),
+        ("p10", percentile(&rates, 0.1)),
+        ("p50", percentile(&rates, 0.5)),
+        ("p90", percentile(&rates, 0.9)),
+    ];
+    for (what, value) in described {
+        metrics.set_if(&format!("tcp_flow_goodput_mbps_{what}"), value);
+    }
+}
+
+fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f64, f64)) {
+    if all.is_empty() {
+        return;
+    }
+    let counted = all.iter().filter(|t| t.start_s + t.time_s >= from);
+    let (finished, unfinished): (Vec<&Transfer>, _) = counted.partition(|t| t.finished);
+    let times = |transfers: &[&Transfer]| transfers.iter().map(|t| t.time_s).collect::<Vec<_>>();
+    metrics.set("transfers".into(), finished.len() as f64);
+    let per_s = finished.len() as f64 / (until - from);
+    metrics.set("transfers_per_s".into(), per_s);
+    metrics.set("transfers_unfinished".into(), unfinished.len() as f64);
+    metrics.set_if("transfer_finished_s_mean", mean(&times(&finished)));
+    metrics.describe(
+        "transfer_s",
+        [times(&finished), times(&unfinished)].concat(),
+    );
+}
+
+fn measure_senders(metrics: &mut Metrics, tcp: &[&Reported], udp: &[&Reported], seconds: f64) {
     for (kind, reported) in [("tcp", tcp), ("udp", udp)] {
         let sent: Vec<&Sent> = reported.iter().flat_map(|r| &r.sent).collect();
         // Greedy senders offer nothing that could be compared.
@@ -174,10 +164,6 @@ fn measure_web(metrics: &mut Metrics, fetches: &[&Fetch], (from, until): (f64, f
     metrics.describe("web_connect_s", connects.collect());
 }
 
-fn mbps(bytes: u64, seconds: f64) -> f64 {
-    bytes as f64 * 8.0 / 1e6 / seconds
-}
-
 #[derive(Debug, Default)]
 struct Metrics(BTreeMap<String, f64>);
 
@@ -216,6 +202,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reported::Series;
     use crate::scenario::plan::plan;
 
     fn scenario() -> Scenario {
@@ -264,6 +251,55 @@ to = "b"
             response_s,
             outcome,
         }
+    }
+
+    #[test]
+    fn flows_count_while_they_are_there() {
+        let flow = |window_bytes, start_s, end_s| Flow {
+            protocol: "tcp".into(),
+            port: 1,
+            peer: "x".into(),
+            bytes: window_bytes,
+            window_bytes,
+            window_packets: 0,
+            start_s,
+            end_s,
+        };
+        let transfer = |start_s, time_s, finished| Transfer {
+            flow: 0,
+            bytes: 1,
+            start_s,
+            time_s,
+            finished,
+        };
+        let long = Reported {
+            flows: vec![
+                flow(125_000, 0.2, None),       // 1 Mbit in 1 s
+                flow(125_000, 1.5, None),       // 1 Mbit in 0.5 s
+                flow(125_000, 0.5, Some(1.25)), // 1 Mbit in 0.25 s
+                flow(0, 0.1, Some(0.9)),        // gone before the window
+            ],
+            transfers: vec![
+                transfer(0.1, 0.8, true), // before the window
+                transfer(0.5, 0.75, true),
+                transfer(1.5, 0.5, false),
+            ],
+            ..Reported::default()
+        };
+        let none = Reported::default;
+        let (metrics, curves) = measure(&scenario(), &[long, none(), none()]);
+        let is = |name: &str, value: f64| {
+            let got = metrics[name];
+            assert!((got - value).abs() < 1e-9, "{name} is {got}, not {value}");
+        };
+        is("tcp_flow_goodput_mbps_mean", 7.0 / 3.0);
+        is("tcp_flow_goodput_mbps_p10", 1.0);
+        is("tcp_flow_goodput_mbps_p90", 4.0);
+        is("transfers", 1.0);
+        is("transfers_unfinished", 1.0);
+        is("transfer_s_mean", 0.625);
+        is("transfer_finished_s_mean", 0.75);
+        assert_eq!(curves["tcp_mbps"].step_s, 0.5);
     }
 
     #[test]

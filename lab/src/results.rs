@@ -1,10 +1,11 @@
 //! What `weir run` gives: every run's metrics and curves, and a summary of each point.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::scenario::Point;
 use crate::statistics::Summary;
 
 /// The result of a scenario.
@@ -67,6 +68,40 @@ pub struct OneRun {
     /// What each router said of itself at the end, by its name.
     #[serde(default)]
     pub routers: Map<String, Value>,
+    /// Every flow, for tables only: they can be many.
+    #[serde(skip)]
+    pub flows: Vec<FlowRow>,
+    /// Captures of links that were asked for, as files of their own.
+    #[serde(skip)]
+    pub captures: Vec<Captured>,
+}
+
+/// What was captured at a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Captured {
+    /// The link's name.
+    pub link: String,
+    /// The content of a pcapng file.
+    pub pcapng: Vec<u8>,
+}
+
+/// One flow of a simulation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowRow {
+    /// Its traffic.
+    pub traffic: String,
+    /// When it began, in seconds of the run.
+    pub start_s: f64,
+    /// When the connection was there.
+    pub connected_s: Option<f64>,
+    /// When the last byte of a transfer had come.
+    pub end_s: Option<f64>,
+    /// Bytes of the transfer, if it has a size.
+    pub size_bytes: Option<u64>,
+    /// Payload delivered in the whole run.
+    pub bytes: u64,
+    /// Payload delivered in the window.
+    pub window_bytes: u64,
 }
 
 /// Values at even steps of time.
@@ -78,7 +113,36 @@ pub struct Curve {
     pub values: Vec<f64>,
 }
 
+impl RunResult {
+    /// The paths of the sweep: those that take more than one value within a variant.
+    pub fn swept(&self) -> Vec<String> {
+        let mut seen: BTreeMap<(&str, Option<&str>), &Value> = BTreeMap::new();
+        let mut swept = BTreeSet::new();
+        for point in &self.points {
+            for (path, value) in &point.set {
+                let first = seen
+                    .entry((path, point.variant.as_deref()))
+                    .or_insert(value);
+                if *first != value {
+                    swept.insert(path.clone());
+                }
+            }
+        }
+        swept.into_iter().collect()
+    }
+}
+
 impl PointResult {
+    /// No run of `point` yet.
+    pub fn of(point: &Point) -> Self {
+        Self {
+            variant: point.variant.clone(),
+            set: point.set.clone(),
+            runs: Vec::new(),
+            summary: BTreeMap::new(),
+        }
+    }
+
     /// Takes a run in and brings the summary up to date.
     pub fn add(&mut self, run: OneRun) {
         self.runs.push(run);
@@ -149,6 +213,8 @@ mod tests {
                 metrics: BTreeMap::from([("x_mbps".to_owned(), x)]),
                 series: BTreeMap::new(),
                 routers: Map::new(),
+                flows: Vec::new(),
+                captures: Vec::new(),
             });
         }
         assert_eq!(point.median("x_mbps"), Some(3.0));

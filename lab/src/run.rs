@@ -1,52 +1,51 @@
-//! Runs a scenario in the lab: every variant at every point of its sweep, several times.
-//!
-//! ```text
-//!   plan ─▶ for each run, for each point:
-//!           build namespaces ─▶ routers ready ─▶ tools ready ─▶ common start
-//!             ─▶ watch ─▶ ask the routers ─▶ collect reports ─▶ measure ─▶ take all down
-//! ```
+//! What to run, and how; where it is run is a word of the options.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant as Wall};
+use std::sync::atomic::AtomicBool;
 
-use serde_json::Map;
-use weir_base::{Instant, Span};
-use weir_live::{clock, namespace};
-
-use crate::build::{Site, cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
-use crate::folder::Folder;
-use crate::measure::{Reported, measure};
-use crate::process::Tool;
-use crate::progress::Progress;
-use crate::results::{OneRun, PointResult, RunResult};
-use crate::router::Router;
-use crate::scenario::{self, Override, Plan, Point, Scenario};
-use crate::tools::{Order, Role, orders};
-use crate::topology::Topology;
+use crate::namespaces;
+use crate::results::RunResult;
+use crate::scenario::{self, Override};
+use crate::simulation;
 
-/// Tools must listen within this time after their start.
-const READY_MAX: Duration = Duration::from_secs(20);
-/// Tools must report within this time after the end.
-const REPORT_MAX: Duration = Duration::from_secs(20);
-/// The routers are asked this long before the end, while the traffic still flows.
-const ASK_BEFORE: Span = Span::from_millis(300);
-/// How often the run is looked after.
-const LOOK: Span = Span::from_millis(100);
-/// Processors that other programs may use before the result says so.
-const OTHERS_MAX: f64 = 0.25;
-/// Open files that a lab needs: some for each namespace and each child.
-const FILES: u64 = 16_384;
+/// Where a scenario is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Habitat {
+    /// Virtual time, modelled TCP and UDP; the same seed gives the same run
+    #[default]
+    Sim,
+    /// Network namespaces, real TCP stacks, real packets
+    Lab,
+}
+
+impl Habitat {
+    /// What it is called in a sentence.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Sim => "simulator",
+            Self::Lab => "lab",
+        }
+    }
+
+    /// The word of a result.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Lab => "lab",
+        }
+    }
+}
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// The scenario's file.
     pub scenario: PathBuf,
+    /// Where.
+    pub on: Habitat,
     /// Values put at paths of the file.
     pub overrides: Vec<Override>,
     /// Only these variants; all if empty.
@@ -55,7 +54,12 @@ pub struct RunOptions {
     pub seed: Option<u64>,
     /// Runs of each point, instead of the scenario's.
     pub runs: Option<u64>,
-    /// The `weir` executable; this process's own if not given.
+    /// Simulations side by side; as many as the machine has processors if not given. The lab runs
+    /// one after another, because it needs the machine for itself.
+    pub jobs: Option<usize>,
+    /// Links whose packets are to be written down, in simulation only.
+    pub captures: Vec<Capture>,
+    /// The `weir` executable for the lab's tools and routers; this process's own if not given.
     pub executable: Option<PathBuf>,
     /// Progress on standard error.
     pub progress: bool,
@@ -63,234 +67,76 @@ pub struct RunOptions {
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// Runs a scenario in the lab. When not root, it must be called before the process has a second
-/// thread, because it then enters a user namespace.
+/// A link whose packets are to be written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The link's name.
+    pub link: String,
+    /// The first so many packets.
+    pub packets: usize,
+}
+
+impl Capture {
+    /// Packets if no number is given.
+    pub const PACKETS: usize = 10_000;
+    /// Packets at most.
+    pub const PACKETS_MAX: usize = 1_000_000;
+}
+
+impl FromStr for Capture {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (link, packets) = match text.rsplit_once('=') {
+            Some((link, packets)) => (link, packets.parse().unwrap_or(0)),
+            None => (text, Self::PACKETS),
+        };
+        match (link, packets) {
+            ("", _) => Err(format!("\"{text}\" is not LINK or LINK=PACKETS")),
+            (_, 1..=Self::PACKETS_MAX) => Ok(Self {
+                link: link.to_owned(),
+                packets,
+            }),
+            _ => Err(format!(
+                "\"{text}\": PACKETS must be a whole number from 1 to {}",
+                Self::PACKETS_MAX
+            )),
+        }
+    }
+}
+
+/// Whether the habitat can run the scenario, as far as that can be told without running it.
+pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
+    let plan = scenario::load(&options.scenario, &options.overrides, &options.variants)?;
+    match options.on {
+        Habitat::Lab => Ok(()),
+        Habitat::Sim => simulation::check(&plan, options).map(drop),
+    }
+}
+
+/// Runs a scenario. In the lab and when not root, it must be called before the process has a
+/// second thread, because it then enters a user namespace.
 pub fn run(options: &RunOptions) -> Result<RunResult, Error> {
     let plan = scenario::load(&options.scenario, &options.overrides, &options.variants)?;
-    let mut notes = Vec::new();
-    for point in &plan.points {
-        let topology = Topology::new(&point.scenario)?;
-        notes.extend(topology.notes);
-    }
-    notes.sort();
-    notes.dedup();
-    namespace::become_root()?;
-    namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
-    let executable = match &options.executable {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
-    };
-    let lab = Lab {
-        options,
-        executable,
-        folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
-    };
-    lab.run_plan(&plan, notes)
-}
-
-struct Lab<'a> {
-    options: &'a RunOptions,
-    executable: PathBuf,
-    folder: Folder,
-}
-
-impl Lab<'_> {
-    fn run_plan(&self, plan: &Plan, mut notes: Vec<String>) -> Result<RunResult, Error> {
-        let (began, cpu_before) = (Wall::now(), cpu_seconds());
-        let mut progress = Progress::new(self.options.progress);
-        notes
-            .iter()
-            .for_each(|note| progress.say(&format!("note: {note}")));
-        let runs = self.options.runs.unwrap_or(plan.base.runs);
-        let seed = self.options.seed.unwrap_or(plan.base.seed);
-        let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::empty).collect();
-        // Runs outside, points inside: what changes on the machine meanwhile meets all points.
-        for run in 0..runs {
-            for (place, point) in plan.points.iter().enumerate() {
-                let step = run as usize * plan.points.len() + place;
-                let steps = runs as usize * plan.points.len();
-                let prefix = format!("[{}/{steps}] {}", step + 1, points[place].title());
-                let seed = seed.wrapping_add(run);
-                let one = self.run_point(point, seed, &prefix, &mut progress, &mut notes)?;
-                points[place].add(one);
-            }
+    match options.on {
+        Habitat::Lab if !options.captures.is_empty() => {
+            let why = "only the simulator captures links; `weir capture` does so at a router";
+            Err(Error::unsupported(Habitat::Lab, why))
         }
-        Ok(RunResult {
-            scenario: plan.file.clone(),
-            title: plan.base.title.clone(),
-            about: plan.base.about.clone(),
-            on: "lab".into(),
-            seed,
-            duration_s: plan.base.duration.as_secs_f64(),
-            warm_up_s: plan.base.warm_up.as_secs_f64(),
-            notes,
-            points,
-            events: None,
-            cpu_s: cpu_seconds() - cpu_before,
-            wall_s: began.elapsed().as_secs_f64(),
-        })
-    }
-
-    fn run_point(
-        &self,
-        point: &Point,
-        seed: u64,
-        prefix: &str,
-        progress: &mut Progress,
-        notes: &mut Vec<String>,
-    ) -> Result<OneRun, Error> {
-        self.check_interrupt()?;
-        progress.update(&format!("{prefix}: building"));
-        let scenario = &point.scenario;
-        let topology = Topology::new(scenario)?;
-        let site = Site::build(&topology)?;
-        let mut routers = self.start_routers(&site, &topology)?;
-        let orders = orders(scenario, &topology, seed);
-        let start = clock::now() + start_margin(orders.len());
-        let mut tools = self.start_tools(&site, orders, start)?;
-        let late = clock::now().since(start);
-        if late > Span::ZERO {
-            notes.push(format!(
-                "{prefix}: the tools were ready {late} after the start"
-            ));
-        }
-        let end = start + scenario.duration;
-        let before = others_cpu_seconds();
-        self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
-        let mut said = Map::new();
-        let mut router_cpu = 0.0;
-        for router in &routers {
-            said.insert(router.name.clone(), router.inspect());
-            router_cpu += router.cpu_seconds();
-        }
-        let reported = collect(scenario, tools)?;
-        routers.into_iter().for_each(Router::stop);
-        let length = scenario.duration.as_secs_f64();
-        let others = (others_cpu_seconds() - before).max(0.0) / length;
-        if others > OTHERS_MAX {
-            notes.push(format!(
-                "{prefix}: other programs kept {others:.1} of this machine's processors busy, \
-                 which delays the router and the senders"
-            ));
-        }
-        let (mut metrics, series) = measure(scenario, &reported);
-        metrics.insert("router_cpu_s".into(), router_cpu);
-        metrics.insert("others_cpu_ratio".into(), others);
-        Ok(OneRun {
-            seed,
-            metrics,
-            series,
-            routers: said,
-        })
-    }
-
-    fn start_routers(&self, site: &Site, topology: &Topology) -> Result<Vec<Router>, Error> {
-        let folder = self.folder.path();
-        let nodes = topology.nodes.iter().zip(&site.namespaces);
-        let mut routers = nodes
-            .filter(|(node, _)| node.is_router)
-            .map(|(node, ns)| Router::start(&site.spawner, ns, &self.executable, folder, node))
-            .collect::<Result<Vec<_>, _>>()?;
-        for router in &mut routers {
-            router.wait_ready()?;
-        }
-        Ok(routers)
-    }
-
-    /// Receivers and servers first; senders when those listen.
-    fn start_tools(
-        &self,
-        site: &Site,
-        orders: Vec<Order>,
-        start: Instant,
-    ) -> Result<Vec<(Role, Tool)>, Error> {
-        let mut tools: Vec<(Role, Tool)> = Vec::with_capacity(orders.len());
-        for listening in [true, false] {
-            let first = tools.len();
-            for order in orders.iter().filter(|o| o.role.listens() == listening) {
-                let mut command = Command::new(&self.executable);
-                command.arg("traffic").args(order.args(start));
-                let namespace = &site.namespaces[order.node];
-                let tool = Tool::start(&site.spawner, namespace, &order.what, command)?;
-                tools.push((order.role.clone(), tool));
-            }
-            let deadline = Wall::now() + READY_MAX;
-            for (_, tool) in &mut tools[first..] {
-                self.check_interrupt()?;
-                tool.wait_ready(deadline)?;
-            }
-        }
-        Ok(tools)
-    }
-
-    /// Lets the run run; an error as soon as something that should run does not.
-    fn watch(
-        &self,
-        start: Instant,
-        end: Instant,
-        tools: &mut [(Role, Tool)],
-        routers: &mut [Router],
-        prefix: &str,
-        progress: &mut Progress,
-    ) -> Result<(), Error> {
-        let whole = end.since(start).as_secs_f64();
-        loop {
-            let now = clock::now();
-            if now + ASK_BEFORE >= end {
-                return Ok(());
-            }
-            self.check_interrupt()?;
-            for (role, tool) in tools.iter_mut() {
-                if !role.may_end_early() {
-                    tool.check()?;
-                }
-            }
-            routers.iter_mut().try_for_each(Router::check)?;
-            let done = now.since(start).as_secs_f64();
-            progress.update(&format!("{prefix}: {done:.0} of {whole:.0} s"));
-            let next = (now + LOOK).min(end.before(ASK_BEFORE));
-            thread::sleep(Duration::from_nanos(next.since(now).as_nanos()));
-        }
-    }
-
-    fn check_interrupt(&self) -> Result<(), Error> {
-        match self.options.interrupt.load(Ordering::Relaxed) {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
-        }
+        Habitat::Lab => namespaces::run(&plan, options),
+        Habitat::Sim => simulation::run(&plan, options),
     }
 }
 
-impl PointResult {
-    fn empty(point: &Point) -> Self {
-        Self {
-            variant: point.variant.clone(),
-            set: point.set.clone(),
-            runs: Vec::new(),
-            summary: Default::default(),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_are_links_and_numbers_of_packets() {
+        let capture = |text: &str| text.parse::<Capture>().map(|c| (c.link, c.packets));
+        assert_eq!(capture("out"), Ok(("out".into(), 10_000)));
+        assert_eq!(capture("out.reverse=5"), Ok(("out.reverse".into(), 5)));
+        assert!(capture("=5").is_err() && capture("out=0").is_err());
+        assert!(capture("out=many").is_err() && capture("out=2000000").is_err());
     }
-}
-
-/// Processor time of the machine that is not the lab's, once its children have ended.
-fn others_cpu_seconds() -> f64 {
-    cpu_seconds_of_all() - cpu_seconds()
-}
-
-/// Time from now to the common start: enough for all tools to be there.
-fn start_margin(tools: usize) -> Span {
-    Span::from_millis(400 + 20 * tools as u64)
-}
-
-fn collect(scenario: &Scenario, tools: Vec<(Role, Tool)>) -> Result<Vec<Reported>, Error> {
-    let mut reported = vec![Reported::default(); scenario.traffic.len()];
-    let deadline = Wall::now() + REPORT_MAX;
-    for (role, tool) in tools {
-        for line in tool.finish(deadline)? {
-            if let Some(traffic) = role.traffic_of(&line) {
-                reported[traffic].add(line);
-            }
-        }
-    }
-    Ok(reported)
 }

@@ -1,39 +1,32 @@
-//! From a scenario to nodes, interfaces, addresses and routes. Nothing is started here.
+//! From a scenario to nodes, interfaces and addresses, and the ways between the nodes. Nothing is
+//! started here, and nothing here knows where the scenario will be run.
 //!
 //! ```text
 //!   wire n:  10.(64 + n/256).(n mod 256).0/24   and   fd77:6569:7200:n::/64
 //!            first end .1, second end .2
-//!   hosts with many source addresses: 172.(16 + k).0.0/16 behind the k-th of them
 //! ```
 //!
 //! Addresses follow from the order of the links in the file, so two runs have the same ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_base::{Rate, Span};
 
 use crate::error::Error;
-use crate::scenario::{Discipline, Link, Scenario, TrafficKind};
-use crate::traffic;
+use crate::scenario::{Discipline, HostGroup, Link, Scenario, Traffic};
 
-/// Hosts and routers at most: each is a namespace with processes of its own.
-pub const NODES_MAX: usize = 500;
-/// TCP connections of a run at most.
-pub const CONNECTIONS_MAX: u64 = 5_000;
-/// Delays below this are what namespaces have anyway.
-const DELAY_MIN: Span = Span::from_millis(1);
-/// Hosts with many source addresses at most.
-const SPREAD_MAX: usize = 16;
+/// Wires at most: so many networks there are.
+pub const WIRES_MAX: usize = 192 * 256;
 
-/// Everything that the lab builds.
+/// A scenario's network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// Routers first, then hosts.
     pub nodes: Vec<Node>,
-    /// What the lab leaves out, in sentences.
-    pub notes: Vec<String>,
-    wires: usize,
+    /// How many wires there are.
+    pub wires: usize,
+    places: HashMap<String, usize>,
 }
 
 /// A router or a host.
@@ -45,10 +38,6 @@ pub struct Node {
     pub is_router: bool,
     /// Its interfaces; a host has one.
     pub interfaces: Vec<Interface>,
-    /// Its routes.
-    pub routes: Vec<Route>,
-    /// The network of its extra source addresses, if it has them.
-    pub spread: Option<Ipv4Addr>,
 }
 
 /// One end of a wire.
@@ -64,320 +53,263 @@ pub struct Interface {
     pub peer: (usize, usize),
     /// Which wire.
     pub wire: usize,
+    /// Which link of the scenario the wire belongs to.
+    pub link: usize,
     /// Rate of what it sends.
     pub rate: Option<Rate>,
-    /// The queue of what it sends, on a router.
+    /// How long what it sends is under way.
+    pub delay: Span,
+    /// What a packet costs on the wire beyond its IP length, in bytes.
+    pub framing: u32,
+    /// The queue of what it sends; 1000 packets, first in, first out, if none is named.
     pub discipline: Option<Discipline>,
 }
 
-/// A route of a node.
+/// The beginning of a shortest way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The first interface.
+    pub port: usize,
+    /// Wires on the way.
+    pub hops: u32,
+}
+
+/// A queue that is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The destination, as `ip route` writes it.
-    pub to: String,
-    /// The gateway's address.
-    pub via: String,
+pub struct Watched {
+    /// Its name in the result: the link's; `.reverse` at the link's second end; with the host's
+    /// name where the link is many wires.
+    pub name: String,
+    /// The node.
+    pub node: usize,
+    /// Its interface.
+    pub port: usize,
 }
 
 impl Topology {
-    /// Lays the scenario out, if the lab can build it.
+    /// Lays the scenario out.
     pub fn new(scenario: &Scenario) -> Result<Self, Error> {
-        check_size(scenario)?;
         let mut topology = Self {
             nodes: Vec::new(),
-            notes: Vec::new(),
             wires: 0,
+            places: HashMap::new(),
         };
         let routers = scenario.routers.iter().map(|name| (name.clone(), true));
-        let hosts = scenario.hosts.iter().flat_map(|group| group.members());
+        let hosts = scenario.hosts.iter().flat_map(HostGroup::members);
         for (name, is_router) in routers.chain(hosts.map(|name| (name, false))) {
+            topology.places.insert(name.clone(), topology.nodes.len());
             topology.nodes.push(Node {
                 name,
                 is_router,
                 interfaces: Vec::new(),
-                routes: Vec::new(),
-                spread: None,
             });
         }
-        for link in &scenario.links {
-            topology.add_link(scenario, link)?;
-        }
-        for host in topology.nodes.iter().filter(|n| !n.is_router) {
-            if host.interfaces.len() != 1 {
-                return Err(unsupported(format!(
-                    "host {} has {} links, and the lab's hosts have exactly one",
-                    host.name,
-                    host.interfaces.len()
-                )));
+        let mut names = HashSet::new();
+        for (index, link) in scenario.links.iter().enumerate() {
+            for first in members(scenario, &link.ends[0]) {
+                for second in members(scenario, &link.ends[1]) {
+                    topology.add_wire(index, link, [&first, &second], &mut names)?;
+                }
             }
         }
-        let delayed = scenario.links.iter().filter(|l| l.delay > Span::ZERO);
-        let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
-        if !delayed.is_empty() {
-            topology.notes.push(format!(
-                "delays below {DELAY_MIN} are not emulated (links {}): the lab's wires take \
-                 0.02 to 0.1 ms by themselves",
-                delayed.join(", ")
-            ));
-        }
-        topology.add_spread(scenario)?;
-        topology.add_routes()?;
+        topology.check(scenario)?;
         Ok(topology)
     }
 
     /// The index of the node of this name.
     pub fn node(&self, name: &str) -> Option<usize> {
-        self.nodes.iter().position(|n| n.name == name)
+        self.places.get(name).copied()
     }
 
-    fn add_link(&mut self, scenario: &Scenario, link: &Link) -> Result<(), Error> {
-        self.check_link(link)?;
-        let members = |end: &str| {
-            let group = scenario.group(end);
-            group.map_or_else(|| vec![end.to_owned()], |g| g.members())
+    /// Sending and receiving node of each member of a traffic.
+    pub fn pairs(&self, scenario: &Scenario, traffic: &Traffic) -> Vec<(usize, usize)> {
+        let nodes = |group: &str| -> Vec<usize> {
+            let members = members(scenario, group);
+            members.iter().filter_map(|name| self.node(name)).collect()
         };
-        for first in members(&link.ends[0]) {
-            for second in members(&link.ends[1]) {
-                self.add_wire(link, &first, &second)?;
+        let (from, to) = (nodes(&traffic.from), nodes(&traffic.to));
+        let partner = |n: usize| if to.len() > 1 { to[n] } else { to[0] };
+        let pairs = from.iter().enumerate();
+        pairs.map(|(n, &from)| (from, partner(n))).collect()
+    }
+
+    /// The shortest way from `node` to every node, by index; none to itself and to what cannot be
+    /// reached. Only routers forward. Of equally short ways the one of the earlier link is taken.
+    pub fn ways(&self, node: usize) -> Vec<Option<Way>> {
+        let mut ways = vec![None; self.nodes.len()];
+        let mut queue = VecDeque::new();
+        for (port, interface) in self.nodes[node].interfaces.iter().enumerate() {
+            queue.push_back((interface.peer.0, Way { port, hops: 1 }));
+        }
+        while let Some((there, way)) = queue.pop_front() {
+            if there == node || ways[there].is_some() {
+                continue;
+            }
+            ways[there] = Some(way);
+            if self.nodes[there].is_router {
+                let hops = way.hops + 1;
+                let next = self.nodes[there].interfaces.iter();
+                queue.extend(next.map(|i| (i.peer.0, Way { hops, ..way })));
             }
         }
-        Ok(())
+        ways
     }
 
-    fn check_link(&self, link: &Link) -> Result<(), Error> {
-        let is_router = |end: &String| {
-            let node = self.node(end);
-            node.is_some_and(|n| self.nodes[n].is_router)
-        };
-        let routers = link.ends.each_ref().map(is_router);
-        let disciplines = [&link.discipline, &link.reverse_discipline];
-        if !routers.contains(&true) {
-            let why = format!("link {} joins two hosts without a router", link.name);
-            return Err(unsupported(why));
-        }
-        for end in 0..2 {
-            if disciplines[end].is_some() && !routers[end] {
-                return Err(unsupported(format!(
-                    "link {} has a queue discipline at host {}, where the kernel's own queue is",
-                    link.name, link.ends[end]
-                )));
+    /// The queues that are sampled: of each watched link those that it names a discipline for; the
+    /// first end's, if it names none.
+    pub fn watched(&self, scenario: &Scenario) -> Vec<Watched> {
+        let mut watched = Vec::new();
+        for link in scenario.watched() {
+            let mut ends = vec![(&link.discipline, 0), (&link.reverse_discipline, 1)];
+            ends.retain(|(discipline, _)| discipline.is_some());
+            if ends.is_empty() {
+                ends.push((&link.discipline, 0));
+            }
+            for (_, end) in ends {
+                self.watch(scenario, link, end, &mut watched);
             }
         }
-        if link.delay >= DELAY_MIN {
-            return Err(unsupported(format!(
-                "link {} has a delay of {}, and delays of {DELAY_MIN} or more are not yet on the lab",
-                link.name, link.delay
-            )));
-        }
-        Ok(())
+        watched
     }
 
-    fn add_wire(&mut self, link: &Link, first: &str, second: &str) -> Result<(), Error> {
-        let missing = |name: &str| unsupported(format!("there is no node {name}"));
+    fn watch(&self, scenario: &Scenario, link: &Link, end: usize, watched: &mut Vec<Watched>) {
+        let members = |end: usize| members(scenario, &link.ends[end]);
+        let index = scenario.links.iter().position(|l| l == link);
+        let suffix = [String::new(), ".reverse".to_owned()];
+        let (here, there) = (members(end), members(1 - end));
+        let many = here.len() * there.len() > 1;
+        for node in here.iter().filter_map(|name| self.node(name)) {
+            let ports = self.nodes[node].interfaces.iter().enumerate();
+            // Both ends of a wire have the same link; this end's peer is of the other group.
+            for (port, interface) in ports.filter(|(_, i)| Some(i.link) == index) {
+                let peer = &self.nodes[interface.peer.0];
+                let host = match here.len() {
+                    1 => &peer.name,
+                    _ => &self.nodes[node].name,
+                };
+                let of = if many {
+                    format!(".{host}")
+                } else {
+                    String::new()
+                };
+                watched.push(Watched {
+                    name: format!("{}{of}{}", link.name, suffix[end]),
+                    node,
+                    port,
+                });
+            }
+        }
+    }
+
+    fn add_wire(
+        &mut self,
+        index: usize,
+        link: &Link,
+        ends: [&str; 2],
+        names: &mut HashSet<(usize, String)>,
+    ) -> Result<(), Error> {
+        let missing = |name: &str| Error::Network(format!("there is no node {name}"));
         let nodes = [
-            self.node(first).ok_or_else(|| missing(first))?,
-            self.node(second).ok_or_else(|| missing(second))?,
+            self.node(ends[0]).ok_or_else(|| missing(ends[0]))?,
+            self.node(ends[1]).ok_or_else(|| missing(ends[1]))?,
         ];
         let wire = self.wires;
+        if wire == WIRES_MAX {
+            return Err(Error::Network(format!(
+                "it has more than {WIRES_MAX} links"
+            )));
+        }
         self.wires += 1;
         let places = nodes.map(|n| self.nodes[n].interfaces.len());
         let disciplines = [link.discipline.clone(), link.reverse_discipline.clone()];
         for (end, discipline) in disciplines.into_iter().enumerate() {
             let other = 1 - end;
-            let name = self.interface_name(nodes[end], nodes[other]);
-            self.nodes[nodes[end]].interfaces.push(Interface {
+            let name = self.interface_name(nodes[end], nodes[other], names);
+            let node = &mut self.nodes[nodes[end]];
+            if !node.is_router {
+                node.interfaces.reserve_exact(1); // its only one, and there may be thousands of hosts
+            }
+            node.interfaces.push(Interface {
                 name,
                 v4: v4_address(wire, end),
                 v6: v6_address(wire, end),
                 peer: (nodes[other], places[other]),
                 wire,
+                link: index,
                 rate: link.rate,
+                delay: link.delay,
+                framing: link.framing,
                 discipline,
             });
         }
         Ok(())
     }
 
-    /// A router's interface has the peer's name if the kernel takes that, else a number.
-    fn interface_name(&self, node: usize, peer: usize) -> String {
+    /// A router's interface has the peer's name if a kernel takes that, else a number.
+    fn interface_name(
+        &self,
+        node: usize,
+        peer: usize,
+        names: &mut HashSet<(usize, String)>,
+    ) -> String {
         const LENGTH_MAX: usize = 15;
-        let node = &self.nodes[node];
-        if !node.is_router {
+        if !self.nodes[node].is_router {
             return "eth0".into();
         }
         let name = &self.nodes[peer].name;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let taken = node.interfaces.iter().any(|i| i.name == *name) || name == "lo";
-        if name.len() <= LENGTH_MAX && name.chars().all(plain) && !taken {
+        let fits = name.len() <= LENGTH_MAX && name.chars().all(plain) && name != "lo";
+        if fits && names.insert((node, name.clone())) {
             name.clone()
         } else {
-            format!("port{}", node.interfaces.len())
+            format!("port{}", self.nodes[node].interfaces.len())
         }
     }
 
-    /// Gives hosts whose UDP comes from many addresses a network for them.
-    fn add_spread(&mut self, scenario: &Scenario) -> Result<(), Error> {
-        let mut networks = 0;
+    /// Every host has one link, and everybody can reach whom he sends to.
+    fn check(&self, scenario: &Scenario) -> Result<(), Error> {
+        for host in self.nodes.iter().filter(|n| !n.is_router) {
+            if host.interfaces.len() != 1 {
+                return Err(Error::Network(format!(
+                    "host {} has {} links, and a host has exactly one",
+                    host.name,
+                    host.interfaces.len()
+                )));
+            }
+        }
+        let islands = self.islands();
         for traffic in &scenario.traffic {
-            let spreads =
-                matches!(traffic.kind, TrafficKind::Udp { addresses, .. } if addresses > 1);
-            if !spreads {
-                continue;
-            }
-            if traffic.ipv6 {
-                let why = format!("traffic {} wants many IPv6 source addresses", traffic.name);
-                return Err(unsupported(why));
-            }
-            let members = scenario.group(&traffic.from).map(|g| g.members());
-            for name in members.unwrap_or_default() {
-                let Some(node) = self.node(&name) else {
-                    continue;
-                };
-                if self.nodes[node].spread.is_none() {
-                    if networks == SPREAD_MAX {
-                        let why = format!("more than {SPREAD_MAX} hosts with many addresses");
-                        return Err(unsupported(why));
-                    }
-                    let network = Ipv4Addr::new(172, 16 + networks as u8, 0, 0);
-                    self.nodes[node].spread = Some(network);
-                    networks += 1;
+            for (from, to) in self.pairs(scenario, traffic) {
+                if islands[from] != islands[to] {
+                    let (from, to) = (&self.nodes[from].name, &self.nodes[to].name);
+                    let why = format!("there is no way from {from} to {to}");
+                    return Err(Error::Network(why));
                 }
             }
         }
         Ok(())
     }
 
-    fn add_routes(&mut self) -> Result<(), Error> {
-        for node in 0..self.nodes.len() {
-            let routes = match self.nodes[node].is_router {
-                false => {
-                    let (gateway, port) = self.nodes[node].interfaces[0].peer;
-                    let gateway = &self.nodes[gateway].interfaces[port];
-                    vec![route("default", gateway.v4), route("default", gateway.v6)]
+    /// Which nodes hang together: the first node of each one's island.
+    fn islands(&self) -> Vec<usize> {
+        let mut islands = vec![usize::MAX; self.nodes.len()];
+        for first in 0..self.nodes.len() {
+            let mut open = vec![first];
+            while let Some(node) = open.pop() {
+                if islands[node] == usize::MAX {
+                    islands[node] = first;
+                    open.extend(self.nodes[node].interfaces.iter().map(|i| i.peer.0));
                 }
-                true => self.router_routes(node)?,
-            };
-            self.nodes[node].routes = routes;
-        }
-        Ok(())
-    }
-
-    /// The shortest way from `router` to every network that it is not part of.
-    fn router_routes(&self, router: usize) -> Result<Vec<Route>, Error> {
-        let ways = self.first_hops(router);
-        let mut routes = Vec::new();
-        let mut seen: HashMap<usize, ()> = HashMap::new();
-        let own = &self.nodes[router].interfaces;
-        seen.extend(own.iter().map(|i| (i.wire, ())));
-        for host_or_router in 0..self.nodes.len() {
-            for interface in &self.nodes[host_or_router].interfaces {
-                if seen.insert(interface.wire, ()).is_some() {
-                    continue;
-                }
-                let ends = [host_or_router, interface.peer.0];
-                let near = ends.iter().filter_map(|n| ways.get(n)).min_by_key(|w| w.0);
-                let (_, via) = near.ok_or_else(|| {
-                    let (a, b) = (&self.nodes[router].name, &self.nodes[ends[0]].name);
-                    unsupported(format!("router {a} has no way to {b}"))
-                })?;
-                let via = &own[*via].peer;
-                let via = &self.nodes[via.0].interfaces[via.1];
-                let (v4, v6) = (network_v4(interface.wire), network_v6(interface.wire));
-                routes.push(route(&v4, via.v4));
-                routes.push(route(&v6, via.v6));
             }
         }
-        self.spread_routes(router, &ways, &mut routes);
-        Ok(routes)
-    }
-
-    fn spread_routes(&self, router: usize, ways: &Ways, routes: &mut Vec<Route>) {
-        for node in self.nodes.iter() {
-            let Some(network) = node.spread else { continue };
-            let host = &node.interfaces[0];
-            let via = match host.peer.0 == router {
-                true => host.v4,
-                false => {
-                    let Some((_, way)) = ways.get(&host.peer.0) else {
-                        continue;
-                    };
-                    let (next, port) = self.nodes[router].interfaces[*way].peer;
-                    self.nodes[next].interfaces[port].v4
-                }
-            };
-            routes.push(route(&format!("{network}/16"), via));
-        }
-    }
-
-    /// For every other router that can be reached: how far, and by which interface.
-    fn first_hops(&self, router: usize) -> Ways {
-        let mut ways = Ways::new();
-        let mut queue = VecDeque::new();
-        for (port, interface) in self.nodes[router].interfaces.iter().enumerate() {
-            queue.push_back((interface.peer.0, 1, port));
-        }
-        while let Some((node, distance, port)) = queue.pop_front() {
-            if !self.nodes[node].is_router || node == router || ways.contains_key(&node) {
-                continue;
-            }
-            ways.insert(node, (distance, port));
-            for interface in &self.nodes[node].interfaces {
-                queue.push_back((interface.peer.0, distance + 1, port));
-            }
-        }
-        ways
+        islands
     }
 }
 
-/// Distance and first interface, by router.
-type Ways = HashMap<usize, (u32, usize)>;
-
-fn unsupported(why: String) -> Error {
-    Error::Unsupported(why)
-}
-
-/// Refuses what the lab has no hope of doing.
-fn check_size(scenario: &Scenario) -> Result<(), Error> {
-    let hosts: usize = scenario.hosts.iter().map(|h| h.count as usize).sum();
-    let nodes = hosts + scenario.routers.len();
-    if nodes > NODES_MAX {
-        return Err(unsupported(format!(
-            "it has {nodes} nodes, and the lab, where each is a namespace, has room for {NODES_MAX}; try --on sim"
-        )));
-    }
-    let mut connections = 0;
-    for traffic in &scenario.traffic {
-        let senders = scenario.group(&traffic.from).map_or(1, |g| g.count);
-        let (what, count, max) = match &traffic.kind {
-            TrafficKind::Tcp { flows, .. } => ("TCP connections", *flows, traffic::tcp::FLOWS_MAX),
-            TrafficKind::Udp { flows, .. } => ("UDP flows", *flows, traffic::udp::FLOWS_MAX),
-            TrafficKind::Web { clients, .. } => {
-                ("web clients", *clients, traffic::web::fetch::CLIENTS_MAX)
-            }
-        };
-        if count > max {
-            return Err(unsupported(format!(
-                "traffic {} has {count} {what} from one host, and the lab's tools do {max}; try --on sim",
-                traffic.name
-            )));
-        }
-        if !matches!(traffic.kind, TrafficKind::Udp { .. }) {
-            connections += u64::from(count) * u64::from(senders);
-        }
-    }
-    if connections > CONNECTIONS_MAX {
-        return Err(unsupported(format!(
-            "it has {connections} TCP connections, and the lab has room for {CONNECTIONS_MAX}; try --on sim"
-        )));
-    }
-    Ok(())
-}
-
-fn route(to: &str, via: impl ToString) -> Route {
-    Route {
-        to: to.to_owned(),
-        via: via.to_string(),
-    }
+/// The nodes that an end of a link, or of traffic, stands for.
+fn members(scenario: &Scenario, end: &str) -> Vec<String> {
+    let group = scenario.group(end);
+    group.map_or_else(|| vec![end.to_owned()], HostGroup::members)
 }
 
 fn v4_address(wire: usize, end: usize) -> Ipv4Addr {
@@ -391,15 +323,6 @@ fn v4_address(wire: usize, end: usize) -> Ipv4Addr {
 
 fn v6_address(wire: usize, end: usize) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0x6569, 0x7200, wire as u16, 0, 0, 0, 1 + end as u16)
-}
-
-fn network_v4(wire: usize) -> String {
-    let [a, b, c, _] = v4_address(wire, 0).octets();
-    format!("{a}.{b}.{c}.0/24")
-}
-
-fn network_v6(wire: usize) -> String {
-    format!("fd77:6569:7200:{wire:x}::/64")
 }
 
 #[cfg(test)]
@@ -423,53 +346,89 @@ count = 2
 ends = ["left", "a"]
 [link.m]
 ends = ["a", "b"]
+rate = "1 Mbit"
+delay = "10 ms"
+framing = "2 B"
+discipline = { kind = "fifo" }
+reverse_discipline = { kind = "fifo" }
 [link.r]
 ends = ["b", "right"]
+[traffic.t]
+kind = "tcp"
+from = "left"
+to = "right"
 "#;
 
-    fn routes(topology: &Topology, node: &str) -> Vec<String> {
-        let node = &topology.nodes[topology.node(node).unwrap()];
-        let text = |r: &Route| format!("{} via {}", r.to, r.via);
-        node.routes.iter().map(text).collect()
-    }
-
     #[test]
-    fn routers_know_the_way_to_every_network() {
+    fn ways_are_the_shortest_and_pass_no_host() {
         let topology = lay_out(TWO_ROUTERS).unwrap();
-        // wires: 0 left1-a, 1 left2-a, 2 a-b, 3 b-right
-        assert_eq!(
-            routes(&topology, "a"),
-            [
-                "10.64.3.0/24 via 10.64.2.2",
-                "fd77:6569:7200:3::/64 via fd77:6569:7200:2::2"
-            ]
-        );
-        assert_eq!(
-            routes(&topology, "b")[..2],
-            [
-                "10.64.0.0/24 via 10.64.2.1",
-                "fd77:6569:7200:0::/64 via fd77:6569:7200:2::1"
-            ]
-        );
-        assert_eq!(routes(&topology, "right")[0], "default via 10.64.3.1");
         let a = &topology.nodes[0];
         let names: Vec<_> = a.interfaces.iter().map(|i| i.name.as_str()).collect();
         assert_eq!(names, ["left1", "left2", "b"]);
+        let node = |name| topology.node(name).unwrap();
+        let ways = topology.ways(node("a"));
+        assert_eq!(ways[node("a")], None);
+        assert_eq!(ways[node("left2")], Some(Way { port: 1, hops: 1 }));
+        assert_eq!(ways[node("right")], Some(Way { port: 2, hops: 2 }));
+        let ways = topology.ways(node("left1"));
+        assert_eq!(ways[node("right")], Some(Way { port: 0, hops: 3 }));
     }
 
     #[test]
-    fn what_the_lab_cannot_do_is_said_in_a_sentence() {
+    fn interfaces_say_what_their_link_says() {
+        let topology = lay_out(TWO_ROUTERS).unwrap();
+        let middle = &topology.nodes[0].interfaces[2];
+        assert_eq!(middle.delay, Span::from_millis(10));
+        assert_eq!((middle.framing, middle.link, middle.wire), (2, 1, 2));
+        assert_eq!(middle.v4, Ipv4Addr::new(10, 64, 2, 1));
+        assert_eq!(topology.nodes[0].interfaces[0].framing, 38);
+    }
+
+    #[test]
+    fn what_is_no_network_is_said_in_a_sentence() {
         let error = |old: &str, new: &str| {
             assert!(TWO_ROUTERS.contains(old));
-            lay_out(&TWO_ROUTERS.replace(old, new))
-                .unwrap_err()
-                .to_string()
+            let text = TWO_ROUTERS.replace(old, new);
+            let text = text.replace("[router.b]", "[router.b]\n[router.c]");
+            lay_out(&text).unwrap_err().to_string()
         };
-        let many = error("count = 2", "count = 4000");
-        assert!(many.contains("4003 nodes"), "{many}");
-        let delay = error("[\"a\", \"b\"]", "[\"a\", \"b\"]\ndelay = \"10 ms\"");
-        assert!(delay.contains("not yet on the lab"), "{delay}");
-        let two = error("[\"a\", \"b\"]", "[\"a\", \"right\"]");
-        assert!(two.contains("host right has 2 links"), "{two}");
+        assert_eq!(
+            error("[\"a\", \"b\"]", "[\"a\", \"right\"]"),
+            "this network cannot be laid out: host right has 2 links, and a host has exactly one"
+        );
+        // The outermost router of a chain that has lost its middle.
+        let island = error("[\"a\", \"b\"]", "[\"c\", \"b\"]");
+        assert!(island.contains("no way from left1 to right"), "{island}");
+        let many = error("count = 2", "count = 50_000");
+        assert!(many.contains("more than 49152 links"), "{many}");
+    }
+
+    #[test]
+    fn queues_that_are_watched_have_names() {
+        let names = |text: &str| {
+            let (scenario, _) = plan(text, &[], &[]).unwrap();
+            let topology = Topology::new(&scenario).unwrap();
+            let watched = topology.watched(&scenario);
+            let names = watched.into_iter().map(|w| {
+                let port = &topology.nodes[w.node].interfaces[w.port].name;
+                format!("{} {} {port}", w.name, topology.nodes[w.node].name)
+            });
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(TWO_ROUTERS), ["m a b", "m.reverse b a"]);
+        let text = TWO_ROUTERS.replace("[router.a]", "watch = [\"l\", \"r\"]\n[router.a]");
+        assert_eq!(
+            names(&text),
+            ["l.left1 left1 eth0", "l.left2 left2 eth0", "r b right"]
+        );
+    }
+
+    #[test]
+    fn ten_thousand_hosts_are_laid_out_in_no_time() {
+        let began = std::time::Instant::now();
+        let topology = lay_out(&TWO_ROUTERS.replace("count = 2", "count = 10_000")).unwrap();
+        assert_eq!(topology.nodes.len(), 10_003);
+        assert!(topology.ways(0).iter().skip(1).all(Option::is_some));
+        assert!(began.elapsed() < std::time::Duration::from_secs(1));
     }
 }

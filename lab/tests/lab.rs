@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let trials = vec![
         Trial::test("everything_is_counted_at_the_receiver", counted),
         Trial::test("offered_loads_follow_their_functions", offered),
+        Trial::test("transfers_end_and_are_timed", transfers),
         Trial::test("two_routers_ipv6_and_many_source_addresses", two_routers),
         Trial::test("a_killed_lab_leaves_nothing", killed),
         Trial::test("an_interrupted_lab_cleans_up", interrupted),
@@ -78,7 +79,7 @@ fn counted() -> Test {
 
 fn offered() -> Test {
     let text = SMALL
-        .replace("congestion = \"reno\"\n", "rate = \"0.5*t + 1 Mbit\"\n")
+        .replace("congestion = \"sack\"\n", "rate = \"0.5*t + 1 Mbit\"\n")
         .replace(
             "rate = \"4 Mbit\"",
             "rate = \"-1*t + 4 Mbit\"\nstop = \"3 s\"",
@@ -93,6 +94,32 @@ fn offered() -> Test {
     ensure((m["udp_goodput_mbps"] - 8.0 / 3.0).abs() < 0.1, &m)
 }
 
+fn transfers() -> Test {
+    // Three transfers of 500 kB on each host, a quarter of a second apart over both: the last
+    // starts at 2 s, and a port of 20 Mbit/s has them all done before the end.
+    let text = SMALL
+        .replace(
+            "congestion = \"sack\"\n",
+            "congestion = \"newreno\"\nmss = \"1000 B\"\nflows = 3\nsize = \"500 kB\"\n\
+             start = \"0.5 s\"\narrivals = \"0.25 s\"\ntimestamps = true\n",
+        )
+        .replace(
+            "rate = \"4 Mbit\"",
+            "rate = \"1 Mbit\"\nspacing = \"poisson\"",
+        )
+        .replace("clients = 2", "clients = 2\nthink = \"0.5 s\"");
+    let m = metrics(&text)?;
+    ensure(m["transfers_unfinished"] == 0.0, &m)?;
+    // The first one or two end before the window.
+    ensure((4.0..=6.0).contains(&m["transfers"]), &m)?;
+    // Alone, 500 kB take 0.22 s; together with the others at most six times that.
+    ensure((0.2..1.4).contains(&m["transfer_s_mean"]), &m)?;
+    ensure(m["tcp_flow_goodput_mbps_p90"] < 20.0, &m)?;
+    ensure((1.7..2.3).contains(&m["udp_offered_mbps"]), &m)?;
+    // Two clients that pause for half a second fetch at most 4 a second.
+    ensure((6.0..=12.0).contains(&m["web_fetches"]), &m)
+}
+
 fn two_routers() -> Test {
     let text = SMALL
         .replace(
@@ -100,7 +127,7 @@ fn two_routers() -> Test {
             "[host.server]\n[router.inner]\n[link.last]\nends = [\"inner\", \"server\"]",
         )
         .replace("ends = [\"r\", \"server\"]", "ends = [\"r\", \"inner\"]")
-        .replace("congestion = \"reno\"", "ip = \"v6\"")
+        .replace("congestion = \"sack\"", "ip = \"v6\"")
         .replace(
             "flows = 2\nrate = \"4 Mbit\"",
             "flows = 50\naddresses = 50\ntotal_rate = \"8 Mbit\"",

@@ -1,6 +1,6 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
-use weir_benches::{discipline, forwarding, live, pacing};
+use weir_benches::{discipline, forwarding, live, pacing, simulator};
 
 use crate::table::Table;
 use crate::{Failure, print_json};
@@ -34,6 +34,15 @@ pub(crate) enum BenchCommand {
         /// Seconds for each way and round
         #[arg(long, default_value = "1.0", value_parser = seconds)]
         seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The simulator: packets through the bottleneck in a second of processor time
+    Simulator {
+        /// Rounds; each figure is the best of them
+        #[arg(long, default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -72,6 +81,14 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 print_forwarding(&rows);
             }
         }
+        BenchCommand::Simulator { rounds, json } => {
+            let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
+            if json {
+                print_json(&rows);
+            } else {
+                print_simulator(&rows);
+            }
+        }
         BenchCommand::Live {
             rounds,
             seconds,
@@ -100,6 +117,26 @@ fn print_forwarding(rows: &[forwarding::Row]) {
     let mut table = Table::new(&["64-BYTE FRAMES THROUGH", "NS A PACKET"]);
     for row in rows {
         table.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
+    }
+    print!("{table}");
+}
+
+fn print_simulator(rows: &[simulator::Row]) {
+    let mut table = Table::new(&[
+        "WORKLOAD",
+        "SIMULATED S",
+        "CPU S",
+        "KPACKETS A CPU S",
+        "MEVENTS A CPU S",
+    ]);
+    for row in rows {
+        table.row([
+            row.workload.clone(),
+            format!("{:.0}", row.simulated_s),
+            format!("{:.2}", row.cpu_s),
+            format!("{:.0}", row.packets_per_cpu_s / 1e3),
+            format!("{:.1}", row.events_per_cpu_s / 1e6),
+        ]);
     }
     print!("{table}");
 }

@@ -3,10 +3,12 @@
 //! Exit codes: 0 good, 1 a run failed, 2 wrong usage or configuration.
 
 mod bench;
+mod capture;
 mod configuration;
 mod describe;
 mod lab;
 mod operator;
+mod reproduce;
 mod router;
 mod show;
 mod table;
@@ -68,6 +70,8 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
+    /// Capture what passes a running router's ports, and why packets are lost, as pcapng
+    Capture(capture::CaptureArguments),
     /// Print the manual page of a discipline
     Describe {
         /// Its name; `weir list` has them all
@@ -81,6 +85,8 @@ enum Command {
     },
     /// Run a scenario
     Run(lab::RunArguments),
+    /// Run the papers' results again: their numbers beside ours, a verdict on each claim
+    Reproduce(reproduce::ReproduceArguments),
     /// Send or receive traffic: the lab's tools, usable on their own
     #[command(subcommand)]
     Traffic(weir_lab::traffic::Command),
@@ -104,6 +110,10 @@ enum List {
     Disciplines,
     /// Scenarios
     Scenarios,
+    /// Results of papers that can be reproduced
+    Results,
+    /// The JSON Schema of scenario files
+    Schema,
     /// Every reason for which a packet can end, as a table in Markdown
     Drops,
 }
@@ -144,16 +154,20 @@ fn run(command: Command) -> Result<(), Failure> {
             json,
             router,
         } => show::show(&router.socket, subject, json).map_err(|e| Failure::Run(e.to_string())),
+        Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { discipline } => describe(&discipline),
         Command::List { what } => {
             match what {
                 List::Disciplines => print(&describe::disciplines()),
                 List::Scenarios => print(&lab::scenarios()?),
+                List::Results => print(&reproduce::list()),
+                List::Schema => print_json(&weir_lab::scenario::schema()),
                 List::Drops => print(&describe::drops()),
             }
             Ok(())
         }
         Command::Run(arguments) => lab::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Traffic(command) => lab::traffic(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Completions { shell } => {

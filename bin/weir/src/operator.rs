@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_lfb::get::{self, DeviceState};
+use weir_live::capture::Captures;
 use weir_live::clock;
 use weir_live::worker::Worker;
+use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
     ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
 };
@@ -15,15 +17,26 @@ use crate::configuration;
 use crate::router::Running;
 
 /// The running router, as an operator sees it.
-pub(crate) struct Console(pub(crate) Arc<Running>);
+pub(crate) struct Console {
+    running: Arc<Running>,
+    captures: Captures,
+}
 
 impl Console {
+    pub(crate) fn new(running: Arc<Running>) -> Self {
+        let captures = Captures::new(running.handle.clone());
+        Self { running, captures }
+    }
+
     /// Asks on the forwarding thread.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Worker) -> T + Send + 'static,
     ) -> Answer<T> {
-        self.0.handle.call(question).map_err(|e| e.to_string())
+        self.running
+            .handle
+            .call(question)
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -50,7 +63,7 @@ impl Operator for Console {
 
     fn routes(&self) -> Vec<RouteReport> {
         // A full table takes long to print: not on the forwarding thread.
-        get::routes(&self.0.tables.load())
+        get::routes(&self.running.tables.load())
     }
 
     fn neighbours(&self) -> Answer<Vec<NeighbourReport>> {
@@ -62,12 +75,12 @@ impl Operator for Console {
     }
 
     fn config(&self) -> BTreeMap<String, String> {
-        self.0.plan().shown()
+        self.running.plan().shown()
     }
 
     fn apply(&self, text: &str) -> ApplyReport {
         let applied = configuration::plan("configuration", text)
-            .and_then(|plan| self.0.apply(plan).map_err(|why| vec![why]));
+            .and_then(|plan| self.running.apply(plan).map_err(|why| vec![why]));
         match applied {
             Ok(messages) => ApplyReport {
                 applied: true,
@@ -78,5 +91,17 @@ impl Operator for Console {
                 messages,
             },
         }
+    }
+
+    fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
+        self.captures.start(request)
+    }
+
+    fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal> {
+        self.captures.fetch(id)
+    }
+
+    fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal> {
+        self.captures.end(id)
     }
 }

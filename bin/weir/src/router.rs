@@ -269,7 +269,7 @@ fn guard(plan: &Plan) -> Result<TransitGuard, transit::Error> {
 }
 
 async fn serve_northbound(running: Arc<Running>, socket: PathBuf) -> String {
-    let console = Arc::new(Console(running));
+    let console = Arc::new(Console::new(running));
     match weir_northbound::serve(&socket, console).await {
         Ok(()) => "the northbound service has ended".to_owned(),
         Err(error) => format!("northbound service on {}: {error}", socket.display()),

@@ -16,6 +16,78 @@ fn weir(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+/// Two hosts on each side of a port, a plain queue against a fair one, with and without a second flood.
+const SCENARIO: &str = r#"
+title = "A small port"
+about = "Everything that a report has, in a second."
+duration = "1 s"
+warm_up = "200 ms"
+[router.r]
+[host.a]
+count = 2
+[host.flood]
+[host.b]
+[link.access]
+ends = ["a", "r"]
+rate = "20 Mbit"
+delay = "1 ms"
+[link.flood]
+ends = ["flood", "r"]
+rate = "20 Mbit"
+[link.out]
+ends = ["r", "b"]
+rate = "5 Mbit"
+delay = "5 ms"
+discipline = { kind = "fifo", limit = "20 packets" }
+[traffic.long]
+kind = "tcp"
+from = "a"
+to = "b"
+[traffic.flood]
+kind = "udp"
+from = "flood"
+to = "b"
+rate = "2 Mbit"
+[traffic.web]
+kind = "web"
+from = "a"
+to = "b"
+clients = 2
+[[variant]]
+name = "fifo"
+[[variant]]
+name = "fq_codel"
+set = { "link.out.discipline" = { kind = "fq_codel" } }
+[sweep]
+"traffic.flood.flows" = [1, 2]
+"#;
+
+/// Runs [`SCENARIO`] in virtual time and gives what is printed.
+fn simulate(arguments: &[&str]) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    fs::write(folder.join("small-port.toml"), SCENARIO).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["run", "small-port.toml", "--on", "sim"])
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The JSON of a run, less what is the machine's and not the run's.
+fn document(arguments: &[&str]) -> String {
+    let printed = simulate(&[&["--json"], arguments].concat());
+    let mut value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let object = value.as_object_mut().unwrap();
+    for measured in ["cpu_s", "wall_s"] {
+        assert!(object.remove(measured).is_some(), "{printed}");
+    }
+    serde_json::to_string_pretty(&value).unwrap() + "\n"
+}
+
 fn check(file: &str, printed: &[u8]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path: PathBuf = root.join(file);
@@ -63,4 +135,31 @@ fn golden_wrong_configuration() {
 #[test]
 fn golden_help() {
     check("bin/weir/tests/golden/help.txt", &weir(&["--help"]).stdout);
+}
+
+#[test]
+fn golden_simulation() {
+    let folder = "bin/weir/tests/golden";
+    let runs = ["--runs", "2"];
+    check(
+        &format!("{folder}/small-port.txt"),
+        simulate(&runs).as_bytes(),
+    );
+    check(
+        &format!("{folder}/small-port.json"),
+        document(&runs).as_bytes(),
+    );
+}
+
+#[test]
+fn a_simulation_depends_on_its_seed_only() {
+    let one = document(&["--runs", "3", "--jobs", "1"]);
+    assert_eq!(one, document(&["--runs", "3", "--jobs", "2"]));
+    assert_eq!(one, document(&["--runs", "3", "--jobs", "2"]));
+    let first = |document: &str| {
+        let value: serde_json::Value = serde_json::from_str(document).unwrap();
+        value["points"][0]["runs"][0]["metrics"].clone()
+    };
+    let other = document(&["--runs", "3", "--seed", "2"]);
+    assert_ne!(first(&one), first(&other));
 }

@@ -530,3 +530,152 @@ fn hostile_frames_end_with_a_reason() {
     });
     bench.assert_reachable();
 }
+
+/// A captured packet: the name of its port, its direction flags, length, bytes, and comment.
+#[derive(Debug)]
+struct Captured {
+    port: String,
+    outbound: bool,
+    age: Duration,
+    len: u32,
+    bytes: Vec<u8>,
+    comment: Option<String>,
+}
+
+/// What is in a capture, by a reader that is not ours.
+fn read_capture(bytes: &[u8]) -> Vec<Captured> {
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+    use pcap_file::pcapng::{Block, PcapNgReader};
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let (mut names, mut packets) = (Vec::new(), Vec::new());
+    let mut reader = PcapNgReader::new(bytes).unwrap();
+    while let Some(block) = reader.next_block() {
+        match block.unwrap() {
+            Block::InterfaceDescription(interface) => {
+                names.extend(interface.options.iter().find_map(|o| match o {
+                    InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
+                    _ => None,
+                }));
+            }
+            Block::EnhancedPacket(packet) => packets.push(Captured {
+                port: names[packet.interface_id as usize].clone(),
+                outbound: packet.options.contains(&EnhancedPacketOption::Flags(2)),
+                age: now.saturating_sub(packet.timestamp),
+                len: packet.original_len,
+                bytes: packet.data.to_vec(),
+                comment: packet.options.iter().find_map(|o| match o {
+                    EnhancedPacketOption::Comment(text) => Some(text.to_string()),
+                    _ => None,
+                }),
+            }),
+            _ => {}
+        }
+    }
+    packets
+}
+
+#[test]
+fn a_capture_shows_what_left_and_why_the_rest_did_not() {
+    const QUEUE_FULL: &str = "dropped: queue-full (The queue was full.)";
+    let Some(bench) = Bench::new() else { return };
+    let config = CONFIG
+        .replace("50 Mbit", "5 Mbit")
+        .replace("500 packets", "3 packets");
+    let path = bench.configure(&config);
+    assert!(
+        bench
+            .weir(&["apply", path.to_str().unwrap()])
+            .status
+            .success()
+    );
+    let socket = bench
+        .bed
+        .source
+        .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap());
+    let socket = socket.unwrap();
+    let send = |datagrams| {
+        (0..datagrams).for_each(|_| {
+            socket.send_to(&[0; 1000], (SINK, 5000)).unwrap();
+        })
+    };
+    let capture = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .arg("capture")
+            .args(arguments.split_whitespace())
+            .env("WEIR_SOCKET", bench.folder.join("weir.sock"))
+            .current_dir(&bench.folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let file = bench.folder.join("all.pcapng");
+
+    let running = capture("--seconds 1 --out all.pcapng");
+    eventually("the capture runs", || file.exists());
+    let refused = capture("--seconds 1").wait_with_output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("another capture runs"));
+    send(100);
+    assert!(!bench.ping("-c 1 -W 1 192.0.2.1"));
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("packets captured"));
+    let packets = read_capture(&fs::read(file).unwrap());
+    let datagrams: Vec<_> = packets.iter().filter(|p| p.len == 1042).collect();
+    assert!(
+        datagrams
+            .iter()
+            .all(|p| p.bytes.len() == 96 && p.age < Duration::from_secs(60))
+    );
+    let count = |port: &str, outbound, comment: Option<&str>, ttl| {
+        let same = |p: &&&Captured| {
+            p.port == port
+                && p.outbound == outbound
+                && p.comment.as_deref() == comment
+                && p.bytes[22] == ttl
+        };
+        datagrams.iter().filter(same).count()
+    };
+    let left = count("wan", true, None, 63);
+    let dropped = count("wan", true, Some(QUEUE_FULL), 63);
+    assert_eq!(count("lan", false, None, 64), 100, "{datagrams:#?}");
+    assert!(
+        left >= 3 && dropped > 0 && left + dropped == 100,
+        "{left} left, {dropped} dropped"
+    );
+    let no_route = "dropped: no-route (No route leads to its destination.)";
+    assert!(
+        packets
+            .iter()
+            .any(|p| p.port == "lan" && p.comment.as_deref() == Some(no_route))
+    );
+
+    // Only what is lost at one port, until there is enough of it, to standard output.
+    let running = capture("--port wan --drops --packets 5 --seconds 600 --snap 34");
+    thread::sleep(Duration::from_millis(300));
+    send(100);
+    let ended = running.wait_with_output().unwrap();
+    let packets = read_capture(&ended.stdout);
+    assert_eq!(packets.len(), 5);
+    let lost = |p: &Captured| p.comment.as_deref() == Some(QUEUE_FULL) && p.bytes.len() == 34;
+    assert!(packets.iter().all(lost), "{packets:#?}");
+
+    // A client that is killed keeps nobody from capturing for long.
+    let mut running = capture("--seconds 600 --out killed.pcapng");
+    eventually("the capture runs", || {
+        bench.folder.join("killed.pcapng").exists()
+    });
+    running.kill().unwrap();
+    running.wait().unwrap();
+    eventually("another capture may run", || {
+        capture("--seconds 0.1")
+            .wait_with_output()
+            .unwrap()
+            .status
+            .success()
+    });
+    let wrong = capture("--port wann").wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("the ports are: lan, wan"));
+}

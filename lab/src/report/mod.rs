@@ -1,27 +1,50 @@
-//! Results as a page that needs nothing else, and as a table for a terminal.
+//! Results as a page that needs nothing else, as tables, sheets and plots.
 //!
 //! ```text
-//!   RunResult ─▶ page     one HTML file: no scripts, no external resources, light and dark
-//!             ─▶ text     the same numbers in columns
+//!   Ran ─▶ page, measures, comparison   one HTML file: no scripts, nothing external, light and dark
+//!       ─▶ table                        the same numbers in columns, for a terminal
+//!       ─▶ sheets                       CSV: runs, summaries, flows, curves
+//!       ─▶ plots ─▶ plot                curves over time and sweeps, as SVG and PNG
+//!       ─▶ flent                        what Flent reads
 //! ```
 //!
-//! Numbers are medians over the runs of a point. Where a scenario reproduces a table of a paper,
-//! the paper's numbers stand beside ours.
+//! Numbers are medians over the runs of a point; plots show means with their intervals. Where a
+//! scenario reproduces a table of a paper, the paper's numbers stand beside ours.
 
+mod comparison;
+#[cfg(test)]
+mod example;
+mod flent;
+mod font;
+mod measures;
+mod metric;
 mod page;
 mod paper;
 mod picture;
+mod plot;
+mod plots;
+mod sheets;
+mod style;
 mod table;
 
+pub(crate) use page::{escape, section};
+pub(crate) use style::STYLE;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::compare::Ran;
 use crate::error::Error;
 use crate::results::RunResult;
 
+/// Files of one kind in one folder at most; what is left out is in the sheets.
+const FILES_MAX: usize = 1000;
+
 /// The page of these results.
-pub fn html(results: &[RunResult]) -> String {
-    page::html(results)
+pub fn html(all: &[Ran]) -> String {
+    page::html(all)
 }
 
 /// A plain table of a result, for a terminal.
@@ -29,20 +52,214 @@ pub fn text(result: &RunResult) -> String {
     table::text(result)
 }
 
-/// Writes `report.html` and `results.json` into `folder`, which is made if it is not there, and
-/// gives their paths.
-pub fn write(results: &[RunResult], folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
-    let json = match results {
+/// The same of both habitats, with their comparison.
+pub fn text_of(ran: &Ran) -> String {
+    let results = ran.results();
+    let tables: Vec<String> = results.into_iter().map(table::text).collect();
+    let text = tables.join("\n");
+    match ran {
+        Ran::One(_) => text,
+        Ran::Both(both) => format!("{text}\n{}", comparison::text(both)),
+    }
+}
+
+/// Writes everything into `folder`, which is made if it is not there: `report.html`,
+/// `results.json`, the sheets, the folders `plots`, `flent` and `captures`. Gives the paths of
+/// single files, and of folders.
+pub fn write(all: &[Ran], folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    make(folder)?;
+    let json = match all {
         [one] => serde_json::to_string_pretty(one),
         many => serde_json::to_string_pretty(many),
     };
     let json = json.map_err(|e| Error::io("cannot write the results as JSON")(e.into()))?;
-    let files = [("report.html", html(results)), ("results.json", json)];
-    let written = files.into_iter().map(|(name, content)| {
-        let path = folder.join(name);
-        fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
-        Ok(path)
-    });
-    written.collect()
+    let mut written = Vec::new();
+    for (name, content) in [("report.html", html(all)), ("results.json", json)] {
+        written.push(put(folder, name, content.as_bytes())?);
+    }
+    let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
+    written.extend(sheets::write(&results, folder)?);
+    let names = prefixes(&results);
+    written.extend(write_plots(&results, &names, &folder.join("plots"))?);
+    written.extend(write_flent(&results, &names, &folder.join("flent"))?);
+    written.extend(write_captures(&results, &names, &folder.join("captures"))?);
+    Ok(written)
+}
+
+/// What the names of a result's files begin with, so that they differ from another result's.
+fn prefixes(results: &[&RunResult]) -> Vec<String> {
+    let stem = |result: &RunResult| {
+        let stem = Path::new(&result.scenario).file_stem().unwrap_or_default();
+        format!("{}-{}-", stem.to_string_lossy(), result.on)
+    };
+    let several = results.len() > 1;
+    let mut taken = BTreeSet::new();
+    let prefix = |result: &&RunResult| {
+        let mut name = match several {
+            true => stem(result),
+            false => String::new(),
+        };
+        let first = name.clone();
+        let mut number = 2;
+        while !taken.insert(name.clone()) {
+            name = format!("{first}{number}-");
+            number += 1;
+        }
+        name
+    };
+    results.iter().map(prefix).collect()
+}
+
+fn write_plots(
+    results: &[&RunResult],
+    prefixes: &[String],
+    folder: &Path,
+) -> Result<Option<PathBuf>, Error> {
+    let mut files = Files::new(folder);
+    for (result, prefix) in results.iter().zip(prefixes) {
+        let (plots, more) = plots::of(result);
+        files.left_out += more;
+        for (name, plot) in plots {
+            let failed = |e| {
+                let e = std::io::Error::other(format!("{e}"));
+                Error::io(format!("cannot draw {name}"))(e)
+            };
+            let name = format!("{prefix}{name}");
+            let svg = plot.svg().map_err(failed)?;
+            let png = plot.png().map_err(failed)?;
+            files.put(&name, &[("svg", svg.as_bytes()), ("png", &png)])?;
+        }
+    }
+    Ok(files.folder())
+}
+
+fn write_flent(
+    results: &[&RunResult],
+    prefixes: &[String],
+    folder: &Path,
+) -> Result<Option<PathBuf>, Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |passed| passed.as_secs());
+    let mut files = Files::new(folder);
+    for (result, prefix) in results.iter().zip(prefixes) {
+        let began = now.saturating_sub(result.wall_s as u64);
+        for point in &result.points {
+            if let Some(content) = flent::file(result, point, began)? {
+                let name = format!("{prefix}{}", point.title());
+                files.put(&name, &[("flent.gz", &content)])?;
+            }
+        }
+    }
+    Ok(files.folder())
+}
+
+fn write_captures(
+    results: &[&RunResult],
+    prefixes: &[String],
+    folder: &Path,
+) -> Result<Option<PathBuf>, Error> {
+    let mut files = Files::new(folder);
+    for (result, prefix) in results.iter().zip(prefixes) {
+        for point in &result.points {
+            for captured in point.runs.iter().flat_map(|run| &run.captures) {
+                let name = match point.title().as_str() {
+                    "all" => format!("{prefix}{}", captured.link),
+                    title => format!("{prefix}{}-{title}", captured.link),
+                };
+                files.put(&name, &[("pcapng", &captured.pcapng)])?;
+            }
+        }
+    }
+    Ok(files.folder())
+}
+
+/// A folder of many files, made with the first of them.
+struct Files<'a> {
+    folder: &'a Path,
+    names: BTreeSet<String>,
+    left_out: usize,
+}
+
+impl<'a> Files<'a> {
+    fn new(folder: &'a Path) -> Self {
+        Self {
+            folder,
+            names: BTreeSet::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Writes a thing in several forms, under a name that is no other's.
+    fn put(&mut self, name: &str, forms: &[(&str, &[u8])]) -> Result<(), Error> {
+        if self.names.len() == FILES_MAX {
+            self.left_out += 1;
+            return Ok(());
+        }
+        if self.names.is_empty() {
+            make(self.folder)?;
+        }
+        let plain = metric::file_name(name);
+        let mut name = plain.clone();
+        let mut number = 2;
+        while !self.names.insert(name.clone()) {
+            name = format!("{plain}-{number}");
+            number += 1;
+        }
+        for (ending, content) in forms {
+            put(self.folder, &format!("{name}.{ending}"), content)?;
+        }
+        Ok(())
+    }
+
+    /// The folder if there is anything in it.
+    fn folder(self) -> Option<PathBuf> {
+        if self.left_out > 0 {
+            let folder = self.folder.display();
+            eprintln!("note: {folder} would have {} more files", self.left_out);
+        }
+        (!self.names.is_empty()).then(|| self.folder.to_owned())
+    }
+}
+
+fn make(folder: &Path) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))
+}
+
+fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
+    let path = folder.join(name);
+    fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_written() {
+        let folder = std::env::temp_dir().join(format!("weir-report-{}", std::process::id()));
+        let ran = Ran::from(example::result());
+        let written = write(&[ran.clone(), ran], &folder).unwrap();
+        let names: Vec<_> = written.iter().filter_map(|p| p.file_name()).collect();
+        let expected = [
+            "report.html",
+            "results.json",
+            "runs.csv",
+            "summary.csv",
+            "flows.csv",
+            "series.csv",
+            "plots",
+            "flent",
+        ];
+        assert_eq!(names, expected);
+        for path in [
+            "plots/a-sim-tcp_mbps.svg",
+            "plots/a-sim-2-tcp_mbps.png",
+            "plots/a-sim-tcp_share_ratio.png",
+            "flent/a-sim-plain-old-flows-2.flent.gz",
+        ] {
+            assert!(folder.join(path).exists(), "{path}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

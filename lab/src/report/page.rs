@@ -2,19 +2,22 @@
 
 use serde_json::Value;
 
-use crate::results::{PointResult, RunResult};
+use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-use super::paper;
-use super::picture::{self, KINDS};
+use super::picture::{self, KINDS, LINES_MAX};
+use super::style::STYLE;
 use super::table::{columns, measured};
+use super::{comparison, measures, paper};
+use crate::compare::Ran;
 
 /// Rows of the table of hogs at most, for each point.
 const HOGS_MAX: usize = 8;
 
 /// The page of these results.
-pub(super) fn html(results: &[RunResult]) -> String {
+pub(super) fn html(all: &[Ran]) -> String {
+    let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
     let name = results.first().map_or("results", |r| r.title.as_str());
-    let sections: String = results.iter().map(result_html).collect();
+    let sections: String = all.iter().map(ran_html).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -24,11 +27,24 @@ pub(super) fn html(results: &[RunResult]) -> String {
     )
 }
 
+fn ran_html(ran: &Ran) -> String {
+    let results: String = ran.results().into_iter().map(result_html).collect();
+    match ran {
+        Ran::One(_) => results,
+        Ran::Both(both) => comparison::html(both) + &results,
+    }
+}
+
 fn result_html(result: &RunResult) -> String {
+    let place = match result.on.as_str() {
+        "sim" => "simulation",
+        "lab" => "lab",
+        other => other,
+    };
     let mut html = format!(
         "<article><header><p class=\"kicker\">weir · {}</p><h1>{}</h1><p class=\"about\">{}</p>\
          <p class=\"measured\">{}</p></header>",
-        escape(&result.on),
+        escape(place),
         escape(&result.title),
         escape(&result.about),
         escape(&measured(result)),
@@ -36,16 +52,21 @@ fn result_html(result: &RunResult) -> String {
     html += &shares(result);
     html += &over_time(result);
     html += &numbers(result);
+    html += &queues_over_time(result);
+    html += &measures::html(result);
     html += &hogs(result);
     html += &notes(result);
     html + "</article>"
 }
 
-fn section(message: &str, body: &str) -> String {
+pub(crate) fn section(message: &str, body: &str) -> String {
     format!("<section><h2>{}</h2>{body}</section>", escape(message))
 }
 
 fn shares(result: &RunResult) -> String {
+    if result.points.iter().all(|p| picture::total(p) <= 0.0) {
+        return String::new();
+    }
     let share = |p: &&PointResult| p.median("tcp_share_ratio");
     let with = result.points.iter().filter(|p| share(p).is_some());
     let sorted = |a: &&PointResult, b: &&PointResult| {
@@ -69,21 +90,25 @@ fn shares(result: &RunResult) -> String {
         format!("<figure class=\"{class}\">{svg}</figure>")
     };
     // A phone gets a picture of its own: a shrunken one could not be read.
-    let body = legend() + &bars("wide", 760) + &bars("narrow", 360);
+    let body = legend(result) + &bars("wide", 760) + &bars("narrow", 360);
     section(&message, &body)
 }
 
 fn percent(share: Option<f64>) -> String {
     let percent = share.unwrap_or(0.0) * 100.0;
     let decimals = if percent < 2.0 { 1 } else { 0 };
-    format!("{percent:.decimals$} %")
+    format!("{percent:.decimals$}\u{a0}%")
 }
 
-fn legend() -> String {
+fn legend(result: &RunResult) -> String {
+    let there = |(kind, _): &&(&str, &str)| {
+        let metric = format!("{kind}_goodput_mbps");
+        result.points.iter().any(|p| p.median(&metric).is_some())
+    };
     let item = |(kind, name): &(&str, &str)| {
         format!("<li><span class=\"swatch {kind}\"></span>{name}</li>")
     };
-    let items: String = KINDS.iter().map(item).collect();
+    let items: String = KINDS.iter().filter(there).map(item).collect();
     format!(
         "<ul class=\"legend\">{items}<li class=\"unit\">goodput at the receiver, Mbit/s</li></ul>"
     )
@@ -91,22 +116,12 @@ fn legend() -> String {
 
 /// One picture for each variant, at the middle of the sweep.
 fn over_time(result: &RunResult) -> String {
-    let mut variants: Vec<&Option<String>> = Vec::new();
-    for point in &result.points {
-        if !variants.contains(&&point.variant) {
-            variants.push(&point.variant);
-        }
-    }
     let top = result.points.iter().flat_map(|p| &p.runs).map(peak);
-    let top = (top.fold(1.0, f64::max) / 10.0).ceil() * 10.0;
+    let top = top.fold(1.0, f64::max);
+    let step = if top > 20.0 { 10.0 } else { 1.0 };
+    let top = (top / step).ceil() * step;
     let mut pictures = String::new();
-    for variant in variants {
-        let of: Vec<_> = result
-            .points
-            .iter()
-            .filter(|p| p.variant == *variant)
-            .collect();
-        let point = of[of.len() / 2];
+    for point in middles(result) {
         let Some(run) = point.runs.first() else {
             continue;
         };
@@ -114,24 +129,88 @@ fn over_time(result: &RunResult) -> String {
         let svg = picture::over_time(run, &format!("goodput over time, {name}"), top);
         pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
-    let body = format!("{}<div class=\"grid\">{pictures}</div>", legend());
+    if pictures.is_empty() {
+        return String::new();
+    }
+    let body = format!("{}<div class=\"grid\">{pictures}</div>", legend(result));
     section("What each kind of traffic got, moment by moment", &body)
 }
 
+/// The point in the middle of the sweep, of each variant.
+fn middles(result: &RunResult) -> Vec<&PointResult> {
+    let mut variants: Vec<&Option<String>> = Vec::new();
+    for point in &result.points {
+        if !variants.contains(&&point.variant) {
+            variants.push(&point.variant);
+        }
+    }
+    let middle = |variant: &&Option<String>| {
+        let of = result.points.iter().filter(|p| p.variant == **variant);
+        let of: Vec<_> = of.collect();
+        of[of.len() / 2]
+    };
+    variants.iter().map(middle).collect()
+}
+
 /// The highest sum of all kinds in a run.
-fn peak(run: &crate::results::OneRun) -> f64 {
-    let steps = run
-        .series
-        .values()
-        .map(|c| c.values.len())
-        .max()
-        .unwrap_or(0);
-    let sum = |n: usize| -> f64 { run.series.values().filter_map(|c| c.values.get(n)).sum() };
+fn peak(run: &OneRun) -> f64 {
+    let kinds = KINDS.iter();
+    let kinds = kinds.filter_map(|(kind, _)| run.series.get(&format!("{kind}_mbps")));
+    let kinds: Vec<&Curve> = kinds.collect();
+    let steps = kinds.iter().map(|c| c.values.len()).max().unwrap_or(0);
+    let sum = |n: usize| -> f64 { kinds.iter().filter_map(|c| c.values.get(n)).sum() };
     (0..steps).map(sum).fold(0.0, f64::max)
+}
+
+/// One picture for each variant: the packets that wait at each watched link.
+fn queues_over_time(result: &RunResult) -> String {
+    const CURVE: &str = "queue_packets.";
+    let points = middles(result);
+    let runs = || points.iter().filter_map(|p| Some((p, p.runs.first()?)));
+    let mut links: Vec<&str> = runs()
+        .flat_map(|(_, run)| run.series.keys())
+        .filter_map(|name| name.strip_prefix(CURVE))
+        .collect();
+    links.sort_unstable();
+    links.dedup();
+    if links.is_empty() {
+        return String::new();
+    }
+    let more = links.len().saturating_sub(LINES_MAX);
+    links.truncate(LINES_MAX);
+    let curve = |run: &'_ OneRun, link: &str| run.series.get(&format!("{CURVE}{link}")).cloned();
+    let top = runs().flat_map(|(_, run)| links.iter().filter_map(move |link| curve(run, link)));
+    let top = top.flat_map(|c| c.values).fold(1.0, f64::max);
+    let mut pictures = String::new();
+    for (point, run) in runs() {
+        let curves: Vec<Option<Curve>> = links.iter().map(|link| curve(run, link)).collect();
+        let name = escape(&point.title());
+        let svg = picture::lines(&curves, &format!("queue over time, {name}"), top);
+        pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
+    }
+    let item = |(n, link): (usize, &&str)| {
+        format!(
+            "<li><span class=\"line line{n}\"></span>{}</li>",
+            escape(link)
+        )
+    };
+    let items: String = links.iter().enumerate().map(item).collect();
+    let more = match more {
+        0 => String::new(),
+        more => format!(", {more} more links in series.csv"),
+    };
+    let body = format!(
+        "<ul class=\"legend\">{items}<li class=\"unit\">packets in the queue{more}</li></ul>\
+         <div class=\"grid\">{pictures}</div>"
+    );
+    section("How many packets wait, moment by moment", &body)
 }
 
 fn numbers(result: &RunResult) -> String {
     let columns = columns(result);
+    if columns.is_empty() {
+        return String::new();
+    }
     let heads: String = columns
         .iter()
         .map(|c| format!("<th>{}<small>{}</small></th>", c.heading, c.unit))
@@ -266,51 +345,12 @@ fn notes(result: &RunResult) -> String {
     )
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
 }
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1d232b;--faint:#d3d8de;--soft:#5c6672;--ground:#fbfbf9;\
---card:#fff;--tcp:#0072b2;--udp:#c9560a;--web:#00815e}\
-@media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#3a424c;--soft:#9aa5b1;\
---ground:#14181d;--card:#1b2027;--tcp:#2a8fd0;--udp:#d9701f;--web:#1fa37c}}\
-*{box-sizing:border-box}\
-body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,sans-serif}\
-main{max-width:70rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\
-article+article{margin-top:4rem;border-top:1px solid var(--faint);padding-top:2rem}\
-.kicker{margin:0;color:var(--soft);font-size:.85rem;letter-spacing:.08em;text-transform:uppercase}\
-h1{margin:.2rem 0 .6rem;font-size:clamp(1.6rem,4vw,2.4rem);line-height:1.2;font-weight:650}\
-h2{margin:0 0 1rem;font-size:1.25rem;line-height:1.35;font-weight:600;max-width:46rem}\
-.about{margin:0;max-width:46rem;font-size:1.1rem}\
-.measured,section p,footer{color:var(--soft);font-size:.9rem;max-width:46rem}\
-section{margin-top:2rem;background:var(--card);border:1px solid var(--faint);border-radius:12px;\
-padding:1.4rem}\
-figure{margin:0}figcaption{font-weight:600;margin-bottom:.3rem}\
-svg{display:block;width:100%;height:auto}\
-.narrow{display:none}@media(max-width:40rem){.narrow{display:block}.wide{display:none}}\
-.grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr))}\
-.legend{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;list-style:none;margin:0 0 1rem;padding:0;\
-font-size:.9rem}\
-.legend .unit{color:var(--soft)}\
-.swatch{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.45em}\
-.swatch.tcp{background:var(--tcp)}.swatch.udp{background:var(--udp)}.swatch.web{background:var(--web)}\
-.scroll{overflow-x:auto}\
-table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
-th,td{padding:.4rem .45rem;text-align:right;white-space:nowrap;vertical-align:top}\
-thead th{border-bottom:2px solid var(--faint);vertical-align:bottom;font-weight:600}\
-tbody tr{border-bottom:1px solid var(--faint)}\
-th[scope=row]{text-align:left;font-weight:600}\
-small{display:block;font-weight:400;color:var(--soft);font-size:.8em}\
-tr.paper td,tr.paper th{color:var(--soft);font-weight:400}\
-tr:has(+tr.paper){border-bottom:none}\
-td.flow{text-align:left;font-family:ui-monospace,monospace;font-size:.85em}\
-.hogs thead th:nth-child(2){text-align:left}\
-footer{margin-top:2rem}footer ul{padding-left:1.2rem}\
-code{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}";
 
 #[cfg(test)]
 mod tests {

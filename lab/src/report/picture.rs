@@ -7,6 +7,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::font;
 use crate::results::{Curve, OneRun, PointResult};
 
 /// Kinds of traffic from the bottom of a stack to its top: metric, name.
@@ -15,21 +16,38 @@ pub(super) const KINDS: [(&str, &str); 3] = [("tcp", "long TCP"), ("udp", "UDP")
 const INK: RGBColor = RGBColor(1, 1, 1);
 const FAINT: RGBColor = RGBColor(2, 2, 2);
 const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
+/// Lines of one picture at most.
+pub(super) const LINES_MAX: usize = 6;
+const LINE_COLOURS: [RGBColor; LINES_MAX] = [
+    RGBColor(20, 1, 1),
+    RGBColor(21, 1, 1),
+    RGBColor(22, 1, 1),
+    RGBColor(23, 1, 1),
+    RGBColor(24, 1, 1),
+    RGBColor(25, 1, 1),
+];
 /// The numbers that stand for names, as the library writes them.
-const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 11] = [
     ("#010101", "var(--ink)"),
     ("#020202", "var(--faint)"),
     ("#0A0101", "var(--tcp)"),
     ("#0B0101", "var(--udp)"),
     ("#0C0101", "var(--web)"),
+    ("#140101", "var(--line0)"),
+    ("#150101", "var(--line1)"),
+    ("#160101", "var(--line2)"),
+    ("#170101", "var(--line3)"),
+    ("#180101", "var(--line4)"),
+    ("#190101", "var(--line5)"),
 ];
-const FONT: &str = "system-ui, sans-serif";
+const FONT: &str = font::PAGE;
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws on a canvas of this size and gives the finished picture. A picture that cannot be drawn
 /// is left out: the numbers are in the table.
 fn draw(size: (u32, u32), about: &str, paint: impl FnOnce(&Canvas<'_>) -> Drawn) -> String {
+    font::register();
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
     let done = paint(&area).and_then(|()| Ok(area.present()?));
@@ -66,7 +84,8 @@ pub(super) fn bars(points: &[PointResult], width: u32) -> String {
     })
 }
 
-fn total(point: &PointResult) -> f64 {
+/// All goodput of a point.
+pub(super) fn total(point: &PointResult) -> f64 {
     let goodput = |(kind, _): &(&str, &str)| point.median(&format!("{kind}_goodput_mbps"));
     KINDS.iter().filter_map(goodput).sum()
 }
@@ -80,7 +99,7 @@ fn bar(area: &Canvas<'_>, point: &PointResult, at: (i32, i32), scale: f64) -> Dr
         let corners = [(x(from), at.1), (x(from + value), at.1 + HEIGHT)];
         area.draw(&Rectangle::new(corners, colour.filled()))?;
         if value * scale > 44.0 {
-            let white = ("system-ui, sans-serif", 14).into_font().color(&WHITE);
+            let white = (FONT, 14).into_font().color(&WHITE);
             let place = (x(from) + 6, at.1 + 4);
             area.draw(&Text::new(format!("{value:.1}"), place, white))?;
         }
@@ -130,25 +149,7 @@ pub(super) fn over_time(run: &OneRun, about: &str, top_mbps: f64) -> String {
             return Err("no curves".into());
         };
         let (step, steps) = (first.step_s, first.values.len());
-        let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .margin_right(22)
-            .x_label_area_size(34)
-            .y_label_area_size(40)
-            .build_cartesian_2d(0.0..step * steps as f64, 0.0..top_mbps)?;
-        let style = (FONT, 15).into_font().color(&INK);
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(FAINT)
-            .axis_style(FAINT)
-            .label_style(style)
-            .x_labels(6)
-            .y_labels(5)
-            .x_label_formatter(&|t| format!("{t:.0} s"))
-            .y_label_formatter(&|y| format!("{y:.0}"))
-            .draw()?;
+        let mut chart = axes(area, step * steps as f64, top_mbps)?;
         let mut floor = vec![0.0; steps];
         for (curve, colour) in curves.iter().zip(KIND_COLOURS) {
             let Some(curve) = curve else { continue };
@@ -159,6 +160,60 @@ pub(super) fn over_time(run: &OneRun, about: &str, top_mbps: f64) -> String {
                 .collect();
             chart.draw_series([layer(&floor, &ceiling, step, colour)])?;
             floor = ceiling;
+        }
+        Ok(())
+    })
+}
+
+type Chart<'a, 'b> = ChartContext<
+    'a,
+    SVGBackend<'b>,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
+
+/// Axes from nothing to so many seconds and to so much.
+fn axes<'a, 'b>(
+    area: &'a Canvas<'b>,
+    seconds: f64,
+    top: f64,
+) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>> {
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(22)
+        .x_label_area_size(34)
+        .y_label_area_size(40)
+        .build_cartesian_2d(0.0..seconds, 0.0..top)?;
+    let style = (FONT, 15).into_font().color(&INK);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(FAINT)
+        .label_style(style)
+        .x_labels(6)
+        .y_labels(5)
+        .x_label_formatter(&|t| match seconds < 6.0 {
+            true => format!("{t:.1} s"),
+            false => format!("{t:.0} s"),
+        })
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .draw()?;
+    Ok(chart)
+}
+
+/// Curves over time as lines, each in its own colour; a missing one leaves its colour out.
+pub(super) fn lines(curves: &[Option<Curve>], about: &str, top: f64) -> String {
+    draw((520, 280), about, |area| {
+        let there = || curves.iter().flatten();
+        // A queue is looked at when a step begins, and once more at the end.
+        let lengths = there().map(|c| c.step_s * c.values.len().saturating_sub(1).max(1) as f64);
+        let mut chart = axes(area, lengths.fold(0.0, f64::max), top * 1.05)?;
+        for (curve, colour) in curves.iter().zip(LINE_COLOURS) {
+            let Some(curve) = curve else { continue };
+            let samples = curve.values.iter().enumerate();
+            let points = samples.map(|(n, v)| (n as f64 * curve.step_s, *v));
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
         }
         Ok(())
     })

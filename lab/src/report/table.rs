@@ -2,6 +2,8 @@
 
 use crate::results::{PointResult, RunResult};
 
+use super::measures::QUEUES;
+use super::metric::shown;
 use super::paper::{self, Row};
 
 /// A column: its heading, the metric, decimals, and the paper's number.
@@ -102,10 +104,39 @@ pub(super) fn text(result: &RunResult) -> String {
     }
     let mut text = format!("{}\n{}\n\n", result.title, measured(result));
     text += &align(&rows);
+    text += &queues(result);
     for note in &result.notes {
         text += &format!("\nnote: {note}");
     }
     text.trim_end().to_owned() + "\n"
+}
+
+/// A line for each watched link of each point; nothing where no link is watched.
+fn queues(result: &RunResult) -> String {
+    let heads = QUEUES.columns.iter();
+    let mut rows = vec![
+        head("", [""].into_iter().chain(heads.clone().map(|c| c.0))),
+        head("", ["link"].into_iter().chain(heads.map(|c| c.1))),
+    ];
+    for point in &result.points {
+        for (place, row) in QUEUES.rows(point).iter().enumerate() {
+            let title = match place {
+                0 => point.title(),
+                _ => String::new(),
+            };
+            let cells = row.cells.iter().map(|x| x.map(shown).unwrap_or_default());
+            rows.push(
+                [title, row.of.to_owned()]
+                    .into_iter()
+                    .chain(cells)
+                    .collect(),
+            );
+        }
+    }
+    match rows.len() {
+        2 => String::new(),
+        _ => format!("\n{}", align(&rows)),
+    }
 }
 
 fn head<'a>(first: &str, cells: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -135,7 +166,8 @@ pub(super) fn measured(result: &RunResult) -> String {
     )
 }
 
-fn align(rows: &[Vec<String>]) -> String {
+/// Rows of cells as lines; the first column to the left, all others to the right.
+pub(super) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

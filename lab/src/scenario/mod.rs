@@ -27,7 +27,7 @@
 //! discipline = { kind = "fifo", limit = "100 packets" }   # the first end's; else 1000 packets
 //!
 //! [traffic.long]
-//! kind = "tcp"                       # greedy, unless `rate` or `total_rate` is given
+//! kind = "tcp"                       # greedy, unless `size`, `rate` or `total_rate` is given
 //! from = "tcp"
 //! to = "server"
 //!
@@ -39,22 +39,52 @@
 //! "traffic.long.flows" = [1, 2, 4]
 //! ```
 //!
-//! Rates of links count what a packet costs on the wire (24 bytes beyond the layer-2 length, frame
-//! check sequence, preamble and gap included); rates of traffic count payload.
+//! ```toml
+//! [link.wan]
+//! ends = ["r", "far"]
+//! delay = "20 ms"
+//! framing = "2 B"                    # on the wire beyond the IP packet; Ethernet's 38 B if absent
+//!
+//! [traffic.files]
+//! kind = "tcp"
+//! from = "tcp"
+//! to = "server"
+//! arrivals = "exponential 0.2 s"     # one flow after another; else all at `start`, or in `spread`
+//! size = "pareto 1.5 26 MB"          # shape and mean: a transfer of that size, then it closes
+//! congestion = "newreno"             # cubic, sack, newreno, bbr; mss, min_rto, ack_every, ..
+//!
+//! [traffic.voice]
+//! kind = "udp"
+//! from = "tcp"
+//! to = "server"
+//! rate = "80 kbit"                   # while on
+//! on = "exponential 1 s"
+//! off = "exponential 1.35 s"
+//! spacing = "jittered 0.1"           # or even, or poisson
+//! ```
+//!
+//! Rates of links count what a packet costs on the wire, its `framing` included; rates of traffic
+//! count payload. Sizes and times that chance picks are written as in
+//! [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list schema` prints them as a
+//! JSON Schema for an editor. What a habitat cannot do it refuses in a sentence before it starts
+//! anything; what it leaves out is noted in the result.
 
 pub mod checked;
-pub mod mix;
-pub mod offered;
 pub mod parameters;
 pub mod plan;
 pub mod raw;
 mod reader;
+pub mod schema;
+pub mod tcp;
+pub mod traffic;
 
-pub use checked::{Congestion, Discipline, HostGroup, Kind, Link, Scenario, Traffic, TrafficKind};
-pub use mix::Mix;
-pub use offered::Offered;
+pub use checked::{Discipline, HostGroup, Link, Scenario};
 pub use plan::{Override, Plan, Point, load};
 pub use raw::Origin;
+pub use schema::schema;
+pub use tcp::{Congestion, TcpOptions};
+pub use traffic::{Activity, Flow, Kind, Starts, Traffic, TrafficKind};
+pub use weir_base::{Offered, Sizes, Spacing, Times};
 
 /// What is wrong with a scenario, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,147 +1,468 @@
-//! The single-valued keys of a scenario: unit, range, default, and a sentence for each.
+//! The keys of a scenario: unit, range, default, and a sentence for each. The reader, the errors
+//! and the JSON Schema all come from these tables.
 
-use weir_base::setting::{Kind as Range, Parameter};
-use weir_base::{Bytes, Rate, Span};
+use std::fmt;
 
-use super::checked::Congestion;
+use weir_base::setting::Kind;
+use weir_base::{Bytes, Rate, Spacing, Span};
 
-/// Every parameter of a scenario with its section, for the list of the schema.
-pub const PARAMETERS: &[(&str, &[&Parameter])] = &[
-    ("", &[&DURATION, &WARM_UP, &SEED, &RUNS]),
-    ("host.NAME", &[&COUNT]),
-    ("link.NAME", &[&LINK_RATE, &DELAY]),
-    (
-        "traffic.NAME",
-        &[
-            &KIND,
-            &FLOWS,
-            &CLIENTS,
-            &CONGESTION,
-            &PAYLOAD,
-            &ADDRESSES,
-            &IP,
-            &START,
-            &STOP,
-        ],
-    ),
+use super::tcp::Congestion;
+
+/// One key of a section.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// As it is written.
+    pub name: &'static str,
+    /// What may be said.
+    pub form: Form,
+    /// The default as it would be written; empty if there is none.
+    pub default: &'static str,
+    /// Whether it must be given.
+    pub required: bool,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+}
+
+/// What a key may say.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// A single value with its unit and range.
+    Setting(Kind),
+    /// A size or a distribution of sizes, with the range of every number in it.
+    Sizes(Bytes, Bytes),
+    /// A time or a distribution of times, with the range of every number in it.
+    Times(Span, Span),
+    /// A rate, or a rate that is a linear function of time.
+    Load,
+    /// How packets follow each other.
+    Spacing,
+    /// Any text.
+    Text,
+    /// The name of a host.
+    Host,
+    /// The names of two nodes.
+    Ends,
+    /// Names of links.
+    Links,
+    /// A queue discipline with its settings.
+    Discipline,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(kind) => write!(f, "{kind}"),
+            Self::Sizes(min, max) => {
+                write!(f, "sizes (or their mean) from \"{min}\" to \"{max}\"")
+            }
+            Self::Times(min, max) => {
+                write!(f, "times (or their mean) from \"{min}\" to \"{max}\"")
+            }
+            Self::Load => write!(f, "a rate, or a function like \"0.5*t + 2 Mbit\""),
+            Self::Spacing => f.write_str(Spacing::EXPECTED),
+            Self::Text => f.write_str("a text in quotes"),
+            Self::Host => f.write_str("the name of a host"),
+            Self::Ends => f.write_str("two names: [\"NODE\", \"NODE\"]"),
+            Self::Links => f.write_str("a list of links: [\"LINK\"]"),
+            Self::Discipline => f.write_str("a discipline like { kind = \"fifo\" }"),
+        }
+    }
+}
+
+/// Every section with its keys. `[traffic.NAME]` has, besides its own, the keys of its kind.
+pub const SECTIONS: &[(&str, &[&Key])] = &[
+    ("", TOP),
+    ("host.NAME", HOST),
+    ("link.NAME", LINK),
+    ("traffic.NAME", TRAFFIC),
+    ("traffic.NAME, kind tcp", TCP),
+    ("traffic.NAME, kind udp", UDP),
+    ("traffic.NAME, kind web", WEB),
+    ("traffic.NAME, kind tcp or web", TCP_OPTIONS),
+];
+
+/// Above all sections.
+pub const TOP: &[&Key] = &[
+    &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH,
+];
+/// `[host.NAME]`
+pub const HOST: &[&Key] = &[&COUNT];
+/// `[link.NAME]`
+pub const LINK: &[&Key] = &[
+    &ENDS,
+    &LINK_RATE,
+    &DELAY,
+    &FRAMING,
+    &DISCIPLINE,
+    &REVERSE_DISCIPLINE,
+];
+/// `[traffic.NAME]`, of any kind.
+pub const TRAFFIC: &[&Key] = &[&KIND, &FROM, &TO, &START, &SPREAD, &ARRIVALS, &STOP, &IP];
+/// `[traffic.NAME]` with `kind = "tcp"`.
+pub const TCP: &[&Key] = &[&FLOWS, &SIZE, &RATE, &TOTAL_RATE, &SPACING, &ON, &OFF];
+/// `[traffic.NAME]` with `kind = "udp"`.
+pub const UDP: &[&Key] = &[
+    &FLOWS,
+    &RATE,
+    &TOTAL_RATE,
+    &PAYLOAD,
+    &SPACING,
+    &ADDRESSES,
+    &ON,
+    &OFF,
+];
+/// `[traffic.NAME]` with `kind = "web"`.
+pub const WEB: &[&Key] = &[&CLIENTS, &MIX, &THINK];
+/// `[traffic.NAME]` with `kind = "tcp"` or `"web"`.
+pub const TCP_OPTIONS: &[&Key] = &[
+    &CONGESTION,
+    &MSS,
+    &INITIAL_WINDOW,
+    &RECEIVE_WINDOW,
+    &MIN_RTO,
+    &INITIAL_RTO,
+    &ACK_EVERY,
+    &DELAYED_ACK,
+    &BYTE_COUNTING,
+    &ECN,
+    &TIMESTAMPS,
 ];
 
 const DAY: Span = Span::from_secs(86_400);
 
-macro_rules! parameter {
-    ($id:ident, $name:literal, $kind:expr, $default:literal, $about:literal) => {
-        pub(super) const $id: Parameter = Parameter {
+macro_rules! key {
+    ($id:ident, $name:literal, $form:expr, required, $about:literal) => {
+        pub(super) const $id: Key = Key {
             name: $name,
-            kind: $kind,
+            form: $form,
+            default: "",
+            required: true,
+            about: $about,
+        };
+    };
+    ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
+        pub(super) const $id: Key = Key {
+            name: $name,
+            form: $form,
             default: $default,
+            required: false,
             about: $about,
         };
     };
 }
 
-parameter!(
+const fn count(min: u64, max: u64) -> Form {
+    Form::Setting(Kind::Count(min, max))
+}
+
+const fn span(min: Span, max: Span) -> Form {
+    Form::Setting(Kind::Span(min, max))
+}
+
+const fn bytes(min: u64, max: u64) -> Form {
+    Form::Setting(Kind::Bytes(Bytes(min), Bytes(max)))
+}
+
+const FLAG: Form = Form::Setting(Kind::Flag);
+const TIMES: Form = Form::Times(Span::from_micros(1), DAY);
+
+key!(TITLE, "title", Form::Text, required, "one line");
+key!(ABOUT, "about", Form::Text, "", "what it shows");
+key!(
     DURATION,
     "duration",
-    Range::Span(Span::from_secs(1), DAY),
+    span(Span::from_secs(1), DAY),
     "60 s",
     "length of a run"
 );
-parameter!(
+key!(
     WARM_UP,
     "warm_up",
-    Range::Span(Span::ZERO, DAY),
+    span(Span::ZERO, DAY),
     "0 s",
     "what is left out of the means, from the start of a run"
 );
-parameter!(
+key!(
     SEED,
     "seed",
-    Range::Count(0, u64::MAX),
+    count(0, u64::MAX),
     "1",
     "seed of the first run; the next has the next"
 );
-parameter!(
-    RUNS,
-    "runs",
-    Range::Count(1, 10_000),
-    "1",
-    "runs of each point"
+key!(RUNS, "runs", count(1, 10_000), "1", "runs of each point");
+key!(
+    SAMPLE,
+    "sample",
+    span(Span::from_millis(1), Span::from_secs(3600)),
+    "500 ms",
+    "step of the curves"
 );
-parameter!(
+key!(
+    WATCH,
+    "watch",
+    Form::Links,
+    "",
+    "links whose queues are sampled; if absent, those that name a discipline"
+);
+key!(
     COUNT,
     "count",
-    Range::Count(1, 100_000),
+    count(1, 100_000),
     "1",
     "how many hosts of this kind"
 );
-parameter!(
+key!(
+    ENDS,
+    "ends",
+    Form::Ends,
+    required,
+    "what it joins; with a host of many, as many links"
+);
+key!(
     LINK_RATE,
     "rate",
-    Range::Rate(Rate::from_bps(8_000), Rate::from_mbps(400_000)),
+    Form::Setting(Kind::Rate(Rate::from_bps(8_000), Rate::from_mbps(400_000))),
     "",
     "rate on the wire, both ways; as fast as it goes if absent"
 );
-parameter!(
+key!(
     DELAY,
     "delay",
-    Range::Span(Span::ZERO, Span::from_secs(10)),
+    span(Span::ZERO, Span::from_secs(10)),
     "0 s",
     "one-way delay"
 );
-parameter!(
+key!(
+    FRAMING,
+    "framing",
+    bytes(0, 100),
+    "38 B",
+    "what a packet costs on the wire beyond its IP length: 38 B on Ethernet (header, frame check \
+     sequence, preamble, gap), 2 B on a PPP link"
+);
+key!(
+    DISCIPLINE,
+    "discipline",
+    Form::Discipline,
+    "",
+    "the queue at the first end; 1000 packets, first in, first out, if absent"
+);
+key!(
+    REVERSE_DISCIPLINE,
+    "reverse_discipline",
+    Form::Discipline,
+    "",
+    "the queue at the second end"
+);
+key!(
     KIND,
     "kind",
-    Range::Word(&["tcp", "udp", "web"]),
-    "",
+    Form::Setting(Kind::Word(&["tcp", "udp", "web"])),
+    required,
     "what kind of traffic"
 );
-parameter!(
-    FLOWS,
-    "flows",
-    Range::Count(1, 1_000_000),
-    "1",
-    "flows of each sending host"
+key!(FROM, "from", Form::Host, required, "who sends the data");
+key!(
+    TO,
+    "to",
+    Form::Host,
+    required,
+    "who receives them: one host, or as many as `from` (then each has its own partner)"
 );
-parameter!(
-    CLIENTS,
-    "clients",
-    Range::Count(1, 100_000),
-    "1",
-    "web clients, each with one connection at a time"
-);
-parameter!(
-    CONGESTION,
-    "congestion",
-    Range::Word(Congestion::WORDS),
-    "cubic",
-    "TCP's congestion control"
-);
-parameter!(
-    PAYLOAD,
-    "payload",
-    Range::Bytes(Bytes(1), Bytes(1472)),
-    "1472 B",
-    "UDP payload of a packet"
-);
-parameter!(
-    ADDRESSES,
-    "addresses",
-    Range::Count(1, 65_000),
-    "1",
-    "source addresses over which each sending host spreads its flows"
-);
-parameter!(IP, "ip", Range::Word(&["v4", "v6"]), "v4", "IP version");
-parameter!(
+key!(
     START,
     "start",
-    Range::Span(Span::ZERO, DAY),
+    span(Span::ZERO, DAY),
     "0 s",
     "when it starts"
 );
-parameter!(
+key!(
+    SPREAD,
+    "spread",
+    span(Span::ZERO, DAY),
+    "0 s",
+    "each flow starts at a random moment within this time from `start`"
+);
+key!(
+    ARRIVALS,
+    "arrivals",
+    TIMES,
+    "",
+    "the flows start one after another, with these gaps: the first flow of each host in order, \
+     then the second of each; the first gap begins at `start`"
+);
+key!(
     STOP,
     "stop",
-    Range::Span(Span::ZERO, DAY),
+    span(Span::ZERO, DAY),
     "",
     "when it stops, if before the end"
+);
+key!(
+    IP,
+    "ip",
+    Form::Setting(Kind::Word(&["v4", "v6"])),
+    "v4",
+    "IP version"
+);
+key!(
+    FLOWS,
+    "flows",
+    count(1, 1_000_000),
+    "1",
+    "flows of each sending host"
+);
+key!(
+    SIZE,
+    "size",
+    Form::Sizes(Bytes(1), Bytes(1_000_000_000_000)),
+    "",
+    "bytes that each flow transfers before it closes; it sends until `stop` if absent"
+);
+key!(
+    RATE,
+    "rate",
+    Form::Load,
+    "",
+    "payload that the application of each flow offers; TCP sends as much as it can if absent"
+);
+key!(
+    TOTAL_RATE,
+    "total_rate",
+    Form::Load,
+    "",
+    "payload that all flows of this traffic offer together, in place of `rate`"
+);
+key!(
+    ON,
+    "on",
+    TIMES,
+    "",
+    "how long the application offers its rate, before it pauses for `off`"
+);
+key!(
+    OFF,
+    "off",
+    TIMES,
+    "",
+    "how long the application pauses, before it is on again"
+);
+key!(
+    PAYLOAD,
+    "payload",
+    bytes(1, 1472),
+    "1472 B",
+    "UDP payload of a packet"
+);
+key!(
+    SPACING,
+    "spacing",
+    Form::Spacing,
+    "even",
+    "how the packets of a flow (or the writes of an application with a rate) follow each other"
+);
+key!(
+    ADDRESSES,
+    "addresses",
+    count(1, 65_000),
+    "1",
+    "source addresses over which each sending host spreads its flows"
+);
+key!(
+    CLIENTS,
+    "clients",
+    count(1, 100_000),
+    "1",
+    "web clients of each host, each with one connection at a time"
+);
+key!(
+    MIX,
+    "mix",
+    Form::Sizes(Bytes(1), Bytes(1_000_000_000)),
+    "webstone",
+    "sizes of the files"
+);
+key!(
+    THINK,
+    "think",
+    Form::Times(Span::ZERO, DAY),
+    "0 s",
+    "pause of a client between two fetches"
+);
+key!(
+    CONGESTION,
+    "congestion",
+    Form::Setting(Kind::Word(Congestion::WORDS)),
+    "cubic",
+    "congestion control: CUBIC, Reno with SACK, NewReno (without), BBR"
+);
+key!(
+    MSS,
+    "mss",
+    bytes(88, 8960),
+    "1460 B",
+    "payload of a segment without options"
+);
+key!(
+    INITIAL_WINDOW,
+    "initial_window",
+    count(1, 1000),
+    "10",
+    "segments that a connection may send at first"
+);
+key!(
+    RECEIVE_WINDOW,
+    "receive_window",
+    bytes(88, 1 << 30),
+    "4 MB",
+    "bytes that a receiver takes in advance"
+);
+key!(
+    MIN_RTO,
+    "min_rto",
+    span(Span::from_millis(1), Span::from_secs(60)),
+    "200 ms",
+    "least retransmission time-out"
+);
+key!(
+    INITIAL_RTO,
+    "initial_rto",
+    span(Span::from_millis(1), Span::from_secs(60)),
+    "1 s",
+    "retransmission time-out before the first measurement, and of a SYN"
+);
+key!(
+    ACK_EVERY,
+    "ack_every",
+    count(1, 64),
+    "2",
+    "segments for one acknowledgement"
+);
+key!(
+    DELAYED_ACK,
+    "delayed_ack",
+    span(Span::ZERO, Span::from_secs(1)),
+    "40 ms",
+    "how long an acknowledgement waits for further segments at most"
+);
+key!(
+    BYTE_COUNTING,
+    "byte_counting",
+    FLAG,
+    "true",
+    "whether the window grows by bytes acknowledged (RFC 3465), or by acknowledgements as in older stacks"
+);
+key!(
+    ECN,
+    "ecn",
+    FLAG,
+    "false",
+    "explicit congestion notification"
+);
+key!(
+    TIMESTAMPS,
+    "timestamps",
+    FLAG,
+    "false",
+    "the time stamp option, which takes 12 bytes of each segment"
 );

@@ -133,13 +133,13 @@ fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ScenarioError> {
     let mut variants: Vec<Variant> = Vec::new();
     for item in node.items() {
         let section = Section::new("variant", item)?;
-        let name = section.required_text("name")?;
+        let name = section.required_word("name")?;
         if variants.iter().any(|v| v.name == name) {
             return Err(section.error("name", format!("\"{name}\" is there twice")));
         }
-        let set = section.find("set").map(Node::entries).unwrap_or_default();
+        let set = item.entry("set").map(Node::entries).unwrap_or_default();
         let set = set.to_vec();
-        section.finish()?;
+        section.finish_with(&[], &["name", "set"])?;
         variants.push(Variant { name, set });
     }
     Ok(variants)
@@ -221,7 +221,7 @@ discipline = { kind = "fifo", limit = "100 packets" }
 kind = "tcp"
 from = "tcp"
 to = "server"
-congestion = "reno"
+congestion = "sack"
 [traffic.flood]
 kind = "udp"
 from = "tcp"

@@ -2,11 +2,14 @@
 //! what is left over.
 
 use std::cell::RefCell;
+use std::str::FromStr;
 
 use weir_base::setting::{Parameter, Scalar, Setting, nearest};
-use weir_base::{Bytes, Rate, Span};
+use weir_base::units::UnitError;
+use weir_base::{Bytes, Rate, Sizes, Span, Times};
 
 use super::ScenarioError;
+use super::parameters::{Form, Key};
 use super::raw::{Node, Origin, Value};
 
 /// One section while it is read.
@@ -39,9 +42,9 @@ impl<'a> Section<'a> {
     }
 
     /// The entry `key`, if there is one.
-    pub(super) fn find(&self, key: &'static str) -> Option<&'a Node> {
-        self.asked.borrow_mut().push(key);
-        self.node.entry(key)
+    pub(super) fn find(&self, key: &'static Key) -> Option<&'a Node> {
+        self.asked.borrow_mut().push(key.name);
+        self.node.entry(key.name)
     }
 
     /// Where `key` was written; the section's place if it was not.
@@ -62,109 +65,180 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The value of `parameter` if it was written.
-    pub(super) fn optional(
-        &self,
-        parameter: &'static Parameter,
-    ) -> Result<Option<Setting>, ScenarioError> {
-        let Some(node) = self.find(parameter.name) else {
+    /// The value of `key` if it was written.
+    pub(super) fn optional(&self, key: &'static Key) -> Result<Option<Setting>, ScenarioError> {
+        let Some(node) = self.find(key) else {
             return Ok(None);
         };
-        let named = Parameter {
-            name: "",
-            ..*parameter
-        };
         let Value::Scalar(scalar) = &node.value else {
-            let why = format!("must be {}", &parameter.kind);
-            return Err(self.error(parameter.name, why));
+            return Err(self.error(key.name, format!("must be {}", &key.form)));
         };
-        named.check(scalar).map(Some).map_err(|_| {
-            let permitted = &parameter.kind;
-            let why = format!("is {scalar}, but must be {permitted}");
-            self.error(parameter.name, why)
+        parameter(key).check(scalar).map(Some).map_err(|_| {
+            let permitted = &key.form;
+            self.error(key.name, format!("is {scalar}, but must be {permitted}"))
         })
     }
 
-    /// The value of `parameter`, or its default.
-    pub(super) fn setting(&self, parameter: &'static Parameter) -> Result<Setting, ScenarioError> {
-        match self.optional(parameter)? {
+    /// The value of `key`, or its default.
+    pub(super) fn setting(&self, key: &'static Key) -> Result<Setting, ScenarioError> {
+        match self.optional(key)? {
             Some(setting) => Ok(setting),
-            None => parameter
-                .check(&Scalar::Text(parameter.default.to_owned()))
-                .map_err(|_| self.error(parameter.name, "must be given")),
+            None => parameter(key)
+                .check(&Scalar::Text(key.default.to_owned()))
+                .map_err(|_| self.error(key.name, "must be given")),
         }
     }
 
     /// A count.
-    pub(super) fn count(&self, parameter: &'static Parameter) -> Result<u64, ScenarioError> {
-        match self.setting(parameter)? {
+    pub(super) fn count(&self, key: &'static Key) -> Result<u64, ScenarioError> {
+        match self.setting(key)? {
             Setting::Count(n) => Ok(n),
-            other => unreachable!("{} is {other:?}", parameter.name),
+            other => unreachable!("{} is {other:?}", key.name),
         }
     }
 
     /// A time.
-    pub(super) fn span(&self, parameter: &'static Parameter) -> Result<Span, ScenarioError> {
-        match self.setting(parameter)? {
+    pub(super) fn span(&self, key: &'static Key) -> Result<Span, ScenarioError> {
+        match self.setting(key)? {
             Setting::Span(span) => Ok(span),
-            other => unreachable!("{} is {other:?}", parameter.name),
+            other => unreachable!("{} is {other:?}", key.name),
         }
     }
 
     /// A time without default.
-    pub(super) fn optional_span(
-        &self,
-        parameter: &'static Parameter,
-    ) -> Result<Option<Span>, ScenarioError> {
-        Ok(self.optional(parameter)?.map(|setting| match setting {
+    pub(super) fn optional_span(&self, key: &'static Key) -> Result<Option<Span>, ScenarioError> {
+        Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Span(span) => span,
-            other => unreachable!("{} is {other:?}", parameter.name),
+            other => unreachable!("{} is {other:?}", key.name),
         }))
     }
 
     /// A rate without default.
-    pub(super) fn optional_rate(
-        &self,
-        parameter: &'static Parameter,
-    ) -> Result<Option<Rate>, ScenarioError> {
-        Ok(self.optional(parameter)?.map(|setting| match setting {
+    pub(super) fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ScenarioError> {
+        Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Rate(rate) => rate,
-            other => unreachable!("{} is {other:?}", parameter.name),
+            other => unreachable!("{} is {other:?}", key.name),
         }))
     }
 
     /// A size.
-    pub(super) fn bytes(&self, parameter: &'static Parameter) -> Result<Bytes, ScenarioError> {
-        match self.setting(parameter)? {
+    pub(super) fn bytes(&self, key: &'static Key) -> Result<Bytes, ScenarioError> {
+        match self.setting(key)? {
             Setting::Bytes(bytes) => Ok(bytes),
-            other => unreachable!("{} is {other:?}", parameter.name),
+            other => unreachable!("{} is {other:?}", key.name),
         }
     }
 
     /// One of a parameter's words.
-    pub(super) fn word(
-        &self,
-        parameter: &'static Parameter,
-    ) -> Result<&'static str, ScenarioError> {
-        match self.setting(parameter)? {
+    pub(super) fn word(&self, key: &'static Key) -> Result<&'static str, ScenarioError> {
+        match self.setting(key)? {
             Setting::Word(word) => Ok(word),
-            other => unreachable!("{} is {other:?}", parameter.name),
+            other => unreachable!("{} is {other:?}", key.name),
+        }
+    }
+
+    /// On or off.
+    pub(super) fn flag(&self, key: &'static Key) -> Result<bool, ScenarioError> {
+        match self.setting(key)? {
+            Setting::Flag(on) => Ok(on),
+            other => unreachable!("{} is {other:?}", key.name),
+        }
+    }
+
+    /// Sizes without default.
+    pub(super) fn sizes(&self, key: &'static Key) -> Result<Option<Sizes>, ScenarioError> {
+        let Form::Sizes(min, max) = key.form else {
+            unreachable!("{} holds no sizes", key.name)
+        };
+        let Some(sizes) = self.read::<Sizes>(key)? else {
+            return Ok(None);
+        };
+        let (least, most) = sizes.0.described();
+        self.within(key, least >= min.0 as f64 && most <= max.0 as f64)?;
+        Ok(Some(sizes))
+    }
+
+    /// Times without default.
+    pub(super) fn times(&self, key: &'static Key) -> Result<Option<Times>, ScenarioError> {
+        let Form::Times(min, max) = key.form else {
+            unreachable!("{} holds no times", key.name)
+        };
+        let Some(times) = self.read::<Times>(key)? else {
+            return Ok(None);
+        };
+        let (least, most) = times.0.described();
+        self.within(key, least >= min.as_secs_f64() && most <= max.as_secs_f64())?;
+        Ok(Some(times))
+    }
+
+    /// What reads itself from a text, or its own default.
+    pub(super) fn parsed<T: FromStr<Err = String> + Default>(
+        &self,
+        key: &'static Key,
+    ) -> Result<T, ScenarioError> {
+        match self.text(key)? {
+            Some(text) => text.parse().map_err(|e| self.error(key.name, e)),
+            None => Ok(T::default()),
+        }
+    }
+
+    fn read<T: FromStr<Err = UnitError>>(
+        &self,
+        key: &'static Key,
+    ) -> Result<Option<T>, ScenarioError> {
+        let read = self.text(key)?.map(|text| text.parse::<T>());
+        read.transpose().map_err(|error| {
+            let UnitError { text, expected } = &error;
+            self.error(key.name, format!("is \"{text}\", but must be {expected}"))
+        })
+    }
+
+    fn within(&self, key: &'static Key, inside: bool) -> Result<(), ScenarioError> {
+        match inside {
+            true => Ok(()),
+            false => Err(self.error(key.name, format!("must be {}", key.form))),
         }
     }
 
     /// A text, if it was written.
-    pub(super) fn text(&self, key: &'static str) -> Result<Option<String>, ScenarioError> {
+    pub(super) fn text(&self, key: &'static Key) -> Result<Option<String>, ScenarioError> {
         match self.find(key).map(|node| &node.value) {
             None => Ok(None),
             Some(Value::Scalar(Scalar::Text(text))) => Ok(Some(text.clone())),
-            Some(_) => Err(self.error(key, "must be a text in quotes")),
+            Some(_) => Err(self.error(key.name, "must be a text in quotes")),
         }
     }
 
     /// A text that must be there.
-    pub(super) fn required_text(&self, key: &'static str) -> Result<String, ScenarioError> {
+    pub(super) fn required_text(&self, key: &'static Key) -> Result<String, ScenarioError> {
         self.text(key)?
-            .ok_or_else(|| self.error(key, "must be given"))
+            .ok_or_else(|| self.error(key.name, "must be given"))
+    }
+
+    /// The text of a section that has no table of keys here: a discipline, a variant.
+    pub(super) fn required_word(&self, key: &'static str) -> Result<String, ScenarioError> {
+        self.asked.borrow_mut().push(key);
+        match self.node.entry(key).map(|node| &node.value) {
+            None => Err(self.error(key, "must be given")),
+            Some(Value::Scalar(Scalar::Text(text))) => Ok(text.clone()),
+            Some(_) => Err(self.error(key, "must be a text in quotes")),
+        }
+    }
+
+    /// A list of names, if it was written.
+    pub(super) fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ScenarioError> {
+        let Some(node) = self.find(key) else {
+            return Ok(None);
+        };
+        let name = |item: &Node| match &item.value {
+            Value::Scalar(Scalar::Text(text)) => Ok(text.clone()),
+            _ => Err(self.error(key.name, format!("must be {}", key.form))),
+        };
+        node.items()
+            .iter()
+            .map(name)
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     /// The subsections of `key` in the order of the file: `[key.NAME]`.
@@ -172,7 +246,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
     ) -> Result<Vec<(String, Section<'a>)>, ScenarioError> {
-        let Some(node) = self.find(key) else {
+        let Some(node) = self.node.entry(key) else {
             return Ok(Vec::new());
         };
         let all = Section::new(&self.path_of(key), node)?;
@@ -185,18 +259,40 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// Refuses keys that nobody asked for.
-    pub(super) fn finish(self) -> Result<(), ScenarioError> {
+    /// Refuses what is in none of these tables.
+    pub(super) fn finish(self, tables: &[&[&'static Key]]) -> Result<(), ScenarioError> {
+        self.finish_with(tables, &[])
+    }
+
+    /// Refuses what is neither in these tables nor one of these names.
+    pub(super) fn finish_with(
+        self,
+        tables: &[&[&'static Key]],
+        more: &[&'static str],
+    ) -> Result<(), ScenarioError> {
+        let keys = tables.iter().flat_map(|table| table.iter());
+        let known: Vec<&str> = keys
+            .map(|key| key.name)
+            .chain(more.iter().copied())
+            .collect();
         let asked = self.asked.borrow();
+        debug_assert!(
+            asked.iter().all(|key| known.contains(key))
+                && known
+                    .iter()
+                    .all(|key| asked.contains(key) || more.contains(key)),
+            "{}: the tables have {known:?}, and {asked:?} were read",
+            self.path
+        );
         let stranger = self
             .node
             .entries()
             .iter()
-            .find(|(key, _)| !asked.contains(&key.as_str()));
+            .find(|(key, _)| !known.contains(&key.as_str()));
         let Some((key, node)) = stranger else {
             return Ok(());
         };
-        let near = nearest(key, asked.iter().copied());
+        let near = nearest(key, known.iter().copied());
         let near = near.map(|k| format!("; did you mean `{k}`?"));
         let place = match self.path.as_str() {
             "" => String::new(),
@@ -204,5 +300,18 @@ impl<'a> Section<'a> {
         };
         let why = format!("unknown key `{key}`{place}{}", near.unwrap_or_default());
         Err(ScenarioError::new(node.origin.clone(), why))
+    }
+}
+
+/// A key as a parameter; only for keys that are single settings.
+fn parameter(key: &'static Key) -> Parameter {
+    match key.form {
+        Form::Setting(kind) => Parameter {
+            name: key.name,
+            kind,
+            default: key.default,
+            about: key.about,
+        },
+        other => unreachable!("{} is {other:?}", key.name),
     }
 }

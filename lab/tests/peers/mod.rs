@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use weir_lab::traffic::{Line, web};
+use weir_lab::namespaces::traffic::{Fetch, Line, Outcome};
 use weir_live::namespace::{Namespace, Signal, Spawner, signal};
 
 use crate::support::me;
@@ -41,7 +41,7 @@ impl Wire {
             &wire.b,
             "addr add 10.0.0.2/24 dev eth0\nlink set eth0 up\nlink set lo up\n",
         )?;
-        let tbf = weir_lab::build::tbf("eth0", "50 Mbit".parse()?);
+        let tbf = weir_lab::namespaces::build::tbf("eth0", "50 Mbit".parse()?);
         wire.output(&wire.a, Command::new("tc").args(tbf.split(' ')))?;
         for host in [&wire.a, &wire.b] {
             let args = [
@@ -244,14 +244,14 @@ struct Fetched {
 }
 
 fn fetched(lines: Vec<Line>) -> Result<Fetched, Failed> {
-    let fetches: Vec<web::Fetch> = lines
+    let fetches: Vec<Fetch> = lines
         .into_iter()
         .filter_map(|line| match line {
-            Line::Fetch(fetch) if fetch.outcome != web::Outcome::Unfinished => Some(fetch),
+            Line::Fetch(fetch) if fetch.outcome != Outcome::Unfinished => Some(fetch),
             _ => None,
         })
         .collect();
-    let bad = fetches.iter().find(|f| f.outcome != web::Outcome::Finished);
+    let bad = fetches.iter().find(|f| f.outcome != Outcome::Finished);
     ensure(bad.is_none() && fetches.len() > 50, (bad, fetches.len()))?;
     let first = fetches.iter().filter(|f| f.client == 0);
     Ok(Fetched {

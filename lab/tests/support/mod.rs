@@ -60,6 +60,7 @@ pub(crate) fn play_another_face() -> Option<Result<(), String>> {
         } => {
             let options = RunOptions {
                 scenario,
+                on: weir_lab::Habitat::Lab,
                 overrides: set,
                 variants: variant,
                 executable: weir,
@@ -80,7 +81,7 @@ fn run_lab(options: RunOptions, out: Option<PathBuf>) -> Result<(), String> {
     let result = weir_lab::run(&options).map_err(|e| e.to_string())?;
     println!("{}", serde_json::to_string(&result).unwrap());
     if let Some(folder) = out {
-        weir_lab::report::write(&[result], &folder).map_err(|e| e.to_string())?;
+        weir_lab::report::write(&[result.into()], &folder).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -95,7 +96,7 @@ fn stand_in(config: &std::path::Path) -> io::Result<()> {
         };
         let interface = port["interface"].as_str().unwrap();
         let rate = rate.as_str().unwrap().parse().unwrap();
-        tc(&weir_lab::build::tbf(interface, rate))?;
+        tc(&weir_lab::namespaces::build::tbf(interface, rate))?;
         let limit = port.get("discipline").and_then(|d| d.get("limit"));
         if let Some(limit) = limit.and_then(|l| l.as_str()) {
             let packets = weir_base::units::read_packets(limit).unwrap();
@@ -154,7 +155,7 @@ discipline = { kind = "fifo", limit = "100 packets" }
 kind = "tcp"
 from = "tcp"
 to = "server"
-congestion = "reno"
+congestion = "sack"
 [traffic.flood]
 kind = "udp"
 from = "flood"

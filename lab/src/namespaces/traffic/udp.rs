@@ -16,11 +16,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use rand::RngExt;
 use socket2::{Domain, Protocol, Socket, Type};
-use weir_base::{Instant, Span, Streams};
+use weir_base::{Instant, Offered, Span, Stream, Streams};
 use weir_live::{clock, namespace};
 
-use super::{Line, RunClock, Sent, Timing, report, sleep_until};
-use crate::scenario::Offered;
+use super::{Line, RunClock, Sent, Timing, listed, nth, report, sleep_until};
+use crate::scenario::Spacing;
 
 /// Flows of one sender at most: each has a socket.
 pub const FLOWS_MAX: u32 = 50_000;
@@ -49,12 +49,18 @@ pub struct Options {
     /// How many source addresses follow the first one.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     pub addresses: u32,
-    /// Seed of the flows' places.
+    /// How the packets of a flow follow each other: even, poisson, jittered 0.1.
+    #[arg(long, default_value = "even")]
+    pub spacing: Spacing,
+    /// Seed of the flows' places and gaps.
     #[arg(long, default_value = "1")]
     pub seed: u64,
     /// When the flows begin.
     #[arg(long, default_value = "0 s")]
     pub from: Span,
+    /// When each flow begins, one time for each, in place of `from`.
+    #[arg(long, value_name = "TIME", value_delimiter = ',')]
+    pub starts: Vec<Span>,
     /// When they stop, if before the end.
     #[arg(long)]
     pub until: Option<Span>,
@@ -73,10 +79,12 @@ impl Options {
             format!("--rate={}", self.rate),
             format!("--payload={}", self.payload),
             format!("--addresses={}", self.addresses),
+            format!("--spacing={}", self.spacing),
             format!("--seed={}", self.seed),
             format!("--from={}", self.from),
         ];
         args.extend(self.source.map(|source| format!("--source={source}")));
+        args.extend(listed("starts", &self.starts));
         args.extend(self.until.map(|until| format!("--until={until}")));
         args.extend(self.timing.to_args());
         args
@@ -88,22 +96,27 @@ impl Options {
     }
 }
 
-/// One flow's schedule: its n-th packet is due when that many bits have been offered.
+/// One flow's schedule: a packet is due when the bits of those before it have been offered.
 #[derive(Debug)]
 struct Schedule {
     rate: Offered,
     from: f64,
     bits_per_packet: f64,
-    /// Place of the first packet, in packets: 0 to 1.
-    phase: f64,
-    sent: u64,
+    spacing: Spacing,
+    gaps: Stream,
+    /// Place of the next packet, in packets.
+    place: f64,
 }
 
 impl Schedule {
     /// When the next packet is due, in seconds of the run.
     fn next(&self) -> Option<f64> {
-        let bits = (self.sent as f64 + self.phase) * self.bits_per_packet;
-        self.rate.time_of(self.from, bits)
+        self.rate
+            .time_of(self.from, self.place * self.bits_per_packet)
+    }
+
+    fn advance(&mut self) {
+        self.place += self.spacing.gap(&mut self.gaps);
     }
 }
 
@@ -156,15 +169,18 @@ fn open(options: &Options, flow: u32) -> io::Result<UdpSocket> {
 
 fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<Counts> {
     let payload = vec![0; options.payload as usize];
-    let mut places = Streams::new(options.seed).stream("udp.places");
-    let mut schedules: Vec<Schedule> = sockets
-        .iter()
-        .map(|_| Schedule {
+    let streams = Streams::new(options.seed).below("udp");
+    let mut places = streams.stream("places");
+    let mut schedules: Vec<Schedule> = (0..sockets.len())
+        .map(|flow| Schedule {
             rate: options.rate,
-            from: options.from.as_secs_f64(),
+            from: nth(&options.starts, flow)
+                .unwrap_or(options.from)
+                .as_secs_f64(),
             bits_per_packet: f64::from(options.payload) * BITS,
-            phase: places.random(),
-            sent: 0,
+            spacing: options.spacing,
+            gaps: streams.stream(&format!("flow{flow}")),
+            place: places.random(),
         })
         .collect();
     let due = |schedule: &Schedule| Some(run.at(Span::from_secs_f64(schedule.next()?)));
@@ -195,7 +211,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
                 .late
                 .push((now.since(when).as_nanos() / 1000).min(u64::from(u32::MAX)) as u32);
         }
-        schedules[flow].sent += 1;
+        schedules[flow].advance();
         queue.extend(due(&schedules[flow]).map(|next| Reverse((next, flow))));
     }
     Ok(counts)
@@ -225,11 +241,12 @@ mod tests {
             rate: "11.776 Mbit".parse().unwrap(),
             from: 2.0,
             bits_per_packet: 11_776.0,
-            phase: 0.5,
-            sent: 0,
+            spacing: Spacing::Even,
+            gaps: Streams::new(1).stream("gaps"),
+            place: 0.5,
         };
         assert!((schedule.next().unwrap() - 2.0005).abs() < 1e-9);
-        schedule.sent = 1_000_000;
+        (0..1_000_000).for_each(|_| schedule.advance());
         assert!((schedule.next().unwrap() - 1002.0005).abs() < 1e-6);
     }
 

@@ -18,19 +18,20 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use weir_base::{Instant, Span};
 use weir_live::clock;
 
-/// Length of the intervals in which receivers count.
-pub const INTERVAL: Span = Span::from_millis(100);
+pub use crate::reported::{Fetch, Flow, Line, Outcome, Sent, Series, Transfer};
+
+/// Shorter intervals would cost more memory than they tell.
+const INTERVAL_MIN: Span = Span::from_millis(1);
 
 /// One of the tools, with its options.
 #[derive(Clone, Debug, PartialEq, clap::Subcommand)]
 pub enum Command {
     /// Receive TCP and UDP, and count.
     Sink(sink::Options),
-    /// Send over long TCP connections.
+    /// Send over TCP: without end, by an offered load, or so many bytes.
     Tcp(tcp::Options),
     /// Send UDP, paced packet by packet.
     Udp(udp::Options),
@@ -59,6 +60,9 @@ pub struct Timing {
     /// What is left out of the totals of the window, from the start.
     #[arg(long, default_value = "0 s")]
     pub warm_up: Span,
+    /// Length of the intervals in which receivers count.
+    #[arg(long, default_value = "100 ms")]
+    pub interval: Span,
     /// The run's start on the monotonic clock, in nanoseconds; now if not given.
     #[arg(long, value_name = "NS")]
     pub start_ns: Option<u64>,
@@ -70,6 +74,7 @@ impl Timing {
         let mut args = vec![
             format!("--duration={}", self.duration),
             format!("--warm-up={}", self.warm_up),
+            format!("--interval={}", self.interval),
         ];
         args.extend(self.start_ns.map(|ns| format!("--start-ns={ns}")));
         args
@@ -82,6 +87,7 @@ impl Timing {
             start,
             warm_up: self.warm_up,
             duration: self.duration,
+            interval: self.interval.max(INTERVAL_MIN),
         }
     }
 }
@@ -92,6 +98,7 @@ pub struct RunClock {
     start: Instant,
     warm_up: Span,
     duration: Span,
+    interval: Span,
 }
 
 impl RunClock {
@@ -118,18 +125,34 @@ impl RunClock {
     /// The interval that `now` falls in; none before the start and after the end.
     pub fn interval(&self, now: Instant) -> Option<usize> {
         let inside = now >= self.start && now < self.end();
-        inside.then(|| (now.since(self.start).as_nanos() / INTERVAL.as_nanos()) as usize)
+        inside.then(|| (now.since(self.start).as_nanos() / self.interval.as_nanos()) as usize)
     }
 
     /// How many intervals the run has.
     pub fn intervals(&self) -> usize {
-        self.duration.as_nanos().div_ceil(INTERVAL.as_nanos()) as usize
+        self.duration.as_nanos().div_ceil(self.interval.as_nanos()) as usize
+    }
+
+    /// Length of an interval in seconds.
+    pub fn interval_s(&self) -> f64 {
+        self.interval.as_secs_f64()
     }
 
     /// Whether `now` counts: after the warm-up, before the end.
     pub fn in_window(&self, now: Instant) -> bool {
         now >= self.start + self.warm_up && now < self.end()
     }
+}
+
+/// The value of this flow, if there are any: the last one holds for the flows that follow.
+pub(crate) fn nth<T: Copy>(values: &[T], flow: usize) -> Option<T> {
+    values.get(flow).or(values.last()).copied()
+}
+
+/// A list of values as one argument of a command line.
+pub(crate) fn listed<T: std::fmt::Display>(name: &str, values: &[T]) -> Option<String> {
+    let words: Vec<String> = values.iter().map(T::to_string).collect();
+    (!words.is_empty()).then(|| format!("--{name}={}", words.join(",")))
 }
 
 /// Sleeps until `when`; returns at once if that is past. Gives the time it is then.
@@ -141,73 +164,6 @@ pub fn sleep_until(when: Instant) -> Instant {
         }
         thread::sleep(Duration::from_nanos(when.since(now).as_nanos()));
     }
-}
-
-/// One line of a tool's report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "line", rename_all = "snake_case")]
-pub enum Line {
-    /// The tool listens, or is about to send.
-    Ready,
-    /// What a receiver counted of one flow.
-    Flow(Flow),
-    /// Payload that a receiver counted on one port, by interval.
-    Series(Series),
-    /// What a sender did.
-    Sent(Sent),
-    /// One web fetch.
-    Fetch(web::Fetch),
-}
-
-/// What a receiver counted of one flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Flow {
-    /// `tcp` or `udp`.
-    pub protocol: String,
-    /// The receiver's port.
-    pub port: u16,
-    /// The sender.
-    pub peer: String,
-    /// Payload received.
-    pub bytes: u64,
-    /// Payload received in the window.
-    pub window_bytes: u64,
-    /// Packets received in the window; zero for TCP, where the receiver sees none.
-    pub window_packets: u64,
-}
-
-/// Payload by interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    /// `tcp`, `udp` or `web`.
-    pub protocol: String,
-    /// The receiver's port.
-    pub port: u16,
-    /// Length of an interval.
-    pub interval_s: f64,
-    /// Bytes of payload in each.
-    pub bytes: Vec<u64>,
-}
-
-/// What a sender did in the window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
-    /// `tcp` or `udp`.
-    pub protocol: String,
-    /// The receiver's port.
-    pub port: u16,
-    /// Payload that the schedule wanted sent in the window; none if greedy.
-    pub offered_bytes: Option<u64>,
-    /// Payload handed to the kernel in the window.
-    pub window_bytes: u64,
-    /// Packets that the kernel took in the window; zero for TCP.
-    pub window_packets: u64,
-    /// Packets that the sender's own full interface refused; part of what was offered.
-    pub refused_packets: u64,
-    /// How late a packet was handed over, against its schedule: the 99th percentile.
-    pub late_s_p99: f64,
-    /// Connections that had to be made again.
-    pub reconnects: u64,
 }
 
 /// Writes one line of the report, at once.
@@ -227,6 +183,7 @@ mod tests {
         let timing = Timing {
             duration: Span::from_millis(1050),
             warm_up: Span::from_millis(500),
+            interval: Span::from_millis(100),
             start_ns: Some(1_000),
         };
         let run = timing.begin();
@@ -237,23 +194,5 @@ mod tests {
         assert_eq!(run.interval(run.end()), None);
         assert!(!run.in_window(run.at(Span::from_millis(499))));
         assert!(run.in_window(run.at(Span::from_millis(500))));
-    }
-
-    #[test]
-    fn report_lines_are_tagged_json() {
-        let line = Line::Flow(Flow {
-            protocol: "udp".into(),
-            port: 5001,
-            peer: "10.0.0.1:4000".into(),
-            bytes: 3,
-            window_bytes: 2,
-            window_packets: 1,
-        });
-        let text = serde_json::to_string(&line).unwrap();
-        assert!(
-            text.starts_with("{\"line\":\"flow\",\"protocol\":\"udp\""),
-            "{text}"
-        );
-        assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
     }
 }

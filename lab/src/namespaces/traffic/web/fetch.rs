@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use rand::RngExt;
-use weir_base::{Instant, Span, Streams};
+use weir_base::{Instant, Sizes, Span, Streams, Times};
 use weir_live::clock;
 
-use super::super::{INTERVAL, Line, RunClock, Series, Timing, report, sleep_until};
-use super::{Fetch, Outcome};
-use crate::scenario::Mix;
+use super::super::{Line, RunClock, Series, Timing, listed, nth, report, sleep_until};
+use super::serve::FILE_BYTES_MAX;
+use crate::reported::{Fetch, Outcome};
 
 /// Clients of one tool at most: each has a thread.
 pub const CLIENTS_MAX: u32 = 1000;
@@ -31,15 +30,22 @@ pub struct Options {
     /// Clients.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX as i64))]
     pub clients: u32,
-    /// Sizes of the files: "webstone", or sizes with weights like "500 B: 35, 5 kB: 65".
+    /// Sizes of the files: "webstone", a distribution like "exponential 20 kB", or sizes with
+    /// weights like "500 B: 35, 5 kB: 65".
     #[arg(long, default_value = "webstone")]
-    pub mix: Mix,
+    pub mix: Sizes,
+    /// Pause of a client after each fetch, like "1 s" or "exponential 1 s".
+    #[arg(long, default_value = "0 s")]
+    pub think: Times,
     /// Seed of the choice of files.
     #[arg(long, default_value = "1")]
     pub seed: u64,
     /// When the clients begin.
     #[arg(long, default_value = "0 s")]
     pub from: Span,
+    /// When each client begins, one time for each, in place of `from`.
+    #[arg(long, value_name = "TIME", value_delimiter = ',')]
+    pub starts: Vec<Span>,
     /// When they stop, if before the end.
     #[arg(long)]
     pub until: Option<Span>,
@@ -57,9 +63,11 @@ impl Options {
             self.server.to_string(),
             format!("--clients={}", self.clients),
             format!("--mix={}", self.mix),
+            format!("--think={}", self.think),
             format!("--seed={}", self.seed),
             format!("--from={}", self.from),
         ];
+        args.extend(listed("starts", &self.starts));
         args.extend(self.until.map(|until| format!("--until={until}")));
         args.extend(self.timing.to_args());
         args
@@ -122,7 +130,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     report(&Line::Series(Series {
         protocol: "web".into(),
         port: options.server.port(),
-        interval_s: INTERVAL.as_secs_f64(),
+        interval_s: run.interval_s(),
         bytes: shared
             .series
             .iter()
@@ -138,11 +146,14 @@ fn lock(diary: &Mutex<Diary>) -> std::sync::MutexGuard<'_, Diary> {
 fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
     let run = &shared.run;
     let diary = &shared.diaries[client as usize];
-    let mut sizes = Streams::new(options.seed).stream(&format!("web.client{client}"));
+    let streams = Streams::new(options.seed).below("web");
+    let mut sizes = streams.stream(&format!("client{client}"));
+    let mut pauses = streams.stream(&format!("client{client}.think"));
     let end = run.at(options.until());
-    sleep_until(run.at(options.from));
+    let start = nth(&options.starts, client as usize).unwrap_or(options.from);
+    sleep_until(run.at(start).min(end));
     while clock::now() < end {
-        let bytes = options.mix.size_at(sizes.random());
+        let bytes = options.mix.sample(&mut sizes).min(FILE_BYTES_MAX);
         let mut current = Current {
             bytes,
             began: clock::now(),
@@ -163,9 +174,12 @@ fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
         diary.current = None;
         diary.done.push(current.fetch(client, ended, outcome, run));
         drop(diary);
-        if outcome != Outcome::Finished {
-            sleep_until(ended + RETRY);
-        }
+        let pause = options.think.sample(&mut pauses);
+        let pause = match outcome {
+            Outcome::Finished => pause,
+            _ => pause.max(RETRY),
+        };
+        sleep_until((ended + pause).min(end));
     }
 }
 

@@ -17,8 +17,10 @@ use std::process::Command;
 use weir_base::{Rate, Span};
 use weir_live::namespace::{Namespace, Spawner};
 
+use super::endpoints::{Endpoints, Settings};
+use super::process::run_to_end;
+use super::routes::Routes;
 use crate::error::Error;
-use crate::process::run_to_end;
 use crate::topology::{Node, Topology};
 
 /// What a packet costs on an Ethernet wire beyond its layer-2 length: preamble, frame check
@@ -40,7 +42,11 @@ pub struct Site {
 
 impl Site {
     /// Builds `topology`.
-    pub fn build(topology: &Topology) -> Result<Self, Error> {
+    pub fn build(
+        topology: &Topology,
+        routes: &Routes,
+        endpoints: &Endpoints,
+    ) -> Result<Self, Error> {
         let doing = "cannot make a network namespace";
         let namespaces = topology.nodes.iter().map(|_| Namespace::new());
         let site = Self {
@@ -50,7 +56,7 @@ impl Site {
                 .map_err(Error::io(doing))?,
         };
         for (index, node) in topology.nodes.iter().enumerate() {
-            site.set_kernel(index, node)?;
+            site.set_kernel(index, node, &endpoints.0[index])?;
         }
         for index in 0..topology.nodes.len() {
             site.run(
@@ -62,7 +68,8 @@ impl Site {
             )?;
         }
         for (index, node) in topology.nodes.iter().enumerate() {
-            site.run(topology, index, "ip", &["-batch", "-"], &addresses(node))?;
+            let batch = addresses(node) + &ways(routes, index);
+            site.run(topology, index, "ip", &["-batch", "-"], &batch)?;
             site.set_offloads(topology, index)?;
         }
         for index in 0..topology.nodes.len() {
@@ -72,7 +79,7 @@ impl Site {
     }
 
     /// The kernel's settings in a node's namespace.
-    fn set_kernel(&self, index: usize, node: &Node) -> Result<(), Error> {
+    fn set_kernel(&self, index: usize, node: &Node, tcp: &Settings) -> Result<(), Error> {
         let mut settings = vec![
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
@@ -90,6 +97,7 @@ impl Site {
             // RFC 6298 says; recent kernels send the first few a second apart.
             settings.push(("ipv4/tcp_no_metrics_save", "1"));
             settings.push(("?ipv4/tcp_syn_linear_timeouts", "0"));
+            settings.extend(tcp.kernel());
         }
         let write = || {
             settings.iter().try_for_each(|(path, value)| {
@@ -191,7 +199,7 @@ pub fn tbf(interface: &str, rate: Rate) -> String {
     )
 }
 
-/// The commands that give a node its addresses and routes.
+/// The commands that give a node its addresses.
 fn addresses(node: &Node) -> String {
     let mut batch = String::new();
     for interface in &node.interfaces {
@@ -202,10 +210,16 @@ fn addresses(node: &Node) -> String {
         let _ = writeln!(batch, "addr add {v6}/64 dev {name} nodad");
         let _ = writeln!(batch, "link set {name} up");
     }
-    if let Some(network) = node.spread {
+    batch
+}
+
+/// The commands that give a node its routes.
+fn ways(routes: &Routes, index: usize) -> String {
+    let mut batch = String::new();
+    if let Some(network) = routes.spread[index] {
         let _ = writeln!(batch, "route add local {network}/16 dev lo");
     }
-    for route in &node.routes {
+    for route in &routes.routes[index] {
         let _ = writeln!(batch, "route add {} via {}", route.to, route.via);
     }
     batch

@@ -10,14 +10,13 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use super::super::{Line, Timing, report, sink::listen_tcp, sleep_until};
-use crate::scenario::Congestion;
 
 /// Connections served at one time at most; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 2048;
 /// Bytes of a request's head at most.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Bytes of a file at most.
-const FILE_BYTES_MAX: u64 = 10_000_000_000;
+pub(super) const FILE_BYTES_MAX: u64 = 10_000_000_000;
 /// A connection on which nothing moves for this long is closed.
 const IDLE_MAX: Duration = Duration::from_secs(150);
 /// Pause after a connection that could not be taken.
@@ -29,9 +28,12 @@ pub struct Options {
     /// Port to listen on.
     #[arg(long, default_value = "8080")]
     pub port: u16,
-    /// Congestion control: cubic, reno or bbr.
+    /// Congestion control, by the kernel's name: cubic, reno, bbr.
     #[arg(long, default_value = "cubic")]
-    pub congestion: Congestion,
+    pub congestion: String,
+    /// Payload of a segment; what the way permits if not given.
+    #[arg(long)]
+    pub mss: Option<u32>,
     /// When.
     #[command(flatten)]
     pub timing: Timing,
@@ -44,8 +46,9 @@ impl Options {
             "web".to_owned(),
             "serve".to_owned(),
             format!("--port={}", self.port),
-            format!("--congestion={}", self.congestion.word()),
+            format!("--congestion={}", self.congestion),
         ];
+        args.extend(self.mss.map(|mss| format!("--mss={mss}")));
         args.extend(self.timing.to_args());
         args
     }
@@ -56,7 +59,11 @@ pub fn run(options: &Options) -> io::Result<()> {
     let run = options.timing.begin();
     let listener = listen_tcp(options.port, 1024)?;
     let socket = SockRef::from(&listener);
-    socket.set_tcp_congestion(options.congestion.word().as_bytes())?; // connections inherit it
+    // Connections inherit both.
+    socket.set_tcp_congestion(options.congestion.as_bytes())?;
+    if let Some(mss) = options.mss {
+        socket.set_tcp_mss(mss)?;
+    }
     report(&Line::Ready)?;
     listener.set_nonblocking(false)?;
     thread::spawn(move || {

@@ -4,13 +4,15 @@
 //! report says by its port which traffic it is about.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use weir_base::{Instant, Span};
+use weir_base::{Bytes, Instant, Span};
 
-use crate::scenario::{Scenario, Traffic, TrafficKind};
+use super::endpoints::kernel_word;
+use super::routes::Routes;
+use super::traffic::{Command, Line, Timing, sink, tcp, udp, web};
+use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
-use crate::traffic::{Command, Line, Timing, sink, tcp, udp, web};
 
 /// Port of the first traffic.
 const PORT_FIRST: u16 = 5001;
@@ -77,19 +79,35 @@ impl Order {
 }
 
 /// All tools of a scenario.
-pub(crate) fn orders(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec<Order> {
+pub(crate) fn orders(
+    scenario: &Scenario,
+    topology: &Topology,
+    routes: &Routes,
+    seed: u64,
+) -> Vec<Order> {
     let timing = Timing {
         duration: scenario.duration,
         warm_up: scenario.warm_up,
+        interval: interval(scenario.sample),
         start_ns: None,
     };
     let mut orders = Vec::new();
     let mut sinks: BTreeMap<usize, sink::Options> = BTreeMap::new();
     for (index, traffic) in scenario.traffic.iter().enumerate() {
         let port = PORT_FIRST + index as u16;
-        for (from, to) in pairs(scenario, topology, traffic) {
+        let pairs = topology.pairs(scenario, traffic);
+        let flows = traffic.flows(pairs.len() as u32, seed);
+        for (place, &(from, to)) in pairs.iter().enumerate() {
+            let flows: Vec<Flow> = flows
+                .iter()
+                .skip(place)
+                .step_by(pairs.len())
+                .copied()
+                .collect();
             let place = Place {
                 topology,
+                spread: routes.spread[from],
+                flows: &flows,
                 traffic,
                 port,
                 from,
@@ -131,25 +149,22 @@ pub(crate) fn orders(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec
     orders
 }
 
-/// Sending and receiving node of each member of a traffic.
-fn pairs(scenario: &Scenario, topology: &Topology, traffic: &Traffic) -> Vec<(usize, usize)> {
-    let nodes = |group: &str| -> Vec<usize> {
-        let members = scenario.group(group).map(|g| g.members());
-        let members = members.unwrap_or_default();
-        members
-            .iter()
-            .filter_map(|name| topology.node(name))
-            .collect()
-    };
-    let (from, to) = (nodes(&traffic.from), nodes(&traffic.to));
-    let partner = |n: usize| if to.len() > 1 { to[n] } else { to[0] };
-    let pairs = from.iter().enumerate();
-    pairs.map(|(n, &from)| (from, partner(n))).collect()
+/// The intervals in which receivers count, so that steps of this length are whole ones.
+fn interval(sample: Span) -> Span {
+    const USUAL: Span = Span::from_millis(100);
+    match sample.as_nanos() % USUAL.as_nanos() {
+        0 => USUAL,
+        _ => sample,
+    }
 }
 
 /// One sender and receiver of a traffic.
 struct Place<'a> {
     topology: &'a Topology,
+    /// The network of the sender's extra addresses.
+    spread: Option<Ipv4Addr>,
+    /// The sender's flows, or the clients' of the receiver.
+    flows: &'a [Flow],
     traffic: &'a Traffic,
     port: u16,
     from: usize,
@@ -186,6 +201,28 @@ impl Place<'_> {
         }
     }
 
+    /// When each flow starts, if not all at once.
+    fn starts(&self) -> Vec<Span> {
+        match self.traffic.starts {
+            Starts::Spread(Span::ZERO) => Vec::new(),
+            _ => self.flows.iter().map(|f| f.start).collect(),
+        }
+    }
+
+    /// The size of each flow, if they have one.
+    fn sizes(&self) -> Vec<Bytes> {
+        let mut sizes: Vec<Bytes> = self
+            .flows
+            .iter()
+            .filter_map(|f| f.size.map(Bytes))
+            .collect();
+        // The last one holds for all that follow.
+        if sizes.windows(2).all(|pair| pair[0] == pair[1]) {
+            sizes.truncate(1);
+        }
+        sizes
+    }
+
     fn sender(&self) -> Option<Order> {
         let to = self.address(self.to);
         let (from, until) = (self.traffic.start, self.until);
@@ -193,14 +230,22 @@ impl Place<'_> {
         let command = match &self.traffic.kind {
             TrafficKind::Tcp {
                 flows,
-                congestion,
                 offered,
+                spacing,
+                options,
+                size: _,
+                activity: _,
             } => Command::Tcp(tcp::Options {
                 to,
                 flows: *flows,
-                congestion: *congestion,
+                congestion: kernel_word(options.congestion).to_owned(),
+                mss: mss(options),
+                sizes: self.sizes(),
                 rate: *offered,
+                spacing: *spacing,
+                seed: self.seed,
                 from,
+                starts: self.starts(),
                 until,
                 timing,
             }),
@@ -208,19 +253,23 @@ impl Place<'_> {
                 flows,
                 offered,
                 payload,
+                spacing,
                 addresses,
+                activity: _,
             } => Command::Udp(udp::Options {
                 to,
                 flows: *flows,
                 rate: *offered,
                 payload: *payload,
-                source: self.topology.nodes[self.from]
+                spacing: *spacing,
+                source: self
                     .spread
                     .filter(|_| *addresses > 1)
                     .map(|network| (u32::from(network) + 1).into()),
                 addresses: *addresses,
                 seed: self.seed,
                 from,
+                starts: self.starts(),
                 until,
                 timing,
             }),
@@ -233,22 +282,26 @@ impl Place<'_> {
         let TrafficKind::Web {
             clients,
             mix,
-            congestion,
+            think,
+            options,
         } = &self.traffic.kind
         else {
             return Vec::new();
         };
         let serve = Command::Web(web::Command::Serve(web::serve::Options {
             port: self.port,
-            congestion: *congestion,
+            congestion: kernel_word(options.congestion).to_owned(),
+            mss: mss(options),
             timing: self.timing.clone(),
         }));
         let fetch = Command::Web(web::Command::Fetch(web::fetch::Options {
             server: self.address(self.from),
             clients: *clients,
             mix: mix.clone(),
+            think: think.clone(),
             seed: self.seed,
             from: self.traffic.start,
+            starts: self.starts(),
             until: self.until,
             timing: self.timing.clone(),
         }));
@@ -257,6 +310,11 @@ impl Place<'_> {
             self.order(self.to, self.active(), fetch),
         ]
     }
+}
+
+/// The segments' payload, if it is not what the lab's wires carry anyway.
+fn mss(options: &TcpOptions) -> Option<u32> {
+    (options.mss != TcpOptions::default().mss).then_some(options.mss)
 }
 
 #[cfg(test)]
@@ -285,8 +343,13 @@ ends = ["r", "b"]
 kind = "tcp"
 from = "a"
 to = "b"
-congestion = "reno"
+congestion = "sack"
+mss = "1000 B"
+flows = 3
+size = "exponential 1 MB"
+spread = "2 s"
 rate = "0.5*t + 2 Mbit"
+spacing = "poisson"
 [traffic.flood]
 kind = "udp"
 from = "a"
@@ -301,6 +364,8 @@ kind = "web"
 from = "b"
 to = "a"
 clients = 2
+think = "exponential 2 s"
+arrivals = "0.1 s"
 "#;
 
     #[test]
@@ -308,7 +373,8 @@ clients = 2
         let text = TEXT.replace("from = \"b\"\nto = \"a\"", "from = \"a\"\nto = \"b\"");
         let (scenario, _) = plan(&text, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
-        let orders = orders(&scenario, &topology, 1);
+        let routes = Routes::new(&scenario, &topology);
+        let orders = orders(&scenario, &topology, &routes, 1);
         // two TCP, two UDP, two servers, two groups of clients, one sink
         assert_eq!(orders.len(), 2 + 2 + 2 + 2 + 1);
         for order in orders {

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use weir_base::setting::Scalar;
 use weir_live::namespace::{Namespace, Spawner};
 
-use crate::build::cpu_seconds_of;
+use super::build::cpu_seconds_of;
 use crate::error::Error;
-use crate::process::Running;
+use crate::namespaces::process::Running;
 use crate::scenario::Discipline;
 use crate::topology::Node;
 

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::{Instant, Span};
 use weir_live::clock;
 
-use super::{Flow, INTERVAL, Line, RunClock, Series, Timing, report};
+use super::{Flow, Line, RunClock, Series, Timing, report};
 
 /// Flows that a sink tells apart at most; further ones count for their port only.
 pub const FLOWS_MAX: usize = 200_000;
@@ -51,6 +51,8 @@ impl Options {
 
 #[derive(Debug, Default)]
 struct Count {
+    start_s: f64,
+    end_s: Option<f64>,
     bytes: u64,
     window_bytes: u64,
     window_packets: u64,
@@ -161,14 +163,19 @@ impl Sink {
             Source::Listener(listener, port) => {
                 let port = *port;
                 while let Some((stream, peer)) = waiting(listener.accept())? {
-                    self.ports[port].begin(peer);
+                    self.ports[port].begin(&self.run, peer);
                     self.add(Source::Connection(stream, peer, port))?;
                 }
                 true
             }
-            Source::Connection(stream, peer, port) => read_all(stream, buffer, |n| {
-                self.ports[*port].add(&self.run, *peer, n, 0)
-            }),
+            Source::Connection(stream, peer, port) => {
+                let port = &mut self.ports[*port];
+                let open = read_all(stream, buffer, |n| port.add(&self.run, *peer, n, 0));
+                if !open {
+                    port.end(&self.run, *peer);
+                }
+                open
+            }
             Source::Datagrams(socket, port) => {
                 while let Some((n, peer)) = waiting(socket.recv_from(buffer))? {
                     self.ports[*port].add(&self.run, peer, n, 1);
@@ -192,12 +199,14 @@ impl Sink {
                     bytes: count.bytes,
                     window_bytes: count.window_bytes,
                     window_packets: count.window_packets,
+                    start_s: count.start_s,
+                    end_s: count.end_s,
                 }))?;
             }
             report(&Line::Series(Series {
                 protocol: port.protocol.to_owned(),
                 port: port.port,
-                interval_s: INTERVAL.as_secs_f64(),
+                interval_s: self.run.interval_s(),
                 bytes: port.series,
             }))?;
         }
@@ -207,9 +216,19 @@ impl Sink {
 
 impl PortCount {
     /// A flow that has sent nothing yet is a flow too: its share is zero.
-    fn begin(&mut self, peer: SocketAddr) {
+    fn begin(&mut self, run: &RunClock, peer: SocketAddr) {
         if self.flows.len() < FLOWS_MAX {
-            self.flows.entry(peer).or_default();
+            let flow = self.flows.entry(peer);
+            flow.or_insert_with(|| Count {
+                start_s: run.seconds(clock::now()),
+                ..Count::default()
+            });
+        }
+    }
+
+    fn end(&mut self, run: &RunClock, peer: SocketAddr) {
+        if let Some(count) = self.flows.get_mut(&peer) {
+            count.end_s = Some(run.seconds(clock::now()));
         }
     }
 
@@ -220,7 +239,7 @@ impl PortCount {
         };
         let bytes = bytes as u64;
         self.series[interval] += bytes;
-        self.begin(peer);
+        self.begin(run, peer);
         let Some(count) = self.flows.get_mut(&peer) else {
             return;
         };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_live::namespace::{Namespace, Signal, Spawner, signal};
 
 use crate::error::Error;
-use crate::traffic::Line;
+use crate::namespaces::traffic::Line;
 
 /// A program that only sets something up must end within this time.
 const SETUP_MAX: Duration = Duration::from_secs(20);

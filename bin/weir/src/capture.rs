@@ -1,0 +1,155 @@
+//! `weir capture`: asks a running router for what passes its ports, and writes pcapng.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use weir_live::capture::{PACKETS_MAX, SECONDS_MAX};
+use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
+use weir_northbound::client::{self, ClientError};
+
+use crate::{Failure, RouterSocket};
+
+/// The router is asked for more so often.
+const FETCH_PERIOD: Duration = Duration::from_millis(100);
+
+/// What shall be captured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CaptureArguments {
+    /// A port; may be repeated. All ports, if none is given
+    #[arg(long = "port", value_name = "NAME")]
+    ports: Vec<String>,
+    /// Only packets that are lost, each with the reason
+    #[arg(long)]
+    drops: bool,
+    /// Bytes that are kept of each frame
+    #[arg(long, default_value = "96", value_name = "BYTES")]
+    snap: u32,
+    /// End after so many packets
+    #[arg(long, default_value = "10000", value_parser = clap::value_parser!(u64).range(1..=PACKETS_MAX))]
+    packets: u64,
+    /// End after this time
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    seconds: f64,
+    /// Where to write; `-` is standard output
+    #[arg(short, long, default_value = "-", value_name = "FILE.pcapng")]
+    out: PathBuf,
+    #[command(flatten)]
+    router: RouterSocket,
+}
+
+/// Captures until the router says that it is over, or somebody interrupts.
+pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
+    let failed = |e: ClientError| Failure::Run(e.to_string());
+    let out = arguments.out;
+    if is_stdout(&out) && io::stdout().is_terminal() {
+        return Err(Failure::Usage(
+            "a capture is not for a terminal: give --out FILE.pcapng, or pipe it".to_owned(),
+        ));
+    }
+    let request = CaptureRequest {
+        ports: arguments.ports,
+        drops: arguments.drops,
+        snap: arguments.snap,
+        packets: arguments.packets,
+        seconds: arguments.seconds,
+    };
+    let socket = arguments.router.socket;
+    let begun = client::post(&socket, "/v1/capture", &request);
+    let CaptureTicket { id } = begun.map_err(failed)?;
+    let path = format!("/v1/capture/{id}");
+    let copied = copy(&socket, &path, &out);
+    let ended = client::delete(&socket, &path); // whatever went wrong, the router need not wait
+    copied?;
+    let report: CaptureReport = ended.map_err(failed)?;
+    eprintln!("{}", summary(report));
+    Ok(())
+}
+
+/// Copies what the router captures to a file, a chunk at a time.
+fn copy(socket: &Path, path: &str, out: &Path) -> Result<(), Failure> {
+    let failed = |e: io::Error| Failure::Run(format!("{}: {e}", out.display()));
+    let mut waiting = Waiting::new().map_err(failed)?;
+    let mut writer: Box<dyn Write> = match is_stdout(out) {
+        true => Box::new(io::stdout()),
+        false => Box::new(File::create(out).map_err(failed)?),
+    };
+    let mut interrupted = false;
+    loop {
+        let chunk = client::get_bytes(socket, path);
+        let Some(bytes) = chunk.map_err(|e| Failure::Run(e.to_string()))? else {
+            return Ok(());
+        };
+        match writer.write_all(&bytes).and_then(|()| writer.flush()) {
+            Ok(()) if interrupted => return Ok(()),
+            Ok(()) => interrupted = waiting.interrupted(FETCH_PERIOD),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()), // `| head`
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+fn is_stdout(out: &Path) -> bool {
+    out.as_os_str() == "-"
+}
+
+fn summary(CaptureReport { captured, missed }: CaptureReport) -> String {
+    let captured = match captured {
+        1 => "1 packet captured".to_owned(),
+        n => format!("{n} packets captured"),
+    };
+    match missed {
+        0 => captured,
+        1 => format!("{captured}; 1 packet was not captured because the buffer was full"),
+        n => format!("{captured}; {n} packets were not captured because the buffer was full"),
+    }
+}
+
+/// Waits, and listens for an interrupt.
+struct Waiting {
+    runtime: tokio::runtime::Runtime,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Waiting {
+    fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let interrupt = {
+            let _inside = runtime.enter();
+            signal(SignalKind::interrupt())?
+        };
+        Ok(Self { runtime, interrupt })
+    }
+
+    /// Whether somebody has interrupted since the last call, or does within `time`.
+    fn interrupted(&mut self, time: Duration) -> bool {
+        let Self { runtime, interrupt } = self;
+        runtime.block_on(async { tokio::time::timeout(time, interrupt.recv()).await.is_ok() })
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => Ok(seconds),
+        _ => Err(format!("a number of seconds, at most {SECONDS_MAX}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_tells_what_was_missed() {
+        let told = |captured, missed| summary(CaptureReport { captured, missed });
+        assert_eq!(told(1, 0), "1 packet captured");
+        assert_eq!(
+            told(3, 2),
+            "3 packets captured; 2 packets were not captured because the buffer was full"
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! What the kernel of each host is told of TCP, so that its connections are what the scenario says.
+//!
+//! Selective acknowledgements, time stamps and explicit congestion notification are agreed on when
+//! a connection is opened, and the opener proposes: so only hosts that open connections are told,
+//! and a server takes what each of its clients proposes. These are settings of a whole namespace;
+//! a host that would have to open connections of both kinds is refused.
+
+use crate::error::Error;
+use crate::run::Habitat;
+use crate::scenario::{Congestion, Scenario, TcpOptions};
+use crate::topology::Topology;
+
+/// What the hosts are told, by the topology's index of nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints(pub Vec<Settings>);
+
+/// What one host proposes when it opens a connection; the kernel's default if it opens none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    sack: Option<bool>,
+    timestamps: Option<bool>,
+    ecn: Option<bool>,
+}
+
+impl Endpoints {
+    /// What the scenario's traffic needs.
+    pub fn new(scenario: &Scenario, topology: &Topology) -> Result<Self, Error> {
+        let mut all = vec![Settings::default(); topology.nodes.len()];
+        for traffic in &scenario.traffic {
+            let Some(options) = traffic.kind.tcp_options() else {
+                continue;
+            };
+            let wanted = Settings::of(options);
+            let members = scenario.group(traffic.opener()).map(|g| g.members());
+            let members = members.unwrap_or_default();
+            for node in members.iter().filter_map(|name| topology.node(name)) {
+                if let Some(what) = all[node].join(wanted) {
+                    let why = format!(
+                        "host {} would have to open connections with {what} for traffic {}, and \
+                         without for another, which is one setting of a kernel; try --on sim",
+                        topology.nodes[node].name, traffic.name
+                    );
+                    return Err(Error::unsupported(Habitat::Lab, why));
+                }
+            }
+        }
+        Ok(Self(all))
+    }
+}
+
+impl Settings {
+    fn of(options: &TcpOptions) -> Self {
+        Self {
+            sack: Some(options.congestion.has_sack()),
+            timestamps: Some(options.timestamps),
+            ecn: Some(options.ecn),
+        }
+    }
+
+    /// Takes `other` in; names what they contradict each other in.
+    fn join(&mut self, other: Self) -> Option<&'static str> {
+        let fields = [
+            ("SACK", &mut self.sack, other.sack),
+            ("time stamps", &mut self.timestamps, other.timestamps),
+            ("ECN", &mut self.ecn, other.ecn),
+        ];
+        for (what, mine, theirs) in fields {
+            match (*mine, theirs) {
+                (Some(a), Some(b)) if a != b => return Some(what),
+                (None, theirs) => *mine = theirs,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The settings of the namespace below `net`.
+    pub fn kernel(self) -> Vec<(&'static str, &'static str)> {
+        let flag = |on: bool| if on { "1" } else { "0" };
+        // 2: take ECN when asked, ask for none; the kernel's default.
+        let ecn = |on: bool| if on { "1" } else { "2" };
+        let settings = [
+            self.sack.map(|on| ("ipv4/tcp_sack", flag(on))),
+            self.timestamps.map(|on| ("ipv4/tcp_timestamps", flag(on))),
+            self.ecn.map(|on| ("ipv4/tcp_ecn", ecn(on))),
+        ];
+        settings.into_iter().flatten().collect()
+    }
+}
+
+/// The kernel's name for a congestion control. SACK or not is a setting of the namespace.
+pub fn kernel_word(congestion: Congestion) -> &'static str {
+    match congestion {
+        Congestion::Cubic => "cubic",
+        Congestion::Sack | Congestion::NewReno => "reno",
+        Congestion::Bbr => "bbr",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+
+    const TEXT: &str = r#"
+title = "t"
+[router.r]
+[host.a]
+[host.b]
+[host.server]
+[link.a]
+ends = ["a", "r"]
+[link.b]
+ends = ["b", "r"]
+[link.out]
+ends = ["r", "server"]
+[traffic.old]
+kind = "tcp"
+from = "a"
+to = "server"
+congestion = "newreno"
+[traffic.new]
+kind = "tcp"
+from = "b"
+to = "server"
+congestion = "sack"
+ecn = true
+"#;
+
+    fn endpoints(text: &str) -> Result<Endpoints, Error> {
+        let (scenario, _) = plan(text, &[], &[]).unwrap();
+        Endpoints::new(&scenario, &Topology::new(&scenario).unwrap())
+    }
+
+    #[test]
+    fn openers_propose_and_a_server_takes_both() {
+        let Endpoints(all) = endpoints(TEXT).unwrap();
+        // router, a, b, server
+        assert_eq!(
+            all[1].kernel(),
+            [
+                ("ipv4/tcp_sack", "0"),
+                ("ipv4/tcp_timestamps", "0"),
+                ("ipv4/tcp_ecn", "2")
+            ]
+        );
+        assert_eq!(
+            all[2].kernel(),
+            [
+                ("ipv4/tcp_sack", "1"),
+                ("ipv4/tcp_timestamps", "0"),
+                ("ipv4/tcp_ecn", "1")
+            ]
+        );
+        assert_eq!(all[3].kernel(), []);
+    }
+
+    #[test]
+    fn a_host_cannot_propose_both() {
+        let error = endpoints(&TEXT.replace("from = \"b\"", "from = \"a\"")).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("host a would have to open"), "{error}");
+        assert!(error.contains("with SACK"), "{error}");
+    }
+}

@@ -1,0 +1,271 @@
+//! Runs a plan in namespaces: every variant at every point of its sweep, several times.
+//!
+//! ```text
+//!   plan ─▶ for each run, for each point:
+//!           build namespaces ─▶ routers ready ─▶ tools ready ─▶ common start
+//!             ─▶ watch ─▶ ask the routers ─▶ collect reports ─▶ measure ─▶ take all down
+//! ```
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant as Wall};
+
+use serde_json::Map;
+use weir_base::{Instant, Span};
+use weir_live::{clock, namespace};
+
+use super::build::{Site, cpu_seconds, cpu_seconds_of_all};
+use super::endpoints::Endpoints;
+use super::folder::Folder;
+use super::limits;
+use super::process::Tool;
+use super::router::Router;
+use super::routes::Routes;
+use super::tools::{Order, Role, orders};
+use crate::error::Error;
+use crate::measure::measure;
+use crate::progress::Progress;
+use crate::reported::Reported;
+use crate::results::{OneRun, PointResult, RunResult};
+use crate::run::RunOptions;
+use crate::scenario::{Plan, Point, Scenario};
+use crate::topology::Topology;
+
+/// Tools must listen within this time after their start.
+const READY_MAX: Duration = Duration::from_secs(20);
+/// Tools must report within this time after the end.
+const REPORT_MAX: Duration = Duration::from_secs(20);
+/// The routers are asked this long before the end, while the traffic still flows.
+const ASK_BEFORE: Span = Span::from_millis(300);
+/// How often the run is looked after.
+const LOOK: Span = Span::from_millis(100);
+/// Processors that other programs may use before the result says so.
+const OTHERS_MAX: f64 = 0.25;
+/// Open files that a lab needs: some for each namespace and each child.
+const FILES: u64 = 16_384;
+
+/// Runs `plan` in network namespaces. When not root, it must be called before the process has a
+/// second thread, because it then enters a user namespace.
+pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
+    let mut notes = Vec::new();
+    for point in &plan.points {
+        let topology = Topology::new(&point.scenario)?;
+        notes.extend(limits::check(&point.scenario, &topology)?);
+    }
+    notes.sort();
+    notes.dedup();
+    namespace::become_root()?;
+    namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
+    let executable = match &options.executable {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
+    };
+    let lab = Lab {
+        options,
+        executable,
+        folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
+    };
+    lab.run_plan(plan, notes)
+}
+
+struct Lab<'a> {
+    options: &'a RunOptions,
+    executable: PathBuf,
+    folder: Folder,
+}
+
+impl Lab<'_> {
+    fn run_plan(&self, plan: &Plan, mut notes: Vec<String>) -> Result<RunResult, Error> {
+        let (began, cpu_before) = (Wall::now(), cpu_seconds());
+        let mut progress = Progress::new(self.options.progress);
+        notes
+            .iter()
+            .for_each(|note| progress.say(&format!("note: {note}")));
+        let runs = self.options.runs.unwrap_or(plan.base.runs);
+        let seed = self.options.seed.unwrap_or(plan.base.seed);
+        let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
+        // Runs outside, points inside: what changes on the machine meanwhile meets all points.
+        for run in 0..runs {
+            for (place, point) in plan.points.iter().enumerate() {
+                let step = run as usize * plan.points.len() + place;
+                let steps = runs as usize * plan.points.len();
+                let prefix = format!("[{}/{steps}] {}", step + 1, points[place].title());
+                let seed = seed.wrapping_add(run);
+                let one = self.run_point(point, seed, &prefix, &mut progress, &mut notes)?;
+                points[place].add(one);
+            }
+        }
+        Ok(RunResult {
+            scenario: plan.file.clone(),
+            title: plan.base.title.clone(),
+            about: plan.base.about.clone(),
+            on: "lab".into(),
+            seed,
+            duration_s: plan.base.duration.as_secs_f64(),
+            warm_up_s: plan.base.warm_up.as_secs_f64(),
+            notes,
+            points,
+            events: None,
+            cpu_s: cpu_seconds() - cpu_before,
+            wall_s: began.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn run_point(
+        &self,
+        point: &Point,
+        seed: u64,
+        prefix: &str,
+        progress: &mut Progress,
+        notes: &mut Vec<String>,
+    ) -> Result<OneRun, Error> {
+        self.check_interrupt()?;
+        progress.update(&format!("{prefix}: building"));
+        let scenario = &point.scenario;
+        let topology = Topology::new(scenario)?;
+        let routes = Routes::new(scenario, &topology);
+        let endpoints = Endpoints::new(scenario, &topology)?;
+        let site = Site::build(&topology, &routes, &endpoints)?;
+        let mut routers = self.start_routers(&site, &topology)?;
+        let orders = orders(scenario, &topology, &routes, seed);
+        let start = clock::now() + start_margin(orders.len());
+        let mut tools = self.start_tools(&site, orders, start)?;
+        let late = clock::now().since(start);
+        if late > Span::ZERO {
+            notes.push(format!(
+                "{prefix}: the tools were ready {late} after the start"
+            ));
+        }
+        let end = start + scenario.duration;
+        let before = others_cpu_seconds();
+        self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
+        let mut said = Map::new();
+        let mut router_cpu = 0.0;
+        for router in &routers {
+            said.insert(router.name.clone(), router.inspect());
+            router_cpu += router.cpu_seconds();
+        }
+        let reported = collect(scenario, tools)?;
+        routers.into_iter().for_each(Router::stop);
+        let length = scenario.duration.as_secs_f64();
+        let others = (others_cpu_seconds() - before).max(0.0) / length;
+        if others > OTHERS_MAX {
+            notes.push(format!(
+                "{prefix}: other programs kept {others:.1} of this machine's processors busy, \
+                 which delays the router and the senders"
+            ));
+        }
+        let (mut metrics, series) = measure(scenario, &reported);
+        metrics.insert("router_cpu_s".into(), router_cpu);
+        metrics.insert("others_cpu_ratio".into(), others);
+        Ok(OneRun {
+            seed,
+            metrics,
+            series,
+            routers: said,
+            flows: Vec::new(),
+            captures: Vec::new(),
+        })
+    }
+
+    fn start_routers(&self, site: &Site, topology: &Topology) -> Result<Vec<Router>, Error> {
+        let folder = self.folder.path();
+        let nodes = topology.nodes.iter().zip(&site.namespaces);
+        let mut routers = nodes
+            .filter(|(node, _)| node.is_router)
+            .map(|(node, ns)| Router::start(&site.spawner, ns, &self.executable, folder, node))
+            .collect::<Result<Vec<_>, _>>()?;
+        for router in &mut routers {
+            router.wait_ready()?;
+        }
+        Ok(routers)
+    }
+
+    /// Receivers and servers first; senders when those listen.
+    fn start_tools(
+        &self,
+        site: &Site,
+        orders: Vec<Order>,
+        start: Instant,
+    ) -> Result<Vec<(Role, Tool)>, Error> {
+        let mut tools: Vec<(Role, Tool)> = Vec::with_capacity(orders.len());
+        for listening in [true, false] {
+            let first = tools.len();
+            for order in orders.iter().filter(|o| o.role.listens() == listening) {
+                let mut command = Command::new(&self.executable);
+                command.arg("traffic").args(order.args(start));
+                let namespace = &site.namespaces[order.node];
+                let tool = Tool::start(&site.spawner, namespace, &order.what, command)?;
+                tools.push((order.role.clone(), tool));
+            }
+            let deadline = Wall::now() + READY_MAX;
+            for (_, tool) in &mut tools[first..] {
+                self.check_interrupt()?;
+                tool.wait_ready(deadline)?;
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Lets the run run; an error as soon as something that should run does not.
+    fn watch(
+        &self,
+        start: Instant,
+        end: Instant,
+        tools: &mut [(Role, Tool)],
+        routers: &mut [Router],
+        prefix: &str,
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        let whole = end.since(start).as_secs_f64();
+        loop {
+            let now = clock::now();
+            if now + ASK_BEFORE >= end {
+                return Ok(());
+            }
+            self.check_interrupt()?;
+            for (role, tool) in tools.iter_mut() {
+                if !role.may_end_early() {
+                    tool.check()?;
+                }
+            }
+            routers.iter_mut().try_for_each(Router::check)?;
+            let done = now.since(start).as_secs_f64();
+            progress.update(&format!("{prefix}: {done:.0} of {whole:.0} s"));
+            let next = (now + LOOK).min(end.before(ASK_BEFORE));
+            thread::sleep(Duration::from_nanos(next.since(now).as_nanos()));
+        }
+    }
+
+    fn check_interrupt(&self) -> Result<(), Error> {
+        match self.options.interrupt.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Processor time of the machine that is not the lab's, once its children have ended.
+fn others_cpu_seconds() -> f64 {
+    cpu_seconds_of_all() - cpu_seconds()
+}
+
+/// Time from now to the common start: enough for all tools to be there.
+fn start_margin(tools: usize) -> Span {
+    Span::from_millis(400 + 20 * tools as u64)
+}
+
+fn collect(scenario: &Scenario, tools: Vec<(Role, Tool)>) -> Result<Vec<Reported>, Error> {
+    let mut reported = vec![Reported::default(); scenario.traffic.len()];
+    let deadline = Wall::now() + REPORT_MAX;
+    for (role, tool) in tools {
+        for line in tool.finish(deadline)? {
+            if let Some(traffic) = role.traffic_of(&line) {
+                reported[traffic].add(line);
+            }
+        }
+    }
+    Ok(reported)
+}

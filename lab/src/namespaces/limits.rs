@@ -1,0 +1,304 @@
+//! What the lab cannot do, in a sentence before anything is started, and what it leaves out.
+
+use weir_base::Span;
+
+use super::endpoints::Endpoints;
+use super::routes::spread_hosts;
+use super::traffic;
+use crate::error::Error;
+use crate::run::Habitat;
+use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
+use crate::topology::Topology;
+
+/// Hosts and routers at most: each is a namespace with processes of its own.
+pub const NODES_MAX: usize = 500;
+/// TCP connections of a run at most.
+pub const CONNECTIONS_MAX: u64 = 5_000;
+/// Delays below this are what namespaces have anyway.
+const DELAY_MIN: Span = Span::from_millis(1);
+/// Hosts with many source addresses at most.
+const SPREAD_MAX: usize = 16;
+/// Flows of one tool that can each have a start of their own: they stand on its command line.
+const STARTS_MAX: u32 = 5_000;
+/// What a packet costs on the lab's wires beyond its IP length: they are Ethernet.
+const FRAMING_BYTES: u32 = 38;
+/// The largest segment's payload in 1500 bytes of IPv4.
+const MSS_MAX: u32 = 1460;
+
+/// Refuses what the lab has no hope of doing; gives what it leaves out, in sentences.
+pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
+    check_size(scenario, topology)?;
+    for link in &scenario.links {
+        check_link(scenario, link)?;
+    }
+    for traffic in &scenario.traffic {
+        check_traffic(traffic)?;
+    }
+    if spread_hosts(scenario, topology).len() > SPREAD_MAX {
+        let why = format!("more than {SPREAD_MAX} hosts have many addresses; try --on sim");
+        return refuse(why);
+    }
+    Endpoints::new(scenario, topology)?;
+    Ok(notes(scenario))
+}
+
+fn refuse<T>(why: String) -> Result<T, Error> {
+    Err(Error::unsupported(Habitat::Lab, why))
+}
+
+fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
+    let nodes = topology.nodes.len();
+    if nodes > NODES_MAX {
+        return refuse(format!(
+            "it has {nodes} nodes, and the lab, where each is a namespace, has room for \
+             {NODES_MAX}; try --on sim"
+        ));
+    }
+    let mut connections = 0;
+    for traffic in &scenario.traffic {
+        let senders = scenario.group(&traffic.from).map_or(1, |g| g.count);
+        let count = traffic.kind.flows();
+        let (what, max) = match &traffic.kind {
+            TrafficKind::Tcp { .. } => ("TCP connections", traffic::tcp::FLOWS_MAX),
+            TrafficKind::Udp { .. } => ("UDP flows", traffic::udp::FLOWS_MAX),
+            TrafficKind::Web { .. } => ("web clients", traffic::web::fetch::CLIENTS_MAX),
+        };
+        let name = &traffic.name;
+        if count > max {
+            return refuse(format!(
+                "traffic {name} has {count} {what} from one host, and the lab's tools do {max}; \
+                 try --on sim"
+            ));
+        }
+        if traffic.starts != Starts::Spread(Span::ZERO) && count > STARTS_MAX {
+            return refuse(format!(
+                "traffic {name} starts {count} flows of one host at different times, and the \
+                 lab's tools do {STARTS_MAX}; try --on sim"
+            ));
+        }
+        if traffic.kind.tcp_options().is_some() {
+            connections += u64::from(count) * u64::from(senders);
+        }
+    }
+    if connections > CONNECTIONS_MAX {
+        return refuse(format!(
+            "it has {connections} TCP connections, and the lab has room for {CONNECTIONS_MAX}; \
+             try --on sim"
+        ));
+    }
+    Ok(())
+}
+
+fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
+    let name = &link.name;
+    let is_host = link
+        .ends
+        .each_ref()
+        .map(|end| scenario.group(end).is_some());
+    if is_host == [true, true] {
+        return refuse(format!(
+            "link {name} joins two hosts without a router; try --on sim"
+        ));
+    }
+    let disciplines = [&link.discipline, &link.reverse_discipline];
+    for end in 0..2 {
+        if disciplines[end].is_some() && is_host[end] {
+            return refuse(format!(
+                "link {name} has a queue discipline at host {}, where the kernel's own queue is; \
+                 try --on sim",
+                link.ends[end]
+            ));
+        }
+    }
+    if link.delay >= DELAY_MIN {
+        return refuse(format!(
+            "link {name} has a delay of {}, and delays of {DELAY_MIN} or more are not yet on the \
+             lab; try --on sim",
+            link.delay
+        ));
+    }
+    if link.framing != FRAMING_BYTES {
+        return refuse(format!(
+            "link {name} has a framing of {} B, and the lab's wires are Ethernet, which has \
+             {FRAMING_BYTES} B; try --on sim",
+            link.framing
+        ));
+    }
+    Ok(())
+}
+
+fn check_traffic(traffic: &Traffic) -> Result<(), Error> {
+    let name = &traffic.name;
+    let (TrafficKind::Tcp { activity, .. } | TrafficKind::Udp { activity, .. }) = &traffic.kind
+    else {
+        return check_mss(traffic);
+    };
+    if activity.is_some() {
+        return refuse(format!(
+            "traffic {name} is on and off by turns, which the lab's tools do not do; try --on sim"
+        ));
+    }
+    let spreads = matches!(traffic.kind, TrafficKind::Udp { addresses, .. } if addresses > 1);
+    if spreads && traffic.ipv6 {
+        return refuse(format!(
+            "traffic {name} wants many IPv6 source addresses; try --on sim"
+        ));
+    }
+    check_mss(traffic)
+}
+
+fn check_mss(traffic: &Traffic) -> Result<(), Error> {
+    match traffic.kind.tcp_options() {
+        Some(options) if options.mss > MSS_MAX => refuse(format!(
+            "traffic {} has segments of {} B, and the lab's wires carry {MSS_MAX} B; try --on sim",
+            traffic.name, options.mss
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn notes(scenario: &Scenario) -> Vec<String> {
+    let mut notes = Vec::new();
+    let delayed = scenario.links.iter().filter(|l| l.delay > Span::ZERO);
+    let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
+    if !delayed.is_empty() {
+        notes.push(format!(
+            "delays below {DELAY_MIN} are not emulated (links {}): the lab's wires take \
+             0.02 to 0.1 ms by themselves",
+            delayed.join(", ")
+        ));
+    }
+    if scenario.watch.is_some() {
+        notes.push("queues are not sampled on the lab".to_owned());
+    }
+    for traffic in &scenario.traffic {
+        let left_out = traffic.kind.tcp_options().map(not_emulated);
+        let left_out = left_out.unwrap_or_default();
+        if !left_out.is_empty() {
+            notes.push(format!(
+                "not emulated on the lab: {} of traffic {}; its kernel's own holds",
+                left_out.join(", "),
+                traffic.name
+            ));
+        }
+    }
+    notes
+}
+
+/// What the scenario says of its endpoints that differs from what the kernel does, and that the
+/// lab's tools cannot change. The scenario's defaults are what the kernel does.
+fn not_emulated(options: &TcpOptions) -> Vec<&'static str> {
+    let kernel = TcpOptions::default();
+    let options = [
+        (
+            "initial_window",
+            options.initial_window != kernel.initial_window,
+        ),
+        (
+            "receive_window",
+            options.receive_window != kernel.receive_window,
+        ),
+        ("min_rto", options.min_rto != kernel.min_rto),
+        ("initial_rto", options.initial_rto != kernel.initial_rto),
+        ("ack_every", options.ack_every != kernel.ack_every),
+        ("delayed_ack", options.delayed_ack != kernel.delayed_ack),
+        (
+            "byte_counting",
+            options.byte_counting != kernel.byte_counting,
+        ),
+    ];
+    let differs = options.into_iter().filter(|(_, differs)| *differs);
+    differs.map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+
+    const SMALL: &str = r#"
+title = "small"
+[router.a]
+[host.left]
+count = 2
+[host.right]
+[link.l]
+ends = ["left", "a"]
+[link.r]
+ends = ["a", "right"]
+[traffic.long]
+kind = "tcp"
+from = "left"
+to = "right"
+[traffic.flood]
+kind = "udp"
+from = "left"
+to = "right"
+rate = "1 Mbit"
+"#;
+
+    fn with(old: &str, new: &str) -> Result<Vec<String>, String> {
+        assert!(SMALL.contains(old));
+        let (scenario, _) = plan(&SMALL.replacen(old, new, 1), &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        check(&scenario, &topology).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_the_lab_cannot_do_is_said_in_a_sentence() {
+        let link = "ends = [\"left\", \"a\"]";
+        let cases = [
+            ("count = 2", "count = 4000".to_owned(), "4002 nodes"),
+            (
+                link,
+                format!("{link}\ndelay = \"10 ms\""),
+                "not yet on the lab",
+            ),
+            (link, format!("{link}\nframing = \"2 B\""), "framing of 2 B"),
+            (
+                link,
+                format!("{link}\ndiscipline = {{ kind = \"fifo\" }}"),
+                "discipline at host left",
+            ),
+            (
+                "\"tcp\"",
+                "\"tcp\"\nmss = \"8960 B\"".to_owned(),
+                "segments of 8960 B",
+            ),
+            (
+                "\"udp\"",
+                "\"udp\"\non = \"1 s\"\noff = \"1 s\"".to_owned(),
+                "on and off by turns",
+            ),
+            (
+                "\"udp\"",
+                "\"udp\"\nspread = \"1 s\"\nflows = 6000".to_owned(),
+                "starts 6000 flows",
+            ),
+            ("\"tcp\"", "\"tcp\"\nflows = 1001".to_owned(), "1001 TCP"),
+        ];
+        for (old, new, expected) in cases {
+            let error = with(old, &new).unwrap_err();
+            assert!(error.starts_with("the lab cannot run this: "), "{error}");
+            assert!(error.contains(expected), "{error}");
+            assert!(error.ends_with("; try --on sim"), "{error}");
+        }
+        assert_eq!(with("small", "small"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_the_lab_leaves_out_is_noted() {
+        let new = "\"tcp\"\ninitial_rto = \"3 s\"\nack_every = 1\nmin_rto = \"200 ms\"";
+        assert_eq!(
+            with("\"tcp\"", new).unwrap(),
+            [
+                "not emulated on the lab: initial_rto, ack_every of traffic long; its kernel's own holds"
+            ]
+        );
+        let delay = with(
+            "ends = [\"left\", \"a\"]",
+            "ends = [\"left\", \"a\"]\ndelay = \"0.1 ms\"",
+        );
+        assert!(delay.unwrap()[0].starts_with("delays below 1 ms are not emulated (links l)"));
+    }
+}

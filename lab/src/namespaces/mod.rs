@@ -1,0 +1,31 @@
+//! The lab: network namespaces on this machine, real TCP stacks, real packets.
+//!
+//! ```text
+//!   Topology ─▶ limits (can this be done here?) ─▶ build (namespaces, links, addresses, routes)
+//!   Scenario ─▶ tools ─▶ traffic sink|tcp|udp|web, one process each
+//!                        router: `weir router` in each router's namespace
+//!   lab: start ─▶ watch ─▶ collect ─▶ Reported, measured as everywhere
+//! ```
+//!
+//! - [`limits`]: what the lab cannot do, and what it leaves out
+//! - [`routes`]: the ways as the kernel reads them
+//! - [`endpoints`]: what the kernel of each host is told of TCP
+//! - [`build`]: namespaces, links and addresses in being
+//! - [`process`]: programs inside namespaces, each with an end
+//! - [`router`]: `weir router` in a router's namespace
+//! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
+//!
+//! Nothing outside of this folder knows that there are namespaces.
+
+pub mod build;
+pub mod endpoints;
+mod folder;
+mod lab;
+pub mod limits;
+pub mod process;
+pub mod router;
+pub mod routes;
+mod tools;
+pub mod traffic;
+
+pub(crate) use lab::run;

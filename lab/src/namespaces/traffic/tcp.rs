@@ -1,0 +1,305 @@
+//! `weir traffic tcp`: TCP connections, greedy, with an offered load of their own, or with so many
+//! bytes to transfer.
+//!
+//! One thread for each connection, asleep in the kernel while the connection's buffer is full.
+//! With an offered load the application writes by its own schedule; what the connection does not
+//! take waits in the application, as it would in a real one. A transfer ends when the receiver,
+//! having read all, closes its side too: half a round trip after the last byte has arrived.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use weir_base::{Bytes, Instant, Offered, Span, Stream, Streams};
+use weir_live::clock;
+
+use super::{Line, RunClock, Sent, Timing, Transfer, listed, nth, report, sleep_until};
+use crate::scenario::Spacing;
+
+/// Connections of one tool at most: each has a thread.
+pub const FLOWS_MAX: u32 = 1000;
+/// How much a greedy connection hands over at once.
+const WRITE_BYTES: usize = 64 << 10;
+/// A segment's payload if nothing is said: what a connection with an offered load hands over.
+const MSS_DEFAULT: u32 = 1460;
+/// Pause before a connection that failed is tried again.
+const RETRY: Span = Span::from_millis(250);
+
+/// Options of a sender.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Options {
+    /// Address and port of the receiver.
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub to: SocketAddr,
+    /// Connections.
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX as i64))]
+    pub flows: u32,
+    /// Congestion control, by the kernel's name: cubic, reno, bbr.
+    #[arg(long, default_value = "cubic")]
+    pub congestion: String,
+    /// Payload of a segment; what the way permits if not given.
+    #[arg(long)]
+    pub mss: Option<u32>,
+    /// Bytes that each connection transfers before it closes, one size for each; the last one
+    /// holds for the connections that follow. They send to the end if not given.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub sizes: Vec<Bytes>,
+    /// Offered load of each connection, like "2 Mbit" or "0.5*t + 2 Mbit"; greedy if not given.
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Offered>,
+    /// How the writes of an offered load follow each other: even, poisson, jittered 0.1.
+    #[arg(long, default_value = "even")]
+    pub spacing: Spacing,
+    /// Seed of the spacing.
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// When the connections begin.
+    #[arg(long, default_value = "0 s")]
+    pub from: Span,
+    /// When each connection begins, one time for each, in place of `from`.
+    #[arg(long, value_name = "TIME", value_delimiter = ',')]
+    pub starts: Vec<Span>,
+    /// When they stop, if before the end.
+    #[arg(long)]
+    pub until: Option<Span>,
+    /// When.
+    #[command(flatten)]
+    pub timing: Timing,
+}
+
+impl Options {
+    /// As arguments of `weir traffic`.
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
+            "tcp".to_owned(),
+            self.to.to_string(),
+            format!("--flows={}", self.flows),
+            format!("--congestion={}", self.congestion),
+            format!("--spacing={}", self.spacing),
+            format!("--seed={}", self.seed),
+            format!("--from={}", self.from),
+        ];
+        args.extend(self.mss.map(|mss| format!("--mss={mss}")));
+        args.extend(listed("sizes", &self.sizes));
+        args.extend(self.rate.map(|rate| format!("--rate={rate}")));
+        args.extend(listed("starts", &self.starts));
+        args.extend(self.until.map(|until| format!("--until={until}")));
+        args.extend(self.timing.to_args());
+        args
+    }
+
+    fn until(&self) -> Span {
+        let end = self.timing.duration;
+        self.until.map_or(end, |until| until.min(end))
+    }
+
+    fn start(&self, flow: usize) -> Span {
+        nth(&self.starts, flow).unwrap_or(self.from)
+    }
+
+    /// Payload that the schedules want sent in the window; none if they do not say.
+    fn offered_bytes(&self) -> Option<u64> {
+        let rate = self.rate.filter(|_| self.sizes.is_empty())?;
+        let bits = |flow| {
+            let from = self.start(flow).max(self.timing.warm_up).as_secs_f64();
+            rate.bits_between(from, self.until().as_secs_f64())
+        };
+        let bits: f64 = (0..self.flows as usize).map(bits).sum();
+        Some((bits / 8.0) as u64)
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    run: RunClock,
+    window_bytes: AtomicU64,
+    reconnects: AtomicU64,
+    transfers: Vec<Mutex<State>>,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Waiting,
+    Since(Instant),
+    Finished(Instant, Instant),
+}
+
+/// Sends to the end of its time. Connections that are still stuck then are left to the kernel.
+pub fn run(options: &Options) -> io::Result<()> {
+    let run = options.timing.begin();
+    let shared: &'static Shared = Box::leak(Box::new(Shared {
+        run,
+        window_bytes: AtomicU64::new(0),
+        reconnects: AtomicU64::new(0),
+        transfers: (0..options.flows).map(|_| Mutex::default()).collect(),
+    }));
+    report(&Line::Ready)?;
+    for flow in 0..options.flows as usize {
+        let options = options.clone();
+        thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || keep_sending(&options, flow, shared))?;
+    }
+    let end = run.at(options.until());
+    sleep_until(end);
+    for (flow, state) in shared.transfers.iter().enumerate() {
+        let state = *lock(state);
+        if let Some(bytes) = nth(&options.sizes, flow) {
+            let transfer = state.transfer(flow, bytes, end, &run);
+            transfer.map_or(Ok(()), |t| report(&Line::Transfer(t)))?;
+        }
+    }
+    report(&Line::Sent(Sent {
+        protocol: "tcp".into(),
+        port: options.to.port(),
+        offered_bytes: options.offered_bytes(),
+        window_bytes: shared.window_bytes.load(Ordering::Relaxed),
+        reconnects: shared.reconnects.load(Ordering::Relaxed),
+        ..Sent::default()
+    }))
+}
+
+impl State {
+    fn transfer(self, flow: usize, bytes: Bytes, end: Instant, run: &RunClock) -> Option<Transfer> {
+        let (began, ended, finished) = match self {
+            Self::Waiting => return None,
+            Self::Since(began) => (began, end, false),
+            Self::Finished(began, ended) => (began, ended, true),
+        };
+        Some(Transfer {
+            flow: flow as u32,
+            bytes: bytes.0,
+            start_s: run.seconds(began),
+            time_s: ended.since(began).as_secs_f64(),
+            finished,
+        })
+    }
+}
+
+fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One connection, made again if it fails; a transfer then begins anew.
+fn keep_sending(options: &Options, flow: usize, shared: &Shared) {
+    let run = &shared.run;
+    let end = run.at(options.until());
+    let begin = run.at(options.start(flow));
+    let mut application = Application::new(options, flow);
+    if begin >= end {
+        return; // its time never comes
+    }
+    sleep_until(begin);
+    *lock(&shared.transfers[flow]) = State::Since(begin);
+    while clock::now() < end {
+        let sent = connect(options).and_then(|stream| application.send(stream, shared, end));
+        match sent {
+            Ok(false) => {}
+            Ok(true) => {
+                let now = clock::now();
+                if now < end {
+                    *lock(&shared.transfers[flow]) = State::Finished(begin, now);
+                }
+                return;
+            }
+            Err(_) => {
+                shared.reconnects.fetch_add(1, Ordering::Relaxed);
+                sleep_until(clock::now() + RETRY);
+            }
+        }
+    }
+}
+
+/// A connection with these options.
+fn connect(options: &Options) -> io::Result<TcpStream> {
+    let to = options.to;
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(options.congestion.as_bytes())?;
+    if let Some(mss) = options.mss {
+        socket.set_tcp_mss(mss)?;
+    }
+    socket.connect(&to.into())?;
+    Ok(socket.into())
+}
+
+/// What writes to one connection after another.
+struct Application {
+    size: Option<u64>,
+    rate: Option<Offered>,
+    /// Bytes of a write.
+    piece: usize,
+    spacing: Spacing,
+    gaps: Stream,
+    start: f64,
+    /// Pieces of the offered load that are due before the next one.
+    place: f64,
+}
+
+impl Application {
+    fn new(options: &Options, flow: usize) -> Self {
+        let gaps = Streams::new(options.seed).stream(&format!("tcp.flow{flow}"));
+        Self {
+            size: nth(&options.sizes, flow).map(|size| size.0),
+            rate: options.rate,
+            piece: options.mss.unwrap_or(MSS_DEFAULT) as usize,
+            spacing: options.spacing,
+            gaps,
+            start: options.start(flow).as_secs_f64(),
+            place: 0.0,
+        }
+    }
+
+    /// Writes until the end, or all of its size; true if the receiver has taken it all.
+    fn send(&mut self, mut stream: TcpStream, shared: &Shared, end: Instant) -> io::Result<bool> {
+        let run = &shared.run;
+        let zeros = [0; WRITE_BYTES];
+        let mut left = self.size;
+        while clock::now() < end && left != Some(0) {
+            let room = left.map_or(WRITE_BYTES, |left| left.min(WRITE_BYTES as u64) as usize);
+            let bytes = match self.rate {
+                None => stream.write(&zeros[..room])?,
+                Some(rate) => {
+                    self.place += self.spacing.gap(&mut self.gaps);
+                    let due = self.place * self.piece as f64 * 8.0;
+                    let when = rate
+                        .time_of(self.start, due)
+                        .map_or(end, |t| run.at(Span::from_secs_f64(t)).min(end));
+                    if sleep_until(when) >= end {
+                        return Ok(false);
+                    }
+                    let bytes = room.min(self.piece);
+                    stream.write_all(&zeros[..bytes])?;
+                    bytes
+                }
+            } as u64;
+            left = left.map(|left| left - bytes);
+            if run.in_window(clock::now()) {
+                shared.window_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
+        if left != Some(0) {
+            return Ok(false);
+        }
+        stream.shutdown(Shutdown::Write)?;
+        wait_for_close(stream, end)
+    }
+}
+
+/// Whether the other side closes before the end.
+fn wait_for_close(mut stream: TcpStream, end: Instant) -> io::Result<bool> {
+    let left = end.since(clock::now()).as_nanos().max(1_000_000);
+    stream.set_read_timeout(Some(Duration::from_nanos(left)))?;
+    match stream.read(&mut [0; 16]) {
+        Ok(0) => Ok(true),
+        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) => Err(e),
+    }
+}

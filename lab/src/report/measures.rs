@@ -1,0 +1,334 @@
+//! Tables of what the simulator measures and the lab does not: queues, delays, jitter, places of
+//! loss, completion times by size. Each is left out where there is nothing to put in.
+//!
+//! The numbers are found by their names: `delay_ms_p99.long` is the column `delay_ms_p99` of the row
+//! `long`.
+
+use std::collections::BTreeMap;
+
+use super::metric::shown;
+use super::page::{escape, section};
+use crate::results::{PointResult, RunResult};
+
+/// Rows of a table at most; more are in `summary.csv`.
+const ROWS_MAX: usize = 120;
+
+/// A column: its heading, what stands below that, the begin of the metric's name.
+type Column = (&'static str, &'static str, &'static str);
+
+/// A table: a row for each traffic, link or class of each point.
+pub(super) struct Group {
+    /// What a row is of.
+    of: &'static str,
+    /// Its columns.
+    pub(super) columns: &'static [Column],
+}
+
+/// Watched queues.
+pub(super) const QUEUES: Group = Group {
+    of: "Link",
+    columns: &[
+        ("Wait", "mean, ms", "queue_delay_ms_mean"),
+        ("Wait", "median, ms", "queue_delay_ms_p50"),
+        ("Wait", "95 %, ms", "queue_delay_ms_p95"),
+        ("Wait", "99 %, ms", "queue_delay_ms_p99"),
+        ("Wait", "most, ms", "queue_delay_ms_max"),
+        ("Queue", "mean, packets", "queue_packets_mean"),
+        ("Sent", "Mbit/s", "throughput_mbps"),
+        ("In use", "of its rate", "utilisation_ratio"),
+    ],
+};
+
+const TRAFFICS: Group = Group {
+    of: "Traffic",
+    columns: &[
+        ("Goodput", "Mbit/s", "goodput_mbps"),
+        ("Delay", "mean, ms", "delay_ms_mean"),
+        ("Delay", "median, ms", "delay_ms_p50"),
+        ("Delay", "95 %, ms", "delay_ms_p95"),
+        ("Delay", "99 %, ms", "delay_ms_p99"),
+        ("Delay", "most, ms", "delay_ms_max"),
+        ("Jitter", "RFC 3550, ms", "jitter_ms"),
+        ("Loss", "of its packets", "loss_ratio"),
+    ],
+};
+
+const SIZES: Group = Group {
+    of: "Size",
+    columns: &[
+        ("Time", "mean, s", "completion_s_mean"),
+        ("Time", "median, s", "completion_s_p50"),
+        ("Time", "99 %, s", "completion_s_p99"),
+    ],
+};
+
+/// A row of a group's table.
+pub(super) struct Row<'a> {
+    /// Whose numbers these are.
+    pub(super) of: &'a str,
+    /// The numbers, by column.
+    pub(super) cells: Vec<Option<f64>>,
+}
+
+impl Group {
+    /// The rows of a point.
+    pub(super) fn rows<'a>(&self, point: &'a PointResult) -> Vec<Row<'a>> {
+        let mut rows: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
+        for (name, summary) in &point.summary {
+            let Some((base, of)) = name.split_once('.') else {
+                continue;
+            };
+            if let Some(place) = self.columns.iter().position(|(.., metric)| *metric == base) {
+                let cells = rows.entry(of);
+                let cells = cells.or_insert_with(|| vec![None; self.columns.len()]);
+                cells[place] = Some(summary.median);
+            }
+        }
+        rows.into_iter()
+            .map(|(of, cells)| Row { of, cells })
+            .collect()
+    }
+
+    fn html(&self, result: &RunResult) -> Option<String> {
+        let heads = self.columns.iter();
+        let heads =
+            heads.map(|(heading, unit, _)| format!("<th>{heading}<small>{unit}</small></th>"));
+        let mut table = Table::new(&format!(
+            "<th class=\"word\">{}</th>{}",
+            self.of,
+            heads.collect::<String>()
+        ));
+        for point in &result.points {
+            for row in self.rows(point) {
+                let cells = row.cells.iter().map(|x| x.map(shown).unwrap_or_default());
+                let cells = cells.map(|x| format!("<td>{x}</td>")).collect::<String>();
+                let of = escape(&row.of.replace('_', " "));
+                table.row(
+                    &point.title(),
+                    &format!("<td class=\"word\">{of}</td>{cells}"),
+                );
+            }
+        }
+        table.html()
+    }
+}
+
+/// All tables that have anything in them.
+pub(super) fn html(result: &RunResult) -> String {
+    // The lab has goodputs of each traffic, but not what this table is about.
+    let measured = |begin: &str| {
+        let mut names = result.points.iter().flat_map(|p| p.summary.keys());
+        names.any(|name| name.starts_with(begin))
+    };
+    let mut html = String::new();
+    if let Some(table) = QUEUES.html(result) {
+        html += &section(&waiting(result), &table);
+    }
+    if measured("delay_ms_mean.")
+        && let Some(table) = TRAFFICS.html(result)
+    {
+        let remark = "<p>From a host's sending to a host's receiving, of packets with payload. Jitter \
+                      as a receiver of RTP reckons it.</p>";
+        let message = "Delay, jitter and loss of each traffic";
+        html += &section(message, &(table + remark));
+    }
+    if let Some(table) = SIZES.html(result) {
+        let remark = "<p>Transfers that began in the window; one that the end cut off counts with its \
+                      age.</p>";
+        let message = "How long transfers take, by size";
+        html += &section(message, &(table + remark));
+    }
+    html + &losses(result)
+}
+
+/// The message of the queues: where waiting is longest and where it is shortest.
+fn waiting(result: &RunResult) -> String {
+    let name = QUEUES.columns[0].2;
+    let mut waits: Vec<(f64, &str, String)> = Vec::new();
+    for point in &result.points {
+        for (metric, summary) in &point.summary {
+            if let Some((base, link)) = metric.split_once('.')
+                && base == name
+            {
+                waits.push((summary.median, link, point.title()));
+            }
+        }
+    }
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    match (waits.first(), waits.last()) {
+        (Some((least, one, short)), Some((most, other, long)))
+            if most > least && result.points.len() > 1 =>
+        {
+            let (least, most) = (shown(*least), shown(*most));
+            match one == other {
+                true => format!(
+                    "A packet waits {least} ms at {one} under {short}, {most} ms under {long}"
+                ),
+                false => format!(
+                    "A packet waits {least} ms at {one} ({short}), {most} ms at {other} ({long})"
+                ),
+            }
+        }
+        (Some((wait, link, _)), Some(_)) if waits.len() == 1 => {
+            format!("A packet waits {} ms at {link}", shown(*wait))
+        }
+        _ => "How long packets wait".to_owned(),
+    }
+}
+
+/// A loss: traffic, place and reason, and how many packets in a run.
+struct Loss<'a> {
+    traffic: &'a str,
+    place: &'a str,
+    reason: &'a str,
+    packets: f64,
+}
+
+fn losses_of(point: &PointResult) -> Vec<Loss<'_>> {
+    let mut losses = Vec::new();
+    for (name, summary) in &point.summary {
+        let rest = name.strip_prefix("lost_packets.");
+        if let Some((traffic, rest)) = rest.and_then(|rest| rest.split_once('.'))
+            && let Some((place, reason)) = rest.rsplit_once('.')
+        {
+            // A run in which nothing was lost there has no such metric: the mean is over all runs.
+            let packets = summary.mean * summary.n as f64 / point.runs.len().max(1) as f64;
+            losses.push(Loss {
+                traffic,
+                place,
+                reason,
+                packets,
+            });
+        }
+    }
+    losses.sort_by(|a, b| b.packets.total_cmp(&a.packets));
+    losses
+}
+
+fn losses(result: &RunResult) -> String {
+    let mut table = Table::new(
+        "<th class=\"word\">Traffic</th><th class=\"word\">Where</th><th class=\"word\">Why</th>\
+         <th>Lost<small>packets a run</small></th><th>Share<small>of all that is lost</small></th>",
+    );
+    let mut places: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for point in &result.points {
+        let losses = losses_of(point);
+        let all: f64 = losses.iter().map(|l| l.packets).sum();
+        for loss in &losses {
+            *places.entry((loss.place, loss.reason)).or_default() += loss.packets;
+            let words = [loss.traffic, &arrow(loss.place), loss.reason];
+            let words = words.map(|w| format!("<td class=\"word\">{}</td>", escape(w)));
+            let share = 100.0 * loss.packets / all;
+            let cells = format!(
+                "{}<td>{:.0}</td><td>{share:.1} %</td>",
+                words.concat(),
+                loss.packets
+            );
+            table.row(&point.title(), &cells);
+        }
+    }
+    let all: f64 = places.values().sum();
+    let most = places.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    let (Some(table), Some(((place, reason), packets))) = (table.html(), most) else {
+        return String::new();
+    };
+    let share = match 100.0 * packets / all {
+        share if share >= 99.95 => "All".to_owned(),
+        share => format!("{share:.0} % of all"),
+    };
+    let message = format!(
+        "{share} packets that are lost end at {}: {reason}",
+        arrow(place)
+    );
+    section(&message, &table)
+}
+
+/// `r>server` as one reads it.
+fn arrow(place: &str) -> String {
+    place.replace('>', " → ")
+}
+
+/// A table whose first column is the point, named once for all of its rows.
+struct Table {
+    html: String,
+    point: Option<String>,
+    rows: usize,
+}
+
+impl Table {
+    fn new(heads: &str) -> Self {
+        Self {
+            html: format!(
+                "<div class=\"scroll\"><table class=\"measures\"><thead><tr><th></th>{heads}</tr>\
+                 </thead><tbody>"
+            ),
+            point: None,
+            rows: 0,
+        }
+    }
+
+    fn row(&mut self, point: &str, cells: &str) {
+        self.rows += 1;
+        if self.rows > ROWS_MAX {
+            return;
+        }
+        let class = match self.point.as_deref() == Some(point) {
+            true => " class=\"same\"",
+            false => "",
+        };
+        let title = escape(point);
+        self.html += &format!("<tr{class}><th scope=\"row\">{title}</th>{cells}</tr>");
+        self.point = Some(point.to_owned());
+    }
+
+    /// The table, if it has a row.
+    fn html(self) -> Option<String> {
+        let more = match self.rows.saturating_sub(ROWS_MAX) {
+            0 => String::new(),
+            more => format!("<p>and {more} rows more, in summary.csv</p>"),
+        };
+        (self.rows > 0).then(|| self.html + "</tbody></table></div>" + &more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::example;
+
+    #[test]
+    fn queues_have_a_row_for_each_link() {
+        let result = example::result();
+        let rows = QUEUES.rows(&result.points[0]);
+        assert_eq!((rows.len(), rows[0].of), (1, "out"));
+        assert_eq!((rows[0].cells[0], rows[0].cells[3]), (Some(2.0), Some(9.5)));
+        let page = html(&result);
+        assert!(page.contains("How long packets wait"), "{page}");
+        assert!(page.contains("new &lt;b&gt;, flows 3"), "{page}");
+        assert!(!page.contains("that are lost"), "{page}");
+    }
+
+    #[test]
+    fn losses_are_told_by_place_and_reason() {
+        let mut result = example::result();
+        let mut run = result.points[0].runs[0].clone();
+        run.metrics
+            .insert("lost_packets.long.r>b.queue-full".into(), 30.0);
+        run.metrics.insert("lost_packets.long.a>r.aqm".into(), 10.0);
+        result.points[0].add(run);
+        let losses = losses_of(&result.points[0]);
+        let seen: Vec<_> = losses
+            .iter()
+            .map(|l| (l.traffic, l.place, l.reason))
+            .collect();
+        assert_eq!(
+            seen,
+            [("long", "r>b", "queue-full"), ("long", "a>r", "aqm")]
+        );
+        // One of two runs lost them.
+        assert_eq!(losses[0].packets, 15.0);
+        assert!(
+            html(&result).contains("75 % of all packets that are lost end at r → b: queue-full")
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What receivers and senders report of a run, the same in both habitats.
+//!
+//! The lab's tools write these as JSON lines; the simulator fills them in. Every metric is defined
+//! once, over [`Reported`], in [`crate::measure`](mod@crate::measure).
+
+use serde::{Deserialize, Serialize};
+
+/// What the ends of one traffic said.
+#[derive(Clone, Debug, Default)]
+pub struct Reported {
+    /// Flows at the receiver.
+    pub flows: Vec<Flow>,
+    /// Payload by interval at the receiver, one series for each receiver.
+    pub series: Vec<Series>,
+    /// What the senders did.
+    pub sent: Vec<Sent>,
+    /// Transfers of a given size.
+    pub transfers: Vec<Transfer>,
+    /// Web fetches.
+    pub fetches: Vec<Fetch>,
+}
+
+impl Reported {
+    /// Takes a line in.
+    pub fn add(&mut self, line: Line) {
+        match line {
+            Line::Ready => {}
+            Line::Flow(flow) => self.flows.push(flow),
+            Line::Series(series) => self.series.push(series),
+            Line::Sent(sent) => self.sent.push(sent),
+            Line::Transfer(transfer) => self.transfers.push(transfer),
+            Line::Fetch(fetch) => self.fetches.push(fetch),
+        }
+    }
+
+    /// Payload received between two times, in bytes.
+    pub(crate) fn bytes_between(&self, from: f64, until: f64) -> u64 {
+        let inside = |series: &Series| {
+            let place = |t: f64| (t / series.interval_s).round() as usize;
+            let until = place(until).min(series.bytes.len());
+            let bytes = &series.bytes[place(from).min(until)..until];
+            bytes.iter().sum::<u64>()
+        };
+        self.series.iter().map(inside).sum()
+    }
+
+    /// Mbit/s of payload received in each step of `step` seconds.
+    pub(crate) fn curve(&self, duration: f64, step: f64) -> Vec<f64> {
+        let steps = (duration / step).ceil() as usize;
+        let rate = |n: usize| {
+            let from = n as f64 * step;
+            let until = (from + step).min(duration);
+            mbps(self.bytes_between(from, until), until - from)
+        };
+        (0..steps).map(rate).collect()
+    }
+}
+
+/// Mbit/s of so many bytes in so many seconds.
+pub(crate) fn mbps(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / 1e6 / seconds
+}
+
+/// One line of a report, as a tool writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub enum Line {
+    /// The tool listens, or is about to send.
+    Ready,
+    /// What a receiver counted of one flow.
+    Flow(Flow),
+    /// Payload that a receiver counted on one port, by interval.
+    Series(Series),
+    /// What a sender did.
+    Sent(Sent),
+    /// One transfer of a given size.
+    Transfer(Transfer),
+    /// One web fetch.
+    Fetch(Fetch),
+}
+
+/// What a receiver counted of one flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The receiver's port.
+    pub port: u16,
+    /// The sender.
+    pub peer: String,
+    /// Payload received.
+    pub bytes: u64,
+    /// Payload received in the window.
+    pub window_bytes: u64,
+    /// Packets received in the window; zero for TCP, where the receiver sees none.
+    pub window_packets: u64,
+    /// When the receiver first heard of it, in seconds of the run.
+    #[serde(default)]
+    pub start_s: f64,
+    /// When it closed; none if it was there to the end.
+    #[serde(default)]
+    pub end_s: Option<f64>,
+}
+
+/// Payload by interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// `tcp`, `udp` or `web`.
+    pub protocol: String,
+    /// The receiver's port.
+    pub port: u16,
+    /// Length of an interval.
+    pub interval_s: f64,
+    /// Bytes of payload in each.
+    pub bytes: Vec<u64>,
+}
+
+/// What a sender did in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The receiver's port.
+    pub port: u16,
+    /// Payload that the schedule wanted sent in the window; none if greedy.
+    pub offered_bytes: Option<u64>,
+    /// Payload handed to the kernel in the window.
+    pub window_bytes: u64,
+    /// Packets that the kernel took in the window; zero for TCP.
+    pub window_packets: u64,
+    /// Packets that the sender's own full interface refused; part of what was offered.
+    pub refused_packets: u64,
+    /// How late a packet was handed over, against its schedule: the 99th percentile.
+    pub late_s_p99: f64,
+    /// Connections that had to be made again.
+    pub reconnects: u64,
+}
+
+/// One transfer of a given size, from its start to the time at which all was received.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Which flow of its host.
+    pub flow: u32,
+    /// Size of the transfer.
+    pub bytes: u64,
+    /// When it began, in seconds of the run.
+    pub start_s: f64,
+    /// Time to its end, connection included; the age so far if it is unfinished.
+    pub time_s: f64,
+    /// Whether the receiver has it all.
+    pub finished: bool,
+}
+
+/// One fetch, as its client saw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// Which client.
+    pub client: u32,
+    /// Size of the file.
+    pub bytes: u64,
+    /// When it began, in seconds of the run.
+    pub start_s: f64,
+    /// Time to the connection; none if there never was one.
+    pub connect_s: Option<f64>,
+    /// Time to the end of the file, connection included; the age so far if it is unfinished.
+    pub response_s: f64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How a fetch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The whole file came.
+    Finished,
+    /// The run ended first.
+    Unfinished,
+    /// Nobody listens there.
+    Refused,
+    /// The connection was reset.
+    Reset,
+    /// The connection was given up by the kernel.
+    TimedOut,
+    /// The answer was not the file that was asked for.
+    Wrong,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_lines_are_tagged_json() {
+        let line = Line::Flow(Flow {
+            protocol: "udp".into(),
+            port: 5001,
+            peer: "10.0.0.1:4000".into(),
+            bytes: 3,
+            window_bytes: 2,
+            window_packets: 1,
+            start_s: 0.5,
+            end_s: None,
+        });
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(
+            text.starts_with("{\"line\":\"flow\",\"protocol\":\"udp\""),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
+    }
+}

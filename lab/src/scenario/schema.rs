@@ -1,0 +1,199 @@
+//! The JSON Schema of a scenario file, from the tables that check it, so that an editor can
+//! complete and check while one writes.
+//!
+//! It says of each value its kind, range and default. What several keys must say together (names
+//! that resolve, `stop` after `start`) only [`super::load`] checks.
+
+use serde_json::{Map, Value, json};
+use weir_base::setting::{Kind, Parameter};
+use weir_discipline::spec::MANUALS;
+
+use super::parameters::*;
+
+/// The schema, for draft 2020-12.
+pub fn schema() -> Value {
+    let mut top = section(&[TOP]);
+    let properties = [
+        ("router", named("routers", json!(section(&[])))),
+        ("host", named("hosts", json!(section(&[HOST])))),
+        ("link", named("links", json!(section(&[LINK])))),
+        ("traffic", named("kinds of traffic", traffic())),
+        ("variant", variants()),
+        ("sweep", sweep()),
+    ];
+    if let Some(Value::Object(known)) = top.get_mut("properties") {
+        known.extend(properties.map(|(name, schema)| (name.to_owned(), schema)));
+    }
+    top.insert(
+        "$schema".into(),
+        json!("https://json-schema.org/draft/2020-12/schema"),
+    );
+    top.insert("title".into(), json!("a scenario of weir"));
+    top.insert("$defs".into(), json!({ "discipline": discipline() }));
+    Value::Object(top)
+}
+
+/// A table of the file with exactly these keys.
+fn section(tables: &[&[&'static Key]]) -> Map<String, Value> {
+    let keys = || tables.iter().flat_map(|table| table.iter());
+    let properties = keys().map(|key| (key.name.to_owned(), described(key)));
+    let required: Vec<&str> = keys().filter(|k| k.required).map(|k| k.name).collect();
+    object(properties.collect(), &required)
+}
+
+fn object(properties: Map<String, Value>, required: &[&str]) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("type".into(), json!("object"));
+    object.insert("properties".into(), Value::Object(properties));
+    if !required.is_empty() {
+        object.insert("required".into(), json!(required));
+    }
+    object.insert("additionalProperties".into(), json!(false));
+    object
+}
+
+/// `[section.NAME]`, any number of them.
+fn named(what: &str, section: Value) -> Value {
+    json!({ "description": format!("{what}, by name"), "type": "object",
+            "additionalProperties": section })
+}
+
+/// Traffic has the keys of its kind.
+fn traffic() -> Value {
+    let kinds: [(&str, &[&[&'static Key]]); 3] = [
+        ("tcp", &[TRAFFIC, TCP, TCP_OPTIONS]),
+        ("udp", &[TRAFFIC, UDP]),
+        ("web", &[TRAFFIC, WEB, TCP_OPTIONS]),
+    ];
+    let one = kinds.map(|(kind, tables)| {
+        let mut of_kind = section(tables);
+        of_kind.insert("title".into(), json!(kind));
+        of_kind["properties"]["kind"] = json!({ "const": kind });
+        Value::Object(of_kind)
+    });
+    json!({ "oneOf": one })
+}
+
+fn discipline() -> Value {
+    let one = MANUALS.iter().map(|manual| {
+        let parameters = manual.parameters.iter();
+        let mut properties: Map<String, Value> = parameters
+            .map(|p: &Parameter| {
+                let about = (p.about, p.default);
+                (p.name.to_owned(), with(about, kind(&p.kind)))
+            })
+            .collect();
+        properties.insert("kind".into(), json!({ "const": manual.name }));
+        let mut of_kind = object(properties, &["kind"]);
+        of_kind.insert("title".into(), json!(manual.name));
+        of_kind.insert("description".into(), json!(manual.purpose));
+        Value::Object(of_kind)
+    });
+    json!({ "oneOf": one.collect::<Vec<_>>() })
+}
+
+fn variants() -> Value {
+    let set = json!({ "type": "object", "description": "what is put at which path" });
+    let properties = Map::from_iter([
+        ("name".to_owned(), json!({ "type": "string" })),
+        ("set".to_owned(), set),
+    ]);
+    let mut list = Map::new();
+    list.insert(
+        "description".into(),
+        json!("every variant is run at every point of the sweep"),
+    );
+    list.insert("type".into(), json!("array"));
+    list.insert("items".into(), json!(object(properties, &["name"])));
+    Value::Object(list)
+}
+
+fn sweep() -> Value {
+    json!({
+        "description": "values for each path; every combination is run",
+        "type": "object",
+        "additionalProperties": { "type": "array", "minItems": 1 },
+    })
+}
+
+/// A key's schema with its sentence.
+fn described(key: &Key) -> Value {
+    with((key.about, key.default), form(&key.form))
+}
+
+fn with((about, default): (&str, &str), mut schema: Value) -> Value {
+    if let Value::Object(schema) = &mut schema {
+        schema.insert("description".into(), json!(about));
+        if !default.is_empty() {
+            schema.insert("default".into(), json!(default));
+        }
+    }
+    schema
+}
+
+fn form(form: &Form) -> Value {
+    match form {
+        Form::Setting(of) => kind(of),
+        Form::Sizes(..) => distribution(SIZE_UNITS, "|webstone"),
+        Form::Times(..) => distribution(TIME_UNITS, ""),
+        Form::Load => json!({ "type": "string", "pattern": LOAD, "title": form.to_string() }),
+        Form::Spacing => {
+            let pattern = format!("^(even|poisson|jittered +{NUMBER})$");
+            json!({ "type": "string", "pattern": pattern })
+        }
+        Form::Text | Form::Host => json!({ "type": "string" }),
+        Form::Ends => {
+            json!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 })
+        }
+        Form::Links => json!({ "type": "array", "items": { "type": "string" } }),
+        Form::Discipline => json!({ "$ref": "#/$defs/discipline" }),
+    }
+}
+
+const NUMBER: &str = "[0-9][0-9_]*(\\.[0-9_]*)?";
+const SIZE_UNITS: &str = "(B|kB|MB|GB|KiB|MiB)";
+const TIME_UNITS: &str = "(ns|us|ms|s|min)";
+const RATE_UNITS: &str = "(bit|kbit|Mbit|Gbit)(/s)?";
+const LOAD: &str = "^[-+*() 0-9._t]*(bit|kbit|Mbit|Gbit)(/s)?[-+*() 0-9._tkMGbis/]*$";
+
+fn quantity(units: &str) -> String {
+    format!("{NUMBER} *{units}")
+}
+
+/// A text with a unit; the range is said in words.
+fn text(pattern: &str, permitted: impl std::fmt::Display) -> Value {
+    json!({ "type": "string", "pattern": format!("^ *{pattern} *$"),
+            "title": permitted.to_string() })
+}
+
+fn distribution(units: &str, more: &str) -> Value {
+    let one = quantity(units);
+    let forms = format!(
+        "{one}|uniform +{one} to {one}|exponential +{one}|pareto +{NUMBER} +{one}( to {one})?\
+         |{one} *: *{NUMBER}( *, *{one} *: *{NUMBER})*{more}"
+    );
+    json!({ "type": "string", "pattern": format!("^ *({forms}) *$") })
+}
+
+fn kind(kind: &Kind) -> Value {
+    match kind {
+        Kind::Count(min, max) => json!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            text(&format!("{NUMBER} *(packets?)?"), kind),
+        ] }),
+        Kind::Ratio(min, max) => json!({ "anyOf": [
+            { "type": "number", "minimum": min, "maximum": max },
+            text(&format!("{NUMBER}( */ *{NUMBER})?"), kind),
+        ] }),
+        Kind::Span(..) => text(&quantity(TIME_UNITS), kind),
+        Kind::Rate(..) => text(&quantity(RATE_UNITS), kind),
+        Kind::Bytes(..) => text(&quantity(SIZE_UNITS), kind),
+        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::Word(words) => json!({ "enum": words }),
+        Kind::PacketsOrRate(packets, _) => json!({ "anyOf": [
+            { "type": "integer", "minimum": 0, "maximum": packets },
+            text(&format!("{NUMBER} *((packets?)?|{RATE_UNITS})"), kind),
+        ] }),
+        Kind::Text(bytes) => json!({ "type": "string", "maxLength": bytes }),
+    }
+}

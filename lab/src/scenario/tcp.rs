@@ -1,0 +1,121 @@
+//! What a scenario says of TCP endpoints.
+
+use std::str::FromStr;
+
+use weir_base::{Bytes, Span};
+
+use super::ScenarioError;
+use super::parameters::*;
+use super::reader::Section;
+
+/// The endpoints of a traffic's TCP connections.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TcpOptions {
+    /// Congestion control of the side that sends the data.
+    pub congestion: Congestion,
+    /// Payload of a segment without options, in bytes.
+    pub mss: u32,
+    /// Segments that a connection may send at first.
+    pub initial_window: u32,
+    /// Bytes that a receiver takes in advance.
+    pub receive_window: u64,
+    /// Least retransmission time-out.
+    pub min_rto: Span,
+    /// Retransmission time-out before the first measurement, and of a SYN.
+    pub initial_rto: Span,
+    /// Segments for one acknowledgement.
+    pub ack_every: u32,
+    /// How long an acknowledgement waits for further segments at most.
+    pub delayed_ack: Span,
+    /// Whether the window grows by bytes acknowledged; by acknowledgements otherwise.
+    pub byte_counting: bool,
+    /// Explicit congestion notification.
+    pub ecn: bool,
+    /// The time stamp option.
+    pub timestamps: bool,
+}
+
+impl Default for TcpOptions {
+    /// What a scenario that says nothing gets.
+    fn default() -> Self {
+        Self {
+            congestion: Congestion::Cubic,
+            mss: 1460,
+            initial_window: 10,
+            receive_window: 4_000_000,
+            min_rto: Span::from_millis(200),
+            initial_rto: Span::from_secs(1),
+            ack_every: 2,
+            delayed_ack: Span::from_millis(40),
+            byte_counting: true,
+            ecn: false,
+            timestamps: false,
+        }
+    }
+}
+
+impl TcpOptions {
+    pub(super) fn check(section: &Section<'_>) -> Result<Self, ScenarioError> {
+        let word = section.word(&CONGESTION)?;
+        let options = Self {
+            congestion: word
+                .parse()
+                .map_err(|e: String| section.error(CONGESTION.name, e))?,
+            mss: section.bytes(&MSS)?.0 as u32,
+            initial_window: section.count(&INITIAL_WINDOW)? as u32,
+            receive_window: section.bytes(&RECEIVE_WINDOW)?.0,
+            min_rto: section.span(&MIN_RTO)?,
+            initial_rto: section.span(&INITIAL_RTO)?,
+            ack_every: section.count(&ACK_EVERY)? as u32,
+            delayed_ack: section.span(&DELAYED_ACK)?,
+            byte_counting: section.flag(&BYTE_COUNTING)?,
+            ecn: section.flag(&ECN)?,
+            timestamps: section.flag(&TIMESTAMPS)?,
+        };
+        if options.receive_window < u64::from(options.mss) {
+            let segment = Bytes(options.mss.into());
+            let why = format!("must have room for a segment of {segment}");
+            return Err(section.error(RECEIVE_WINDOW.name, why));
+        }
+        Ok(options)
+    }
+}
+
+/// A congestion control, and how losses are repaired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// CUBIC (RFC 9438) with selective acknowledgements.
+    #[default]
+    Cubic,
+    /// Reno's window (RFC 5681), losses repaired by selective acknowledgements (RFC 6675).
+    Sack,
+    /// Reno's window without selective acknowledgements (RFC 6582).
+    NewReno,
+    /// BBR.
+    Bbr,
+}
+
+impl Congestion {
+    /// The words of a scenario.
+    pub const WORDS: &'static [&'static str] = &["cubic", "sack", "newreno", "bbr"];
+
+    /// The word of a scenario.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    /// Whether connections agree on selective acknowledgements.
+    pub fn has_sack(self) -> bool {
+        self != Self::NewReno
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        [Self::Cubic, Self::Sack, Self::NewReno, Self::Bbr]
+            .into_iter()
+            .find(|c| c.word() == word)
+            .ok_or_else(|| format!("must be one of {}", Self::WORDS.join(", ")))
+    }
+}

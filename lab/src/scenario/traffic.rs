@@ -1,0 +1,562 @@
+//! The traffic of a scenario: who sends what to whom, and when.
+
+use rand::RngExt;
+use weir_base::{Distribution, Offered, Sizes, Spacing, Span, Streams, Times};
+
+use super::ScenarioError;
+use super::parameters::*;
+use super::reader::Section;
+use super::tcp::TcpOptions;
+
+/// Flows of one traffic at most, over all hosts.
+const FLOWS_MAX: u64 = 1_000_000;
+
+/// One kind of traffic between two groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// Its name.
+    pub name: String,
+    /// Who sends the data.
+    pub from: String,
+    /// Who receives them.
+    pub to: String,
+    /// When it starts.
+    pub start: Span,
+    /// How the flows start from then on.
+    pub starts: Starts,
+    /// When it stops, if before the end.
+    pub stop: Option<Span>,
+    /// Over IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// What it is.
+    pub kind: TrafficKind,
+}
+
+/// How the flows of a traffic start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Starts {
+    /// Each at a random moment of this time; all at once if it is zero.
+    Spread(Span),
+    /// One after another, with these gaps.
+    Arrivals(Times),
+}
+
+/// What kind of traffic, and how much.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrafficKind {
+    /// TCP connections, opened by the sender.
+    Tcp {
+        /// Connections of each sending host.
+        flows: u32,
+        /// Bytes that each transfers before it closes; it sends to the end without.
+        size: Option<Sizes>,
+        /// What each connection's application offers, while it is on; greedy without.
+        offered: Option<Offered>,
+        /// How the application's writes follow each other, if it offers a rate.
+        spacing: Spacing,
+        /// When the application offers; always without.
+        activity: Option<Activity>,
+        /// The endpoints.
+        options: TcpOptions,
+    },
+    /// UDP, paced packet by packet.
+    Udp {
+        /// Flows (source ports) of each sending host.
+        flows: u32,
+        /// What each flow offers while it is on, in payload.
+        offered: Offered,
+        /// When it offers; always without.
+        activity: Option<Activity>,
+        /// Bytes of payload in each packet.
+        payload: u32,
+        /// How the packets of a flow follow each other.
+        spacing: Spacing,
+        /// Source addresses over which the flows of each sending host are spread.
+        addresses: u32,
+    },
+    /// Web fetches: `from` is the server, `to` runs the clients, which open the connections.
+    Web {
+        /// Clients of each host, each with one connection at a time.
+        clients: u32,
+        /// Sizes of the files.
+        mix: Sizes,
+        /// Pause of a client between two fetches.
+        think: Times,
+        /// The endpoints; the congestion control is the server's.
+        options: TcpOptions,
+    },
+}
+
+/// An application that is on and off by turns, on first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activity {
+    /// How long it is on.
+    pub on: Times,
+    /// How long it is off.
+    pub off: Times,
+}
+
+/// What kind of traffic, without the details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// TCP connections.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// Web fetches.
+    Web,
+}
+
+/// One flow (or web client), as both habitats start it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// When it starts; never, if that is after the end.
+    pub start: Span,
+    /// Bytes that it transfers, if it has a size.
+    pub size: Option<u64>,
+}
+
+impl Kind {
+    /// The word of a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Web => "web",
+        }
+    }
+}
+
+impl TrafficKind {
+    /// Without the details.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Tcp { .. } => Kind::Tcp,
+            Self::Udp { .. } => Kind::Udp,
+            Self::Web { .. } => Kind::Web,
+        }
+    }
+
+    /// Flows of each sending host; clients of each client host.
+    pub fn flows(&self) -> u32 {
+        match self {
+            Self::Tcp { flows, .. } | Self::Udp { flows, .. } => *flows,
+            Self::Web { clients, .. } => *clients,
+        }
+    }
+
+    /// The TCP endpoints, if it has them.
+    pub fn tcp_options(&self) -> Option<&TcpOptions> {
+        match self {
+            Self::Tcp { options, .. } | Self::Web { options, .. } => Some(options),
+            Self::Udp { .. } => None,
+        }
+    }
+}
+
+impl Traffic {
+    /// When it stops, in a run of this length.
+    pub fn end(&self, duration: Span) -> Span {
+        self.stop.unwrap_or(duration)
+    }
+
+    /// Who opens the connections: the sender, or the web's clients.
+    pub fn opener(&self) -> &str {
+        match self.kind {
+            TrafficKind::Web { .. } => &self.to,
+            _ => &self.from,
+        }
+    }
+
+    /// All flows of a run with this seed, where `hosts` hosts send: the first of each host in
+    /// order, then the second of each. They are the same in every habitat.
+    pub fn flows(&self, hosts: u32, seed: u64) -> Vec<Flow> {
+        let streams = Streams::new(seed).below("traffic").below(&self.name);
+        let (mut starts, mut sizes) = (streams.stream("starts"), streams.stream("sizes"));
+        let size = match &self.kind {
+            TrafficKind::Tcp { size, .. } => size.as_ref(),
+            _ => None,
+        };
+        let mut latest = self.start;
+        let all = u64::from(self.kind.flows()) * u64::from(hosts);
+        let flow = |_| {
+            let start = match &self.starts {
+                Starts::Spread(spread) if *spread == Span::ZERO => self.start,
+                Starts::Spread(spread) => {
+                    let place = starts.random::<f64>();
+                    self.start + Span::from_secs_f64(place * spread.as_secs_f64())
+                }
+                Starts::Arrivals(gaps) => {
+                    latest = latest + gaps.sample(&mut starts);
+                    latest
+                }
+            };
+            let size = size.map(|size| size.sample(&mut sizes));
+            Flow { start, size }
+        };
+        (0..all).map(flow).collect()
+    }
+
+    pub(super) fn check(
+        name: String,
+        section: Section<'_>,
+        (from, to): (String, String),
+        hosts: u32,
+        duration: Span,
+    ) -> Result<Self, ScenarioError> {
+        let start = section.span(&START)?;
+        let stop = section.optional_span(&STOP)?;
+        if start >= duration || stop.is_some_and(|stop| stop <= start) {
+            return Err(section.error("start", "must come before `stop` and before the end"));
+        }
+        let spread = section.span(&SPREAD)?;
+        let starts = match section.times(&ARRIVALS)? {
+            Some(_) if spread > Span::ZERO => {
+                return Err(section.error("arrivals", "and `spread` exclude each other"));
+            }
+            Some(gaps) => Starts::Arrivals(gaps),
+            None => Starts::Spread(spread),
+        };
+        let traffic = Self {
+            name,
+            from,
+            to,
+            start,
+            starts,
+            stop: stop.filter(|stop| *stop < duration),
+            ipv6: section.word(&IP)? == "v6",
+            kind: check_kind(&section, hosts)?,
+        };
+        let all = u64::from(traffic.kind.flows()) * u64::from(hosts);
+        if all > FLOWS_MAX {
+            let key = match traffic.kind {
+                TrafficKind::Web { .. } => CLIENTS.name,
+                _ => FLOWS.name,
+            };
+            let why = format!("makes {all} flows on {hosts} hosts, but {FLOWS_MAX} are the most");
+            return Err(section.error(key, why));
+        }
+        section.finish(match traffic.kind {
+            TrafficKind::Tcp { .. } => &[TRAFFIC, TCP, TCP_OPTIONS],
+            TrafficKind::Udp { .. } => &[TRAFFIC, UDP],
+            TrafficKind::Web { .. } => &[TRAFFIC, WEB, TCP_OPTIONS],
+        })?;
+        Ok(traffic)
+    }
+}
+
+fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, ScenarioError> {
+    if section.find(&KIND).is_none() {
+        return Err(section.error("kind", "must be given: tcp, udp or web"));
+    }
+    Ok(match section.word(&KIND)? {
+        "tcp" => {
+            let flows = section.count(&FLOWS)? as u32;
+            let offered = check_offered(section, flows.saturating_mul(hosts))?;
+            let activity = check_activity(section)?;
+            if activity.is_some() && offered.is_none() {
+                return Err(section.error("on", "needs a `rate`: what is offered while it is on"));
+            }
+            TrafficKind::Tcp {
+                flows,
+                size: section.sizes(&SIZE)?,
+                offered,
+                spacing: section.parsed(&SPACING)?,
+                activity,
+                options: TcpOptions::check(section)?,
+            }
+        }
+        "udp" => {
+            let flows = section.count(&FLOWS)? as u32;
+            TrafficKind::Udp {
+                flows,
+                offered: check_offered(section, flows.saturating_mul(hosts))?
+                    .ok_or_else(|| section.error("rate", "or `total_rate` must be given"))?,
+                activity: check_activity(section)?,
+                payload: section.bytes(&PAYLOAD)?.0 as u32,
+                spacing: section.parsed(&SPACING)?,
+                addresses: section.count(&ADDRESSES)? as u32,
+            }
+        }
+        _ => TrafficKind::Web {
+            clients: section.count(&CLIENTS)? as u32,
+            mix: section.sizes(&MIX)?.unwrap_or_else(Sizes::webstone),
+            think: match section.times(&THINK)? {
+                Some(think) => think,
+                None => Times(Distribution::Fixed(0.0)),
+            },
+            options: TcpOptions::check(section)?,
+        },
+    })
+}
+
+fn check_activity(section: &Section<'_>) -> Result<Option<Activity>, ScenarioError> {
+    match (section.times(&ON)?, section.times(&OFF)?) {
+        (Some(on), Some(off)) => Ok(Some(Activity { on, off })),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(section.error("on", "needs `off`")),
+        (None, Some(_)) => Err(section.error("off", "needs `on`")),
+    }
+}
+
+/// `rate` is each flow's, `total_rate` is that of all `flows` together.
+fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, ScenarioError> {
+    let read = |key: &'static Key| {
+        let text = section.text(key)?;
+        text.map(|t| {
+            t.parse::<Offered>()
+                .map_err(|e| section.error(key.name, format!("is {e}")))
+        })
+        .transpose()
+    };
+    match (read(&RATE)?, read(&TOTAL_RATE)?) {
+        (Some(_), Some(_)) => Err(section.error("total_rate", "and `rate` exclude each other")),
+        (Some(each), None) => Ok(Some(each)),
+        (None, Some(total)) => Ok(Some(total.shared_by(flows))),
+        (None, None) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+    use crate::scenario::{Congestion, Scenario};
+
+    const TEXT: &str = r#"
+title = "t"
+[router.r]
+[host.a]
+count = 2
+[host.b]
+count = 2
+[link.a]
+ends = ["a", "r"]
+[link.b]
+ends = ["r", "b"]
+[traffic.long]
+kind = "tcp"
+from = "a"
+to = "b"
+[traffic.flood]
+kind = "udp"
+from = "a"
+to = "b"
+rate = "1 Mbit"
+[traffic.web]
+kind = "web"
+from = "a"
+to = "b"
+"#;
+
+    /// TEXT with lines added to a section.
+    fn with(section: &str, lines: &str) -> Result<Scenario, String> {
+        let head = format!("[{section}]\n");
+        assert!(TEXT.contains(&head));
+        let text = TEXT.replace(&head, &format!("{head}{lines}\n"));
+        let read = plan(&text, &[], &[]).map(|(base, _)| base);
+        read.map_err(|e| e.to_string())
+    }
+
+    fn refused(section: &str, lines: &str, expected: &str) {
+        let error = with(section, lines).unwrap_err();
+        let line = 1
+            + TEXT
+                .lines()
+                .position(|l| l == format!("[{section}]"))
+                .unwrap()
+            + 1;
+        let rest = error.strip_prefix(&format!("line {line}: "));
+        let rest = rest.unwrap_or_else(|| panic!("not on line {line}: {error}"));
+        assert!(rest.contains(expected), "{lines}: {error}");
+    }
+
+    #[test]
+    fn endpoints_have_the_defaults_of_the_tables() {
+        let base = plan(TEXT, &[], &[]).unwrap().0;
+        for traffic in [&base.traffic[0], &base.traffic[2]] {
+            assert_eq!(traffic.kind.tcp_options(), Some(&TcpOptions::default()));
+        }
+        assert_eq!(base.traffic[1].kind.tcp_options(), None);
+    }
+
+    #[test]
+    fn every_option_of_an_endpoint_can_be_said() {
+        let lines = r#"
+congestion = "newreno"
+mss = "1000 B"
+initial_window = "2 packets"
+receive_window = "64 KiB"
+min_rto = "1 s"
+initial_rto = "3 s"
+ack_every = 1
+delayed_ack = "200 ms"
+byte_counting = false
+ecn = true
+timestamps = true
+"#;
+        let wanted = TcpOptions {
+            congestion: Congestion::NewReno,
+            mss: 1000,
+            initial_window: 2,
+            receive_window: 65_536,
+            min_rto: Span::from_secs(1),
+            initial_rto: Span::from_secs(3),
+            ack_every: 1,
+            delayed_ack: Span::from_millis(200),
+            byte_counting: false,
+            ecn: true,
+            timestamps: true,
+        };
+        let scenario = with("traffic.long", lines).unwrap();
+        assert_eq!(scenario.traffic[0].kind.tcp_options(), Some(&wanted));
+        let scenario = with("traffic.web", lines).unwrap();
+        assert_eq!(scenario.traffic[2].kind.tcp_options(), Some(&wanted));
+    }
+
+    #[test]
+    fn every_key_of_traffic_can_be_said() {
+        let lines = r#"
+flows = 3
+size = "pareto 1.5 26 MB to 2 GB"
+rate = "2 Mbit"
+spacing = "jittered 0.1"
+on = "pareto 1.5 0.5 s"
+off = "0.5 s"
+spread = "1 s"
+"#;
+        let scenario = with("traffic.long", lines).unwrap();
+        let long = &scenario.traffic[0];
+        assert_eq!(long.starts, Starts::Spread(Span::from_secs(1)));
+        let activity = Activity {
+            on: "pareto 1.5 0.5 s".parse().unwrap(),
+            off: "0.5 s".parse().unwrap(),
+        };
+        let wanted = TrafficKind::Tcp {
+            flows: 3,
+            size: Some("pareto 1.5 26 MB to 2 GB".parse().unwrap()),
+            offered: Some("2 Mbit".parse().unwrap()),
+            spacing: Spacing::Jittered(0.1),
+            activity: Some(activity.clone()),
+            options: TcpOptions::default(),
+        };
+        assert_eq!(long.kind, wanted);
+        let lines = r#"
+payload = "972 B"
+spacing = "poisson"
+on = "pareto 1.5 0.5 s"
+off = "0.5 s"
+arrivals = "exponential 1 s"
+"#;
+        let scenario = with("traffic.flood", lines).unwrap();
+        let flood = &scenario.traffic[1];
+        let gaps = "exponential 1 s".parse().unwrap();
+        assert_eq!(flood.starts, Starts::Arrivals(gaps));
+        let wanted = TrafficKind::Udp {
+            flows: 1,
+            offered: "1 Mbit".parse().unwrap(),
+            activity: Some(activity),
+            payload: 972,
+            spacing: Spacing::Poisson,
+            addresses: 1,
+        };
+        assert_eq!(flood.kind, wanted);
+        let lines = "mix = \"exponential 20 kB\"\nthink = \"exponential 1 s\"\nclients = 4";
+        let scenario = with("traffic.web", lines).unwrap();
+        let wanted = TrafficKind::Web {
+            clients: 4,
+            mix: "exponential 20 kB".parse().unwrap(),
+            think: "exponential 1 s".parse().unwrap(),
+            options: TcpOptions::default(),
+        };
+        assert_eq!(scenario.traffic[2].kind, wanted);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_on_its_line() {
+        for (lines, expected) in [
+            ("mss = \"87 B\"", "from \"88 B\" to \"8960 B\""),
+            ("initial_window = 0", "from 1 to 1000"),
+            ("receive_window = \"1 kB\"", "room for a segment of 1460 B"),
+            ("min_rto = \"0 s\"", "from \"1 ms\" to \"60 s\""),
+            ("initial_rto = \"2 min\"", "from \"1 ms\" to \"60 s\""),
+            ("ack_every = 65", "from 1 to 64"),
+            ("delayed_ack = \"2 s\"", "from \"0 s\" to \"1 s\""),
+            ("ecn = 1", "true or false"),
+            ("congestion = \"reno\"", "one of cubic, sack, newreno, bbr"),
+            ("size = \"0 B\"", "from \"1 B\" to"),
+            ("size = \"exponential 1 s\"", "\"exponential 20 kB\""),
+            ("arrivals = \"exponential 2 d\"", "\"exponential 0.2 s\""),
+            ("spread = \"1 h\"", "a time from \"0 s\""),
+            ("spacing = \"jittered 2\"", "from 0 to 1"),
+            ("flows = 600_000", "makes 1200000 flows on 2 hosts"),
+        ] {
+            refused("traffic.long", lines, expected);
+        }
+    }
+
+    #[test]
+    fn what_excludes_or_needs_each_other_is_told() {
+        let both = "arrivals = \"1 s\"\nspread = \"1 s\"";
+        refused("traffic.long", both, "and `spread` exclude each other");
+        refused("traffic.long", "on = \"1 s\"", "needs `off`");
+        let greedy = "on = \"1 s\"\noff = \"1 s\"";
+        refused("traffic.long", greedy, "needs a `rate`");
+    }
+
+    #[test]
+    fn unknown_keys_name_the_nearest() {
+        for (section, slip, near) in [
+            ("traffic.long", "initial_rtt = \"1 s\"", "initial_rto"),
+            ("traffic.long", "spaceing = \"even\"", "spacing"),
+            ("traffic.web", "tink = \"1 s\"", "think"),
+            ("traffic.flood", "arivals = \"1 s\"", "arrivals"),
+            ("link.a", "framming = \"2 B\"", "framing"),
+        ] {
+            refused(section, slip, &format!("did you mean `{near}`?"));
+        }
+        // Keys of another kind are strangers too.
+        refused("traffic.flood", "mss = \"1000 B\"", "unknown key `mss`");
+    }
+
+    #[test]
+    fn links_and_the_top_have_new_keys_too() {
+        let text = TEXT.replace(
+            "title = \"t\"",
+            "title = \"t\"\nsample = \"100 ms\"\nwatch = [\"b\"]",
+        );
+        let scenario = plan(&text, &[], &[]).unwrap().0;
+        assert_eq!(scenario.sample, Span::from_millis(100));
+        let watched: Vec<_> = scenario.watched().map(|l| l.name.as_str()).collect();
+        assert_eq!(watched, ["b"]);
+        let wrong = plan(&text.replace("[\"b\"]", "[\"c\"]"), &[], &[]).unwrap_err();
+        assert_eq!(
+            wrong.to_string(),
+            "line 4: `watch` names \"c\", and there is no such link"
+        );
+        let scenario = with("link.a", "framing = \"2 B\"").unwrap();
+        assert_eq!(
+            (scenario.links[0].framing, scenario.links[1].framing),
+            (2, 38)
+        );
+        refused("link.a", "framing = \"101 B\"", "from \"0 B\" to \"100 B\"");
+    }
+
+    #[test]
+    fn flows_start_one_after_another_over_all_hosts() {
+        let lines = "flows = 2\nstart = \"5 s\"\narrivals = \"2 s\"\nsize = \"20 kB\"";
+        let scenario = with("traffic.long", lines).unwrap();
+        let flows = scenario.traffic[0].flows(2, 7);
+        let starts: Vec<_> = flows.iter().map(|f| f.start.as_secs_f64()).collect();
+        assert_eq!(starts, [7.0, 9.0, 11.0, 13.0]);
+        assert!(flows.iter().all(|f| f.size == Some(20_000)));
+        let lines = "flows = 2\nstart = \"5 s\"\nspread = \"2 s\"\nsize = \"exponential 20 kB\"";
+        let traffic = with("traffic.long", lines).unwrap().traffic.remove(0);
+        let flows = traffic.flows(2, 7);
+        let inside = |f: &Flow| (5.0..7.0).contains(&f.start.as_secs_f64());
+        assert!(flows.iter().all(inside), "{flows:?}");
+        assert_eq!(flows, traffic.flows(2, 7));
+        assert_ne!(flows, traffic.flows(2, 8));
+    }
+}

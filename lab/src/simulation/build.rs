@@ -1,0 +1,270 @@
+//! A scenario as a simulation: its network, its traffic, what is watched.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Streams};
+use weir_discipline::Spec;
+use weir_sim::network::End;
+use weir_sim::pace::{Load, OnOff};
+use weir_sim::simulation::{Course, Measurement, Sender, Simulation};
+use weir_sim::tcp::{Options, Variant};
+use weir_sim::web::Web;
+use weir_sim::{Network, NodeId, PortId};
+
+use crate::error::Error;
+use crate::run::Habitat;
+use crate::scenario::{
+    Activity, Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind,
+};
+use crate::topology::Topology;
+
+/// Port of the first traffic, as in the lab.
+const PORT_FIRST: u16 = 5001;
+/// Packets of a queue that no discipline is named for.
+const LIMIT_DEFAULT: i64 = 1000;
+/// Bytes of an Ethernet header, which a frame's length counts and `framing` too.
+const ETHERNET_BYTES: i32 = 14;
+/// What the simulator cannot do of a scenario; and what the reader must know.
+pub(super) fn check(scenario: &Scenario) -> Result<Vec<String>, Error> {
+    for traffic in &scenario.traffic {
+        if let Some(options) = traffic.kind.tcp_options()
+            && options.congestion == Congestion::Bbr
+        {
+            let why = format!("traffic {} wants BBR, which is not modelled", traffic.name);
+            return Err(Error::unsupported(Habitat::Sim, why));
+        }
+    }
+    World::new(scenario, 0)?;
+    Ok(Vec::new())
+}
+
+/// A simulation of a scenario.
+pub(super) struct World {
+    pub(super) simulation: Simulation,
+    /// Watched ports, by the name of their link.
+    pub(super) watched: Vec<(String, PortId)>,
+    /// The name of every port.
+    pub(super) ports: Vec<String>,
+}
+
+impl World {
+    /// Builds it for a run with this seed.
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Error> {
+        let topology = Topology::new(scenario)?;
+        let mut network = Network::default();
+        for node in &topology.nodes {
+            match node.is_router {
+                true => network.router(&node.name),
+                false => {
+                    let interface = &node.interfaces[0];
+                    network.host(&node.name, interface.v4, interface.v6)
+                }
+            };
+        }
+        let mut ports: Vec<Vec<PortId>> = vec![Vec::new(); topology.nodes.len()];
+        for (index, node) in topology.nodes.iter().enumerate() {
+            ports[index].resize(node.interfaces.len(), PortId(u32::MAX));
+        }
+        let mut names = Vec::new();
+        for (index, node) in topology.nodes.iter().enumerate() {
+            for (place, interface) in node.interfaces.iter().enumerate() {
+                let (peer, peer_place) = interface.peer;
+                if peer < index {
+                    continue; // made from the other end
+                }
+                let other = &topology.nodes[peer];
+                let ends = [
+                    (index, interface, &other.name),
+                    (peer, &other.interfaces[peer_place], &node.name),
+                ];
+                let ends = ends.map(|(here, interface, there)| End {
+                    node: NodeId(here as u32),
+                    name: format!("{}>{there}", topology.nodes[here].name),
+                    spec: spec(interface.discipline.as_ref()),
+                });
+                names.extend(ends.iter().map(|end| end.name.clone()));
+                let overhead = interface.framing as i32 - ETHERNET_BYTES;
+                let made = network.link(ends, interface.rate, interface.delay, overhead);
+                ports[index][place] = made[0];
+                ports[peer][peer_place] = made[1];
+            }
+        }
+        let watched = topology.watched(scenario).into_iter();
+        let watched = watched.map(|w| (w.name, ports[w.node][w.port])).collect();
+        let measurement = Measurement {
+            from: Instant::ZERO + scenario.warm_up,
+            step: scenario.sample,
+            traffics: scenario.traffic.len() as u32,
+        };
+        let simulation = Simulation::new(network, measurement, Streams::new(seed));
+        let mut world = Self {
+            simulation: simulation.map_err(impossible)?,
+            watched,
+            ports: names,
+        };
+        let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
+        world.simulation.watch(&ids);
+        for (number, traffic) in scenario.traffic.iter().enumerate() {
+            world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
+        }
+        Ok(world)
+    }
+
+    fn add_traffic(
+        &mut self,
+        scenario: &Scenario,
+        topology: &Topology,
+        traffic: &Traffic,
+        number: u32,
+        seed: u64,
+    ) -> Result<(), Error> {
+        let pairs = topology.pairs(scenario, traffic);
+        let flows = traffic.flows(pairs.len() as u32, seed);
+        let stop = match traffic.stop {
+            Some(stop) => Instant::ZERO + stop,
+            None => Instant::FAR_FUTURE,
+        };
+        for (place, flow) in flows.iter().enumerate() {
+            if flow.start >= traffic.end(scenario.duration) {
+                continue;
+            }
+            let host = place % pairs.len();
+            let (from, to) = pairs[host];
+            let course = Course {
+                from: NodeId(from as u32),
+                to: NodeId(to as u32),
+                port: PORT_FIRST + number as u16,
+                ipv6: traffic.ipv6,
+                source: None,
+                start: Instant::ZERO + flow.start,
+                stop,
+                traffic: number,
+                name: format!("{}.{place}", traffic.name),
+            };
+            self.add_flow(traffic, course, flow.size, (host, place / pairs.len()))
+                .map_err(impossible)?;
+        }
+        Ok(())
+    }
+
+    fn add_flow(
+        &mut self,
+        traffic: &Traffic,
+        mut course: Course,
+        size: Option<u64>,
+        (host, flow_of_host): (usize, usize),
+    ) -> Result<(), weir_sim::network::NetworkError> {
+        match &traffic.kind {
+            TrafficKind::Tcp {
+                offered,
+                activity,
+                options,
+                ..
+            } => {
+                let options = tcp_options(options);
+                let sender = match (size, offered) {
+                    (Some(bytes), _) => Sender::Transfer(bytes),
+                    (None, Some(rate)) => Sender::Paced(Load {
+                        rate: *rate,
+                        piece: options.mss,
+                        spacing: Default::default(),
+                        on_off: activity.as_ref().map(on_off),
+                    }),
+                    (None, None) => Sender::Greedy,
+                };
+                self.simulation.tcp(&course, &options, sender)
+            }
+            TrafficKind::Udp {
+                offered,
+                activity,
+                payload,
+                spacing,
+                addresses,
+                ..
+            } => {
+                if *addresses > 1 {
+                    let address = flow_of_host as u32 % addresses;
+                    course.source = Some(spread_address(host, address));
+                }
+                let load = Load {
+                    rate: *offered,
+                    piece: *payload,
+                    spacing: *spacing,
+                    on_off: activity.as_ref().map(on_off),
+                };
+                self.simulation.udp(&course, load)
+            }
+            TrafficKind::Web {
+                mix,
+                think,
+                options,
+                ..
+            } => {
+                let web = Web {
+                    server: course.from,
+                    client: course.to,
+                    port: course.port,
+                    ipv6: course.ipv6,
+                    options: tcp_options(options),
+                    sizes: mix.clone(),
+                    think: think.clone(),
+                    start: course.start,
+                    stop: course.stop,
+                    traffic: course.traffic,
+                };
+                self.simulation.web(web, &course.name)
+            }
+        }
+    }
+}
+
+/// The source addresses of a host that has many, as in the lab.
+fn spread_address(host: usize, address: u32) -> IpAddr {
+    let network = u32::from(Ipv4Addr::new(172, 16 + (host % 16) as u8, 0, 0));
+    Ipv4Addr::from(network + 1 + address).into()
+}
+
+/// The queue of an end: what is named, or a plain one.
+fn spec(discipline: Option<&Discipline>) -> Spec {
+    match discipline {
+        Some(discipline) => discipline.spec.clone(),
+        None => {
+            let limit = Scalar::Integer(LIMIT_DEFAULT);
+            Spec::check("fifo", [("limit", &limit)])
+                .unwrap_or_else(|error| unreachable!("{error}"))
+        }
+    }
+}
+
+fn on_off(activity: &Activity) -> OnOff {
+    OnOff {
+        on: activity.on.clone(),
+        off: activity.off.clone(),
+    }
+}
+
+fn tcp_options(options: &TcpOptions) -> Options {
+    Options {
+        variant: match options.congestion {
+            Congestion::NewReno => Variant::NewReno,
+            Congestion::Sack => Variant::Sack,
+            Congestion::Cubic | Congestion::Bbr => Variant::Cubic,
+        },
+        mss: options.mss,
+        initial_window: options.initial_window,
+        receive_window: options.receive_window.min(u64::from(u32::MAX)) as u32,
+        min_rto: options.min_rto,
+        initial_rto: options.initial_rto,
+        ack_every: options.ack_every,
+        delayed_ack: options.delayed_ack,
+        byte_counting: options.byte_counting,
+        ecn: options.ecn,
+        timestamps: options.timestamps,
+        ..Options::default()
+    }
+}
+
+fn impossible(error: weir_sim::network::NetworkError) -> Error {
+    Error::unsupported(Habitat::Sim, error.to_string())
+}

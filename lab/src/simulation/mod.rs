@@ -1,0 +1,176 @@
+//! Runs a plan in virtual time: every variant at every point of its sweep, several seeds, side by
+//! side on all processors.
+//!
+//! ```text
+//!   scenario ─▶ topology ─▶ build (a weir_sim::Simulation) ─▶ run ─▶ observe ─▶ results
+//! ```
+//!
+//! - [`build`]: a scenario as a simulation
+//! - [`observe`]: what the simulator sees and the lab does not: delays, places of loss, queues
+//! - [`trace`]: captures of links
+//!
+//! A run depends on its scenario and its seed only, so results are the same whatever `--jobs` says.
+
+mod build;
+mod observe;
+mod trace;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant as Wall;
+
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
+use serde_json::Map;
+use weir_base::{Instant, Span};
+
+use crate::error::Error;
+use crate::measure::measure;
+use crate::namespaces::build::cpu_seconds;
+use crate::progress::Progress;
+use crate::results::{OneRun, PointResult, RunResult};
+use crate::run::{Capture, RunOptions};
+use crate::scenario::{Plan, Scenario};
+
+/// Simulated time between two looks at progress and Ctrl-C.
+const LOOK: Span = Span::from_millis(200);
+
+/// Runs `plan` in virtual time.
+pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
+    let (began, cpu_before) = (Wall::now(), cpu_seconds());
+    let runs = options.runs.unwrap_or(plan.base.runs);
+    let seed = options.seed.unwrap_or(plan.base.seed);
+    let notes = check(plan, options)?;
+    let tasks: Vec<(usize, u64)> = (0..plan.points.len())
+        .flat_map(|point| (0..runs).map(move |run| (point, seed.wrapping_add(run))))
+        .collect();
+    let status = Status::new(options, &tasks, plan);
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(options.jobs.unwrap_or(0))
+        .build()
+        .map_err(|e| Error::io("cannot start threads")(std::io::Error::other(e)))?;
+    let ran: Vec<Result<(OneRun, u64), Error>> = pool.install(|| {
+        let tasks = tasks.par_iter().with_max_len(1);
+        let one = |(point, run): &(usize, u64)| {
+            // One run of a point is enough to look into.
+            let captures = if *run == seed {
+                &options.captures[..]
+            } else {
+                &[]
+            };
+            run_one(&plan.points[*point].scenario, *run, captures, &status)
+        };
+        tasks.map(one).collect()
+    });
+    let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
+    let mut events = 0;
+    for ((point, _), ran) in tasks.iter().zip(ran) {
+        let (run, happened) = ran?;
+        events += happened;
+        points[*point].add(run);
+    }
+    Ok(RunResult {
+        scenario: plan.file.clone(),
+        title: plan.base.title.clone(),
+        about: plan.base.about.clone(),
+        on: "sim".into(),
+        seed,
+        duration_s: plan.base.duration.as_secs_f64(),
+        warm_up_s: plan.base.warm_up.as_secs_f64(),
+        notes,
+        points,
+        events: Some(events),
+        cpu_s: cpu_seconds() - cpu_before,
+        wall_s: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Whether all of a plan can be simulated; gives what the reader must know.
+pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<Vec<String>, Error> {
+    let mut notes = Vec::new();
+    for point in &plan.points {
+        notes.extend(build::check(&point.scenario)?);
+        if !options.captures.is_empty() {
+            let mut world = build::World::new(&point.scenario, 0)?;
+            trace::begin(&mut world, &options.captures)?;
+        }
+    }
+    notes.sort();
+    notes.dedup();
+    Ok(notes)
+}
+
+/// One run, and how many events it had; with captures if it is to have any.
+fn run_one(
+    scenario: &Scenario,
+    seed: u64,
+    captures: &[Capture],
+    status: &Status<'_>,
+) -> Result<(OneRun, u64), Error> {
+    let mut world = build::World::new(scenario, seed)?;
+    trace::begin(&mut world, captures)?;
+    let end = Instant::ZERO + scenario.duration;
+    let mut now = Instant::ZERO;
+    while now < end {
+        let next = (now + LOOK).min(end);
+        world.simulation.run_until(next);
+        status.advance(next.since(now))?;
+        now = next;
+    }
+    let reported = observe::reported(scenario, &world);
+    let (mut metrics, mut series) = measure(scenario, &reported);
+    observe::add_metrics(scenario, &world, &mut metrics);
+    observe::add_curves(&world, &mut series);
+    let run = OneRun {
+        seed,
+        metrics,
+        series,
+        routers: Map::new(),
+        flows: observe::flows(scenario, &world),
+        captures: trace::end(&world, captures)?,
+    };
+    Ok((run, world.simulation.fabric().events()))
+}
+
+/// How far all runs are together, and whether they are to go on.
+struct Status<'a> {
+    options: &'a RunOptions,
+    began: Wall,
+    whole: u64,
+    done: AtomicU64,
+    runs: usize,
+    progress: Mutex<Progress>,
+}
+
+impl<'a> Status<'a> {
+    fn new(options: &'a RunOptions, tasks: &[(usize, u64)], plan: &Plan) -> Self {
+        let lengths = tasks.iter().map(|(p, _)| plan.points[*p].scenario.duration);
+        Self {
+            options,
+            began: Wall::now(),
+            whole: lengths.map(Span::as_nanos).sum(),
+            done: AtomicU64::new(0),
+            runs: tasks.len(),
+            progress: Mutex::new(Progress::new(options.progress)),
+        }
+    }
+
+    fn advance(&self, span: Span) -> Result<(), Error> {
+        if self.options.interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let done = self.done.fetch_add(span.as_nanos(), Ordering::Relaxed) + span.as_nanos();
+        // Whoever finds the line in use leaves it to the other.
+        if let Ok(mut progress) = self.progress.try_lock() {
+            let share = done as f64 / self.whole as f64;
+            let passed = self.began.elapsed().as_secs_f64();
+            let left = passed / share - passed;
+            progress.update(&format!(
+                "{} runs: {:.0} %, {left:.0} s left",
+                self.runs,
+                100.0 * share
+            ));
+        }
+        Ok(())
+    }
+}

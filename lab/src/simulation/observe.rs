@@ -1,0 +1,258 @@
+//! From a finished simulation to reports, metrics, curves and rows of flows.
+
+use std::collections::BTreeMap;
+
+use weir_base::Instant;
+use weir_sim::meter::{Meter, Times, Watch};
+
+use super::build::World;
+use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, mbps};
+use crate::results::{Curve, FlowRow};
+use crate::scenario::{Kind, Scenario};
+use crate::statistics::{mean, percentile};
+
+fn seconds(at: Instant) -> f64 {
+    at.since(Instant::ZERO).as_secs_f64()
+}
+
+type Metrics = BTreeMap<String, f64>;
+
+/// What the ends of each traffic have to report, as the lab's tools do.
+pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
+    let meters = world.simulation.meters();
+    let all = scenario.traffic.iter().zip(&meters.traffics);
+    let mut reported: Vec<Reported> = all
+        .map(|(traffic, meter)| {
+            let kind = traffic.kind.kind();
+            let protocol = kind.word().to_owned();
+            Reported {
+                series: vec![Series {
+                    protocol: protocol.clone(),
+                    port: 0,
+                    interval_s: meters.interval.as_secs_f64(),
+                    bytes: meter.delivered.clone(),
+                }],
+                sent: vec![Sent {
+                    protocol,
+                    offered_bytes: meter.offered_bytes,
+                    window_packets: meter.sent.packets,
+                    ..Sent::default()
+                }],
+                ..Reported::default()
+            }
+        })
+        .collect();
+    for (number, flow) in meters.flows.iter().enumerate() {
+        let traffic = &scenario.traffic[flow.traffic as usize];
+        if traffic.kind.kind() != Kind::Web {
+            reported[flow.traffic as usize].flows.push(Flow {
+                protocol: traffic.kind.kind().word().into(),
+                port: 0,
+                peer: number.to_string(),
+                bytes: flow.bytes,
+                window_bytes: flow.window_bytes,
+                window_packets: 0,
+                start_s: seconds(flow.start),
+                end_s: flow.end.map(seconds),
+            });
+        }
+    }
+    let end = Instant::ZERO + scenario.duration;
+    for fetch in world.simulation.fetches() {
+        let passed = |at: Instant| at.since(fetch.start).as_secs_f64();
+        reported[fetch.traffic as usize].fetches.push(Fetch {
+            client: fetch.client,
+            bytes: fetch.bytes,
+            start_s: seconds(fetch.start),
+            connect_s: fetch.connected.map(passed),
+            response_s: passed(fetch.end.unwrap_or(end)),
+            outcome: match fetch.end {
+                Some(_) => Outcome::Finished,
+                None if fetch.failed => Outcome::TimedOut,
+                None => Outcome::Unfinished,
+            },
+        });
+    }
+    reported
+}
+
+/// Delay, jitter and loss of packets; places of loss; queues; completion times.
+pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+    let meters = world.simulation.meters();
+    let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
+    let (mut sent, mut lost, mut delivered) = (0, 0, 0);
+    let (mut delay_sum, mut jitter) = (0.0, (0.0, 0));
+    for (number, (traffic, meter)) in scenario.traffic.iter().zip(&meters.traffics).enumerate() {
+        let name = &traffic.name;
+        let of_traffic = meters.losses.iter().filter(|((t, ..), _)| *t == number as u32);
+        let meter_lost: u64 = of_traffic.map(|(_, tally)| tally.packets).sum();
+        add_packets(metrics, name, meter, meter_lost);
+        let throughput = mbps(meter.received.bytes, seconds);
+        metrics.insert(format!("packets_received_per_s.{name}"), {
+            meter.received.packets as f64 / seconds
+        });
+        metrics.insert(format!("payload_received_mbps.{name}"), throughput);
+        sent += meter.sent.packets;
+        lost += meter_lost;
+        delivered += meter.delay.count();
+        delay_sum += meter.delay.mean().unwrap_or(0.0) * meter.delay.count() as f64;
+        jitter = (jitter.0 + meter.jitter.0, jitter.1 + meter.jitter.1);
+    }
+    if sent > 0 {
+        metrics.insert("loss_ratio".into(), lost as f64 / sent as f64);
+    }
+    if delivered > 0 {
+        metrics.insert("delay_ms_mean".into(), 1e3 * delay_sum / delivered as f64);
+        metrics.insert("jitter_ms".into(), 1e3 * jitter.0 / jitter.1 as f64);
+    }
+    for ((traffic, port, reason), tally) in &meters.losses {
+        let traffic = &scenario.traffic[*traffic as usize].name;
+        let port = &world.ports[port.0 as usize];
+        let name = format!("lost_packets.{traffic}.{port}.{reason}");
+        metrics.insert(name, tally.packets as f64);
+    }
+    add_queues(scenario, world, metrics);
+    add_transfers(scenario, world, metrics);
+}
+
+fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
+    if meter.sent.packets > 0 {
+        let ratio = lost as f64 / meter.sent.packets as f64;
+        metrics.insert(format!("loss_ratio.{name}"), ratio);
+    }
+    add_times(metrics, "delay_ms", name, &meter.delay);
+    let (sum, count) = meter.jitter;
+    if count > 0 {
+        metrics.insert(format!("jitter_ms.{name}"), 1e3 * sum / count as f64);
+    }
+}
+
+fn add_times(metrics: &mut Metrics, what: &str, name: &str, times: &Times) {
+    let percentiles = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)];
+    let percentiles = percentiles.map(|(word, p)| (word, times.percentile(p)));
+    for (word, value) in [("mean", times.mean())].into_iter().chain(percentiles) {
+        if let Some(value) = value {
+            metrics.insert(format!("{what}_{word}.{name}"), 1e3 * value);
+        }
+    }
+}
+
+fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+    let skipped = (scenario.warm_up.as_nanos() / scenario.sample.as_nanos()) as usize;
+    let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
+    for (name, port) in &world.watched {
+        let Some(watch) = world.simulation.watched(*port) else {
+            continue;
+        };
+        let samples = watch.queue_packets.iter().skip(skipped);
+        let samples: Vec<f64> = samples.map(|n| *n as f64).collect();
+        if let Some(mean) = mean(&samples) {
+            metrics.insert(format!("queue_packets_mean.{name}"), mean);
+        }
+        add_times(metrics, "queue_delay_ms", name, &watch.sojourn);
+        metrics.insert(format!("throughput_mbps.{name}"), mbps(watch.sent.bytes, seconds));
+        let packets = watch.sent.packets as f64;
+        metrics.insert(format!("packets_sent.{name}"), packets);
+        let link = world.simulation.fabric().port(*port).link();
+        if let Some(rate) = link.rate {
+            let wire = watch.sent.bytes as f64 + packets * f64::from(link.overhead);
+            let utilisation = wire * 8.0 / seconds / rate.as_bps() as f64;
+            metrics.insert(format!("utilisation_ratio.{name}"), utilisation);
+        }
+        add_inside(scenario, name, watch, metrics);
+        let queue = world.simulation.fabric().port(*port).queue();
+        metrics.insert(format!("state_bytes.{name}"), queue.state_bytes() as f64);
+        queue.inspect(&mut |gauge, value| {
+            metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
+        });
+    }
+}
+
+/// Which queue the packets of each traffic left from, and how many of its flows are known, on
+/// average: what a discipline has in its cache, against the truth.
+fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metrics) {
+    for (number, traffic) in scenario.traffic.iter().enumerate() {
+        let name = &traffic.name;
+        if let Some(classes) = &watch.classes {
+            for (class, packets) in classes[number].iter().enumerate() {
+                let metric = format!("class_packets.{link}.{name}.{class}");
+                metrics.insert(metric, *packets as f64);
+            }
+        }
+        if let Some(known) = watch.known.as_ref().filter(|known| known.samples > 0) {
+            for (what, sum) in ["known_flows", "hog_flows"].iter().zip(known.flows[number]) {
+                let mean = sum as f64 / known.samples as f64;
+                metrics.insert(format!("{what}.{link}.{name}"), mean);
+            }
+        }
+    }
+}
+
+/// Completion times of transfers that began in the window, by size.
+fn add_transfers(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+    const SIZES: [(&str, u64); 4] = [
+        ("to_10kB", 10_000),
+        ("to_100kB", 100_000),
+        ("to_1MB", 1_000_000),
+        ("above_1MB", u64::MAX),
+    ];
+    let meters = world.simulation.meters();
+    let sized = meters.flows.iter().filter_map(|f| Some((f, f.size?)));
+    let sized: Vec<_> = sized.filter(|(f, _)| f.start >= meters.from).collect();
+    if sized.is_empty() {
+        return;
+    }
+    let done = |(flow, _): &&(&weir_sim::meter::Flow, u64)| flow.end.is_some();
+    metrics.insert("transfers".into(), sized.len() as f64);
+    let finished = sized.iter().filter(done).count();
+    metrics.insert("transfers_finished".into(), finished as f64);
+    let end = Instant::ZERO + scenario.duration;
+    let mut least = 0;
+    for (name, most) in SIZES {
+        let sizes = least..most;
+        least = most;
+        let of_size = sized.iter().filter(|(_, size)| sizes.contains(size));
+        // What the end cuts off counts with the age that it has then.
+        let age = |(flow, _): &(&weir_sim::meter::Flow, u64)| {
+            flow.end.unwrap_or(end).since(flow.start).as_secs_f64()
+        };
+        let mut times: Vec<f64> = of_size.map(age).collect();
+        times.sort_by(f64::total_cmp);
+        let described = [
+            ("mean", mean(&times)),
+            ("p50", percentile(&times, 0.5)),
+            ("p99", percentile(&times, 0.99)),
+        ];
+        for (what, value) in described {
+            if let Some(value) = value {
+                metrics.insert(format!("completion_s_{what}.{name}"), value);
+            }
+        }
+    }
+}
+
+/// Queue lengths over time.
+pub(super) fn add_curves(world: &World, curves: &mut BTreeMap<String, Curve>) {
+    let step_s = world.simulation.meters().interval.as_secs_f64();
+    for (name, port) in &world.watched {
+        if let Some(watch) = world.simulation.watched(*port) {
+            let values = watch.queue_packets.iter().map(|n| *n as f64).collect();
+            curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
+        }
+    }
+}
+
+/// A row for each flow.
+pub(super) fn flows(scenario: &Scenario, world: &World) -> Vec<FlowRow> {
+    let meters = world.simulation.meters();
+    let row = |flow: &weir_sim::meter::Flow| FlowRow {
+        traffic: scenario.traffic[flow.traffic as usize].name.clone(),
+        start_s: seconds(flow.start),
+        connected_s: flow.connected.map(seconds),
+        end_s: flow.end.map(seconds),
+        size_bytes: flow.size,
+        bytes: flow.bytes,
+        window_bytes: flow.window_bytes,
+    };
+    meters.flows.iter().map(row).collect()
+}

@@ -1,0 +1,206 @@
+//! Every scenario of the repository can be read, and the JSON Schema agrees with the reader.
+
+#![allow(clippy::unwrap_used)] // as in every test
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use regex_lite::Regex;
+use serde_json::Value;
+use weir_lab::scenario::parameters::SECTIONS;
+use weir_lab::scenario::{self, raw, schema};
+
+/// The scenario files of the repository.
+fn files() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let folders = std::fs::read_dir(root).unwrap();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    let files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 8, "{files:?}");
+    files
+}
+
+/// What `value` breaks of `schema`, with its path. As much of JSON Schema as ours uses.
+fn broken(schema: &Value, value: &Value, whole: &Value, path: &str) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{path}: {what}: {value}"));
+    for (keyword, says) in schema.as_object().unwrap() {
+        match keyword.as_str() {
+            "$ref" => {
+                let pointer = says.as_str().unwrap().strip_prefix('#').unwrap();
+                broken(whole.pointer(pointer).unwrap(), value, whole, path)?;
+            }
+            "type" => {
+                let right = match says.as_str().unwrap() {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "boolean" => value.is_boolean(),
+                    "integer" => value.is_u64(),
+                    "number" => value.is_number(),
+                    other => panic!("type {other}"),
+                };
+                if !right {
+                    return wrong(&format!("is no {says}"));
+                }
+            }
+            "const" if says != value => return wrong("is another constant"),
+            "enum" if !says.as_array().unwrap().contains(value) => return wrong("is no such word"),
+            "minimum" if value.as_f64() < says.as_f64() => return wrong("is too small"),
+            "maximum" if value.as_f64() > says.as_f64() => return wrong("is too large"),
+            "minItems" if (items(value).len() as u64) < says.as_u64().unwrap() => {
+                return wrong("is too short");
+            }
+            "maxItems" if items(value).len() as u64 > says.as_u64().unwrap() => {
+                return wrong("is too long");
+            }
+            "pattern" => {
+                let pattern = Regex::new(says.as_str().unwrap()).unwrap();
+                if !pattern.is_match(value.as_str().unwrap_or_default()) {
+                    return wrong("does not look right");
+                }
+            }
+            "items" => {
+                for item in items(value) {
+                    broken(says, item, whole, path)?;
+                }
+            }
+            "required" => {
+                let missing = items(says)
+                    .iter()
+                    .find(|k| value.get(k.as_str().unwrap()).is_none());
+                if let Some(key) = missing {
+                    return wrong(&format!("lacks {key}"));
+                }
+            }
+            "properties" | "additionalProperties" => {
+                let known = schema.get("properties").and_then(Value::as_object);
+                for (key, value) in value.as_object().into_iter().flatten() {
+                    let path = format!("{path}.{key}");
+                    match known.and_then(|known| known.get(key)) {
+                        Some(schema) if keyword == "properties" => {
+                            broken(schema, value, whole, &path)?;
+                        }
+                        None if *says == Value::Bool(false) => {
+                            return Err(format!("{path}: there is no such key"));
+                        }
+                        None if keyword == "additionalProperties" => {
+                            broken(says, value, whole, &path)?;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            "oneOf" | "anyOf" => {
+                let tried = items(says).iter().map(|s| broken(s, value, whole, path));
+                let (good, bad): (Vec<_>, Vec<_>) = tried.partition(Result::is_ok);
+                if good.is_empty() || (keyword == "oneOf" && good.len() > 1) {
+                    return wrong(&format!("{keyword}: {bad:?}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn check(text: &str) -> Result<(), String> {
+    let schema = schema();
+    let tree = raw::parse(text).unwrap().to_json();
+    broken(&schema, &tree, &schema, "")
+}
+
+#[test]
+fn every_scenario_is_read_and_fits_the_schema() {
+    for file in files() {
+        let plan = scenario::load(&file, &[], &[]).unwrap();
+        for point in &plan.points {
+            weir_lab::topology::Topology::new(&point.scenario).unwrap();
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        check(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+    }
+}
+
+#[test]
+fn the_schema_finds_what_the_reader_finds() {
+    let file = files().into_iter().find(|f| f.ends_with("peers/fan.toml"));
+    let text = std::fs::read_to_string(file.unwrap()).unwrap();
+    for (old, new) in [
+        ("warm_up", "warmup"),
+        ("ends = [\"r1\", \"r2\"]", "ends = [\"r1\"]"),
+        ("delay = \"10 ms\"", "delay = \"10 m\""),
+        ("kind = \"red\", limit", "kind = \"red\", limits"),
+        ("kind = \"red\", limit", "kind = \"reed\", limit"),
+        ("\"exponential 0.2 s\"", "\"exponetial 0.2 s\""),
+        ("\"pareto 1.5 26.25 MB\"", "\"pareto 26.25 MB\""),
+        ("kind = \"udp\"", "kind = \"tcp\""),
+        ("\"57.6 kbit\"", "\"57.6 kb\""),
+        ("ack_every = 1", "ack_every = 65"),
+        ("from = \"elastic\"\n", ""),
+    ] {
+        assert!(text.contains(old), "{old}");
+        let text = text.replacen(old, new, 1);
+        assert!(check(&text).is_err(), "{new} fits the schema");
+        assert!(
+            scenario::plan::plan(&text, &[], &[]).is_err(),
+            "{new} is read"
+        );
+    }
+}
+
+#[test]
+fn every_key_is_in_the_schema_with_its_sentence() {
+    fn keys<'a>(schema: &'a Value, found: &mut BTreeSet<(&'a str, &'a str)>) {
+        if let Some(known) = schema.get("properties").and_then(Value::as_object) {
+            for (key, schema) in known {
+                let about = schema["description"].as_str().unwrap_or_default();
+                found.insert((key, about));
+            }
+        }
+        match schema {
+            Value::Object(inner) => inner.values().for_each(|v| keys(v, found)),
+            Value::Array(inner) => inner.iter().for_each(|v| keys(v, found)),
+            _ => {}
+        }
+    }
+    let schema = schema();
+    let mut found = BTreeSet::new();
+    keys(&schema, &mut found);
+    for (section, table) in SECTIONS {
+        for key in table.iter() {
+            let is_kind = key.name == "kind"; // a constant of each alternative
+            let there = found.contains(&(key.name, key.about)) || is_kind;
+            assert!(there, "{section}: {}", key.name);
+        }
+    }
+    for manual in weir_discipline::spec::MANUALS {
+        for parameter in manual.parameters {
+            let there = found.contains(&(parameter.name, parameter.about));
+            assert!(there, "{}: {}", manual.name, parameter.name);
+        }
+    }
+}
+
+#[test]
+fn defaults_fit_their_own_schema() {
+    fn walk(schema: &Value, whole: &Value) {
+        if let Some(default) = schema.get("default") {
+            // A default is shown as it would be written in a text; flags and words too.
+            let plain = default.as_str().and_then(|t| serde_json::from_str(t).ok());
+            let fits = broken(schema, default, whole, "")
+                .or_else(|_| broken(schema, &plain.unwrap_or_default(), whole, ""));
+            fits.unwrap();
+        }
+        match schema {
+            Value::Object(inner) => inner.values().for_each(|v| walk(v, whole)),
+            Value::Array(inner) => inner.iter().for_each(|v| walk(v, whole)),
+            _ => {}
+        }
+    }
+    let schema = schema();
+    walk(&schema, &schema);
+}
