@@ -61,6 +61,9 @@ impl Offered {
 
     /// When `bits` bits have been offered since `from`; none if that never happens.
     pub fn time_of(&self, from: f64, bits: f64) -> Option<f64> {
+        if self.slope == 0.0 && self.base > 0.0 {
+            return Some(from + bits / self.base);
+        }
         let start = if self.slope > 0.0 {
             from.max(-self.base / self.slope)
         } else {

@@ -41,6 +41,7 @@ impl Metered {
     }
 
     /// Offers a packet.
+    #[inline]
     pub fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         self.ledger.received.count(packet.bytes());
         let admission = self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
@@ -49,6 +50,7 @@ impl Metered {
     }
 
     /// Takes the next packet to send.
+    #[inline]
     pub fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let packet = self.audited(cx, |inner, cx| inner.dequeue(cx));
         if let Some(packet) = &packet {
@@ -65,16 +67,19 @@ impl Metered {
     }
 
     /// Touches what `enqueue` will need.
+    #[inline]
     pub fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
         self.inner.prefetch(cx, packet);
     }
 
     /// Whether a packet could be taken now.
+    #[inline]
     pub fn ready(&self, now: Instant) -> Ready {
         self.inner.ready(now)
     }
 
     /// When the timer is due.
+    #[inline]
     pub fn timeout(&self) -> Option<Instant> {
         self.inner.timeout()
     }
@@ -145,6 +150,7 @@ impl Metered {
     }
 
     /// Calls the discipline and books what ended or was marked during the call.
+    #[inline]
     fn audited<T>(
         &mut self,
         cx: &mut Cx<'_>,

@@ -333,6 +333,9 @@ impl Fabric {
     /// Counts the packets that ended at a port, and frees their slots.
     #[inline]
     fn bury(&mut self, port: PortId) {
+        if self.fates.to_be_freed().is_empty() {
+            return; // mostly so, and setting up a drain costs more than the rest of a step
+        }
         for (slot, reason) in self.fates.freed() {
             let flight = self.flights.get(slot);
             self.meters.lost(flight, self.now, port, reason);
