@@ -22,6 +22,7 @@
 //! counts, so that a metric means the same in both.
 
 pub mod compare;
+mod cpu;
 pub mod error;
 pub mod measure;
 pub mod namespaces;

@@ -87,6 +87,14 @@ fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, 
     }
 }
 
+/// Classes of transfers by their bytes: each from the one before up to this.
+const SIZES: [(&str, u64); 4] = [
+    ("to_10kB", 10_000),
+    ("to_100kB", 100_000),
+    ("to_1MB", 1_000_000),
+    ("above_1MB", u64::MAX),
+];
+
 fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f64, f64)) {
     if all.is_empty() {
         return;
@@ -103,6 +111,22 @@ fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f
         "transfer_s",
         [times(&finished), times(&unfinished)].concat(),
     );
+    let mut least = 0;
+    for (name, most) in SIZES {
+        let of_size = finished.iter().chain(&unfinished);
+        let of_size = of_size.filter(|t| (least..most).contains(&t.bytes));
+        let mut times: Vec<f64> = of_size.map(|t| t.time_s).collect();
+        least = most;
+        times.sort_by(f64::total_cmp);
+        let described = [
+            ("mean", mean(&times)),
+            ("p50", percentile(&times, 0.5)),
+            ("p99", percentile(&times, 0.99)),
+        ];
+        for (what, value) in described {
+            metrics.set_if(&format!("completion_s_{what}.{name}"), value);
+        }
+    }
 }
 
 fn measure_senders(metrics: &mut Metrics, tcp: &[&Reported], udp: &[&Reported], seconds: f64) {

@@ -109,7 +109,7 @@ pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
     let plan = scenario::load(&options.scenario, &options.overrides, &options.variants)?;
     match options.on {
         Habitat::Lab => Ok(()),
-        Habitat::Sim => simulation::check(&plan, options).map(drop),
+        Habitat::Sim => simulation::check(&plan, options),
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::Map;
 use weir_base::{Instant, Span};
 use weir_live::{clock, namespace};
 
-use super::build::{Site, cpu_seconds, cpu_seconds_of_all};
+use super::build::Site;
 use super::endpoints::Endpoints;
 use super::folder::Folder;
 use super::limits;
@@ -24,6 +24,7 @@ use super::process::Tool;
 use super::router::Router;
 use super::routes::Routes;
 use super::tools::{Order, Role, orders};
+use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
 use crate::measure::measure;
 use crate::progress::Progress;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use weir_base::setting::Scalar;
 use weir_live::namespace::{Namespace, Spawner};
 
-use super::build::cpu_seconds_of;
+use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
 use crate::namespaces::process::Running;
 use crate::scenario::Discipline;

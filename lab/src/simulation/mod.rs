@@ -24,9 +24,9 @@ use rayon::prelude::*;
 use serde_json::Map;
 use weir_base::{Instant, Span};
 
+use crate::cpu::cpu_seconds;
 use crate::error::Error;
 use crate::measure::measure;
-use crate::namespaces::build::cpu_seconds;
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::run::{Capture, RunOptions};
@@ -40,7 +40,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     let (began, cpu_before) = (Wall::now(), cpu_seconds());
     let runs = options.runs.unwrap_or(plan.base.runs);
     let seed = options.seed.unwrap_or(plan.base.seed);
-    let notes = check(plan, options)?;
+    check(plan, options)?;
     let tasks: Vec<(usize, u64)> = (0..plan.points.len())
         .flat_map(|point| (0..runs).map(move |run| (point, seed.wrapping_add(run))))
         .collect();
@@ -77,7 +77,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
         seed,
         duration_s: plan.base.duration.as_secs_f64(),
         warm_up_s: plan.base.warm_up.as_secs_f64(),
-        notes,
+        notes: Vec::new(),
         points,
         events: Some(events),
         cpu_s: cpu_seconds() - cpu_before,
@@ -85,19 +85,16 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     })
 }
 
-/// Whether all of a plan can be simulated; gives what the reader must know.
-pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<Vec<String>, Error> {
-    let mut notes = Vec::new();
+/// Whether all of a plan can be simulated.
+pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     for point in &plan.points {
-        notes.extend(build::check(&point.scenario)?);
+        build::check(&point.scenario)?;
         if !options.captures.is_empty() {
             let mut world = build::World::new(&point.scenario, 0)?;
             trace::begin(&mut world, &options.captures)?;
         }
     }
-    notes.sort();
-    notes.dedup();
-    Ok(notes)
+    Ok(())
 }
 
 /// One run, and how many events it had; with captures if it is to have any.

@@ -6,10 +6,10 @@ use weir_base::Instant;
 use weir_sim::meter::{Meter, Times, Watch};
 
 use super::build::World;
-use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, mbps};
+use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
 use crate::results::{Curve, FlowRow};
 use crate::scenario::{Kind, Scenario};
-use crate::statistics::{mean, percentile};
+use crate::statistics::mean;
 
 fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
@@ -42,8 +42,19 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
             }
         })
         .collect();
+    let end = Instant::ZERO + scenario.duration;
     for (number, flow) in meters.flows.iter().enumerate() {
         let traffic = &scenario.traffic[flow.traffic as usize];
+        if let Some(bytes) = flow.size {
+            let time = flow.end.unwrap_or(end).since(flow.start);
+            reported[flow.traffic as usize].transfers.push(Transfer {
+                flow: number as u32,
+                bytes,
+                start_s: seconds(flow.start),
+                time_s: time.as_secs_f64(),
+                finished: flow.end.is_some(),
+            });
+        }
         if traffic.kind.kind() != Kind::Web {
             reported[flow.traffic as usize].flows.push(Flow {
                 protocol: traffic.kind.kind().word().into(),
@@ -57,7 +68,6 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
             });
         }
     }
-    let end = Instant::ZERO + scenario.duration;
     for fetch in world.simulation.fetches() {
         let passed = |at: Instant| at.since(fetch.start).as_secs_f64();
         reported[fetch.traffic as usize].fetches.push(Fetch {
@@ -76,7 +86,7 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
     reported
 }
 
-/// Delay, jitter and loss of packets; places of loss; queues; completion times.
+/// Delay, jitter and loss of packets; places of loss; queues.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     let meters = world.simulation.meters();
     let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
@@ -84,7 +94,10 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
     let (mut delay_sum, mut jitter) = (0.0, (0.0, 0));
     for (number, (traffic, meter)) in scenario.traffic.iter().zip(&meters.traffics).enumerate() {
         let name = &traffic.name;
-        let of_traffic = meters.losses.iter().filter(|((t, ..), _)| *t == number as u32);
+        let of_traffic = meters
+            .losses
+            .iter()
+            .filter(|((t, ..), _)| *t == number as u32);
         let meter_lost: u64 = of_traffic.map(|(_, tally)| tally.packets).sum();
         add_packets(metrics, name, meter, meter_lost);
         let throughput = mbps(meter.received.bytes, seconds);
@@ -112,7 +125,6 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
         metrics.insert(name, tally.packets as f64);
     }
     add_queues(scenario, world, metrics);
-    add_transfers(scenario, world, metrics);
 }
 
 fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
@@ -150,7 +162,10 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
             metrics.insert(format!("queue_packets_mean.{name}"), mean);
         }
         add_times(metrics, "queue_delay_ms", name, &watch.sojourn);
-        metrics.insert(format!("throughput_mbps.{name}"), mbps(watch.sent.bytes, seconds));
+        metrics.insert(
+            format!("throughput_mbps.{name}"),
+            mbps(watch.sent.bytes, seconds),
+        );
         let packets = watch.sent.packets as f64;
         metrics.insert(format!("packets_sent.{name}"), packets);
         let link = world.simulation.fabric().port(*port).link();
@@ -183,49 +198,6 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
             for (what, sum) in ["known_flows", "hog_flows"].iter().zip(known.flows[number]) {
                 let mean = sum as f64 / known.samples as f64;
                 metrics.insert(format!("{what}.{link}.{name}"), mean);
-            }
-        }
-    }
-}
-
-/// Completion times of transfers that began in the window, by size.
-fn add_transfers(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
-    const SIZES: [(&str, u64); 4] = [
-        ("to_10kB", 10_000),
-        ("to_100kB", 100_000),
-        ("to_1MB", 1_000_000),
-        ("above_1MB", u64::MAX),
-    ];
-    let meters = world.simulation.meters();
-    let sized = meters.flows.iter().filter_map(|f| Some((f, f.size?)));
-    let sized: Vec<_> = sized.filter(|(f, _)| f.start >= meters.from).collect();
-    if sized.is_empty() {
-        return;
-    }
-    let done = |(flow, _): &&(&weir_sim::meter::Flow, u64)| flow.end.is_some();
-    metrics.insert("transfers".into(), sized.len() as f64);
-    let finished = sized.iter().filter(done).count();
-    metrics.insert("transfers_finished".into(), finished as f64);
-    let end = Instant::ZERO + scenario.duration;
-    let mut least = 0;
-    for (name, most) in SIZES {
-        let sizes = least..most;
-        least = most;
-        let of_size = sized.iter().filter(|(_, size)| sizes.contains(size));
-        // What the end cuts off counts with the age that it has then.
-        let age = |(flow, _): &(&weir_sim::meter::Flow, u64)| {
-            flow.end.unwrap_or(end).since(flow.start).as_secs_f64()
-        };
-        let mut times: Vec<f64> = of_size.map(age).collect();
-        times.sort_by(f64::total_cmp);
-        let described = [
-            ("mean", mean(&times)),
-            ("p50", percentile(&times, 0.5)),
-            ("p99", percentile(&times, 0.99)),
-        ];
-        for (what, value) in described {
-            if let Some(value) = value {
-                metrics.insert(format!("completion_s_{what}.{name}"), value);
             }
         }
     }

@@ -1,0 +1,76 @@
+//! `weir reproduce`: arguments, and which verdicts are a failure.
+
+use std::path::PathBuf;
+
+use weir_lab::reproduce::{self, Options};
+use weir_lab::{Habitat, RunOptions};
+
+use crate::lab::{failure, jobs};
+use crate::{Failure, print, print_json};
+
+/// Arguments of `weir reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReproduceArguments {
+    /// PAPER or PAPER/RESULT, as `weir list results` has them; all if none is given
+    #[arg(value_name = "PAPER[/RESULT]")]
+    results: Vec<String>,
+    /// Where
+    #[arg(long, default_value = "sim")]
+    on: Habitat,
+    /// Three seeds and shorter runs: a look, not a verdict
+    #[arg(long)]
+    quick: bool,
+    /// Runs of each point: 10 in simulation, 5 in the lab, 3 with --quick
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
+    /// Simulations side by side; as many as there are processors if not given
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<usize>,
+    /// Write a report (reproduce.html) and the results (reproduce.json) to this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// `weir reproduce`. A claim that was measured and does not hold is a failure.
+pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    let recipes = reproduce::select(&arguments.results).map_err(Failure::Usage)?;
+    let options = Options {
+        run: RunOptions {
+            on: arguments.on,
+            runs: arguments.runs,
+            jobs: arguments.jobs,
+            progress: true,
+            interrupt: weir_lab::interrupt_flag().map_err(failure)?,
+            ..RunOptions::default()
+        },
+        quick: arguments.quick,
+        overrides: Vec::new(),
+    };
+    let reproduction = reproduce::run(&recipes, &options).map_err(failure)?;
+    if let Some(folder) = &arguments.out {
+        for path in reproduce::write(&reproduction, folder).map_err(failure)? {
+            eprintln!("written: {}", path.display());
+        }
+    }
+    match arguments.json {
+        true => print_json(&reproduction),
+        false => print(&reproduce::text(&reproduction)),
+    }
+    let bad: Vec<&str> = reproduction.bad().map(|claim| claim.id).collect();
+    match bad.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Run(format!(
+            "these claims do not hold: {}",
+            bad.join(", ")
+        ))),
+    }
+}
+
+/// `weir list results`.
+pub(crate) fn list() -> String {
+    let lines = reproduce::list().map(|(id, title)| format!("{id:<16}  {title}\n"));
+    lines.collect()
+}

@@ -1,0 +1,459 @@
+//! The statistics of claims: from measured samples to a verdict.
+//!
+//! ```text
+//!   Samples (one value a seed) ─▶ Findings: one for each condition at each point ─▶ Verdict
+//! ```
+//!
+//! - *A less than B*: the mean of the paired differences (the same seeds on both sides) has that sign,
+//!   and its 95 % interval (Student's t) excludes zero. If it does not exclude it, the finding is unclear.
+//! - *A at least k times B*, *A within x % of B*: the same for the differences A - k B.
+//! - *A at most a bound*: the mean keeps it, and so does its whole interval; if a part of the interval does
+//!   not, the finding is unclear.
+//! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly.
+//!
+//! A claim HOLDS if every finding does, FAILS if none does, and holds PARTLY if some do. It is
+//! UNDECIDED if nothing contradicts it, but an interval does not separate.
+
+use serde::Serialize;
+
+use crate::statistics::Summary;
+
+/// Findings that the evidence spells out at most.
+const SPELLED_MAX: usize = 6;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// At every point.
+    Holds,
+    /// At some of the points.
+    Partly,
+    /// At no point.
+    Fails,
+    /// The order is right, but the intervals do not separate.
+    Undecided,
+    /// Not measured here.
+    #[serde(rename = "not run")]
+    NotRun,
+}
+
+impl Verdict {
+    /// All, in the order of a summary.
+    pub const ALL: [Self; 5] = [
+        Self::Holds,
+        Self::Partly,
+        Self::Fails,
+        Self::Undecided,
+        Self::NotRun,
+    ];
+
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Partly => "partly",
+            Self::Fails => "fails",
+            Self::Undecided => "undecided",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// Whether it speaks against the claim, or does not speak for it although it was measured.
+    pub fn is_bad(self) -> bool {
+        !matches!(self, Self::Holds | Self::NotRun)
+    }
+}
+
+/// The values of a quantity at one point, one for each seed, in the order of the seeds. None, if it was
+/// not measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// These values.
+    pub fn new(values: Vec<f64>) -> Self {
+        Self(values)
+    }
+
+    /// What a function makes of each.
+    pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
+        Self(self.0.iter().copied().map(function).collect())
+    }
+
+    /// What a function makes of each pair. Nothing, if the two were not run with the same seeds.
+    pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
+        if self.0.len() != other.0.len() {
+            return Self::default();
+        }
+        let pairs = self.0.iter().zip(&other.0);
+        Self(pairs.map(|(a, b)| function(*a, *b)).collect())
+    }
+
+    /// `self - other`, seed by seed.
+    pub fn less(&self, other: &Self) -> Self {
+        self.with(other, |a, b| a - b)
+    }
+
+    /// The mean of all seeds.
+    pub fn mean(&self) -> Option<f64> {
+        self.summary().map(|s| s.mean)
+    }
+
+    /// The mean and its interval.
+    pub fn summary(&self) -> Option<Summary> {
+        let finite = self.0.iter().all(|x| x.is_finite());
+        Summary::of(&self.0).filter(|_| finite)
+    }
+
+    /// Mean and interval in words.
+    pub fn shown(&self) -> String {
+        match self.summary() {
+            None => "not measured".to_owned(),
+            Some(s) => match s.ci95 {
+                Some(ci95) => format!("{} ± {}", shown(s.mean), shown(ci95)),
+                None => shown(s.mean),
+            },
+        }
+    }
+}
+
+/// A number with about three digits that count.
+pub fn shown(x: f64) -> String {
+    let decimals = match x.abs() {
+        1000.0.. => 0,
+        100.0.. => 1,
+        10.0.. => 2,
+        _ => 3,
+    };
+    if x != 0.0 && x.abs() < 0.001 {
+        return format!("{x:.1e}");
+    }
+    format!("{x:.decimals$}")
+}
+
+/// Whether a condition is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Met {
+    Yes,
+    Unclear,
+    No,
+    /// There is nothing to judge.
+    Missing,
+}
+
+/// What the conditions of one claim came to.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    all: Vec<(Met, String)>,
+    remarks: Vec<String>,
+}
+
+impl Findings {
+    /// The quantity is at most this.
+    pub fn at_most(&mut self, what: &str, a: &Samples, bound: f64) {
+        let met = sign(&a.map(|x| bound - x));
+        self.push(
+            met,
+            format!("{what}: {} (at most {})", a.shown(), shown(bound)),
+        );
+    }
+
+    /// The quantity is at least this.
+    pub fn at_least(&mut self, what: &str, a: &Samples, bound: f64) {
+        let met = sign(&a.map(|x| x - bound));
+        self.push(
+            met,
+            format!("{what}: {} (at least {})", a.shown(), shown(bound)),
+        );
+    }
+
+    /// The quantity is greater than this.
+    pub fn above(&mut self, what: &str, a: &Samples, bound: f64) {
+        let met = strict(&a.map(|x| x - bound));
+        self.push(
+            met,
+            format!("{what}: {} (above {})", a.shown(), shown(bound)),
+        );
+    }
+
+    /// The quantity is in this range.
+    pub fn between(&mut self, what: &str, a: &Samples, [low, high]: [f64; 2]) {
+        let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
+        let range = format!("{} to {}", shown(low), shown(high));
+        self.push(met, format!("{what}: {} ({range})", a.shown()));
+    }
+
+    /// The first is less than the second.
+    pub fn less(&mut self, what: &str, a: &Samples, b: &Samples) {
+        let met = strict(&b.less(a));
+        self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
+    }
+
+    /// The first is not more than the second, as far as the intervals tell.
+    pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
+        let met = not_negative(&b.less(a));
+        self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
+    }
+
+    /// The first is at least so many times the second.
+    pub fn times(&mut self, what: &str, a: &Samples, b: &Samples, factor: f64) {
+        let met = sign(&a.with(b, |a, b| a - factor * b));
+        let ratio = match (a.mean(), b.mean()) {
+            (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
+            _ => "no ratio".to_owned(),
+        };
+        let said = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
+        self.push(met, format!("{said} (at least {} times)", shown(factor)));
+    }
+
+    /// The two differ by at most this share of the second.
+    pub fn within(&mut self, what: &str, a: &Samples, b: &Samples, share: f64) {
+        let low = sign(&a.with(b, |a, b| a - (1.0 - share) * b));
+        let high = sign(&a.with(b, |a, b| (1.0 + share) * b - a));
+        let off = match (a.mean(), b.mean()) {
+            (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
+            _ => "no ratio".to_owned(),
+        };
+        let said = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
+        self.push(
+            worse(low, high),
+            format!("{said} (within {} %)", 100.0 * share),
+        );
+    }
+
+    /// The quantity rises from point to point.
+    pub fn rises(&mut self, what: &str, steps: &[(String, Samples)]) {
+        let pairs = || steps.windows(2);
+        let grown = pairs().map(|p| not_negative(&p[1].1.less(&p[0].1)));
+        let ends = match steps {
+            [first, .., last] => strict(&last.1.less(&first.1)),
+            _ => Met::Missing,
+        };
+        let met = grown.fold(ends, |all, step| match step {
+            Met::Unclear => all, // inside the interval of the step
+            step => worse(all, step),
+        });
+        let shown = steps
+            .iter()
+            .map(|(name, a)| format!("{name} {}", a.shown()));
+        let shown: Vec<_> = shown.collect();
+        self.push(met, format!("{what} rises: {}", shown.join(", ")));
+    }
+
+    /// A condition that was judged elsewhere.
+    pub fn is(&mut self, what: impl Into<String>, met: bool) {
+        self.push(if met { Met::Yes } else { Met::No }, what.into());
+    }
+
+    /// Something the reader must know that decides nothing.
+    pub fn remark(&mut self, remark: impl Into<String>) {
+        self.remarks.push(remark.into());
+    }
+
+    fn push(&mut self, met: Met, said: String) {
+        self.all.push((met, said));
+    }
+
+    /// The verdict and its evidence.
+    pub fn judgement(&self) -> (Verdict, String) {
+        let count = |wanted: Met| self.all.iter().filter(|(met, _)| *met == wanted).count();
+        let (yes, unclear, no) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
+        let verdict = match (yes, unclear, no) {
+            _ if self.all.is_empty() || count(Met::Missing) > 0 => Verdict::NotRun,
+            (0, _, 1..) => Verdict::Fails,
+            (1.., _, 1..) => Verdict::Partly,
+            (_, 1.., 0) => Verdict::Undecided,
+            (_, 0, 0) => Verdict::Holds,
+        };
+        let mut said = Vec::new();
+        if self.all.len() > SPELLED_MAX || (verdict.is_bad() && self.all.len() > 1) {
+            let unclear = match unclear {
+                0 => String::new(),
+                n => format!(", {n} unclear"),
+            };
+            said.push(format!("{yes} of {} hold{unclear}", self.all.len()));
+        }
+        // What stands against the claim comes first.
+        for (wanted, prefix) in [
+            (Met::Missing, "not measured: "),
+            (Met::No, "not: "),
+            (Met::Unclear, "unclear: "),
+            (Met::Yes, ""),
+        ] {
+            let of = self.all.iter().filter(|(met, _)| *met == wanted);
+            let room = match wanted {
+                Met::Yes => SPELLED_MAX.saturating_sub(said.len()).max(2),
+                _ => SPELLED_MAX,
+            };
+            said.extend(of.take(room).map(|(_, text)| format!("{prefix}{text}")));
+        }
+        said.extend(self.remarks.iter().cloned());
+        (verdict, said.join("; "))
+    }
+}
+
+/// Whether the mean is not negative, and its whole interval is not either.
+fn sign(difference: &Samples) -> Met {
+    let Some(s) = difference.summary() else {
+        return Met::Missing;
+    };
+    match s.mean - s.ci95.unwrap_or(0.0) {
+        _ if s.mean < 0.0 => Met::No,
+        low if low < 0.0 => Met::Unclear,
+        _ => Met::Yes,
+    }
+}
+
+/// Whether the mean is positive, and the interval excludes zero.
+fn strict(difference: &Samples) -> Met {
+    match (sign(difference), difference.summary()) {
+        (Met::Yes, Some(s)) if s.mean - s.ci95.unwrap_or(0.0) <= 0.0 => Met::Unclear,
+        (met, _) => met,
+    }
+}
+
+/// Whether the mean is not negative; unclear if it is, but zero is in the interval.
+fn not_negative(difference: &Samples) -> Met {
+    match difference.summary() {
+        None => Met::Missing,
+        Some(s) if s.mean >= 0.0 => Met::Yes,
+        Some(s) if s.mean + s.ci95.unwrap_or(0.0) >= 0.0 => Met::Unclear,
+        Some(_) => Met::No,
+    }
+}
+
+fn worse(a: Met, b: Met) -> Met {
+    match (a, b) {
+        (Met::Missing, _) | (_, Met::Missing) => Met::Missing,
+        (Met::No, _) | (_, Met::No) => Met::No,
+        (Met::Unclear, _) | (_, Met::Unclear) => Met::Unclear,
+        (Met::Yes, Met::Yes) => Met::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[f64]) -> Samples {
+        Samples::new(values.to_vec())
+    }
+
+    fn verdict(find: impl Fn(&mut Findings)) -> Verdict {
+        let mut findings = Findings::default();
+        find(&mut findings);
+        findings.judgement().0
+    }
+
+    #[test]
+    fn differences_are_paired() {
+        // The two overlap, but each pair differs by 1, 1.5, 0.5: mean 1, s = 0.5, t(2, 97.5 %) = 4.303,
+        // half of the interval 4.303 * 0.5 / sqrt(3) = 1.242: it includes zero.
+        let (a, b) = (of(&[1.0, 5.0, 9.0]), of(&[2.0, 6.5, 9.5]));
+        assert_eq!(verdict(|f| f.less("a", &a, &b)), Verdict::Undecided);
+        // 1, 1.1, 0.9: half of the interval is 4.303 * 0.1 / sqrt(3) = 0.248.
+        let b = of(&[2.0, 6.1, 9.9]);
+        assert_eq!(verdict(|f| f.less("a", &a, &b)), Verdict::Holds);
+        assert_eq!(verdict(|f| f.less("b", &b, &a)), Verdict::Fails);
+        // Equal is not less; but it is not more either.
+        assert_eq!(verdict(|f| f.less("a", &a, &a)), Verdict::Undecided);
+        assert_eq!(verdict(|f| f.not_more("a", &a, &a)), Verdict::Holds);
+    }
+
+    #[test]
+    fn bounds_hold_for_the_whole_interval() {
+        // 1, 2, 3: mean 2, s = 1, 4.303 / sqrt(3) = 2.484: from -0.484 to 4.484.
+        let a = of(&[1.0, 2.0, 3.0]);
+        for (bound, expected) in [
+            (4.5, Verdict::Holds),
+            (4.4, Verdict::Undecided),
+            (2.0, Verdict::Undecided),
+            (1.9, Verdict::Fails),
+        ] {
+            assert_eq!(verdict(|f| f.at_most("a", &a, bound)), expected, "{bound}");
+        }
+        assert_eq!(verdict(|f| f.at_least("a", &a, -0.5)), Verdict::Holds);
+        assert_eq!(verdict(|f| f.between("a", &a, [-0.5, 4.5])), Verdict::Holds);
+        assert_eq!(
+            verdict(|f| f.between("a", &a, [0.0, 4.5])),
+            Verdict::Undecided
+        );
+        assert_eq!(verdict(|f| f.between("a", &a, [2.1, 4.5])), Verdict::Fails);
+        assert_eq!(
+            verdict(|f| f.above("a", &of(&[0.0; 3]), 0.0)),
+            Verdict::Undecided
+        );
+        // A single run has no interval: its value decides.
+        assert_eq!(
+            verdict(|f| f.at_most("a", &of(&[2.0]), 2.0)),
+            Verdict::Holds
+        );
+    }
+
+    #[test]
+    fn ratios_by_hand() {
+        // 10/2, 12/2, 11/2: differences to 5 times are 0, 2, 1; mean 1, interval 2.484.
+        let (a, b) = (of(&[10.0, 12.0, 11.0]), of(&[2.0, 2.0, 2.0]));
+        assert_eq!(verdict(|f| f.times("a", &a, &b, 5.0)), Verdict::Undecided);
+        // To 4 times: 2, 4, 3; mean 3.
+        assert_eq!(verdict(|f| f.times("a", &a, &b, 4.0)), Verdict::Holds);
+        assert_eq!(verdict(|f| f.times("a", &a, &b, 6.0)), Verdict::Fails);
+        let (a, b) = (of(&[100.5, 99.5, 100.0]), of(&[100.0; 3]));
+        assert_eq!(verdict(|f| f.within("a", &a, &b, 0.02)), Verdict::Holds);
+        assert_eq!(verdict(|f| f.within("a", &a, &b, 0.01)), Verdict::Undecided);
+        assert_eq!(
+            verdict(|f| f.within("a", &b, &b.map(|x| x / 2.0), 0.5)),
+            Verdict::Fails
+        );
+    }
+
+    #[test]
+    fn a_rise_may_rest_but_not_fall() {
+        let steps = |means: &[f64]| -> Vec<(String, Samples)> {
+            let around = |m: &f64| of(&[m - 0.1, *m, m + 0.1]);
+            means.iter().map(|m| (m.to_string(), around(m))).collect()
+        };
+        let rises = |means: &[f64]| verdict(|f| f.rises("a", &steps(means)));
+        assert_eq!(rises(&[1.0, 1.0, 2.0]), Verdict::Holds);
+        assert_eq!(rises(&[1.0, 3.0, 2.0]), Verdict::Fails);
+        assert_eq!(rises(&[1.0, 1.0]), Verdict::Undecided);
+        // 2 -> 1.95 with differences of -0.25, 0.1, 0: the interval of the step includes zero.
+        let mut noisy = steps(&[1.0, 2.0]);
+        noisy.push(("x".into(), of(&[1.65, 2.1, 2.1])));
+        assert_eq!(verdict(|f| f.rises("a", &noisy)), Verdict::Holds);
+    }
+
+    #[test]
+    fn verdicts_by_findings() {
+        let two = |a: bool, b: bool| {
+            verdict(|f| {
+                f.is("a", a);
+                f.is("b", b);
+            })
+        };
+        assert_eq!(two(true, true), Verdict::Holds);
+        assert_eq!(two(true, false), Verdict::Partly);
+        assert_eq!(two(false, false), Verdict::Fails);
+        assert_eq!(verdict(|_| {}), Verdict::NotRun);
+        // What was not measured decides nothing, nor does what has other seeds.
+        let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
+        assert_eq!(verdict(missing), Verdict::NotRun);
+        let words = Verdict::ALL.map(|v| serde_json::to_value(v).unwrap());
+        assert_eq!(
+            words,
+            Verdict::ALL.map(|v| serde_json::Value::from(v.word()))
+        );
+    }
+
+    #[test]
+    fn the_evidence_begins_with_what_is_against() {
+        let mut findings = Findings::default();
+        findings.at_most("good", &of(&[1.0]), 2.0);
+        findings.at_most("bad", &of(&[3.0]), 2.0);
+        findings.remark("by the way");
+        let expected = "1 of 2 hold; not: bad: 3.000 (at most 2.000); \
+                        good: 1.000 (at most 2.000); by the way";
+        assert_eq!(findings.judgement(), (Verdict::Partly, expected.to_owned()));
+    }
+}

@@ -1,0 +1,293 @@
+//! Figure 5: floods held at a set share.
+
+use super::{HUB, READINGS, SHARE, batch, readings, udp_share};
+use crate::reproduce::judge::{Findings, Samples};
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::{At, Batch, Line, Recipe, Table, claim, column};
+
+pub(super) const FIG5A_RUNS: Batch = batch!("fig5a");
+/// Floods that pause: each sends in bursts of 0.2 s, and waits as long, on average.
+const PAUSES_RUNS: Batch = Batch {
+    name: "fig5a, pauses",
+    set: &[
+        ("traffic.flood.total_rate", "200 Mbit"),
+        ("traffic.flood.on", "exponential 0.2 s"),
+        ("traffic.flood.off", "exponential 0.2 s"),
+    ],
+    only: &["hit 30", "hit 50"],
+    ..batch!("fig5a")
+};
+const FIG5B_RUNS: Batch = batch!("fig5b");
+
+pub(super) const FIG5A: Recipe = Recipe {
+    id: "lru-fq/fig5a",
+    title: "Floods held at a set share of the link",
+    notes: &[
+        "R1: all floods share a hub that carries 94 Mbit/s. This reading decides: the paper's normal router \
+         delivers 89.1 to 89.8 Mbit/s of UDP payload, 93 to 94 Mbit/s on the wire, whatever the number of \
+         floods, and a half-duplex hub with several senders cannot fill its 100 Mbit/s. With exactly 100 Mbit/s \
+         each flood packet takes the very place that the packet before it freed, and the plain queue leaves \
+         TCP nothing; claims on the normal router show both.",
+        "R2: 100 packets for each queue. R3: the threshold counts packets. R6: a first SYN time-out of 3 s. TCP as \
+         in Linux 2.4.17: Reno with SACK, segments of 1460 B, initial window 2, least time-out 200 ms, \
+         acknowledgements delayed by 40 ms at most.",
+    ],
+    batches: &[&FIG5A_RUNS, &PAUSES_RUNS, &READINGS],
+    tables: &[Table {
+        columns: &[column("TCP share of TCP + UDP", SHARE)],
+        lines: &[
+            normal(&[("router", "normal"), ("flows", "2")]),
+            normal(&[("router", "normal"), ("flows", "3")]),
+            normal(&[("router", "normal"), ("flows", "4")]),
+            normal(&[("router", "normal"), ("flows", "6")]),
+        ],
+    }],
+    claims: &[
+        claim(
+            "lru-fq/fig5a.1",
+            "With 2 or 3 floods the set limit is met down to 30 %",
+            met_down_to_30,
+        ),
+        claim(
+            "lru-fq/fig5a.2",
+            "Limits of 20 and 10 % are not met, because the scheduler is work-conserving",
+            not_met_below,
+        ),
+        claim(
+            "lru-fq/fig5a.3",
+            "More floods weaken containment",
+            more_floods,
+        ),
+        claim(
+            "lru-fq/fig5a.4",
+            "The cause is floods pushed out of the cache by TCP flows",
+            pushed_out,
+        ),
+        claim(
+            "lru-fq/fig5a.5",
+            "The normal router leaves TCP about 7 %",
+            normal_router,
+        ),
+        claim(
+            "lru-fq/fig5a.6",
+            "LRU-FQ gives TCP clearly more than the normal router at every point",
+            clearly_more,
+        ),
+    ],
+};
+
+const fn normal(set: &'static [(&'static str, &'static str)]) -> Line {
+    Line {
+        set,
+        batch: FIG5A_RUNS.name,
+        variant: "fifo",
+        place: set.split_at(1).1, // the number of floods
+        numbers: &[0.07],
+    }
+}
+
+pub(super) fn at(percent: u32, floods: u32) -> At {
+    At::new(FIG5A_RUNS.name, format!("hit {percent}")).and("flows", floods)
+}
+
+fn fifo(floods: u32) -> At {
+    At::new(FIG5A_RUNS.name, "fifo").and("flows", floods)
+}
+
+fn met_down_to_30(m: &Measured, f: &mut Findings) {
+    for floods in [2, 3] {
+        for percent in (30..=90).step_by(10) {
+            let excess = udp_share(m, &at(percent, floods)).map(|s| s - f64::from(percent) / 100.0);
+            let what = format!("{floods} floods at {percent} %, excess of UDP");
+            match percent {
+                30..=50 => f.between(&what, &excess, [-0.05, 0.05]),
+                _ => f.at_most(&what, &excess, 0.05),
+            }
+        }
+    }
+}
+
+fn not_met_below(m: &Measured, f: &mut Findings) {
+    for floods in [2, 3] {
+        let excess = |percent: u32| {
+            udp_share(m, &at(percent, floods)).map(|s| s - f64::from(percent) / 100.0)
+        };
+        for percent in [10, 20] {
+            let what = format!("{floods} floods at {percent} %, excess of UDP");
+            f.above(&what, &excess(percent), 0.0);
+        }
+        f.less(
+            &format!("{floods} floods, excess at 20 and at 10 %"),
+            &excess(20),
+            &excess(10),
+        );
+        f.less(
+            &format!("{floods} floods, excess at 30 and at 20 %"),
+            &excess(30),
+            &excess(20),
+        );
+    }
+}
+
+fn more_floods(m: &Measured, f: &mut Findings) {
+    for percent in [50, 30] {
+        let share = |floods| udp_share(m, &at(percent, floods));
+        f.not_more(
+            &format!("at {percent} %, UDP share of 3 and 4 floods"),
+            &share(3),
+            &share(4),
+        );
+        f.less(
+            &format!("at {percent} %, UDP share of 3 and 6 floods"),
+            &share(3),
+            &share(6),
+        );
+        let pausing = with_pauses(|at, _| udp_share(m, at), percent);
+        f.remark(format!(
+            "at {percent} % with floods that pause for 0.2 s at a time, UDP share: {pausing}"
+        ));
+    }
+}
+
+/// A quantity by the number of floods, where these pause, in words.
+fn with_pauses(quantity: impl Fn(&At, u32) -> Samples, percent: u32) -> String {
+    let shown = [2, 3, 4, 6].map(|floods| {
+        let at = At::new(PAUSES_RUNS.name, format!("hit {percent}")).and("flows", floods);
+        format!("{floods} floods {}", quantity(&at, floods).shown())
+    });
+    shown.join(", ")
+}
+
+/// Which share of their packets a router sends to the miss queue, on average: that share by which
+/// floods of even rates are not known as hogs.
+pub(super) fn missed(m: &Measured, at: &At, floods: u32) -> Samples {
+    let known = m.samples(at, "hog_flows.bottleneck.flood");
+    known.map(|hogs| 1.0 - hogs / f64::from(floods))
+}
+
+fn pushed_out(m: &Measured, f: &mut Findings) {
+    let missed = |floods| missed(m, &at(50, floods), floods);
+    f.less(
+        "share of flood packets in the miss queue, 2 and 4 floods",
+        &missed(2),
+        &missed(4),
+    );
+    f.less(
+        "share of flood packets in the miss queue, 4 and 6 floods",
+        &missed(4),
+        &missed(6),
+    );
+    for floods in [4, 6] {
+        // A flood is never pushed out by a flood: all of them fit, so who is admitted is TCP.
+        let evicted = m.samples(&at(50, floods), "gauge.bottleneck.evicted_hogs");
+        let absent = m.samples(&at(50, floods), "known_flows.bottleneck.flood");
+        let absent = absent.map(|known| f64::from(floods) - known);
+        f.above(
+            &format!("{floods} floods, how many are not in the cache at a time"),
+            &absent,
+            0.0,
+        );
+        f.remark(format!(
+            "{floods} floods: {} hogs replaced in a run",
+            evicted.shown()
+        ));
+    }
+    f.remark(
+        "a flood of an even rate comes back to the top of the cache every millisecond, and from there to the bottom \
+         takes some 150 ms: only a flood that pauses can be pushed out",
+    );
+    let pausing = with_pauses(|at, floods| self::missed(m, at, floods), 50);
+    f.remark(format!(
+        "floods that pause for 0.2 s at a time, share not in the hit queue: {pausing}"
+    ));
+}
+
+fn normal_router(m: &Measured, f: &mut Findings) {
+    for floods in [2, 3, 4, 6] {
+        f.between(
+            &format!("{floods} floods"),
+            &m.samples(&fifo(floods), SHARE),
+            [0.03, 0.12],
+        );
+    }
+    f.remark(readings(
+        m,
+        "by what the hub carries, in Mbit/s",
+        "fifo",
+        &HUB,
+        SHARE,
+    ));
+}
+
+fn clearly_more(m: &Measured, f: &mut Findings) {
+    for floods in [2, 3, 4, 6] {
+        let normal = m.samples(&fifo(floods), SHARE);
+        for percent in (10..=80).step_by(10) {
+            let ours = m.samples(&at(percent, floods), SHARE);
+            let factor = if percent == 50 && floods <= 4 {
+                4.0
+            } else {
+                1.5
+            };
+            f.times(
+                &format!("{floods} floods at {percent} %"),
+                &ours,
+                &normal,
+                factor,
+            );
+        }
+    }
+}
+
+pub(super) const FIG5B: Recipe = Recipe {
+    id: "lru-fq/fig5b",
+    title: "Slower floods held at a set share of the link",
+    notes: &[
+        "Readings as in lru-fq/fig5a. Three floods of 40 to 100 Mbit/s of payload together; their hub carries \
+         90 Mbit/s of payload, so the last two rates are nearly the same.",
+    ],
+    batches: &[&FIG5B_RUNS],
+    tables: &[],
+    claims: &[
+        claim(
+            "lru-fq/fig5b.1",
+            "Containment works at every flood rate",
+            every_rate,
+        ),
+        claim(
+            "lru-fq/fig5b.2",
+            "At lower flood rates the goals are met better",
+            lower_rates,
+        ),
+    ],
+};
+
+const RATES: [u32; 7] = [40, 50, 60, 70, 80, 90, 100];
+
+fn excess(m: &Measured, percent: u32, rate: u32) -> Samples {
+    let at = At::new(FIG5B_RUNS.name, format!("hit {percent}"));
+    let at = at.and("total_rate", format!("{rate} Mbit"));
+    udp_share(m, &at).map(|share| share - f64::from(percent) / 100.0)
+}
+
+fn every_rate(m: &Measured, f: &mut Findings) {
+    for percent in [30, 40, 50] {
+        for rate in RATES.into_iter().filter(|rate| *rate > percent) {
+            let what = format!("{rate} Mbit/s at {percent} %, excess of UDP");
+            f.at_most(&what, &excess(m, percent, rate), 0.05);
+        }
+    }
+}
+
+fn lower_rates(m: &Measured, f: &mut Findings) {
+    for percent in [10, 20] {
+        let steps = RATES.map(|rate| (format!("{rate} Mbit/s"), excess(m, percent, rate)));
+        let what = format!("at {percent} %, excess of UDP");
+        f.less(
+            &format!("{what} at 40 and at 100 Mbit/s"),
+            &steps[0].1,
+            &steps[6].1,
+        );
+        f.rises(&what, &steps);
+    }
+}

@@ -1,0 +1,227 @@
+//! From batches to points to runs, and back: every point that several results need is run once.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::judge::Samples;
+use super::recipe::{At, Batch};
+use crate::error::Error;
+use crate::namespaces;
+use crate::results::PointResult;
+use crate::run::{Habitat, RunOptions};
+use crate::scenario::{Override, Plan, Point, Scenario, plan::plan};
+use crate::simulation;
+
+/// Length and warm-up of a run in the lab: 30 s are counted.
+const LAB: [&str; 2] = ["40 s", "10 s"];
+
+/// What was measured, by batch.
+#[derive(Debug, Default)]
+pub struct Measured {
+    batches: BTreeMap<&'static str, Vec<PointResult>>,
+    /// Where.
+    pub on: Habitat,
+    /// What the habitat could not do or left out.
+    pub notes: Vec<String>,
+    /// Runs of all points.
+    pub runs: u64,
+}
+
+impl Measured {
+    /// The values of a metric at a point, one for each seed; none if it was not measured.
+    pub fn samples(&self, at: &At, metric: &str) -> Samples {
+        let Some(point) = self.point(at) else {
+            return Samples::default();
+        };
+        let values: Option<Vec<f64>> = point
+            .runs
+            .iter()
+            .map(|run| run.metrics.get(metric).copied())
+            .collect();
+        Samples::new(values.unwrap_or_default())
+    }
+
+    fn point(&self, at: &At) -> Option<&PointResult> {
+        let mut points = self.batches.get(at.batch)?.iter();
+        points.find(|point| {
+            point.variant.as_deref().unwrap_or_default() == at.variant
+                && at.place.iter().all(|(key, value)| {
+                    let found = point.set.iter().find(|(path, _)| is_key(path, key));
+                    found.is_some_and(|(_, found)| shown(found) == *value)
+                })
+        })
+    }
+}
+
+/// Whether a path ends in these words.
+fn is_key(path: &str, key: &str) -> bool {
+    let before = path.strip_suffix(key);
+    before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
+fn shown(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    }
+}
+
+/// Runs all points of these batches, each once.
+pub(super) fn measure(
+    batches: &[&'static Batch],
+    quick: bool,
+    more: &[Override],
+    options: &RunOptions,
+) -> Result<Measured, Error> {
+    let mut measured = Measured {
+        on: options.on,
+        ..Measured::default()
+    };
+    let mut wanted: Vec<(&'static str, Vec<(Point, usize)>)> = Vec::new();
+    let mut points: Vec<Point> = Vec::new();
+    for batch in batches {
+        let own = self::points(batch, quick, more, options.on)?;
+        let places = own.into_iter().map(|point| {
+            let known = points.iter().position(|p| p.scenario == point.scenario);
+            let place = known.unwrap_or_else(|| {
+                points.push(point.clone());
+                points.len() - 1
+            });
+            (point, place)
+        });
+        wanted.push((batch.name, places.collect()));
+    }
+    let ran = match options.on {
+        Habitat::Sim => in_simulation(points, options)?,
+        Habitat::Lab => in_the_lab(points, options, &mut measured.notes)?,
+    };
+    measured.runs = ran.iter().map(|point| point.runs.len() as u64).sum();
+    for (name, places) in wanted {
+        let of_batch = places.into_iter().map(|(point, place)| PointResult {
+            variant: point.variant,
+            set: point.set,
+            ..ran[place].clone()
+        });
+        measured.batches.insert(name, of_batch.collect());
+    }
+    Ok(measured)
+}
+
+/// The points of a batch, without what does not change a run.
+fn points(batch: &Batch, quick: bool, more: &[Override], on: Habitat) -> Result<Vec<Point>, Error> {
+    let set = |path: &str, value: &str| Override {
+        path: path.to_owned(),
+        value: value.to_owned(),
+    };
+    let mut overrides: Vec<Override> = batch.set.iter().map(|(p, v)| set(p, v)).collect();
+    let length = match (on, quick) {
+        (_, true) => Some(batch.quick),
+        (Habitat::Lab, false) => Some(LAB),
+        (Habitat::Sim, false) => None,
+    };
+    if let Some([duration, warm_up]) = length {
+        // The order matters to no check: both are read after all are set.
+        overrides.push(set("duration", duration));
+        overrides.push(set("warm_up", warm_up));
+    }
+    overrides.extend_from_slice(more);
+    let only: Vec<String> = batch.only.iter().map(|&name| name.to_owned()).collect();
+    let (_, points) = plan(batch.text, &overrides, &only).map_err(|e| e.in_file(batch.file))?;
+    let plain = |point: Point| Point {
+        scenario: Scenario {
+            title: String::new(),
+            about: String::new(),
+            runs: 1,
+            ..point.scenario
+        },
+        ..point
+    };
+    Ok(points.into_iter().map(plain).collect())
+}
+
+/// All points in one go, so that both processors are busy to the end.
+fn in_simulation(points: Vec<Point>, options: &RunOptions) -> Result<Vec<PointResult>, Error> {
+    // The long ones first: the end is even then.
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|place| std::cmp::Reverse(points[*place].scenario.duration));
+    let sorted = order.iter().map(|place| points[*place].clone()).collect();
+    let Some(plan) = plan_of(sorted) else {
+        return Ok(Vec::new());
+    };
+    let ran = simulation::run(&plan, options)?;
+    let mut placed: Vec<_> = order.into_iter().zip(ran.points).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    Ok(placed.into_iter().map(|(_, point)| point).collect())
+}
+
+/// One point after another; what the lab cannot do is left out.
+fn in_the_lab(
+    points: Vec<Point>,
+    options: &RunOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<PointResult>, Error> {
+    let mut all = Vec::new();
+    for point in points {
+        let empty = PointResult {
+            variant: None,
+            set: Map::new(),
+            runs: Vec::new(),
+            summary: BTreeMap::new(),
+        };
+        let ran = plan_of(vec![point]).map(|plan| namespaces::run(&plan, options));
+        all.push(match ran {
+            Some(Ok(mut result)) => {
+                notes.append(&mut result.notes);
+                result.points.pop().unwrap_or(empty)
+            }
+            Some(Err(Error::Unsupported { why, .. })) => {
+                notes.push(format!("left out: {why}"));
+                empty
+            }
+            Some(Err(error)) => return Err(error),
+            None => empty,
+        });
+    }
+    notes.sort();
+    notes.dedup();
+    Ok(all)
+}
+
+fn plan_of(points: Vec<Point>) -> Option<Plan> {
+    let base = points.first()?.scenario.clone();
+    Some(Plan {
+        file: "reproduce".to_owned(),
+        base,
+        points,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_batch_can_be_read() {
+        let recipes = crate::reproduce::select(&[]).unwrap();
+        for batch in recipes.iter().flat_map(|recipe| recipe.batches) {
+            for (on, quick) in [
+                (Habitat::Sim, false),
+                (Habitat::Sim, true),
+                (Habitat::Lab, false),
+            ] {
+                let points = points(batch, quick, &[], on);
+                let points = points.unwrap_or_else(|error| panic!("{}: {error}", batch.name));
+                assert!(!points.is_empty(), "{}", batch.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_the_end_of_a_path() {
+        assert!(is_key("traffic.flood.flows", "flows"));
+        assert!(is_key("traffic.flood.flows", "flood.flows"));
+        assert!(is_key("flows", "flows"));
+        assert!(!is_key("traffic.flood.overflows", "flows"));
+    }
+}

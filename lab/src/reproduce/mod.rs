@@ -1,0 +1,454 @@
+//! The papers' results, run again: their numbers beside ours, and a verdict on each of their claims.
+//!
+//! ```text
+//!   Paper ─▶ Recipe ─▶ batches (scenario + settings) ─▶ points, each once ─▶ Measured ─┐
+//!                   ─▶ rows (the paper's numbers) ◀─────────────────────────────────────┤
+//!                   ─▶ claims (text, check) ◀── Findings ◀──────────────────────────────┘
+//! ```
+//!
+//! - [`recipe`]: what a result is made of, as tables
+//! - [`lru_fq`]: the tables of a paper; one such file or folder for each
+//! - [`measured`]: from batches to runs and back
+//! - [`judge`]: the statistics of claims, in one place
+//! - [`page`], [`text`]: what comes out
+//!
+//! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
+//! verdict. A verdict is on a claim's own check, which the claim's function spells out.
+
+pub mod judge;
+mod lru_fq;
+mod measured;
+mod page;
+pub mod recipe;
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use weir_base::setting::nearest;
+
+use crate::error::Error;
+use crate::run::{Habitat, RunOptions};
+use crate::scenario::Override;
+use judge::{Findings, Verdict};
+use measured::Measured;
+use recipe::{Batch, Check, Claim, Column, Line, Paper, Recipe, Table};
+
+pub use text::text;
+
+/// Every paper.
+pub const PAPERS: &[&Paper] = &[&lru_fq::PAPER];
+
+/// Seeds of each point, and of a quick run; runs of each point in the lab.
+const RUNS: u64 = 10;
+const RUNS_QUICK: u64 = 3;
+const RUNS_LAB: u64 = 5;
+
+/// What to reproduce, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where, side by side, interruption, progress; the scenario and its settings are ours.
+    pub run: RunOptions,
+    /// Fewer seeds and shorter runs.
+    pub quick: bool,
+    /// Values put at paths of every scenario, after all others.
+    pub overrides: Vec<Override>,
+}
+
+/// What was reproduced.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reproduction {
+    /// One for each result.
+    pub results: Vec<ResultReport>,
+    /// How it was run, in a sentence.
+    #[serde(skip)]
+    pub how: String,
+    /// What the reader must know.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// One result of a paper.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResultReport {
+    /// `PAPER/RESULT`.
+    pub id: &'static str,
+    /// `sim` or `lab`.
+    pub on: &'static str,
+    /// The paper's numbers beside ours.
+    pub rows: Vec<RowReport>,
+    /// The paper's claims.
+    pub claims: Vec<ClaimReport>,
+    /// What it shows.
+    #[serde(skip)]
+    pub title: &'static str,
+    /// Set-up, readings, findings.
+    #[serde(skip)]
+    pub notes: &'static [&'static str],
+    /// The scenarios that were run.
+    #[serde(skip)]
+    pub files: Vec<&'static str>,
+}
+
+/// A number of the paper beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowReport {
+    /// What sets it apart.
+    pub set: Map<String, Value>,
+    /// What is compared.
+    pub metric: &'static str,
+    /// The paper's number.
+    pub paper: f64,
+    /// Ours, if it was measured.
+    pub ours: Option<f64>,
+    /// Half of the 95 % interval.
+    pub ci95: Option<f64>,
+    /// Whether ours is within the tolerance.
+    pub within: Option<bool>,
+    /// The tolerance, as a share of the paper's number.
+    #[serde(skip)]
+    pub tolerance: f64,
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimReport {
+    /// `PAPER/RESULT.n`.
+    pub id: &'static str,
+    /// What it says.
+    pub text: &'static str,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Why.
+    pub evidence: String,
+}
+
+/// The results that are named, all if none is: `PAPER` or `PAPER/RESULT`. A name that is unknown is
+/// told with the nearest known one.
+pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
+    let all = || {
+        PAPERS
+            .iter()
+            .flat_map(|paper| paper.results.iter().copied())
+    };
+    if names.is_empty() {
+        return Ok(all().collect());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        let is_paper = PAPERS.iter().any(|paper| paper.name == name);
+        let before = chosen.len();
+        let fits = |recipe: &&Recipe| {
+            recipe.id == name || (is_paper && recipe.id.split('/').next() == Some(name))
+        };
+        chosen.extend(all().filter(fits));
+        if chosen.len() == before {
+            let papers = PAPERS.iter().map(|paper| paper.name);
+            let known = papers.chain(all().map(|recipe| recipe.id));
+            let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
+            let hint = hint.unwrap_or_default();
+            return Err(format!("there is no result `{name}`{hint}"));
+        }
+    }
+    chosen.sort_by_key(|recipe| all().position(|known| known.id == recipe.id));
+    chosen.dedup_by_key(|recipe| recipe.id);
+    Ok(chosen)
+}
+
+/// Runs what these results need, and judges.
+pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproduction, Error> {
+    let mut batches: Vec<&'static Batch> = Vec::new();
+    for batch in recipes.iter().flat_map(|recipe| recipe.batches) {
+        if !batches.iter().any(|known| known.name == batch.name) {
+            batches.push(batch);
+        }
+    }
+    let runs = options
+        .run
+        .runs
+        .unwrap_or(match (options.run.on, options.quick) {
+            (_, true) => RUNS_QUICK,
+            (Habitat::Lab, false) => RUNS_LAB,
+            (Habitat::Sim, false) => RUNS,
+        });
+    let run = RunOptions {
+        runs: Some(runs),
+        seed: Some(options.run.seed.unwrap_or(1)),
+        ..options.run.clone()
+    };
+    let began = std::time::Instant::now();
+    let measured = measured::measure(&batches, options.quick, &options.overrides, &run)?;
+    let mut how = format!(
+        "{} runs in {}, {runs} seeds for each point, in {:.0} s.",
+        measured.runs,
+        match run.on {
+            Habitat::Sim => "simulation",
+            Habitat::Lab => "network namespaces with real TCP",
+        },
+        began.elapsed().as_secs_f64()
+    );
+    if options.quick {
+        how += " A quick look: fewer seeds and shorter runs than the verdicts are meant for.";
+    }
+    Ok(Reproduction {
+        results: recipes
+            .iter()
+            .map(|recipe| report(recipe, &measured))
+            .collect(),
+        how,
+        notes: measured.notes.clone(),
+    })
+}
+
+fn report(recipe: &'static Recipe, measured: &Measured) -> ResultReport {
+    let mut files: Vec<&str> = recipe.batches.iter().map(|batch| batch.file).collect();
+    files.dedup();
+    ResultReport {
+        id: recipe.id,
+        on: measured.on.word(),
+        rows: recipe
+            .tables
+            .iter()
+            .flat_map(|table| rows(table, measured))
+            .collect(),
+        claims: recipe
+            .claims
+            .iter()
+            .map(|claim| decide(claim, measured))
+            .collect(),
+        title: recipe.title,
+        notes: recipe.notes,
+        files,
+    }
+}
+
+fn compare(line: &Line, column: &Column, paper: f64, measured: &Measured) -> RowReport {
+    let at = line.at();
+    let mut samples = measured.samples(&at, column.metric);
+    if let Some(plus) = column.plus {
+        samples = samples.with(&measured.samples(&at, plus), |a, b| a + b);
+    }
+    let summary = samples.map(|x| x * column.scale).summary();
+    let set = line.set.iter();
+    RowReport {
+        set: set
+            .map(|(key, value)| (key.to_string(), number_or_text(value)))
+            .collect(),
+        metric: column.name,
+        paper,
+        ours: summary.map(|s| s.mean),
+        ci95: summary.and_then(|s| s.ci95),
+        within: summary.map(|s| (s.mean / paper - 1.0).abs() <= column.tolerance),
+        tolerance: column.tolerance,
+    }
+}
+
+/// All numbers of a table, line by line.
+fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
+    let lines = table.lines.iter();
+    let cells = lines.flat_map(|line| {
+        let cells = table.columns.iter().zip(line.numbers);
+        cells.map(move |(column, paper)| (line, column, *paper))
+    });
+    cells
+        .map(|(line, column, paper)| compare(line, column, paper, measured))
+        .collect()
+}
+
+fn number_or_text(value: &str) -> Value {
+    value
+        .parse::<u64>()
+        .map_or_else(|_| Value::from(value), Value::from)
+}
+
+fn decide(claim: &Claim, measured: &Measured) -> ClaimReport {
+    let (verdict, evidence) = match claim.check {
+        Check::NotRun(why) => (Verdict::NotRun, why.to_owned()),
+        Check::Measured(check) => {
+            let mut findings = Findings::default();
+            check(measured, &mut findings);
+            findings.judgement()
+        }
+    };
+    ClaimReport {
+        id: claim.id,
+        text: claim.text,
+        verdict,
+        evidence,
+    }
+}
+
+impl Reproduction {
+    /// Claims that were measured and do not hold.
+    pub fn bad(&self) -> impl Iterator<Item = &ClaimReport> {
+        let claims = self.results.iter().flat_map(|result| &result.claims);
+        claims.filter(|claim| claim.verdict.is_bad())
+    }
+
+    /// How many claims have each verdict.
+    pub fn counts(&self) -> [(Verdict, usize); 5] {
+        let claims = || self.results.iter().flat_map(|result| &result.claims);
+        Verdict::ALL.map(|verdict| {
+            let of = claims().filter(|claim| claim.verdict == verdict);
+            (verdict, of.count())
+        })
+    }
+}
+
+/// Writes `reproduce.html` and `reproduce.json` into `folder`, which is made if it is not there.
+pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
+    let json = serde_json::to_string_pretty(reproduction)
+        .map_err(|e| Error::io("cannot write the results as JSON")(e.into()))?;
+    let files = [
+        ("reproduce.html", page::html(reproduction)),
+        ("reproduce.json", json),
+    ];
+    let written = files.into_iter().map(|(name, content)| {
+        let path = folder.join(name);
+        fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
+        Ok(path)
+    });
+    written.collect()
+}
+
+/// The names and titles of all results.
+pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let recipes = PAPERS.iter().flat_map(|paper| paper.results.iter());
+    recipes.map(|recipe| (recipe.id, recipe.title))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn all_claims() -> Vec<&'static Claim> {
+        let recipes = PAPERS.iter().flat_map(|paper| paper.results.iter());
+        recipes.flat_map(|recipe| recipe.claims).collect()
+    }
+
+    #[test]
+    fn results_are_chosen_by_name() {
+        let ids = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let chosen = select(&names)?;
+            Ok::<_, String>(chosen.iter().map(|recipe| recipe.id).collect::<Vec<_>>())
+        };
+        let all = ids(&[]).unwrap();
+        assert!(all.len() > 8);
+        assert_eq!(ids(&["lru-fq"]), ids(&["lru-fq", "lru-fq/fig6"]));
+        let two = ids(&["lru-fq/fig6", "lru-fq/table1"]).unwrap();
+        assert_eq!(two, ["lru-fq/table1", "lru-fq/fig6"]);
+        assert_eq!(
+            ids(&["lru-fq/fig66"]).unwrap_err(),
+            "there is no result `lru-fq/fig66`; did you mean `lru-fq/fig6`?"
+        );
+    }
+
+    #[test]
+    fn every_claim_belongs_to_its_paper_and_is_there_once() {
+        for paper in PAPERS {
+            for recipe in paper.results {
+                assert!(recipe.id.starts_with(&format!("{}/", paper.name)));
+                for claim in recipe.claims {
+                    assert!(
+                        claim.id.starts_with(recipe.id),
+                        "{} in {}",
+                        claim.id,
+                        recipe.id
+                    );
+                }
+                for line in recipe.tables.iter().flat_map(|table| table.lines) {
+                    let known = recipe.batches.iter().any(|batch| batch.name == line.batch);
+                    assert!(known, "{}: {}", recipe.id, line.batch);
+                }
+                for table in recipe.tables {
+                    let fits = |line: &Line| line.numbers.len() == table.columns.len();
+                    assert!(table.lines.iter().all(fits), "{}", recipe.id);
+                }
+            }
+        }
+        let ids: BTreeSet<_> = all_claims().iter().map(|claim| claim.id).collect();
+        assert_eq!(ids.len(), all_claims().len());
+    }
+
+    #[test]
+    fn the_frozen_list_is_covered() {
+        // The list is not in the repository; where it is beside it, none of its claims may be missing.
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../shared/reference/claims.md"
+        );
+        let Ok(list) = fs::read_to_string(path) else {
+            eprintln!("skipped: there is no {path}");
+            return;
+        };
+        let ours: BTreeSet<_> = all_claims().iter().map(|claim| claim.id).collect();
+        let mut seen = 0;
+        for line in list.lines().filter(|line| line.starts_with("| ")) {
+            let id = line.split('|').nth(1).unwrap_or_default().trim();
+            if PAPERS
+                .iter()
+                .any(|paper| id.starts_with(&format!("{}/", paper.name)))
+            {
+                assert!(ours.contains(id), "{id} is not decided");
+                seen += 1;
+            }
+        }
+        assert!(seen > 40, "only {seen} claims found in {path}");
+    }
+
+    #[test]
+    fn a_small_result_from_end_to_end() {
+        let set = |path: &str, value: &str| Override {
+            path: path.to_owned(),
+            value: value.to_owned(),
+        };
+        let options = Options {
+            run: RunOptions {
+                on: Habitat::Sim,
+                runs: Some(2),
+                ..RunOptions::default()
+            },
+            quick: true,
+            overrides: vec![set("duration", "1 s"), set("warm_up", "0.5 s")],
+        };
+        let recipes = select(&["lru-fq/table4".to_owned()]).unwrap();
+        let reproduction = run(&recipes, &options).unwrap();
+        let json = serde_json::to_value(&reproduction).unwrap();
+        let result = &json["results"][0];
+        assert_eq!(
+            (&result["id"], &result["on"]),
+            (&"lru-fq/table4".into(), &"sim".into())
+        );
+        let keys =
+            |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let row = &result["rows"][0];
+        assert_eq!(keys(result), ["claims", "id", "on", "rows"]);
+        assert_eq!(
+            keys(row),
+            ["ci95", "metric", "ours", "paper", "set", "within"]
+        );
+        assert_eq!(
+            row["set"],
+            serde_json::json!({ "UDP flows": 2, "TCP flows": 18 })
+        );
+        // Two UDP flows of 5 Mbit/s are there from the start, whatever else is.
+        assert!((2.0..8.0).contains(&row["ours"].as_f64().unwrap()), "{row}");
+        let claims = result["claims"].as_array().unwrap();
+        assert_eq!(keys(&claims[0]), ["evidence", "id", "text", "verdict"]);
+        // The last one needs no run: it is about what is printed.
+        assert_eq!((claims.len(), &claims[2]["verdict"]), (3, &"holds".into()));
+        let text = text(&reproduction);
+        assert!(
+            text.contains("table4.1") && text.contains("mean of a UDP flow"),
+            "{text}"
+        );
+        let [holds, .., not_run] = reproduction.counts();
+        assert!(holds.1 >= 1 && not_run.1 == 0, "{text}");
+    }
+}

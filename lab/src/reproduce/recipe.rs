@@ -1,0 +1,185 @@
+//! What a paper's results are made of: scenarios to run, the paper's numbers, its claims. All of it is
+//! data; each paper fills these tables in a file of its own.
+
+use super::judge::Findings;
+use super::measured::Measured;
+
+/// A paper.
+#[derive(Debug)]
+pub struct Paper {
+    /// Its short name, which begins the names of its results.
+    pub name: &'static str,
+    /// Authors, title, where and when.
+    pub source: &'static str,
+    /// Its results.
+    pub results: &'static [&'static Recipe],
+}
+
+/// One table or figure, or what the text claims without one.
+#[derive(Debug)]
+pub struct Recipe {
+    /// `PAPER/RESULT`.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// How it was set up, how open places were read, and what we found about them.
+    pub notes: &'static [&'static str],
+    /// The runs that it needs.
+    pub batches: &'static [&'static Batch],
+    /// The paper's numbers.
+    pub tables: &'static [Table],
+    /// The paper's claims.
+    pub claims: &'static [Claim],
+}
+
+/// A scenario, and how it is run here.
+#[derive(Debug)]
+pub struct Batch {
+    /// Its name among the paper's batches.
+    pub name: &'static str,
+    /// The scenario's file, below `scenarios/`.
+    pub file: &'static str,
+    /// Its text: it is found wherever weir is installed.
+    pub text: &'static str,
+    /// Values put at paths of the scenario.
+    pub set: &'static [(&'static str, &'static str)],
+    /// Only these variants; all if empty.
+    pub only: &'static [&'static str],
+    /// Length and warm-up of a quick run.
+    pub quick: [&'static str; 2],
+}
+
+/// A place among measured points: the batch, the variant, values of the sweep by the last word of their
+/// path.
+#[derive(Clone, Debug)]
+pub struct At {
+    /// The batch.
+    pub batch: &'static str,
+    /// The variant.
+    pub variant: String,
+    /// Values of the sweep, as they would be written.
+    pub place: Vec<(&'static str, String)>,
+}
+
+impl At {
+    /// The point of a variant.
+    pub fn new(batch: &'static str, variant: impl Into<String>) -> Self {
+        Self {
+            batch,
+            variant: variant.into(),
+            place: Vec::new(),
+        }
+    }
+
+    /// The point with this value of the sweep.
+    pub fn and(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.place.push((key, value.to_string()));
+        self
+    }
+}
+
+/// A table that the paper prints.
+#[derive(Debug)]
+pub struct Table {
+    /// What is compared.
+    pub columns: &'static [Column],
+    /// Its lines.
+    pub lines: &'static [Line],
+}
+
+/// A column of a table.
+#[derive(Debug)]
+pub struct Column {
+    /// What it is called, with its unit.
+    pub name: &'static str,
+    /// Our metric.
+    pub metric: &'static str,
+    /// Another one that is added to it, if there is one.
+    pub plus: Option<&'static str>,
+    /// What ours is multiplied by.
+    pub scale: f64,
+    /// How far ours may be off, as a share of the paper's.
+    pub tolerance: f64,
+}
+
+/// A line of a table: where ours was measured, and the paper's numbers in the order of the columns.
+#[derive(Debug)]
+pub struct Line {
+    /// What sets it apart, in words.
+    pub set: &'static [(&'static str, &'static str)],
+    /// Our batch.
+    pub batch: &'static str,
+    /// Our variant.
+    pub variant: &'static str,
+    /// Values of the sweep.
+    pub place: &'static [(&'static str, &'static str)],
+    /// The paper's numbers.
+    pub numbers: &'static [f64],
+}
+
+/// A column whose numbers may be off as usual.
+pub const fn column(name: &'static str, metric: &'static str) -> Column {
+    Column {
+        name,
+        metric,
+        plus: None,
+        scale: 1.0,
+        tolerance: TOLERANCE,
+    }
+}
+
+impl Line {
+    /// Where ours was measured.
+    pub fn at(&self) -> At {
+        let mut at = At::new(self.batch, self.variant);
+        for (key, value) in self.place {
+            at = at.and(key, value);
+        }
+        at
+    }
+}
+
+/// How far a number may be off where nothing else is said: 15 %, as the list of claims has it.
+pub const TOLERANCE: f64 = 0.15;
+
+/// Something the paper claims.
+#[derive(Debug)]
+pub struct Claim {
+    /// `PAPER/RESULT.n`.
+    pub id: &'static str,
+    /// What it says, in our words.
+    pub text: &'static str,
+    /// How it is decided.
+    pub check: Check,
+}
+
+/// How a claim is decided.
+#[derive(Debug)]
+pub enum Check {
+    /// By what was measured.
+    Measured(fn(&Measured, &mut Findings)),
+    /// It is not, and why.
+    NotRun(&'static str),
+}
+
+/// A claim that is decided by what was measured.
+pub const fn claim(
+    id: &'static str,
+    text: &'static str,
+    check: fn(&Measured, &mut Findings),
+) -> Claim {
+    Claim {
+        id,
+        text,
+        check: Check::Measured(check),
+    }
+}
+
+/// A claim that is not decided here.
+pub const fn not_run(id: &'static str, text: &'static str, why: &'static str) -> Claim {
+    Claim {
+        id,
+        text,
+        check: Check::NotRun(why),
+    }
+}

@@ -1,0 +1,115 @@
+//! A reproduction as plain text, for a terminal.
+
+use super::judge::shown;
+use super::{Reproduction, ResultReport, RowReport};
+
+/// Width of the text of a claim.
+const WIDTH: usize = 100;
+
+/// Everything, result by result; the counts come last.
+pub fn text(reproduction: &Reproduction) -> String {
+    let results = reproduction.results.iter().map(result);
+    let mut text: String = results.collect();
+    text += &reproduction.how;
+    text.push('\n');
+    for note in &reproduction.notes {
+        text += &format!("note: {note}\n");
+    }
+    let counts = reproduction.counts().into_iter();
+    let counts = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
+    text + &format!("{}\n", counts.collect::<Vec<_>>().join(", "))
+}
+
+fn result(result: &ResultReport) -> String {
+    let mut text = format!("{}  {}, {}\n\n", result.id, result.title, result.on);
+    if !result.rows.is_empty() {
+        text += &rows(&result.rows);
+        text.push('\n');
+    }
+    for claim in &result.claims {
+        let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
+        text += &format!("  {:<9}  {number}  {}\n", claim.verdict.word(), claim.text);
+        for line in wrap(&claim.evidence, WIDTH) {
+            text += &format!("             {line}\n");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn rows(rows: &[RowReport]) -> String {
+    let mut lines = vec![["", "", "paper", "ours", "", ""].map(str::to_owned)];
+    lines.extend(rows.iter().map(|row| {
+        [
+            place(row),
+            row.metric.to_owned(),
+            shown(row.paper),
+            row.ours.map(shown).unwrap_or_default(),
+            row.ci95
+                .map(|ci| format!("± {}", shown(ci)))
+                .unwrap_or_default(),
+            match row.within {
+                Some(true) => "within".to_owned(),
+                Some(false) => format!("not within {:.0} %", 100.0 * row.tolerance),
+                None => "not measured".to_owned(),
+            },
+        ]
+    }));
+    let width = |column: usize| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for line in &lines {
+        let mut cells = String::from("  ");
+        for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
+            cells += &match column {
+                0 | 1 | 5 => format!("{cell:<width$}  "),
+                _ => format!("{cell:>width$}  "),
+            };
+        }
+        text += cells.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// What sets a row apart, in words.
+pub(super) fn place(row: &RowReport) -> String {
+    let words = row.set.iter().map(|(key, value)| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => format!("{key} {value}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Lines of at most so many characters, broken between words.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines
+            .last_mut()
+            .unwrap_or_else(|| unreachable!("never empty"));
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("", 7), [""]);
+    }
+}
