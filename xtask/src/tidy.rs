@@ -53,7 +53,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "benches",
-        &["base", "wire", "packet", "discipline", "path", "live", "sim"],
+        &[
+            "base",
+            "wire",
+            "packet",
+            "discipline",
+            "path",
+            "live",
+            "sim",
+        ],
     ),
     (
         "bin/weir",
