@@ -15,6 +15,7 @@
 //! comes late and replays a whole batch.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::{Instant, Span, Streams};
@@ -248,12 +249,20 @@ impl Fabric {
     pub(crate) fn arrive(&mut self, port: PortId) -> Option<(Flight, bool)> {
         let wire = &mut self.wires[port.0 as usize];
         let (_, mut packet) = wire.pipe.pop_front()?;
+        let node = wire.to;
+        let is_host = !self.ways.is_router(node);
         match wire.pipe.front() {
-            Some((next, _)) => self.events.push(*next, Event::Arrive(port)),
+            Some((next, packet)) => {
+                self.events.push(*next, Event::Arrive(port));
+                if is_host {
+                    // It has been lying there for a round trip: brings it back into the cache while
+                    // there is other work to do.
+                    black_box(self.flights.get(packet.slot).sent);
+                }
+            }
             None => wire.pipe.clear(), // back to the start of its memory, which is warm
         }
-        let node = wire.to;
-        if !self.ways.is_router(node) {
+        if is_host {
             let flight = *self.flights.get(packet.slot);
             self.flights.release(packet.slot);
             self.delivered += 1;

@@ -111,9 +111,12 @@ impl Sender {
     fn send_again(&mut self, range: Range, header: &Segment, now: Instant, out: &mut Vec<Segment>) {
         self.retransmitted_below = self.retransmitted_below.max(range.end);
         self.statistics.retransmitted += 1;
-        // The careful variant of RFC 6675, section 6: a long recovery does not time out. Without
-        // SACK it does, from the first partial acknowledgment on (RFC 6582, impatient variant).
-        if self.phase == Phase::Recovery && !self.had_partial_ack {
+        // The timer starts anew when the first outstanding segment goes out again, as in Linux. The
+        // careful variant of RFC 6675, section 6, would do that for every retransmission, but then
+        // one that is lost again is found only when the whole recovery has ended. Without SACK it is
+        // not done after the first partial acknowledgment (RFC 6582, impatient variant).
+        let is_first = range.start == self.una;
+        if self.phase == Phase::Recovery && is_first && !self.had_partial_ack {
             self.deadline = now + self.rtt.rto();
         }
         self.push(range, Flags::empty(), false, header, out);
