@@ -3,7 +3,9 @@
 //! - `cargo xtask ci`: everything that CI does, in its order
 //! - `cargo xtask tidy`: the rules of ARCHITECTURE.md that a program can check
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
+//! - `cargo xtask peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
 
+mod peers;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +19,9 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
+        ["peers", ref words @ ..] => peers(words),
         _ => {
-            eprintln!("usage: cargo xtask ci | tidy | golden [--update]");
+            eprintln!("usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...]");
             return ExitCode::from(2);
         }
     };
@@ -52,6 +55,14 @@ fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
     let arguments = ["test", "--workspace", "--locked", "golden"];
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
+}
+
+fn peers(words: &[&str]) -> bool {
+    let result = peers::run(&root(), words);
+    if let Err(error) = &result {
+        eprintln!("peers: {error}");
+    }
+    result.is_ok()
 }
 
 fn tidy() -> bool {

@@ -39,7 +39,7 @@ pub(super) struct Case {
 }
 
 /// The scenarios that can be named on the command line, in the order of the tables.
-pub(super) const SCENARIOS: [&str; 4] = ["forces", "sdbm", "lrufq", "fan"];
+pub(super) const SCENARIOS: [&str; 5] = ["forces", "sdbm", "lrufq", "fan", "bneck"];
 
 /// Every case of a scenario. `seconds` replaces the simulated time where it is free.
 pub(super) fn of(scenario: &str, seconds: Option<f64>) -> Vec<Case> {
@@ -47,7 +47,8 @@ pub(super) fn of(scenario: &str, seconds: Option<f64>) -> Vec<Case> {
         "forces" => forces(),
         "sdbm" => sdbm(seconds.unwrap_or(200.0)),
         "lrufq" => lrufq(seconds.unwrap_or(30.0)),
-        _ => fan(seconds.unwrap_or(60.0)),
+        "fan" => fan(seconds.unwrap_or(60.0)),
+        _ => bneck(seconds.unwrap_or(60.0)),
     }
 }
 
@@ -185,7 +186,13 @@ fn sdbm(seconds: f64) -> Vec<Case> {
         ("FqCoDel", "fqcodel", "fq_codel", "2.0"),
     ];
     let case = |(queue, theirs, ours, load): (&str, &str, &'static str, &str)| {
-        let mut case = ns3("sdbm", format!("{queue}, load {load}"), seconds, theirs, ours);
+        let mut case = ns3(
+            "sdbm",
+            format!("{queue}, load {load}"),
+            seconds,
+            theirs,
+            ours,
+        );
         case.arguments.push(format!("--load={load}"));
         case.arguments.push("--routing=hash".to_owned());
         case.known_by.push(("load", load.to_owned()));
@@ -244,7 +251,13 @@ fn fan(seconds: f64) -> Vec<Case> {
         cases.push(case);
     }
     for (queue, ours) in [("RED", "red"), ("DropTail", "droptail")] {
-        let links = ["bottleneck", "elastic", "elastic_sink", "stream", "stream_sink"];
+        let links = [
+            "bottleneck",
+            "elastic",
+            "elastic_sink",
+            "stream",
+            "stream_sink",
+        ];
         let framing = links.map(|link| format!("link.{link}.framing=\"0 B\""));
         cases.push(Case {
             scenario: "fan",
@@ -261,7 +274,32 @@ fn fan(seconds: f64) -> Vec<Case> {
     cases
 }
 
-fn ns3(scenario: &'static str, name: String, seconds: f64, theirs: &str, ours: &'static str) -> Case {
+fn bneck(seconds: f64) -> Vec<Case> {
+    let case = |(agent, ours): (&str, &'static str)| {
+        let duration = seconds.to_string();
+        let words = ["20", "100", "300", &duration, agent];
+        Case {
+            scenario: "bneck",
+            name: format!("drop-tail, {agent}"),
+            peer: Peer::Ns2,
+            seconds,
+            arguments: words.iter().map(|word| (*word).to_owned()).collect(),
+            known_by: Vec::new(),
+            variant: ours,
+            set: Vec::new(),
+            measures: read::bneck(),
+        }
+    };
+    [("Sack1", "sack"), ("Newreno", "newreno")].map(case).into()
+}
+
+fn ns3(
+    scenario: &'static str,
+    name: String,
+    seconds: f64,
+    theirs: &str,
+    ours: &'static str,
+) -> Case {
     Case {
         scenario,
         name,

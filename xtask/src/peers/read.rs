@@ -101,7 +101,12 @@ pub(super) fn sdbm() -> Vec<Measure> {
 pub(super) fn lrufq() -> Vec<Measure> {
     let total = |line: &Value| Some(line["tcp_mbps"].as_f64()? + line["udp_mbps"].as_f64()?);
     vec![
-        measure("TCP's share", SHARE, key("tcp_share"), of("tcp_share_ratio")),
+        measure(
+            "TCP's share",
+            SHARE,
+            key("tcp_share"),
+            of("tcp_share_ratio"),
+        ),
         measure("goodput, Mbit/s", THROUGHPUT, total, goodput),
         measure(
             "TCP's fairness (Jain)",
@@ -156,17 +161,31 @@ pub(super) fn fan_ns2() -> Vec<Measure> {
     ]
 }
 
+pub(super) fn bneck() -> Vec<Measure> {
+    vec![
+        whole(measure(
+            "packets sent",
+            THROUGHPUT,
+            key("bneck_pkts"),
+            of("packets_sent.bottleneck"),
+        )),
+        loss_at("r1>r2", "bottleneck"),
+    ]
+}
+
 /// Packets lost at the bottleneck's queue, of those that came to it, from the start of the run on.
 fn loss_at(port: &'static str, link: &'static str) -> Measure {
     let peer = |line: &Value| {
         let (drops, left) = (line["drops"].as_f64()?, line["bneck_pkts"].as_f64()?);
         // ns-3's queues of queues count what they drop among what left them.
-        let counted = matches!(line["queue"].as_str()?, "fqcodel" | "drr" | "drrsrc");
+        let counted = matches!(line["queue"].as_str(), Some("fqcodel" | "drr" | "drrsrc"));
         Some(drops / if counted { left } else { drops + left })
     };
     let weir = move |run: &Value| {
         let place = format!(".{port}.");
-        let lost = sum(run, |name| name.starts_with("lost_packets.") && name.contains(&place));
+        let lost = sum(run, |name| {
+            name.starts_with("lost_packets.") && name.contains(&place)
+        });
         Some(lost / (lost + metric(run, &format!("packets_sent.{link}"))?))
     };
     whole(measure("loss at the bottleneck", LOSS, peer, weir))
@@ -188,7 +207,10 @@ fn measure(
 }
 
 fn whole(measure: Measure) -> Measure {
-    Measure { whole: true, ..measure }
+    Measure {
+        whole: true,
+        ..measure
+    }
 }
 
 /// A number of a peer's line.
