@@ -81,12 +81,11 @@ pub fn plan(
     only: &[String],
 ) -> Result<(Scenario, Vec<Point>), ScenarioError> {
     let mut tree = raw::parse(text)?;
-    for Override { path, value } in overrides {
-        let origin = Origin::Set(format!("--set {path}={value}"));
-        tree.set(path, parse_value(value, origin)?)?;
-    }
+    put(&mut tree, overrides)?;
     let variants = read_variants(tree.remove("variant"))?;
-    let sweep = read_sweep(tree.remove("sweep"))?;
+    let mut sweep = read_sweep(tree.remove("sweep"))?;
+    // A value that the caller has chosen is not swept.
+    sweep.retain(|(path, _)| !overrides.iter().any(|o| o.path == *path));
     if let Some(name) = only
         .iter()
         .find(|n| !variants.iter().any(|v| v.name == **n))
@@ -109,7 +108,7 @@ pub fn plan(
     let mut points = Vec::new();
     for steps in product(&sweep)? {
         for variant in &variants {
-            points.push(point(&tree, variant.as_ref(), &steps)?);
+            points.push(point(&tree, variant.as_ref(), &steps, overrides)?);
         }
     }
     // The base alone may lack what every variant sets; then the first point stands for it.
@@ -118,6 +117,18 @@ pub fn plan(
         first.ok_or(error)
     })?;
     Ok((base, points))
+}
+
+/// Puts the caller's values at their paths.
+fn put<'a>(
+    tree: &mut Node,
+    overrides: impl IntoIterator<Item = &'a Override>,
+) -> Result<(), ScenarioError> {
+    for Override { path, value } in overrides {
+        let origin = Origin::Set(format!("--set {path}={value}"));
+        tree.set(path, parse_value(value, origin)?)?;
+    }
+    Ok(())
 }
 
 #[derive(Clone, Debug)]
@@ -182,7 +193,12 @@ fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ScenarioError> {
     Ok(all)
 }
 
-fn point(tree: &Node, variant: Option<&Variant>, steps: &Steps) -> Result<Point, ScenarioError> {
+fn point(
+    tree: &Node,
+    variant: Option<&Variant>,
+    steps: &Steps,
+    overrides: &[Override],
+) -> Result<Point, ScenarioError> {
     let mut tree = tree.clone();
     let mut set = Map::new();
     let of_variant = variant.map(|v| v.set.as_slice()).unwrap_or_default();
@@ -190,6 +206,11 @@ fn point(tree: &Node, variant: Option<&Variant>, steps: &Steps) -> Result<Point,
         tree.set(path, value.clone())?;
         set.insert(path.clone(), value.to_json());
     }
+    // What the caller says holds for every variant, too; what it says of the list of variants and
+    // of the sweep has been seen to.
+    let of_plan =
+        |o: &&Override| ["variant", "sweep"].contains(&o.path.split('.').next().unwrap_or(""));
+    put(&mut tree, overrides.iter().filter(|o| !of_plan(o)))?;
     Ok(Point {
         variant: variant.map(|v| v.name.clone()),
         set,
@@ -295,6 +316,25 @@ total_rate = "8 Mbit"
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
             "line 19: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean \"server\"?"
         );
+    }
+
+    #[test]
+    fn what_the_caller_says_holds_for_every_point() {
+        let text = format!(
+            "{SMALL}[[variant]]\nname = \"a\"\nset = {{ \"duration\" = \"30 s\" }}\n\
+             [sweep]\n\"traffic.long.flows\" = [1, 2]\n\"traffic.flood.flows\" = [3, 4]\n"
+        );
+        let said = ["duration=40 s", "traffic.long.flows=7"].map(|o| o.parse().unwrap());
+        let (_, points) = plan(&text, &said, &[]).unwrap();
+        assert_eq!(points.len(), 2); // the other sweep's values
+        for point in points {
+            assert_eq!(point.scenario.duration, weir_base::Span::from_secs(40));
+            assert_eq!(point.scenario.traffic[0].kind.flows(), 7);
+        }
+        let said = ["sweep={ \"traffic.flood.flows\" = [1, 2, 3] }"
+            .parse()
+            .unwrap()];
+        assert_eq!(plan(&text, &said, &[]).unwrap().1.len(), 3);
     }
 
     #[test]
