@@ -10,6 +10,7 @@
 //! - *A at most a bound*: the mean keeps it, and so does its whole interval; if a part of the interval does
 //!   not, the finding is unclear.
 //! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly.
+//!   *Ascends*: every step is strict.
 //!
 //! A claim HOLDS if every finding does, FAILS if none does, and holds PARTLY if some do. It is
 //! UNDECIDED if nothing contradicts it, but an interval does not separate.
@@ -241,6 +242,17 @@ impl Findings {
         self.push(met, format!("{what} rises: {}", shown.join(", ")));
     }
 
+    /// The quantity rises strictly at every step.
+    pub fn ascends(&mut self, what: &str, steps: &[(String, Samples)]) {
+        let grown = steps.windows(2).map(|p| strict(&p[1].1.less(&p[0].1)));
+        let met = grown.reduce(worse).unwrap_or(Met::Missing);
+        let shown = steps
+            .iter()
+            .map(|(name, a)| format!("{name} {}", a.shown()));
+        let shown: Vec<_> = shown.collect();
+        self.push(met, format!("{what} ascends: {}", shown.join(", ")));
+    }
+
     /// A condition that was judged elsewhere.
     pub fn is(&mut self, what: impl Into<String>, met: bool) {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
@@ -307,9 +319,11 @@ fn sign(difference: &Samples) -> Met {
 
 /// Whether the mean is positive, and the interval excludes zero.
 fn strict(difference: &Samples) -> Met {
-    match (sign(difference), difference.summary()) {
-        (Met::Yes, Some(s)) if s.mean - s.ci95.unwrap_or(0.0) <= 0.0 => Met::Unclear,
-        (met, _) => met,
+    match difference.summary() {
+        None => Met::Missing,
+        Some(s) if s.mean <= 0.0 => Met::No,
+        Some(s) if s.mean - s.ci95.unwrap_or(0.0) <= 0.0 => Met::Unclear,
+        Some(_) => Met::Yes,
     }
 }
 
@@ -357,7 +371,7 @@ mod tests {
         assert_eq!(verdict(|f| f.less("a", &a, &b)), Verdict::Holds);
         assert_eq!(verdict(|f| f.less("b", &b, &a)), Verdict::Fails);
         // Equal is not less; but it is not more either.
-        assert_eq!(verdict(|f| f.less("a", &a, &a)), Verdict::Undecided);
+        assert_eq!(verdict(|f| f.less("a", &a, &a)), Verdict::Fails);
         assert_eq!(verdict(|f| f.not_more("a", &a, &a)), Verdict::Holds);
     }
 
@@ -382,7 +396,7 @@ mod tests {
         assert_eq!(verdict(|f| f.between("a", &a, [2.1, 4.5])), Verdict::Fails);
         assert_eq!(
             verdict(|f| f.above("a", &of(&[0.0; 3]), 0.0)),
-            Verdict::Undecided
+            Verdict::Fails
         );
         // A single run has no interval: its value decides.
         assert_eq!(
@@ -417,7 +431,10 @@ mod tests {
         let rises = |means: &[f64]| verdict(|f| f.rises("a", &steps(means)));
         assert_eq!(rises(&[1.0, 1.0, 2.0]), Verdict::Holds);
         assert_eq!(rises(&[1.0, 3.0, 2.0]), Verdict::Fails);
-        assert_eq!(rises(&[1.0, 1.0]), Verdict::Undecided);
+        assert_eq!(rises(&[1.0, 1.0]), Verdict::Fails);
+        let ascends = |means: &[f64]| verdict(|f| f.ascends("a", &steps(means)));
+        assert_eq!(ascends(&[1.0, 2.0, 3.0]), Verdict::Holds);
+        assert_eq!(ascends(&[1.0, 1.0, 3.0]), Verdict::Fails);
         // 2 -> 1.95 with differences of -0.25, 0.1, 0: the interval of the step includes zero.
         let mut noisy = steps(&[1.0, 2.0]);
         noisy.push(("x".into(), of(&[1.65, 2.1, 2.1])));
