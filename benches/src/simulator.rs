@@ -165,6 +165,7 @@ fn build(workload: &Workload) -> Result<(Simulation, PortId), Error> {
     }
     let measurement = Measurement {
         from: Instant::ZERO,
+        until: Instant::ZERO + workload.length,
         step: Span::from_millis(500),
         traffics: 1,
     };

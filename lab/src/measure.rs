@@ -26,7 +26,8 @@ pub fn measure(
         let of_kind = all.clone().filter(|(t, _)| t.kind.kind() == kind);
         let mut kind_bytes = None;
         for (traffic, reported) in of_kind {
-            let bytes = reported.bytes_between(from, until);
+            let counted = reported.window_bytes;
+            let bytes = counted.unwrap_or_else(|| reported.bytes_between(from, until));
             let goodput = mbps(bytes, until - from);
             metrics.set(format!("goodput_mbps.{}", traffic.name), goodput);
             *kind_bytes.get_or_insert(0) += bytes;
@@ -114,7 +115,7 @@ fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f
     let mut least = 0;
     for (name, most) in SIZES {
         let of_size = finished.iter().chain(&unfinished);
-        let of_size = of_size.filter(|t| (least..most).contains(&t.bytes));
+        let of_size = of_size.filter(|t| least < t.bytes && t.bytes <= most);
         let mut times: Vec<f64> = of_size.map(|t| t.time_s).collect();
         least = most;
         times.sort_by(f64::total_cmp);

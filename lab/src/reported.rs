@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Reported {
     /// Flows at the receiver.
     pub flows: Vec<Flow>,
+    /// Payload received in the window, if it was counted exactly; otherwise the series tell.
+    pub window_bytes: Option<u64>,
     /// Payload by interval at the receiver, one series for each receiver.
     pub series: Vec<Series>,
     /// What the senders did.
@@ -46,7 +48,8 @@ impl Reported {
 
     /// Mbit/s of payload received in each step of `step` seconds.
     pub(crate) fn curve(&self, duration: f64, step: f64) -> Vec<f64> {
-        let steps = (duration / step).ceil() as usize;
+        // A last step that is only a rounding error long is none.
+        let steps = (duration / step - 1e-6).ceil() as usize;
         let rate = |n: usize| {
             let from = n as f64 * step;
             let until = (from + step).min(duration);

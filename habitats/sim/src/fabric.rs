@@ -137,6 +137,7 @@ impl Fabric {
         let link = *wire.port.link();
         wire.port
             .reconfigure(spec, link, &self.flights.keys, &mut self.fates, streams);
+        self.bury(port);
         self.touch(port);
     }
 

@@ -1,5 +1,5 @@
-//! What is counted during a run. Everything is counted in the window only (the run without its
-//! warm-up), except curves and flows, which cover the whole run.
+//! What is counted during a run. Everything is counted in the window (the run without its
+//! warm-up); curves and the rows of flows cover the whole run.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,29 @@ use crate::flight::Flight;
 use crate::network::PortId;
 use crate::trace::Trace;
 
-/// Times from a nanosecond to a thousand seconds, to three digits.
+/// Times from a microsecond on, to three digits. Memory grows with the longest of them.
+const TIME_MIN_NANOS: u64 = 1024;
 const TIME_MAX_NANOS: u64 = 1_000_000_000_000;
 const DIGITS: u8 = 3;
 
 /// Times, with their mean and percentiles.
 #[derive(Clone, Debug)]
 pub struct Times {
-    histogram: Histogram<u64>,
+    histogram: Histogram<u32>,
     sum_nanos: u128,
+    max_nanos: u64,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        let histogram = Histogram::new_with_max(TIME_MAX_NANOS, DIGITS);
+        let histogram = Histogram::new_with_bounds(TIME_MIN_NANOS, 2 * TIME_MIN_NANOS, DIGITS);
+        // The bounds are constants, and permitted ones.
+        let mut histogram = histogram.unwrap_or_else(|error| unreachable!("{error}"));
+        histogram.auto(true);
         Self {
-            // The bounds are constants, and permitted ones.
-            histogram: histogram.unwrap_or_else(|error| unreachable!("{error}")),
+            histogram,
             sum_nanos: 0,
+            max_nanos: 0,
         }
     }
 }
@@ -39,8 +44,12 @@ impl Times {
     /// Counts a time.
     #[inline]
     pub fn record(&mut self, span: Span) {
-        self.histogram.saturating_record(span.as_nanos());
+        let nanos = span.as_nanos().min(TIME_MAX_NANOS);
+        if self.histogram.record(nanos).is_err() {
+            unreachable!("it grows to whatever it is given");
+        }
         self.sum_nanos += u128::from(span.as_nanos());
+        self.max_nanos = self.max_nanos.max(nanos);
     }
 
     /// How many.
@@ -56,7 +65,8 @@ impl Times {
 
     /// The time in seconds that the share `p` of all does not exceed.
     pub fn percentile(&self, p: f64) -> Option<f64> {
-        (self.count() > 0).then(|| self.histogram.value_at_quantile(p) as f64 / 1e9)
+        let nanos = self.histogram.value_at_quantile(p).min(self.max_nanos);
+        (self.count() > 0).then(|| nanos as f64 / 1e9)
     }
 }
 
@@ -69,6 +79,8 @@ pub struct Meter {
     pub received: Tally,
     /// Payload handed to the applications, by interval, over the whole run.
     pub delivered: Vec<u64>,
+    /// The same in the window, exactly.
+    pub window_bytes: u64,
     /// Payload that the applications offered; none if they were greedy.
     pub offered_bytes: Option<u64>,
     /// From a host's sending to a host's receiving, of packets with payload.
@@ -86,7 +98,7 @@ pub struct Flow {
     pub start: Instant,
     /// When the connection was there.
     pub connected: Option<Instant>,
-    /// When the last byte of a transfer was received.
+    /// When the last byte of a transfer was received, or the sender had closed.
     pub end: Option<Instant>,
     /// Bytes of the transfer, if it has a size.
     pub size: Option<u64>,
@@ -250,6 +262,15 @@ impl Meters {
             delivered.resize(place + 1, 0);
         }
         delivered[place] += bytes;
+        if now >= self.from {
+            self.traffics[flow.traffic as usize].window_bytes += bytes;
+        }
+    }
+
+    /// The sender of a flow has closed.
+    pub(crate) fn closed(&mut self, flow: u32, now: Instant) {
+        let flow = &mut self.flows[flow as usize];
+        flow.end = flow.end.or(Some(now));
     }
 
     /// The receiver of a flow has its connection.

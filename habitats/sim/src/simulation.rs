@@ -1,5 +1,6 @@
 //! A run: endpoints on a fabric, and the loop that lets events happen.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_base::{Instant, Span, Streams};
@@ -33,8 +34,8 @@ pub enum Sender {
     Greedy,
     /// Sends so many bytes and closes.
     Transfer(u64),
-    /// Offers a load.
-    Paced(Load),
+    /// Offers a load; of a transfer, until so many bytes are written.
+    Paced(Load, Option<u64>),
 }
 
 /// Where a flow goes, when, and what it counts for.
@@ -63,8 +64,10 @@ pub struct Course {
 /// What is counted, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measurement {
-    /// The window begins; it ends with the run.
+    /// The window begins.
     pub from: Instant,
+    /// It ends, with the run.
+    pub until: Instant,
     /// Step of all curves.
     pub step: Span,
     /// Traffics.
@@ -83,6 +86,10 @@ pub struct Simulation {
     streams: Streams,
     out: Vec<Segment>,
     next_port: u16,
+    /// The run's end.
+    end: Instant,
+    /// The flow that all fetches of a web traffic count for.
+    web_flows: BTreeMap<u32, u32>,
 }
 
 impl Simulation {
@@ -109,6 +116,8 @@ impl Simulation {
             streams,
             out: Vec::new(),
             next_port: PORT_FIRST,
+            end: measurement.until,
+            web_flows: BTreeMap::new(),
         };
         simulation.actor(Box::new(Housekeeper), Instant::ZERO);
         Ok(simulation)
@@ -157,12 +166,13 @@ impl Simulation {
         self.check(course.from, course.to)?;
         let size = match sender {
             Sender::Transfer(bytes) => Some(bytes),
-            _ => None,
+            Sender::Paced(_, size) => size,
+            Sender::Greedy => None,
         };
         let application = match sender {
             Sender::Greedy => Application::Greedy,
             Sender::Transfer(bytes) => Application::Transfer(bytes),
-            Sender::Paced(load) => Application::Paced(self.pace(load, course)),
+            Sender::Paced(load, size) => Application::Paced(self.pace(load, course), size),
         };
         let flow = self.flow(course.traffic, course.start, size);
         let ends = self.connect(course, options, flow, [application, Application::Receive]);
@@ -307,7 +317,7 @@ impl Simulation {
             Some(Endpoint::Tcp(tcp)) => tcp.connected,
             _ => None,
         };
-        self.end_fetch(number, connected, Some(self.fabric.now));
+        self.end_fetch(number, connected, false);
     }
 
     /// An end of a connection is done; when both are, they are forgotten.
@@ -322,7 +332,7 @@ impl Simulation {
             _ => true,
         };
         if failed && let Some(number) = self.fetching[id.place as usize] {
-            self.end_fetch(number, None, None);
+            self.end_fetch(number, None, true);
         }
         if both {
             for id in [id, peer] {
@@ -332,7 +342,7 @@ impl Simulation {
         }
     }
 
-    fn end_fetch(&mut self, number: u32, connected: Option<Instant>, end: Option<Instant>) {
+    fn end_fetch(&mut self, number: u32, connected: Option<Instant>, failed: bool) {
         let now = self.fabric.now;
         let client = &mut self.clients[number as usize];
         let Some(fetch) = client.current.take() else {
@@ -340,13 +350,13 @@ impl Simulation {
         };
         self.fetches.push(Fetch {
             connected,
-            end,
-            failed: end.is_none(),
+            end: Some(now),
+            failed,
             ..fetch
         });
-        let next = match end {
-            Some(_) => client.next_start(now),
-            None => now + RETRY,
+        let next = match failed {
+            false => client.next_start(now),
+            true => now + RETRY,
         };
         self.fabric.events.push(next, Event::Fetch(number));
     }
@@ -458,7 +468,7 @@ impl Simulation {
 
     fn pace(&self, load: Load, course: &Course) -> Pace {
         let stream = self.streams.below("traffic").stream(&course.name);
-        Pace::new(load, stream, course.start, course.stop)
+        Pace::new(load, stream, course.start, course.stop.min(self.end))
     }
 
     fn flow(&mut self, traffic: u32, start: Instant, size: Option<u64>) -> u32 {
@@ -476,11 +486,12 @@ impl Simulation {
 
     /// All fetches of a traffic count as one flow; each is told by itself.
     fn web_flow(&mut self, traffic: u32) -> u32 {
-        let flows = &self.fabric.meters.flows;
-        match flows.iter().position(|flow| flow.traffic == traffic) {
-            Some(flow) => flow as u32,
-            None => self.flow(traffic, self.fabric.now, None),
+        if let Some(flow) = self.web_flows.get(&traffic) {
+            return *flow;
         }
+        let flow = self.flow(traffic, self.fabric.now, None);
+        self.web_flows.insert(traffic, flow);
+        flow
     }
 
     fn check(&self, from: NodeId, to: NodeId) -> Result<(), NetworkError> {

@@ -51,7 +51,7 @@ pub struct Fetch {
     pub start: Instant,
     /// When it was there.
     pub connected: Option<Instant>,
-    /// When the file was there; none if that did not happen.
+    /// When the file was there, or the client gave up; none if neither has happened.
     pub end: Option<Instant>,
     /// The connection could not be made.
     pub failed: bool,

@@ -98,6 +98,9 @@ impl Scenario {
             links: Vec::new(),
             traffic: Vec::new(),
         };
+        if scenario.sample > scenario.duration {
+            return Err(top.error("sample", "must not be longer than `duration`"));
+        }
         if scenario.warm_up >= scenario.duration {
             return Err(top.error("warm_up", "must be shorter than `duration`"));
         }

@@ -228,6 +228,16 @@ impl Traffic {
             ipv6: section.word(&IP)? == "v6",
             kind: check_kind(&section, hosts)?,
         };
+        let end = traffic.end(duration).as_secs_f64();
+        if let TrafficKind::Tcp {
+            offered: Some(offered),
+            ..
+        }
+        | TrafficKind::Udp { offered, .. } = &traffic.kind
+            && offered.bits_between(traffic.start.as_secs_f64(), end) <= 0.0
+        {
+            return Err(section.error("rate", "is never more than nothing while the traffic lasts"));
+        }
         let all = u64::from(traffic.kind.flows()) * u64::from(hosts);
         if all > FLOWS_MAX {
             let key = match traffic.kind {

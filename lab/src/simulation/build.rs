@@ -1,6 +1,7 @@
 //! A scenario as a simulation: its network, its traffic, what is watched.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Streams};
@@ -21,6 +22,8 @@ use crate::topology::Topology;
 
 /// Port of the first traffic, as in the lab.
 const PORT_FIRST: u16 = 5001;
+/// Source ports that the simulator gives out.
+const PORTS: u32 = 55_000;
 /// Packets of a queue that no discipline is named for.
 const LIMIT_DEFAULT: i64 = 1000;
 /// Bytes of an Ethernet header, which a frame's length counts and `framing` too.
@@ -33,6 +36,15 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Error> {
             && options.congestion == Congestion::Bbr
         {
             let why = format!("traffic {} wants BBR, which is not modelled", traffic.name);
+            return Err(Error::unsupported(Habitat::Sim, why));
+        }
+    }
+    for traffic in &scenario.traffic {
+        let flows = traffic.kind.flows();
+        if flows > PORTS {
+            let name = &traffic.name;
+            let why =
+                format!("traffic {name} has {flows} flows of a host, which has {PORTS} ports");
             return Err(Error::unsupported(Habitat::Sim, why));
         }
     }
@@ -67,6 +79,7 @@ impl World {
             ports[index].resize(node.interfaces.len(), PortId(u32::MAX));
         }
         let mut names = Vec::new();
+        let mut taken = HashMap::new();
         for (index, node) in topology.nodes.iter().enumerate() {
             for (place, interface) in node.interfaces.iter().enumerate() {
                 let (peer, peer_place) = interface.peer;
@@ -80,7 +93,7 @@ impl World {
                 ];
                 let ends = ends.map(|(here, interface, there)| End {
                     node: NodeId(here as u32),
-                    name: format!("{}>{there}", topology.nodes[here].name),
+                    name: port_name(&topology.nodes[here].name, there, &mut taken),
                     spec: spec(interface.discipline.as_ref()),
                 });
                 names.extend(ends.iter().map(|end| end.name.clone()));
@@ -94,6 +107,7 @@ impl World {
         let watched = watched.map(|w| (w.name, ports[w.node][w.port])).collect();
         let measurement = Measurement {
             from: Instant::ZERO + scenario.warm_up,
+            until: Instant::ZERO + scenario.duration,
             step: scenario.sample,
             traffics: scenario.traffic.len() as u32,
         };
@@ -158,19 +172,21 @@ impl World {
         match &traffic.kind {
             TrafficKind::Tcp {
                 offered,
+                spacing,
                 activity,
                 options,
                 ..
             } => {
                 let options = tcp_options(options);
-                let sender = match (size, offered) {
-                    (Some(bytes), _) => Sender::Transfer(bytes),
-                    (None, Some(rate)) => Sender::Paced(Load {
-                        rate: *rate,
-                        piece: options.mss,
-                        spacing: Default::default(),
-                        on_off: activity.as_ref().map(on_off),
-                    }),
+                let load = offered.map(|rate| Load {
+                    rate,
+                    piece: options.mss,
+                    spacing: *spacing,
+                    on_off: activity.as_ref().map(on_off),
+                });
+                let sender = match (load, size) {
+                    (Some(load), size) => Sender::Paced(load, size),
+                    (None, Some(bytes)) => Sender::Transfer(bytes),
                     (None, None) => Sender::Greedy,
                 };
                 self.simulation.tcp(&course, &options, sender)
@@ -185,7 +201,7 @@ impl World {
             } => {
                 if *addresses > 1 {
                     let address = flow_of_host as u32 % addresses;
-                    course.source = Some(spread_address(host, address));
+                    course.source = Some(spread_address(host, address, traffic.ipv6));
                 }
                 let load = Load {
                     rate: *offered,
@@ -219,10 +235,30 @@ impl World {
     }
 }
 
-/// The source addresses of a host that has many, as in the lab.
-fn spread_address(host: usize, address: u32) -> IpAddr {
-    let network = u32::from(Ipv4Addr::new(172, 16 + (host % 16) as u8, 0, 0));
-    Ipv4Addr::from(network + 1 + address).into()
+/// The name of a port, for reports and for its random stream: of parallel links the second has a
+/// number.
+fn port_name(here: &str, there: &str, taken: &mut HashMap<String, u32>) -> String {
+    let name = format!("{here}>{there}");
+    let count = taken.entry(name.clone()).or_default();
+    *count += 1;
+    match count {
+        1 => name,
+        n => format!("{name}#{n}"),
+    }
+}
+
+/// The source addresses of a host that has many: the lab's networks, as far as those go.
+fn spread_address(host: usize, address: u32, ipv6: bool) -> IpAddr {
+    const LAB: usize = 16;
+    if ipv6 {
+        let [high, low] = [address >> 16, address & 0xffff].map(|n| n as u16);
+        return Ipv6Addr::new(0xfd77, 0x6569, 0x72ff, host as u16, 0, 1, high, low).into();
+    }
+    let network = match host {
+        0..LAB => Ipv4Addr::new(172, 16 + host as u8, 0, 0),
+        _ => Ipv4Addr::from(0x8000_0000 | (host as u32) << 16),
+    };
+    Ipv4Addr::from(u32::from(network) + 1 + address).into()
 }
 
 /// The queue of an end: what is named, or a plain one.

@@ -32,6 +32,7 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
                     interval_s: meters.interval.as_secs_f64(),
                     bytes: meter.delivered.clone(),
                 }],
+                window_bytes: Some(meter.window_bytes),
                 sent: vec![Sent {
                     protocol,
                     offered_bytes: meter.offered_bytes,
@@ -77,8 +78,8 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
             connect_s: fetch.connected.map(passed),
             response_s: passed(fetch.end.unwrap_or(end)),
             outcome: match fetch.end {
+                Some(_) if fetch.failed => Outcome::TimedOut,
                 Some(_) => Outcome::Finished,
-                None if fetch.failed => Outcome::TimedOut,
                 None => Outcome::Unfinished,
             },
         });
@@ -150,7 +151,10 @@ fn add_times(metrics: &mut Metrics, what: &str, name: &str, times: &Times) {
 }
 
 fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
-    let skipped = (scenario.warm_up.as_nanos() / scenario.sample.as_nanos()) as usize;
+    let skipped = scenario
+        .warm_up
+        .as_nanos()
+        .div_ceil(scenario.sample.as_nanos()) as usize;
     let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
     for (name, port) in &world.watched {
         let Some(watch) = world.simulation.watched(*port) else {

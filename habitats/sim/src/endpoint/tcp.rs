@@ -19,8 +19,8 @@ pub(crate) enum Application {
     Greedy,
     /// Sends so many bytes and closes.
     Transfer(u64),
-    /// Offers a rate.
-    Paced(Pace),
+    /// Offers a rate; of a transfer, until so many bytes are written.
+    Paced(Pace, Option<u64>),
     /// A web client: sends a request of so many bytes, and closes when the answer has ended.
     Fetch {
         /// Bytes of the request.
@@ -79,21 +79,26 @@ impl Tcp {
             Application::Fetch { request } => {
                 self.connection.write(u64::from(*request), now, out);
             }
-            Application::Paced(_) => self.schedule(fabric),
+            Application::Paced(..) => self.schedule(fabric),
         }
         self.settle(fabric, out);
     }
 
     /// A piece of a paced application is ready.
     pub(crate) fn tick(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
-        let Application::Paced(pace) = &self.application else {
+        let Application::Paced(pace, left) = &mut self.application else {
             return;
         };
-        let piece = u64::from(pace.piece());
+        let piece = u64::from(pace.piece()).min(left.unwrap_or(u64::MAX));
+        *left = left.map(|left| left - piece);
+        let is_last = *left == Some(0);
         let now = fabric.now;
         fabric.meters.offered(self.route.traffic, now, piece);
         self.connection.write(piece, now, out);
-        self.schedule(fabric);
+        match is_last {
+            true => self.close(now, out),
+            false => self.schedule(fabric),
+        }
         self.settle(fabric, out);
     }
 
@@ -137,6 +142,9 @@ impl Tcp {
         let mut answered = false;
         if !self.closing && self.connection.peer_closed() {
             answered = matches!(self.application, Application::Fetch { .. });
+            if let Some(flow) = self.flow.filter(|_| !answered) {
+                fabric.meters.closed(flow, now);
+            }
             self.close(now, out);
         }
         match self.settle(fabric, out) {
@@ -172,7 +180,8 @@ impl Tcp {
     }
 
     fn schedule(&mut self, fabric: &mut Fabric) {
-        if let Application::Paced(pace) = &mut self.application
+        if let Application::Paced(pace, _) = &mut self.application
+            && !self.closing
             && let Some(next) = pace.next()
         {
             fabric.events.push(next, Event::Tick(self.route.own));

@@ -113,6 +113,7 @@ fn fabric(spec: &Spec, trains: &[Train]) -> (Simulation, PortId) {
     let [wan, _] = network.link(egress, LINK.rate, DELAY, LINK.overhead);
     let measurement = Measurement {
         from: Instant::ZERO,
+        until: Instant::FAR_FUTURE,
         step: Span::from_secs(1),
         traffics: trains.len() as u32,
     };

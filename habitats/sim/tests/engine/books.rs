@@ -214,7 +214,7 @@ fn add(sim: &mut Simulation, course: Course, kind: &Kind) -> bool {
         Kind::Greedy(variant, ecn) => sim.tcp(&course, &options(variant, ecn), Sender::Greedy),
         Kind::Paced(pieces) => {
             let load = load(pieces, 500, Spacing::Poisson);
-            sim.tcp(&course, &Options::default(), Sender::Paced(load))
+            sim.tcp(&course, &Options::default(), Sender::Paced(load, None))
         }
         Kind::Web(bytes) => {
             let web = Web {

@@ -78,6 +78,7 @@ fn site(mut network: Network, number: u8, queue: Spec) -> Site {
 fn run(network: Network, traffics: u32, seed: u64) -> Simulation {
     let measurement = Measurement {
         from: Instant::ZERO,
+        until: Instant::FAR_FUTURE,
         step: Span::from_millis(1),
         traffics,
     };

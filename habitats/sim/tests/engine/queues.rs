@@ -37,6 +37,7 @@ fn queue(loads: &[Load], seed: u64, from: Instant) -> (Simulation, PortId) {
     let [port, _] = network.link(ends, Some(RATE), Span::ZERO, -HEADERS);
     let measurement = Measurement {
         from,
+        until: Instant::FAR_FUTURE,
         step: Span::from_secs(1),
         traffics: 1,
     };

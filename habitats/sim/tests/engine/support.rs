@@ -88,6 +88,7 @@ pub(crate) fn try_simulation(
 ) -> Result<Simulation, NetworkError> {
     let measurement = Measurement {
         from: Instant::ZERO,
+        until: Instant::FAR_FUTURE,
         step: Span::from_millis(100),
         traffics,
     };
