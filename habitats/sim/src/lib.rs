@@ -9,6 +9,7 @@
 //!
 //! - [`network`]: hosts, routers, links; the ways between them
 //! - [`simulation`]: a run: traffic on a network, and the loop of events
+//! - [`course`]: what a flow is
 //! - [`fabric`]: packets on their way: the order at one instant, ports, losses
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`], [`web`]: applications
@@ -19,6 +20,7 @@
 //! events of one instant happen in the order of their scheduling.
 
 pub mod actor;
+pub mod course;
 pub mod endpoint;
 pub mod event;
 pub mod fabric;
@@ -32,8 +34,9 @@ pub mod trace;
 pub mod web;
 
 pub use actor::Actor;
+pub use course::{Course, Sender};
 pub use endpoint::EndpointId;
 pub use fabric::Fabric;
 pub use meter::Meters;
 pub use network::{Network, NodeId, PortId};
-pub use simulation::{Course, Measurement, Sender, Simulation};
+pub use simulation::{Measurement, Simulation};

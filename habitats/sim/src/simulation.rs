@@ -1,13 +1,13 @@
 //! A run: endpoints on a fabric, and the loop that lets events happen.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use weir_base::{Instant, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::FlowKey;
 
 use crate::actor::{Actor, Housekeeper, Sampler};
+use crate::course::{Course, Sender};
 use crate::endpoint::tcp::{Application, Progress, Tcp};
 use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
@@ -26,40 +26,6 @@ const ETHERNET_BYTES: u32 = 14;
 const PORT_FIRST: u16 = 10_000;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-
-/// What a TCP flow's application does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Sender {
-    /// Sends as much as it can.
-    Greedy,
-    /// Sends so many bytes and closes.
-    Transfer(u64),
-    /// Offers a load; of a transfer, until so many bytes are written.
-    Paced(Load, Option<u64>),
-}
-
-/// Where a flow goes, when, and what it counts for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Course {
-    /// The host that sends the data.
-    pub from: NodeId,
-    /// The host that receives them.
-    pub to: NodeId,
-    /// Port of the receiver.
-    pub port: u16,
-    /// Over IPv6.
-    pub ipv6: bool,
-    /// Another source address than the host's own.
-    pub source: Option<IpAddr>,
-    /// The first packet.
-    pub start: Instant,
-    /// The application stops.
-    pub stop: Instant,
-    /// The traffic that it counts for.
-    pub traffic: u32,
-    /// Names its random stream.
-    pub name: String,
-}
 
 /// What is counted, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::End;
 use weir_sim::pace::{Load, OnOff};
-use weir_sim::simulation::{Course, Measurement, Sender, Simulation};
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
+use weir_sim::{Course, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use crate::error::Error;
