@@ -103,7 +103,7 @@ const METRICS: [Metric; 12] = [
 ];
 
 /// Known causes of differences: the begins of the names that each applies to, and a sentence.
-const CAUSES: [(&[&str], &str); 5] = [
+const CAUSES: [(&[&str], &str); 6] = [
     (
         &["web_"],
         "the kernel repeats a lost SYN after 1 s whatever the scenario says, and counts its \
@@ -122,6 +122,11 @@ const CAUSES: [(&[&str], &str); 5] = [
     (
         &["tcp_", "udp_", "web_goodput"],
         "hosts' links of the lab are paced by tbf, whose bucket lets short bursts pass",
+    ),
+    (
+        &["web_"],
+        "a fetch whose hash puts it into a flood's queue of a fair scheduler is stuck for seconds, with its \
+         client; few are, so their number is chance, and they make the means",
     ),
     (
         &["web_", "transfer", "udp_"],
