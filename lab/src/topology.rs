@@ -16,6 +16,10 @@ use weir_base::{Rate, Span};
 use crate::error::Error;
 use crate::scenario::{Discipline, HostGroup, Link, Scenario, Traffic};
 
+/// Port of the first traffic at its receiver; each further one has the next.
+pub const PORT_FIRST: u16 = 5001;
+/// Packets of a queue that no discipline is named for, as many as a kernel's default.
+pub const QUEUE_PACKETS: u32 = 1000;
 /// Wires at most: so many networks there are.
 pub const WIRES_MAX: usize = 192 * 256;
 

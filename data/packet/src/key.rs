@@ -286,7 +286,12 @@ impl Keys {
 
     /// The whole key of a packet.
     pub fn key(&self, packet: &Packet) -> &FlowKey {
-        &self.entries[packet.slot.0 as usize].key
+        self.key_at(packet.slot)
+    }
+
+    /// The key of what is, or was just now, at a slot.
+    pub fn key_at(&self, slot: Slot) -> &FlowKey {
+        &self.entries[slot.0 as usize].key
     }
 
     /// The keyed hash of what `kind` leaves of a packet's key.

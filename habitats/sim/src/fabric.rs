@@ -352,7 +352,7 @@ impl Fabric {
             if let Some(watch) = &mut self.wires[port.0 as usize].watch
                 && let Some(trace) = &mut watch.trace
             {
-                let key = self.flights.keys.key(&Packet::new(0, slot, 0, self.now));
+                let key = self.flights.keys.key_at(slot);
                 trace.lost(self.now, key, &flight.content, reason);
             }
             self.flights.release(slot);

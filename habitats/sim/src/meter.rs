@@ -13,20 +13,20 @@ use crate::flight::Flight;
 use crate::network::PortId;
 use crate::trace::Trace;
 
-/// Times from a microsecond on, to three digits. Memory grows with the longest of them.
+/// Delays from a microsecond on, to three digits. Memory grows with the longest of them.
 const TIME_MIN_NANOS: u64 = 1024;
 const TIME_MAX_NANOS: u64 = 1_000_000_000_000;
 const DIGITS: u8 = 3;
 
-/// Times, with their mean and percentiles.
+/// Delays, with their mean and percentiles.
 #[derive(Clone, Debug)]
-pub struct Times {
+pub struct Delays {
     histogram: Histogram<u32>,
     sum_nanos: u128,
     max_nanos: u64,
 }
 
-impl Default for Times {
+impl Default for Delays {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(TIME_MIN_NANOS, 2 * TIME_MIN_NANOS, DIGITS);
         // The bounds are constants, and permitted ones.
@@ -40,7 +40,7 @@ impl Default for Times {
     }
 }
 
-impl Times {
+impl Delays {
     /// Counts a time.
     #[inline]
     pub fn record(&mut self, span: Span) {
@@ -84,7 +84,7 @@ pub struct Meter {
     /// Payload that the applications offered; none if they were greedy.
     pub offered_bytes: Option<u64>,
     /// From a host's sending to a host's receiving, of packets with payload.
-    pub delay: Times,
+    pub delay: Delays,
     /// The jitter of RFC 3550 (section 6.4.1) after each packet: its sum, in seconds, and how many.
     pub jitter: (f64, u64),
 }
@@ -117,7 +117,7 @@ pub struct Watch {
     /// Bytes held.
     pub queue_bytes: Vec<u64>,
     /// Time in the queue.
-    pub sojourn: Times,
+    pub sojourn: Delays,
     /// What the link started to send.
     pub sent: Tally,
     /// Packets that left, by traffic and by class (0 or 1), if the discipline gives classes.
@@ -343,10 +343,10 @@ mod tests {
 
     #[test]
     fn times_by_hand() {
-        let mut times = Times::default();
+        let mut times = Delays::default();
         (1..=100).for_each(|n| times.record(Span::from_millis(n)));
         assert!((times.mean().unwrap() - 0.0505).abs() < 1e-12);
         assert!((times.percentile(0.99).unwrap() - 0.099).abs() < 1e-4);
-        assert_eq!(Times::default().mean(), None);
+        assert_eq!(Delays::default().mean(), None);
     }
 }

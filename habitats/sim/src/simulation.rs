@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_base::{Instant, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::FlowKey;
+use weir_wire::{Protocol, ethernet, ipv4, ipv6};
 
 use crate::actor::{Actor, Housekeeper, Sampler};
 use crate::course::{Course, Sender};
@@ -20,12 +21,8 @@ use crate::tcp::{Connection, Options, Segment};
 use crate::trace::Trace;
 use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY, Web};
 
-/// Bytes of an Ethernet header.
-const ETHERNET_BYTES: u32 = 14;
 /// The first source port that is given out.
 const PORT_FIRST: u16 = 10_000;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// What is counted, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +152,7 @@ impl Simulation {
         let flow = self.flow(course.traffic, course.start, None);
         let pace = self.pace(load, course);
         let [own, peer] = [(); 2].map(|()| self.endpoints.reserve());
-        let route = self.routes(course, UDP, [own, peer])[0];
+        let route = self.routes(course, Protocol::Udp, [own, peer])[0];
         self.endpoints
             .put(own, Endpoint::Source(Box::new(Source { route, pace })));
         let jitter = Jitter::default();
@@ -368,7 +365,7 @@ impl Simulation {
         applications: [Application; 2],
     ) -> [EndpointId; 2] {
         let ends = [(); 2].map(|()| self.endpoints.reserve());
-        let routes = self.routes(course, TCP, ends);
+        let routes = self.routes(course, Protocol::Tcp, ends);
         let connections = [Connection::client(options), Connection::server(options)];
         let parts = routes.into_iter().zip(connections).zip(applications);
         for (id, ((route, connection), application)) in ends.into_iter().zip(parts) {
@@ -398,7 +395,7 @@ impl Simulation {
     }
 
     /// How packets go, there and back.
-    fn routes(&mut self, course: &Course, protocol: u8, ends: [EndpointId; 2]) -> [Route; 2] {
+    fn routes(&mut self, course: &Course, protocol: Protocol, ends: [EndpointId; 2]) -> [Route; 2] {
         let source_port = self.next_port;
         self.next_port = self.next_port.checked_add(1).unwrap_or(PORT_FIRST);
         let ports = &mut self.fabric.meters.ports;
@@ -410,12 +407,16 @@ impl Simulation {
             address(hosts[1]),
         ];
         let ports = [source_port, course.port];
-        let headers = ETHERNET_BYTES + if course.ipv6 { 40 } else { 20 };
+        let ip = match course.ipv6 {
+            true => ipv6::HEADER_LEN,
+            false => ipv4::HEADER_LEN_MIN,
+        };
+        let headers = (ethernet::HEADER_LEN + ip) as u32;
         let route = |own: usize, peer: usize| {
             let key = FlowKey::ip(
                 addresses[own],
                 addresses[peer],
-                protocol,
+                protocol.into(),
                 ports[own],
                 ports[peer],
             );

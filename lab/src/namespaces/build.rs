@@ -20,7 +20,7 @@ use super::endpoints::{Endpoints, Settings};
 use super::process::run_to_end;
 use super::routes::Routes;
 use crate::error::Error;
-use crate::topology::{Node, Topology};
+use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
 /// What a packet costs on an Ethernet wire beyond its layer-2 length: preamble, frame check
 /// sequence, gap.
@@ -28,7 +28,7 @@ pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 /// Two full frames: the least that the kernel's token bucket may hold.
 const BURST_BYTES_MIN: u64 = 3200;
 /// Packets of 1514 bytes that a host's interface queues, as many as the kernel's default.
-const HOST_QUEUE_BYTES: u64 = 1000 * 1514;
+const HOST_QUEUE_BYTES: u64 = QUEUE_PACKETS as u64 * 1514;
 
 /// A topology in being. It is gone when this value goes away, in whatever way.
 #[derive(Debug)]

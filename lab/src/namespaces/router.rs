@@ -17,12 +17,10 @@ use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
 use crate::namespaces::process::Running;
 use crate::scenario::Discipline;
-use crate::topology::Node;
+use crate::topology::{Node, QUEUE_PACKETS};
 
 /// What is fetched from a router at the end of a run, by its name in the result.
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
-/// The queue of a link that names no discipline.
-const DISCIPLINE_DEFAULT: &str = "{ kind = \"fifo\", limit = 1000 }";
 /// A router must answer within this time after its start.
 const READY_MAX: Duration = Duration::from_secs(10);
 /// How long a router may take to end by itself.
@@ -117,7 +115,8 @@ fn configuration(node: &Node, socket: &Path) -> String {
             let _ = writeln!(text, "rate = \"{rate}\"");
         }
         let discipline = interface.discipline.as_ref().map(inline);
-        let discipline = discipline.unwrap_or_else(|| DISCIPLINE_DEFAULT.to_owned());
+        let discipline =
+            discipline.unwrap_or_else(|| format!("{{ kind = \"fifo\", limit = {QUEUE_PACKETS} }}"));
         let _ = writeln!(text, "discipline = {discipline}");
     }
     text

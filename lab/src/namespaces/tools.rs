@@ -12,10 +12,7 @@ use super::endpoints::kernel_word;
 use super::routes::Routes;
 use super::traffic::{Command, Line, Timing, sink, tcp, udp, web};
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
-use crate::topology::Topology;
-
-/// Port of the first traffic.
-const PORT_FIRST: u16 = 5001;
+use crate::topology::{PORT_FIRST, Topology};
 
 /// A tool to be started.
 #[derive(Clone, Debug)]

@@ -18,19 +18,15 @@ use crate::run::Habitat;
 use crate::scenario::{
     Activity, Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind,
 };
-use crate::topology::Topology;
+use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology};
 
-/// Port of the first traffic, as in the lab.
-const PORT_FIRST: u16 = 5001;
 /// Source ports that the simulator gives out.
 const PORTS: u32 = 55_000;
-/// Packets of a queue that no discipline is named for.
-const LIMIT_DEFAULT: i64 = 1000;
 /// Bytes of an Ethernet header, which a frame's length counts and `framing` too.
 const ETHERNET_BYTES: i32 = 14;
 
-/// What the simulator cannot do of a scenario.
-pub(super) fn check(scenario: &Scenario) -> Result<(), Error> {
+/// Refuses what the simulator cannot do.
+fn check_traffic(scenario: &Scenario) -> Result<(), Error> {
     for traffic in &scenario.traffic {
         if let Some(options) = traffic.kind.tcp_options()
             && options.congestion == Congestion::Bbr
@@ -48,7 +44,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Error> {
             return Err(Error::unsupported(Habitat::Sim, why));
         }
     }
-    World::new(scenario, 0).map(drop)
+    Ok(())
 }
 
 /// A simulation of a scenario.
@@ -63,6 +59,7 @@ pub(super) struct World {
 impl World {
     /// Builds it for a run with this seed.
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Error> {
+        check_traffic(scenario)?;
         let topology = Topology::new(scenario)?;
         let mut network = Network::default();
         for node in &topology.nodes {
@@ -266,7 +263,7 @@ fn spec(discipline: Option<&Discipline>) -> Spec {
     match discipline {
         Some(discipline) => discipline.spec.clone(),
         None => {
-            let limit = Scalar::Integer(LIMIT_DEFAULT);
+            let limit = Scalar::Integer(QUEUE_PACKETS.into());
             Spec::check("fifo", [("limit", &limit)]).unwrap_or_else(|error| unreachable!("{error}"))
         }
     }

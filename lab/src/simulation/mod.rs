@@ -88,11 +88,8 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
 /// Whether all of a plan can be simulated.
 pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     for point in &plan.points {
-        build::check(&point.scenario)?;
-        if !options.captures.is_empty() {
-            let mut world = build::World::new(&point.scenario, 0)?;
-            trace::begin(&mut world, &options.captures)?;
-        }
+        let mut world = build::World::new(&point.scenario, 0)?;
+        trace::begin(&mut world, &options.captures)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::Instant;
-use weir_sim::meter::{Meter, Times, Watch};
+use weir_sim::meter::{Delays, Meter, Watch};
 
 use super::build::World;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
@@ -133,17 +133,17 @@ fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
         let ratio = lost as f64 / meter.sent.packets as f64;
         metrics.insert(format!("loss_ratio.{name}"), ratio);
     }
-    add_times(metrics, "delay_ms", name, &meter.delay);
+    add_delays(metrics, "delay_ms", name, &meter.delay);
     let (sum, count) = meter.jitter;
     if count > 0 {
         metrics.insert(format!("jitter_ms.{name}"), 1e3 * sum / count as f64);
     }
 }
 
-fn add_times(metrics: &mut Metrics, what: &str, name: &str, times: &Times) {
+fn add_delays(metrics: &mut Metrics, what: &str, name: &str, delays: &Delays) {
     let percentiles = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)];
-    let percentiles = percentiles.map(|(word, p)| (word, times.percentile(p)));
-    for (word, value) in [("mean", times.mean())].into_iter().chain(percentiles) {
+    let percentiles = percentiles.map(|(word, p)| (word, delays.percentile(p)));
+    for (word, value) in [("mean", delays.mean())].into_iter().chain(percentiles) {
         if let Some(value) = value {
             metrics.insert(format!("{what}_{word}.{name}"), 1e3 * value);
         }
@@ -165,7 +165,7 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         if let Some(mean) = mean(&samples) {
             metrics.insert(format!("queue_packets_mean.{name}"), mean);
         }
-        add_times(metrics, "queue_delay_ms", name, &watch.sojourn);
+        add_delays(metrics, "queue_delay_ms", name, &watch.sojourn);
         metrics.insert(
             format!("throughput_mbps.{name}"),
             mbps(watch.sent.bytes, seconds),

@@ -1,15 +1,13 @@
 //! Datagrams: a source that sends as its schedule says, and a sink.
 
 use weir_packet::Ecn;
+use weir_wire::udp::HEADER_LEN;
 
 use super::Route;
 use crate::fabric::{Event, Fabric};
 use crate::flight::{Content, Flight};
 use crate::meter::Jitter;
 use crate::pace::Pace;
-
-/// Bytes of a UDP header.
-const HEADER_BYTES: u32 = 8;
 
 /// A sender of datagrams.
 #[derive(Debug)]
@@ -32,8 +30,12 @@ impl Source {
             .meters
             .offered(self.route.traffic, now, payload.into());
         let content = Content::Datagram { payload };
-        self.route
-            .send(fabric, content, HEADER_BYTES + payload, Ecn::NotCapable);
+        self.route.send(
+            fabric,
+            content,
+            HEADER_LEN as u32 + payload,
+            Ecn::NotCapable,
+        );
         self.schedule(fabric);
     }
 
