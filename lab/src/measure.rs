@@ -83,9 +83,7 @@ fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, 
         ("p50", percentile(&rates, 0.5)),
         ("p90", percentile(&rates, 0.9)),
     ];
-    for (what, value) in described {
-        metrics.set_if(&format!("tcp_flow_goodput_mbps_{what}"), value);
-    }
+    metrics.set_each(|what| format!("tcp_flow_goodput_mbps_{what}"), described);
 }
 
 /// Classes of transfers by their bytes: each from the one before up to this.
@@ -124,9 +122,7 @@ fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f
             ("p50", percentile(&times, 0.5)),
             ("p99", percentile(&times, 0.99)),
         ];
-        for (what, value) in described {
-            metrics.set_if(&format!("completion_s_{what}.{name}"), value);
-        }
+        metrics.set_each(|what| format!("completion_s_{what}.{name}"), described);
     }
 }
 
@@ -218,8 +214,17 @@ impl Metrics {
             ("p50", percentile(&values, 0.5)),
             ("p99", percentile(&values, 0.99)),
         ];
+        self.set_each(|what| format!("{name}_{what}"), described);
+    }
+
+    /// What there is of these, each under the name that its word makes.
+    fn set_each<const N: usize>(
+        &mut self,
+        name: impl Fn(&str) -> String,
+        described: [(&str, Option<f64>); N],
+    ) {
         for (what, value) in described {
-            self.set_if(&format!("{name}_{what}"), value);
+            self.set_if(&name(what), value);
         }
     }
 }

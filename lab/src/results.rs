@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::scenario::Point;
+use crate::run::Habitat;
+use crate::scenario::{Plan, Point};
 use crate::statistics::Summary;
 
 /// The result of a scenario.
@@ -129,6 +130,26 @@ impl RunResult {
             }
         }
         swept.into_iter().collect()
+    }
+}
+
+impl RunResult {
+    /// Of a plan's points, which `on` ran from `seed` on; notes, events and times are to be added.
+    pub fn of(plan: &Plan, on: Habitat, seed: u64, points: Vec<PointResult>) -> Self {
+        Self {
+            scenario: plan.file.clone(),
+            title: plan.base.title.clone(),
+            about: plan.base.about.clone(),
+            on: on.word().into(),
+            seed,
+            duration_s: plan.base.duration.as_secs_f64(),
+            warm_up_s: plan.base.warm_up.as_secs_f64(),
+            notes: Vec::new(),
+            points,
+            events: None,
+            cpu_s: 0.0,
+            wall_s: 0.0,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::error::Error;
 use crate::namespaces;
 use crate::results::RunResult;
-use crate::scenario::{self, Override};
+use crate::scenario::{self, Override, Plan};
 use crate::simulation;
 
 /// Where a scenario is run.
@@ -101,6 +101,14 @@ impl FromStr for Capture {
                 Self::PACKETS_MAX
             )),
         }
+    }
+}
+
+impl RunOptions {
+    /// How many runs each point of a plan gets, and the seed of the first.
+    pub(crate) fn runs_of(&self, plan: &Plan) -> (u64, u64) {
+        let runs = self.runs.unwrap_or(plan.base.runs);
+        (runs, self.seed.unwrap_or(plan.base.seed))
     }
 }
 

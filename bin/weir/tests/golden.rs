@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 fn weir(arguments: &[&str]) -> Output {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -64,12 +65,17 @@ set = { "link.out.discipline" = { kind = "fq_codel" } }
 
 /// Runs [`SCENARIO`] in virtual time and gives what is printed.
 fn simulate(arguments: &[&str]) -> String {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    fs::write(folder.join("small-port.toml"), SCENARIO).unwrap();
+    // Written once: the tests run side by side, and a file that is being
+    // written anew is empty for a moment.
+    static FOLDER: LazyLock<&Path> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        fs::write(folder.join("small-port.toml"), SCENARIO).unwrap();
+        folder
+    });
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["run", "small-port.toml", "--on", "sim"])
         .args(arguments)
-        .current_dir(folder)
+        .current_dir(*FOLDER)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

@@ -30,7 +30,7 @@ use crate::measure::measure;
 use crate::progress::Progress;
 use crate::reported::Reported;
 use crate::results::{OneRun, PointResult, RunResult};
-use crate::run::RunOptions;
+use crate::run::{Habitat, RunOptions};
 use crate::scenario::{Plan, Point, Scenario};
 use crate::topology::Topology;
 
@@ -84,8 +84,7 @@ impl Lab<'_> {
         notes
             .iter()
             .for_each(|note| progress.say(&format!("note: {note}")));
-        let runs = self.options.runs.unwrap_or(plan.base.runs);
-        let seed = self.options.seed.unwrap_or(plan.base.seed);
+        let (runs, seed) = self.options.runs_of(plan);
         let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
         // Runs outside, points inside: what changes on the machine meanwhile meets all points.
         for run in 0..runs {
@@ -99,18 +98,10 @@ impl Lab<'_> {
             }
         }
         Ok(RunResult {
-            scenario: plan.file.clone(),
-            title: plan.base.title.clone(),
-            about: plan.base.about.clone(),
-            on: "lab".into(),
-            seed,
-            duration_s: plan.base.duration.as_secs_f64(),
-            warm_up_s: plan.base.warm_up.as_secs_f64(),
             notes,
-            points,
-            events: None,
             cpu_s: cpu_seconds() - cpu_before,
             wall_s: began.elapsed().as_secs_f64(),
+            ..RunResult::of(plan, Habitat::Lab, seed, points)
         })
     }
 

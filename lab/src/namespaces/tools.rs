@@ -10,7 +10,7 @@ use weir_base::{Bytes, Instant, Span};
 
 use super::endpoints::kernel_word;
 use super::routes::Routes;
-use super::traffic::{Command, Line, Timing, sink, tcp, udp, web};
+use super::traffic::{Command, Line, Timetable, Timing, sink, tcp, udp, web};
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
 
@@ -198,11 +198,17 @@ impl Place<'_> {
         }
     }
 
-    /// When each flow starts, if not all at once.
-    fn starts(&self) -> Vec<Span> {
-        match self.traffic.starts {
-            Starts::Spread(Span::ZERO) => Vec::new(),
-            _ => self.flows.iter().map(|f| f.start).collect(),
+    fn timetable(&self) -> Timetable {
+        Timetable {
+            seed: self.seed,
+            from: self.traffic.start,
+            // Nothing if all start at once.
+            starts: match self.traffic.starts {
+                Starts::Spread(Span::ZERO) => Vec::new(),
+                _ => self.flows.iter().map(|f| f.start).collect(),
+            },
+            until: self.until,
+            timing: self.timing.clone(),
         }
     }
 
@@ -222,8 +228,6 @@ impl Place<'_> {
 
     fn sender(&self) -> Option<Order> {
         let to = self.address(self.to);
-        let (from, until) = (self.traffic.start, self.until);
-        let timing = self.timing.clone();
         let command = match &self.traffic.kind {
             TrafficKind::Tcp {
                 flows,
@@ -240,11 +244,7 @@ impl Place<'_> {
                 sizes: self.sizes(),
                 rate: *offered,
                 spacing: *spacing,
-                seed: self.seed,
-                from,
-                starts: self.starts(),
-                until,
-                timing,
+                timetable: self.timetable(),
             }),
             TrafficKind::Udp {
                 flows,
@@ -264,11 +264,7 @@ impl Place<'_> {
                     .filter(|_| *addresses > 1)
                     .map(|network| (u32::from(network) + 1).into()),
                 addresses: *addresses,
-                seed: self.seed,
-                from,
-                starts: self.starts(),
-                until,
-                timing,
+                timetable: self.timetable(),
             }),
             TrafficKind::Web { .. } => return None,
         };
@@ -296,11 +292,7 @@ impl Place<'_> {
             clients: *clients,
             mix: mix.clone(),
             think: think.clone(),
-            seed: self.seed,
-            from: self.traffic.start,
-            starts: self.starts(),
-            until: self.until,
-            timing: self.timing.clone(),
+            timetable: self.timetable(),
         }));
         vec![
             self.order(self.from, Role::Serve, serve),
@@ -381,10 +373,10 @@ arrivals = "0.1 s"
             let mut expected = order.command.clone();
             let timing = match &mut expected {
                 Command::Sink(o) => &mut o.timing,
-                Command::Tcp(o) => &mut o.timing,
-                Command::Udp(o) => &mut o.timing,
+                Command::Tcp(o) => &mut o.timetable.timing,
+                Command::Udp(o) => &mut o.timetable.timing,
                 Command::Web(web::Command::Serve(o)) => &mut o.timing,
-                Command::Web(web::Command::Fetch(o)) => &mut o.timing,
+                Command::Web(web::Command::Fetch(o)) => &mut o.timetable.timing,
             };
             timing.start_ns = Some(7);
             assert_eq!(read, expected);

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::measure::measure;
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
-use crate::run::{Capture, RunOptions};
+use crate::run::{Capture, Habitat, RunOptions};
 use crate::scenario::{Plan, Scenario};
 
 /// Simulated time between two looks at progress and Ctrl-C.
@@ -38,8 +38,7 @@ const LOOK: Span = Span::from_millis(200);
 /// Runs `plan` in virtual time.
 pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
     let (began, cpu_before) = (Wall::now(), cpu_seconds());
-    let runs = options.runs.unwrap_or(plan.base.runs);
-    let seed = options.seed.unwrap_or(plan.base.seed);
+    let (runs, seed) = options.runs_of(plan);
     check(plan, options)?;
     let tasks: Vec<(usize, u64)> = (0..plan.points.len())
         .flat_map(|point| (0..runs).map(move |run| (point, seed.wrapping_add(run))))
@@ -70,18 +69,10 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
         points[*point].add(run);
     }
     Ok(RunResult {
-        scenario: plan.file.clone(),
-        title: plan.base.title.clone(),
-        about: plan.base.about.clone(),
-        on: "sim".into(),
-        seed,
-        duration_s: plan.base.duration.as_secs_f64(),
-        warm_up_s: plan.base.warm_up.as_secs_f64(),
-        notes: Vec::new(),
-        points,
         events: Some(events),
         cpu_s: cpu_seconds() - cpu_before,
         wall_s: began.elapsed().as_secs_f64(),
+        ..RunResult::of(plan, Habitat::Sim, seed, points)
     })
 }
 

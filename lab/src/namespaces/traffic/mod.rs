@@ -92,6 +92,51 @@ impl Timing {
     }
 }
 
+/// When the flows of a sender (or a group of clients) run, and what chance they have.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Timetable {
+    /// Seed of what is left to chance.
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// When the flows begin.
+    #[arg(long, default_value = "0 s")]
+    pub from: Span,
+    /// When each flow begins, one time for each, in place of `from`.
+    #[arg(long, value_name = "TIME", value_delimiter = ',')]
+    pub starts: Vec<Span>,
+    /// When they stop, if before the end.
+    #[arg(long)]
+    pub until: Option<Span>,
+    /// When.
+    #[command(flatten)]
+    pub timing: Timing,
+}
+
+impl Timetable {
+    /// As arguments of a command line.
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
+            format!("--seed={}", self.seed),
+            format!("--from={}", self.from),
+        ];
+        args.extend(listed("starts", &self.starts));
+        args.extend(self.until.map(|until| format!("--until={until}")));
+        args.extend(self.timing.to_args());
+        args
+    }
+
+    /// When a flow begins.
+    pub fn start(&self, flow: usize) -> Span {
+        nth(&self.starts, flow).unwrap_or(self.from)
+    }
+
+    /// When all flows have stopped.
+    pub fn until(&self) -> Span {
+        let end = self.timing.duration;
+        self.until.map_or(end, |until| until.min(end))
+    }
+}
+
 /// Seconds and intervals since the start of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {

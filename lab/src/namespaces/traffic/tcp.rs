@@ -17,7 +17,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::{Bytes, Instant, Offered, Span, Stream, Streams};
 use weir_live::clock;
 
-use super::{Line, RunClock, Sent, Timing, Transfer, listed, nth, report, sleep_until};
+use super::{Line, RunClock, Sent, Timetable, Transfer, listed, nth, report, sleep_until};
 use crate::scenario::Spacing;
 
 /// Connections of one tool at most: each has a thread.
@@ -54,21 +54,9 @@ pub struct Options {
     /// How the writes of an offered load follow each other: even, poisson, jittered 0.1.
     #[arg(long, default_value = "even")]
     pub spacing: Spacing,
-    /// Seed of the spacing.
-    #[arg(long, default_value = "1")]
-    pub seed: u64,
-    /// When the connections begin.
-    #[arg(long, default_value = "0 s")]
-    pub from: Span,
-    /// When each connection begins, one time for each, in place of `from`.
-    #[arg(long, value_name = "TIME", value_delimiter = ',')]
-    pub starts: Vec<Span>,
-    /// When they stop, if before the end.
-    #[arg(long)]
-    pub until: Option<Span>,
-    /// When.
+    /// When, and what is left to chance.
     #[command(flatten)]
-    pub timing: Timing,
+    pub timetable: Timetable,
 }
 
 impl Options {
@@ -80,33 +68,24 @@ impl Options {
             format!("--flows={}", self.flows),
             format!("--congestion={}", self.congestion),
             format!("--spacing={}", self.spacing),
-            format!("--seed={}", self.seed),
-            format!("--from={}", self.from),
         ];
         args.extend(self.mss.map(|mss| format!("--mss={mss}")));
         args.extend(listed("sizes", &self.sizes));
         args.extend(self.rate.map(|rate| format!("--rate={rate}")));
-        args.extend(listed("starts", &self.starts));
-        args.extend(self.until.map(|until| format!("--until={until}")));
-        args.extend(self.timing.to_args());
+        args.extend(self.timetable.to_args());
         args
-    }
-
-    fn until(&self) -> Span {
-        let end = self.timing.duration;
-        self.until.map_or(end, |until| until.min(end))
-    }
-
-    fn start(&self, flow: usize) -> Span {
-        nth(&self.starts, flow).unwrap_or(self.from)
     }
 
     /// Payload that the schedules want sent in the window; none if they do not say.
     fn offered_bytes(&self) -> Option<u64> {
         let rate = self.rate.filter(|_| self.sizes.is_empty())?;
         let bits = |flow| {
-            let from = self.start(flow).max(self.timing.warm_up).as_secs_f64();
-            rate.bits_between(from, self.until().as_secs_f64())
+            let from = self
+                .timetable
+                .start(flow)
+                .max(self.timetable.timing.warm_up)
+                .as_secs_f64();
+            rate.bits_between(from, self.timetable.until().as_secs_f64())
         };
         let bits: f64 = (0..self.flows as usize).map(bits).sum();
         Some((bits / 8.0) as u64)
@@ -133,7 +112,7 @@ enum State {
 
 /// Sends to the end of its time. Connections that are still stuck then are left to the kernel.
 pub fn run(options: &Options) -> io::Result<()> {
-    let run = options.timing.begin();
+    let run = options.timetable.timing.begin();
     let shared: &'static Shared = Box::leak(Box::new(Shared {
         run,
         window_bytes: AtomicU64::new(0),
@@ -147,7 +126,7 @@ pub fn run(options: &Options) -> io::Result<()> {
             .stack_size(128 << 10)
             .spawn(move || keep_sending(&options, flow, shared))?;
     }
-    let end = run.at(options.until());
+    let end = run.at(options.timetable.until());
     sleep_until(end);
     for (flow, state) in shared.transfers.iter().enumerate() {
         let state = *lock(state);
@@ -190,8 +169,8 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 /// One connection, made again if it fails; a transfer then begins anew.
 fn keep_sending(options: &Options, flow: usize, shared: &Shared) {
     let run = &shared.run;
-    let end = run.at(options.until());
-    let begin = run.at(options.start(flow));
+    let end = run.at(options.timetable.until());
+    let begin = run.at(options.timetable.start(flow));
     let mut application = Application::new(options, flow);
     if begin >= end {
         return; // its time never comes
@@ -244,14 +223,14 @@ struct Application {
 
 impl Application {
     fn new(options: &Options, flow: usize) -> Self {
-        let gaps = Streams::new(options.seed).stream(&format!("tcp.flow{flow}"));
+        let gaps = Streams::new(options.timetable.seed).stream(&format!("tcp.flow{flow}"));
         Self {
             size: nth(&options.sizes, flow).map(|size| size.0),
             rate: options.rate,
             piece: options.mss.unwrap_or(MSS_DEFAULT) as usize,
             spacing: options.spacing,
             gaps,
-            start: options.start(flow).as_secs_f64(),
+            start: options.timetable.start(flow).as_secs_f64(),
             place: 0.0,
         }
     }

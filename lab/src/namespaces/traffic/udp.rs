@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::{Instant, Offered, Span, Stream, Streams};
 use weir_live::{clock, namespace};
 
-use super::{Line, RunClock, Sent, Timing, listed, nth, report, sleep_until};
+use super::{Line, RunClock, Sent, Timetable, report, sleep_until};
 use crate::scenario::Spacing;
 
 /// Flows of one sender at most: each has a socket.
@@ -52,21 +52,9 @@ pub struct Options {
     /// How the packets of a flow follow each other: even, poisson, jittered 0.1.
     #[arg(long, default_value = "even")]
     pub spacing: Spacing,
-    /// Seed of the flows' places and gaps.
-    #[arg(long, default_value = "1")]
-    pub seed: u64,
-    /// When the flows begin.
-    #[arg(long, default_value = "0 s")]
-    pub from: Span,
-    /// When each flow begins, one time for each, in place of `from`.
-    #[arg(long, value_name = "TIME", value_delimiter = ',')]
-    pub starts: Vec<Span>,
-    /// When they stop, if before the end.
-    #[arg(long)]
-    pub until: Option<Span>,
-    /// When.
+    /// When, and what is left to chance.
     #[command(flatten)]
-    pub timing: Timing,
+    pub timetable: Timetable,
 }
 
 impl Options {
@@ -80,19 +68,10 @@ impl Options {
             format!("--payload={}", self.payload),
             format!("--addresses={}", self.addresses),
             format!("--spacing={}", self.spacing),
-            format!("--seed={}", self.seed),
-            format!("--from={}", self.from),
         ];
         args.extend(self.source.map(|source| format!("--source={source}")));
-        args.extend(listed("starts", &self.starts));
-        args.extend(self.until.map(|until| format!("--until={until}")));
-        args.extend(self.timing.to_args());
+        args.extend(self.timetable.to_args());
         args
-    }
-
-    fn until(&self) -> Span {
-        let end = self.timing.duration;
-        self.until.map_or(end, |until| until.min(end))
     }
 }
 
@@ -132,7 +111,7 @@ struct Counts {
 pub fn run(options: &Options) -> io::Result<()> {
     namespace::raise_file_limit(u64::from(options.flows) + 64)?;
     clock::precise_sleeps()?;
-    let run = options.timing.begin();
+    let run = options.timetable.timing.begin();
     let sockets: Vec<_> = (0..options.flows)
         .map(|flow| open(options, flow))
         .collect::<io::Result<_>>()?;
@@ -169,14 +148,12 @@ fn open(options: &Options, flow: u32) -> io::Result<UdpSocket> {
 
 fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<Counts> {
     let payload = vec![0; options.payload as usize];
-    let streams = Streams::new(options.seed).below("udp");
+    let streams = Streams::new(options.timetable.seed).below("udp");
     let mut places = streams.stream("places");
     let mut schedules: Vec<Schedule> = (0..sockets.len())
         .map(|flow| Schedule {
             rate: options.rate,
-            from: nth(&options.starts, flow)
-                .unwrap_or(options.from)
-                .as_secs_f64(),
+            from: options.timetable.start(flow).as_secs_f64(),
             bits_per_packet: f64::from(options.payload) * BITS,
             spacing: options.spacing,
             gaps: streams.stream(&format!("flow{flow}")),
@@ -189,7 +166,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
         .enumerate()
         .filter_map(|(flow, schedule)| Some(Reverse((due(schedule)?, flow))))
         .collect();
-    let end = run.at(options.until());
+    let end = run.at(options.timetable.until());
     let mut counts = Counts::default();
     while let Some(Reverse((when, flow))) = queue.pop() {
         let now = sleep_until(when.min(end));

@@ -12,7 +12,7 @@ use std::thread;
 use weir_base::{Instant, Sizes, Span, Streams, Times};
 use weir_live::clock;
 
-use super::super::{Line, RunClock, Series, Timing, listed, nth, report, sleep_until};
+use super::super::{Line, RunClock, Series, Timetable, report, sleep_until};
 use super::serve::FILE_BYTES_MAX;
 use crate::reported::{Fetch, Outcome};
 
@@ -37,21 +37,9 @@ pub struct Options {
     /// Pause of a client after each fetch, like "1 s" or "exponential 1 s".
     #[arg(long, default_value = "0 s")]
     pub think: Times,
-    /// Seed of the choice of files.
-    #[arg(long, default_value = "1")]
-    pub seed: u64,
-    /// When the clients begin.
-    #[arg(long, default_value = "0 s")]
-    pub from: Span,
-    /// When each client begins, one time for each, in place of `from`.
-    #[arg(long, value_name = "TIME", value_delimiter = ',')]
-    pub starts: Vec<Span>,
-    /// When they stop, if before the end.
-    #[arg(long)]
-    pub until: Option<Span>,
-    /// When.
+    /// When, and what is left to chance.
     #[command(flatten)]
-    pub timing: Timing,
+    pub timetable: Timetable,
 }
 
 impl Options {
@@ -64,18 +52,9 @@ impl Options {
             format!("--clients={}", self.clients),
             format!("--mix={}", self.mix),
             format!("--think={}", self.think),
-            format!("--seed={}", self.seed),
-            format!("--from={}", self.from),
         ];
-        args.extend(listed("starts", &self.starts));
-        args.extend(self.until.map(|until| format!("--until={until}")));
-        args.extend(self.timing.to_args());
+        args.extend(self.timetable.to_args());
         args
-    }
-
-    fn until(&self) -> Span {
-        let end = self.timing.duration;
-        self.until.map_or(end, |until| until.min(end))
     }
 }
 
@@ -102,7 +81,7 @@ struct Shared {
 
 /// Fetches to the end of its time.
 pub fn run(options: &Options) -> io::Result<()> {
-    let run = options.timing.begin();
+    let run = options.timetable.timing.begin();
     let shared: &'static Shared = Box::leak(Box::new(Shared {
         run,
         series: (0..run.intervals()).map(|_| AtomicU64::new(0)).collect(),
@@ -115,7 +94,7 @@ pub fn run(options: &Options) -> io::Result<()> {
             .stack_size(512 << 10)
             .spawn(move || keep_fetching(&options, client, shared))?;
     }
-    let end = run.at(options.until());
+    let end = run.at(options.timetable.until());
     sleep_until(end);
     for (client, diary) in shared.diaries.iter().enumerate() {
         let diary = std::mem::take(&mut *lock(diary));
@@ -146,11 +125,11 @@ fn lock(diary: &Mutex<Diary>) -> std::sync::MutexGuard<'_, Diary> {
 fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
     let run = &shared.run;
     let diary = &shared.diaries[client as usize];
-    let streams = Streams::new(options.seed).below("web");
+    let streams = Streams::new(options.timetable.seed).below("web");
     let mut sizes = streams.stream(&format!("client{client}"));
     let mut pauses = streams.stream(&format!("client{client}.think"));
-    let end = run.at(options.until());
-    let start = nth(&options.starts, client as usize).unwrap_or(options.from);
+    let end = run.at(options.timetable.until());
+    let start = options.timetable.start(client as usize);
     sleep_until(run.at(start).min(end));
     while clock::now() < end {
         let bytes = options.mix.sample(&mut sizes).min(FILE_BYTES_MAX);
