@@ -32,6 +32,8 @@ mod flow_cache;
 mod longest;
 mod lru;
 mod rate;
+#[allow(dead_code)] // until the schedulers are here
+mod scheduler;
 
 #[cfg(test)]
 mod properties;
