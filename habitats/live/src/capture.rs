@@ -233,6 +233,9 @@ fn silent(error: crate::worker::NoAnswer) -> CaptureRefusal {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use crate::worker::Worker;
     use weir_base::{Instant, Streams};
@@ -328,7 +331,12 @@ mod tests {
             );
         }
         handle.call(Worker::stop).unwrap();
-        handle.call(|_| ()).unwrap_err();
+        // It ends with its turn, in which it still answers.
+        let ended = (0..1000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            handle.call(|_| ()).is_err()
+        });
+        assert!(ended);
         let silent = captures.start(good());
         assert!(matches!(silent, Err(CaptureRefusal::Silent(_))));
     }
