@@ -81,6 +81,10 @@ pub trait Discipline: Send {
     /// Gives back memory that is not needed now; called now and then while nothing is queued.
     fn relax(&mut self) {}
 
+    /// Says what the link behind the port is paced to, in all its bits, before the first packet and
+    /// whenever it changes; none if it takes whatever it is given.
+    fn set_link_rate(&mut self, _rate: Option<Rate>) {}
+
     /// Takes new parameters of the same kind and keeps the state: lists, tokens, tags. Packets
     /// that no longer fit leave by the normal way, they are not ended here.
     fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch>;

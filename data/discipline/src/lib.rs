@@ -9,7 +9,7 @@
 //!   [`red`], [`impair`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
-//!   flow sends), `chance`
+//!   flow sends), `link_rate`, `chance`
 //! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
 pub mod codel;
@@ -29,6 +29,7 @@ mod bins;
 mod chain;
 mod chance;
 mod flow_cache;
+mod link_rate;
 mod longest;
 mod lru;
 mod rate;

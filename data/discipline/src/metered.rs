@@ -3,7 +3,7 @@
 //! An algorithm's author cannot forget to count, because the counting is outside the algorithm.
 //! After each call in debug builds the books must balance, in packets and in bytes.
 
-use weir_base::{Instant, Streams, Tally};
+use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
 
 use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
@@ -13,6 +13,8 @@ use crate::spec::Spec;
 pub struct Metered {
     inner: Box<dyn Discipline>,
     ledger: Ledger,
+    /// What the link behind is paced to.
+    link_rate: Option<Rate>,
     /// Seldom looked at: kept out of the memory that every packet touches.
     spec: Box<Spec>,
 }
@@ -37,7 +39,14 @@ impl Metered {
             inner: spec.build(now, streams),
             spec: Box::new(spec),
             ledger: Ledger::default(),
+            link_rate: None,
         }
+    }
+
+    /// Says what the link behind is paced to; none if it takes whatever it is given.
+    pub fn set_link_rate(&mut self, rate: Option<Rate>) {
+        self.link_rate = rate;
+        self.inner.set_link_rate(rate);
     }
 
     /// Offers a packet.
@@ -131,6 +140,7 @@ impl Metered {
             let mut held = Vec::with_capacity(self.backlog().packets as usize);
             self.inner.drain(&mut |packet| held.push(packet));
             self.inner = spec.build(cx.now, streams);
+            self.inner.set_link_rate(self.link_rate);
             for packet in held {
                 self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
             }

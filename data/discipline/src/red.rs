@@ -26,6 +26,7 @@ use crate::chance::Chance;
 use crate::codel::ECN;
 use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::fifo::LIMIT;
+use crate::link_rate::{LinkRate, RATE};
 use crate::spec::Spec;
 
 /// The manual page.
@@ -130,13 +131,6 @@ const WAIT: Parameter = Parameter {
     about: "whether no packet is dropped for 1/p_b packets after a drop",
 };
 
-const RATE: Parameter = Parameter {
-    name: "rate",
-    kind: Kind::Rate(Rate::from_bps(1000), Rate::from_mbps(1_000_000)),
-    default: "100 Mbit",
-    about: "rate of the link, which tells how long a packet takes while the queue is empty",
-};
-
 const MEAN_PACKET: Parameter = Parameter {
     name: "mean_packet",
     kind: Kind::Bytes(Bytes(64), Bytes(65536)),
@@ -161,7 +155,7 @@ pub struct Params {
     pub wait: bool,
     /// Whether to mark instead of drop.
     pub ecn: bool,
-    /// Rate of the link.
+    /// Rate of the link; zero if the port's counts.
     pub rate: Rate,
     /// Bytes of the packets that are taken to pass while the queue is empty.
     pub mean_packet_bytes: u64,
@@ -227,9 +221,12 @@ impl Params {
         }
     }
 
-    fn law(&self) -> Law {
+    fn law(&self, port: Option<Rate>) -> Law {
         let (min, max) = self.thresholds();
-        let packet_time = self.rate.time_for(self.mean_packet_bytes);
+        let given = self.rate;
+        let packet_time = LinkRate { given, port }
+            .get()
+            .time_for(self.mean_packet_bytes);
         Law {
             weight: self.weight,
             min,
@@ -377,6 +374,7 @@ struct Stats {
 pub struct Red {
     params: Params,
     law: Law,
+    link_rate: Option<Rate>,
     queue: VecDeque<Packet>,
     backlog: Tally,
     state: State,
@@ -388,7 +386,8 @@ impl Red {
     /// An empty queue. All memory it will ever use is taken now.
     pub fn new(params: Params, stream: Stream) -> Self {
         Self {
-            law: params.law(),
+            law: params.law(None),
+            link_rate: None,
             queue: VecDeque::with_capacity(params.limit),
             params,
             backlog: Tally::ZERO,
@@ -464,13 +463,18 @@ impl Discipline for Red {
         size_of_val(self) + self.queue.capacity() * size_of::<Packet>()
     }
 
+    fn set_link_rate(&mut self, rate: Option<Rate>) {
+        self.link_rate = rate;
+        self.law = self.params.law(rate);
+    }
+
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
         let Spec::Red(params) = spec else {
             return Err(spec.mismatch(MANUAL.name));
         };
         let more = params.limit.saturating_sub(self.queue.len());
         self.queue.reserve(more);
-        self.law = params.law();
+        self.law = params.law(self.link_rate);
         self.params = params.clone();
         Ok(())
     }
@@ -504,6 +508,7 @@ mod tests {
         Params {
             min_threshold: 10,
             max_threshold: 30,
+            rate: Rate::from_mbps(100),
             ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
         }
     }
@@ -522,7 +527,7 @@ mod tests {
 
     #[test]
     fn average_by_hand() {
-        let law = params().law();
+        let law = params().law(None);
         let mut state = State {
             average: 10.0,
             ..State::NEW
@@ -553,7 +558,7 @@ mod tests {
 
     #[test]
     fn idle_time_by_hand() {
-        let law = params().law();
+        let law = params().law(None);
         assert_eq!(law.packet_time, PACKET_TIME);
         let mut state = State {
             average: 10.0,
@@ -586,7 +591,7 @@ mod tests {
 
     #[test]
     fn p_b_by_hand() {
-        let law = params().law();
+        let law = params().law(None);
         close(law.base(10.0), 0.0);
         close(law.base(15.0), 0.025); // 0.1 * (15 - 10) / (30 - 10)
         close(law.base(20.0), 0.05);
@@ -598,13 +603,13 @@ mod tests {
             gentle: false,
             ..params()
         }
-        .law();
+        .law(None);
         assert_eq!(law.forced, 30.0);
     }
 
     #[test]
     fn p_a_by_hand() {
-        let law = params().law();
+        let law = params().law(None);
         close(law.spread(0.02, 0), 0.02);
         close(law.spread(0.02, 1), 0.02 / 0.98);
         close(law.spread(0.02, 25), 0.04); // 0.02 / (1 - 0.5)
@@ -621,7 +626,7 @@ mod tests {
             wait: true,
             ..params()
         }
-        .law();
+        .law(None);
         assert_eq!(law.spread(0.02, 49), 0.0);
         close(law.spread(0.02, 50), 0.02); // 0.02 / (2 - 1)
         close(law.spread(0.02, 75), 0.04); // 0.02 / (2 - 1.5)

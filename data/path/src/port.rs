@@ -90,8 +90,10 @@ pub struct Port {
 impl Port {
     /// A port whose discipline is built from `spec`.
     pub fn new(spec: Spec, link: Link, now: Instant, streams: &Streams) -> Self {
+        let mut queue = Metered::new(spec, now, streams);
+        queue.set_link_rate(link.rate);
         Self {
-            queue: Metered::new(spec, now, streams),
+            queue,
             link,
             lag_max: link.lag_max(),
             arrivals: VecDeque::new(),
@@ -173,6 +175,7 @@ impl Port {
         };
         if link != self.link {
             self.link = link;
+            self.queue.set_link_rate(link.rate);
             self.lag_max = link.lag_max();
             self.carry = 0;
             self.free_at = self.free_at.min(self.clock + DEBT_MAX); // a slow link's frame is no debt of a fast one

@@ -1,0 +1,50 @@
+//! The rate of the link behind a discipline, for those that measure against it.
+
+use weir_base::Rate;
+use weir_base::setting::{Kind, Parameter};
+
+/// The parameter of such a discipline.
+pub(crate) const RATE: Parameter = Parameter {
+    name: "rate",
+    kind: Kind::Rate(Rate::from_bps(0), Rate::from_mbps(1_000_000)),
+    default: "0 bit",
+    about: "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
+};
+
+/// What a port that is not paced counts as, as long as nobody says its rate.
+const UNPACED: Rate = Rate::from_mbps(1000);
+
+/// The rate that is set, and the port's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LinkRate {
+    /// The parameter; zero if the port's counts.
+    pub(crate) given: Rate,
+    /// What the port is paced to.
+    pub(crate) port: Option<Rate>,
+}
+
+impl LinkRate {
+    /// The rate that counts; never zero.
+    pub(crate) fn get(self) -> Rate {
+        let known = |rate: &Rate| *rate != Rate::default();
+        let port = self.port.filter(known).unwrap_or(UNPACED);
+        Some(self.given).filter(known).unwrap_or(port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_counts_before_what_the_port_has() {
+        let rate = |given, port: Option<u64>| LinkRate {
+            given: Rate::from_mbps(given),
+            port: port.map(Rate::from_mbps),
+        };
+        assert_eq!(rate(10, Some(100)).get(), Rate::from_mbps(10));
+        assert_eq!(rate(0, Some(100)).get(), Rate::from_mbps(100));
+        assert_eq!(rate(0, None).get(), UNPACED);
+        assert_eq!(rate(0, Some(0)).get(), UNPACED);
+    }
+}
