@@ -30,10 +30,11 @@ fn run(scenario: &str, arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// The metric of the only run of a variant.
+/// The metric of the only run of a variant, or of the only point of a scenario without.
 fn metric(result: &Value, variant: &str, name: &str) -> f64 {
     let points = result["points"].as_array().unwrap();
-    let point = points.iter().find(|p| p["variant"] == variant).unwrap();
+    let is_it = |p: &&Value| points.len() == 1 || p["variant"] == variant;
+    let point = points.iter().find(is_it).unwrap();
     let value = &point["runs"][0]["metrics"][name];
     value
         .as_f64()
@@ -74,4 +75,21 @@ fn a_distributed_flood_is_found_by_its_destination() {
     assert!(share("fq_codel") <= 0.20, "{}", share("fq_codel"));
     let by_destination = share("lru_fq by destination");
     assert!(by_destination >= 0.40, "{by_destination}");
+}
+
+#[test]
+fn a_long_way_takes_its_time_and_loses_nothing() {
+    let Some(result) = run("both/long-way.toml", &[]) else {
+        return;
+    };
+    let of = |name| metric(&result, "all", name);
+    // A SYN and its answer: 30 ms, and 1 ms + 10 % for bridges, stacks and this machine.
+    let least = of("web_connect_s_min");
+    assert!((0.030..0.034).contains(&least), "{least}");
+    // 20 Mbit/s less the call: the bridges hold what is under way, so TCP fills the link.
+    assert!(of("tcp_goodput_mbps") >= 14.0, "{}", of("tcp_goodput_mbps"));
+    assert!(of("udp_loss_ratio") <= 0.02, "{}", of("udp_loss_ratio"));
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("links left 5 ms, middle 10 ms"), "{notes}");
+    assert!(!notes.contains("lost"), "{notes}");
 }

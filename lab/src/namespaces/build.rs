@@ -6,6 +6,8 @@
 //!                   │ tbf at the link's rate            │ the link's discipline and rate
 //! ```
 //!
+//! A wire with a delay has a bridge in its middle: see [`wire`](super::wire).
+//!
 //! Host ends have checksum and segmentation offload off, because weir takes frames as they are on
 //! the wire; router ends have receive offload off, so that no frame is longer than the wire's.
 
@@ -19,6 +21,7 @@ use weir_live::namespace::{Namespace, Spawner};
 use super::endpoints::{Endpoints, Settings};
 use super::process::run_to_end;
 use super::routes::Routes;
+use super::wire::{self, Long};
 use crate::error::Error;
 use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
@@ -37,6 +40,8 @@ pub struct Site {
     pub spawner: Spawner,
     /// The namespaces, by the topology's index of nodes.
     pub namespaces: Vec<Namespace>,
+    /// The wires with a bridge in their middle, and the bridge's namespace.
+    pub long: Vec<(Long, Namespace)>,
 }
 
 impl Site {
@@ -46,33 +51,36 @@ impl Site {
         routes: &Routes,
         endpoints: &Endpoints,
     ) -> Result<Self, Error> {
-        let doing = "cannot make a network namespace";
-        let namespaces = topology.nodes.iter().map(|_| Namespace::new());
+        let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
+        let namespaces = topology.nodes.iter().map(|_| namespace());
+        let long = Long::all(topology).into_iter();
         let site = Self {
             spawner: Spawner::new().map_err(Error::io("cannot start a thread"))?,
-            namespaces: namespaces
-                .collect::<Result<_, _>>()
-                .map_err(Error::io(doing))?,
+            namespaces: namespaces.collect::<Result<_, _>>()?,
+            long: long
+                .map(|long| Ok((long, namespace()?)))
+                .collect::<Result<_, Error>>()?,
         };
         for (index, node) in topology.nodes.iter().enumerate() {
             site.set_kernel(index, node, &endpoints.0[index])?;
         }
+        for (long, namespace) in &site.long {
+            site.lengthen(topology, long, namespace)?;
+        }
+        let ip = |index: usize, batch: &str| {
+            let name = &topology.nodes[index].name;
+            site.run(&site.namespaces[index], name, "ip", &["-batch", "-"], batch)
+        };
         for index in 0..topology.nodes.len() {
-            site.run(
-                topology,
-                index,
-                "ip",
-                &["-batch", "-"],
-                &site.links(topology, index),
-            )?;
+            ip(index, &site.links(topology, index))?;
         }
         for (index, node) in topology.nodes.iter().enumerate() {
-            let batch = addresses(node) + &ways(routes, index);
-            site.run(topology, index, "ip", &["-batch", "-"], &batch)?;
-            site.set_offloads(topology, index)?;
+            ip(index, &(addresses(node) + &ways(routes, index)))?;
+            let set = |name: &str| site.set_offloads(&site.namespaces[index], &node.name, name);
+            node.interfaces.iter().try_for_each(|i| set(&i.name))?;
         }
-        for index in 0..topology.nodes.len() {
-            site.pace(topology, index)?;
+        for (index, node) in topology.nodes.iter().enumerate() {
+            site.pace(index, node)?;
         }
         Ok(site)
     }
@@ -98,6 +106,17 @@ impl Site {
             settings.push(("?ipv4/tcp_syn_linear_timeouts", "0"));
             settings.extend(tcp.kernel());
         }
+        self.set(&self.namespaces[index], &node.name, &settings)
+    }
+
+    /// Writes the kernel's settings below `net` in a namespace; one that begins with `?` may be
+    /// absent.
+    fn set(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<(), Error> {
         let write = || {
             settings.iter().try_for_each(|(path, value)| {
                 let (optional, path) = match path.strip_prefix('?') {
@@ -110,13 +129,35 @@ impl Site {
                 }
             })
         };
-        let done = self.namespaces[index]
-            .enter(write)
-            .map_err(Error::io(format!(
-                "cannot enter the namespace of {}",
-                node.name
-            )))?;
+        let doing = format!("cannot enter the namespace of {name}");
+        let done = namespace.enter(write).map_err(Error::io(doing))?;
         done.map_err(|(path, error)| Error::io(format!("cannot set net/{path}"))(error))
+    }
+
+    /// Makes both halves of a wire with a bridge in its middle.
+    fn lengthen(
+        &self,
+        topology: &Topology,
+        long: &Long,
+        namespace: &Namespace,
+    ) -> Result<(), Error> {
+        let name = long.name();
+        // The bridge speaks to nobody: a message of its own kernel would be no one's.
+        let silent = ("ipv6/conf/default/disable_ipv6", "1");
+        self.set(namespace, &name, &[silent])?;
+        let mut batch = String::new();
+        for (port, (node, interface)) in wire::PORTS.iter().zip(long.ends) {
+            let path = self.namespaces[node].path();
+            let peer = &topology.nodes[node].interfaces[interface].name;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                batch,
+                "link add name {port} type veth peer name {peer} netns {path}\nlink set dev {port} up"
+            );
+        }
+        self.run(namespace, &name, "ip", &["-batch", "-"], &batch)?;
+        let set = |port: &&str| self.set_offloads(namespace, &name, port);
+        wire::PORTS.iter().try_for_each(set)
     }
 
     /// The commands that make a node's wires: each wire is made by its lower-numbered router.
@@ -127,7 +168,11 @@ impl Site {
             let (peer, port) = interface.peer;
             let peer_node = &topology.nodes[peer];
             let ours = node.is_router && !(peer_node.is_router && peer < index);
-            if ours {
+            let made = self
+                .long
+                .iter()
+                .any(|(long, _)| long.wire == interface.wire);
+            if ours && !made {
                 let peer_name = &peer_node.interfaces[port].name;
                 let path = self.namespaces[peer].path();
                 let name = &interface.name;
@@ -141,50 +186,42 @@ impl Site {
         batch
     }
 
-    fn set_offloads(&self, topology: &Topology, index: usize) -> Result<(), Error> {
-        let node = &topology.nodes[index];
-        // A router's own packets are few, but they too must leave with their sums done.
-        let features = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
-        for interface in &node.interfaces {
-            let args: Vec<&str> = ["-K", &interface.name]
-                .into_iter()
-                .chain(features)
-                .collect();
-            self.run(topology, index, "ethtool", &args, "")?;
-        }
-        Ok(())
+    /// Frames as they are on a wire: none longer, and with their sums done.
+    fn set_offloads(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        interface: &str,
+    ) -> Result<(), Error> {
+        let features = [
+            "-K", interface, "tx", "off", "tso", "off", "gso", "off", "gro", "off",
+        ];
+        self.run(namespace, name, "ethtool", &features, "")
     }
 
     /// A host's end of a link sends at the link's rate, counted on the wire.
-    fn pace(&self, topology: &Topology, index: usize) -> Result<(), Error> {
-        let node = &topology.nodes[index];
+    fn pace(&self, index: usize, node: &Node) -> Result<(), Error> {
         let rate = node.interfaces.first().and_then(|i| i.rate);
         let Some(rate) = rate.filter(|_| !node.is_router) else {
             return Ok(());
         };
         let args = tbf(&node.interfaces[0].name, rate);
         let args: Vec<&str> = args.split(' ').collect();
-        self.run(topology, index, "tc", &args, "")
+        self.run(&self.namespaces[index], &node.name, "tc", &args, "")
     }
 
     fn run(
         &self,
-        topology: &Topology,
-        index: usize,
+        namespace: &Namespace,
+        name: &str,
         program: &str,
         args: &[&str],
         input: &str,
     ) -> Result<(), Error> {
         let mut command = Command::new(program);
         command.args(args);
-        let what = format!("{program} in {}", topology.nodes[index].name);
-        run_to_end(
-            &self.spawner,
-            &self.namespaces[index],
-            &what,
-            command,
-            input,
-        )
+        let what = format!("{program} in {name}");
+        run_to_end(&self.spawner, namespace, &what, command, input)
     }
 }
 
@@ -207,7 +244,7 @@ fn addresses(node: &Node) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(batch, "addr add {v4}/24 dev {name}");
         let _ = writeln!(batch, "addr add {v6}/64 dev {name} nodad");
-        let _ = writeln!(batch, "link set {name} up");
+        let _ = writeln!(batch, "link set dev {name} up");
     }
     batch
 }

@@ -6,7 +6,7 @@
 //!             ─▶ watch ─▶ ask the routers ─▶ collect reports ─▶ measure ─▶ take all down
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -14,16 +14,18 @@ use std::time::{Duration, Instant as Wall};
 
 use serde_json::Map;
 use weir_base::{Instant, Span};
-use weir_live::{clock, namespace};
+use weir_live::clock;
+use weir_live::namespace::{self, Namespace};
 
 use super::build::Site;
 use super::endpoints::Endpoints;
 use super::folder::Folder;
 use super::limits;
 use super::process::Tool;
-use super::router::Router;
+use super::router::{Router, configuration};
 use super::routes::Routes;
 use super::tools::{Order, Role, orders};
+use super::wire;
 use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
 use crate::measure::measure;
@@ -121,6 +123,8 @@ impl Lab<'_> {
         let endpoints = Endpoints::new(scenario, &topology)?;
         let site = Site::build(&topology, &routes, &endpoints)?;
         let mut routers = self.start_routers(&site, &topology)?;
+        let bridges = routers.len()..;
+        routers.extend(self.start_bridges(&site)?);
         let orders = orders(scenario, &topology, &routes, seed);
         let start = clock::now() + start_margin(orders.len());
         let mut tools = self.start_tools(&site, orders, start)?;
@@ -135,10 +139,15 @@ impl Lab<'_> {
         self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
         let mut said = Map::new();
         let mut router_cpu = 0.0;
-        for router in &routers {
+        for router in &routers[..bridges.start] {
             said.insert(router.name.clone(), router.inspect());
             router_cpu += router.cpu_seconds();
         }
+        notes.extend(
+            routers[bridges]
+                .iter()
+                .filter_map(|b| wire::lost(b, prefix)),
+        );
         let reported = collect(scenario, tools)?;
         routers.into_iter().for_each(Router::stop);
         let length = scenario.duration.as_secs_f64();
@@ -163,16 +172,39 @@ impl Lab<'_> {
     }
 
     fn start_routers(&self, site: &Site, topology: &Topology) -> Result<Vec<Router>, Error> {
-        let folder = self.folder.path();
         let nodes = topology.nodes.iter().zip(&site.namespaces);
-        let mut routers = nodes
-            .filter(|(node, _)| node.is_router)
-            .map(|(node, ns)| Router::start(&site.spawner, ns, &self.executable, folder, node))
-            .collect::<Result<Vec<_>, _>>()?;
-        for router in &mut routers {
-            router.wait_ready()?;
-        }
-        Ok(routers)
+        let routers = nodes.filter(|(node, _)| node.is_router);
+        ready(routers.map(|(node, namespace)| {
+            self.start_router(site, namespace, &node.name, |socket| {
+                configuration(node, socket)
+            })
+        }))
+    }
+
+    /// The bridges of wires with a delay.
+    fn start_bridges(&self, site: &Site) -> Result<Vec<Router>, Error> {
+        ready(site.long.iter().map(|(long, namespace)| {
+            self.start_router(site, namespace, &long.name(), |socket| {
+                long.configuration(socket)
+            })
+        }))
+    }
+
+    fn start_router(
+        &self,
+        site: &Site,
+        namespace: &Namespace,
+        name: &str,
+        configuration: impl FnOnce(&Path) -> String,
+    ) -> Result<Router, Error> {
+        let place = (&site.spawner, namespace);
+        Router::start(
+            place,
+            &self.executable,
+            self.folder.path(),
+            name,
+            configuration,
+        )
     }
 
     /// Receivers and servers first; senders when those listen.
@@ -242,6 +274,13 @@ impl Lab<'_> {
 /// Processor time of the machine that is not the lab's, once its children have ended.
 fn others_cpu_seconds() -> f64 {
     cpu_seconds_of_all() - cpu_seconds()
+}
+
+/// Routers that were started, once all of them answer.
+fn ready(routers: impl Iterator<Item = Result<Router, Error>>) -> Result<Vec<Router>, Error> {
+    let mut routers = routers.collect::<Result<Vec<_>, _>>()?;
+    routers.iter_mut().try_for_each(Router::wait_ready)?;
+    Ok(routers)
 }
 
 /// Time from now to the common start: enough for all tools to be there.

@@ -5,6 +5,7 @@ use weir_base::Span;
 use super::endpoints::Endpoints;
 use super::routes::spread_hosts;
 use super::traffic;
+use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::run::Habitat;
 use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
@@ -14,8 +15,6 @@ use crate::topology::Topology;
 pub const NODES_MAX: usize = 500;
 /// TCP connections of a run at most.
 pub const CONNECTIONS_MAX: u64 = 5_000;
-/// Delays below this are what namespaces have anyway.
-const DELAY_MIN: Span = Span::from_millis(1);
 /// Hosts with many source addresses at most.
 const SPREAD_MAX: usize = 16;
 /// Flows of one tool that can each have a start of their own: they stand on its command line.
@@ -38,8 +37,17 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
         let why = format!("more than {SPREAD_MAX} hosts have many addresses; try --on sim");
         return refuse(why);
     }
+    let long = Long::all(topology);
+    if long.len() > LONG_MAX {
+        return refuse(format!(
+            "{} wires have a delay of {DELAY_MIN} or more (a link of a group of hosts is a wire \
+             for each), each needs a bridge of its own, and the lab has room for {LONG_MAX}: one \
+             link between two routers could have the delay; try --on sim",
+            long.len()
+        ));
+    }
     Endpoints::new(scenario, topology)?;
-    Ok(notes(scenario))
+    Ok(notes(scenario, &long))
 }
 
 fn refuse<T>(why: String) -> Result<T, Error> {
@@ -110,13 +118,6 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
             ));
         }
     }
-    if link.delay >= DELAY_MIN {
-        return refuse(format!(
-            "link {name} has a delay of {}, and delays of {DELAY_MIN} or more are not yet on the \
-             lab; try --on sim",
-            link.delay
-        ));
-    }
     if link.framing != FRAMING_BYTES {
         return refuse(format!(
             "link {name} has a framing of {} B, and the lab's wires are Ethernet, which has \
@@ -157,9 +158,26 @@ fn check_mss(traffic: &Traffic) -> Result<(), Error> {
     }
 }
 
-fn notes(scenario: &Scenario) -> Vec<String> {
+fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     let mut notes = Vec::new();
-    let delayed = scenario.links.iter().filter(|l| l.delay > Span::ZERO);
+    let mut links: Vec<usize> = long.iter().map(|long| long.link).collect();
+    links.dedup(); // the wires of a link follow each other
+    if !links.is_empty() {
+        let name = |&link: &usize| {
+            format!(
+                "{} {}",
+                scenario.links[link].name, scenario.links[link].delay
+            )
+        };
+        let links: Vec<String> = links.iter().map(name).collect();
+        notes.push(format!(
+            "delays are emulated by a bridge in each wire, which adds 0.1 to 0.3 ms of its own \
+             (links {})",
+            links.join(", ")
+        ));
+    }
+    let short = Span::from_nanos(1)..DELAY_MIN;
+    let delayed = scenario.links.iter().filter(|l| short.contains(&l.delay));
     let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
     if !delayed.is_empty() {
         notes.push(format!(
@@ -250,9 +268,9 @@ rate = "1 Mbit"
         let cases = [
             ("count = 2", "count = 4000".to_owned(), "4002 nodes"),
             (
-                link,
-                format!("{link}\ndelay = \"10 ms\""),
-                "not yet on the lab",
+                "count = 2\n[host.right]\n[link.l]",
+                "count = 17\n[host.right]\n[link.l]\ndelay = \"10 ms\"".to_owned(),
+                "17 wires have a delay",
             ),
             (link, format!("{link}\nframing = \"2 B\""), "framing of 2 B"),
             (

@@ -11,6 +11,7 @@
 //! - [`routes`]: the ways as the kernel reads them
 //! - [`endpoints`]: what the kernel of each host is told of TCP
 //! - [`build`]: namespaces, links and addresses in being
+//! - [`wire`]: wires with a delay
 //! - [`process`]: programs inside namespaces, each with an end
 //! - [`router`]: `weir router` in a router's namespace
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
@@ -27,5 +28,6 @@ pub mod router;
 pub mod routes;
 mod tools;
 pub mod traffic;
+pub mod wire;
 
 pub(crate) use lab::run;

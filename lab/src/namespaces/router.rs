@@ -40,26 +40,26 @@ pub struct Router {
 }
 
 impl Router {
-    /// Writes the configuration of `node` into `folder` and starts the router. It is not ready
+    /// Writes the configuration of the router `name` into `folder` and starts it. It is not ready
     /// yet then.
     pub fn start(
-        spawner: &Spawner,
-        namespace: &Namespace,
+        (spawner, namespace): (&Spawner, &Namespace),
         executable: &Path,
         folder: &Path,
-        node: &Node,
+        name: &str,
+        configuration: impl FnOnce(&Path) -> String,
     ) -> Result<Self, Error> {
-        let socket = folder.join(format!("{}.sock", node.name));
-        let file = folder.join(format!("{}.toml", node.name));
-        fs::write(&file, configuration(node, &socket))
+        let socket = folder.join(format!("{name}.sock"));
+        let file = folder.join(format!("{name}.toml"));
+        fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
         let mut command = Command::new(executable);
         command.arg("router").arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
-        let what = format!("router {}", node.name);
+        let what = format!("router {name}");
         Ok(Self {
-            name: node.name.clone(),
+            name: name.to_owned(),
             socket,
             running: Running::start(spawner, namespace, &what, command)?,
         })
@@ -88,9 +88,13 @@ impl Router {
 
     /// What it says of its ports, queues, hogs and drops. A page that it does not have is null.
     pub fn inspect(&self) -> Value {
-        let page = |name: &str| get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null);
-        let pages = PAGES.map(|name| (name.to_owned(), page(name)));
+        let pages = PAGES.map(|name| (name.to_owned(), self.page(name)));
         Value::Object(pages.into_iter().collect::<Map<_, _>>())
+    }
+
+    /// One page of what it says; null if it does not have it.
+    pub fn page(&self, name: &str) -> Value {
+        get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null)
     }
 
     /// Processor time it has used, in seconds.
@@ -104,8 +108,8 @@ impl Router {
     }
 }
 
-/// The configuration of a router.
-fn configuration(node: &Node, socket: &Path) -> String {
+/// The configuration of the router that a node is.
+pub fn configuration(node: &Node, socket: &Path) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!("mode = \"routed\"\nsocket = {socket}\n");
     for interface in &node.interfaces {
@@ -136,7 +140,7 @@ fn inline(discipline: &Discipline) -> String {
 }
 
 /// A TOML basic string: JSON's escapes are all valid there.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 

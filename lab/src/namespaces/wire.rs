@@ -1,0 +1,155 @@
+//! Wires with a length: a delay of 1 ms or more is emulated by a bridge in the middle of the wire.
+//!
+//! ```text
+//!   node ══ veth ══ first ┌─────────────┐ second ══ veth ══ node
+//!                         │ weir router │
+//!                         │ mode bridged│   each port: impair, the link's delay, no pacing
+//!                         └─────────────┘   a namespace of its own, without addresses
+//! ```
+//!
+//! The ends of the wire are what they are without a delay: the same names, rates and queues. The
+//! bridge holds every frame for the delay and passes it on; it has room for what the link can send
+//! meanwhile, so it loses nothing that the link's own queue let through.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+use weir_base::{Rate, Span};
+
+use super::router::{Router, quoted};
+use crate::topology::{Interface, Topology};
+
+/// Delays below this are what namespaces have anyway.
+pub const DELAY_MIN: Span = Span::from_millis(1);
+/// Wires with a delay at most: each is one more router, and all share the machine's processors.
+pub const LONG_MAX: usize = 16;
+/// The shortest frame on an Ethernet wire, with preamble and gap.
+const FRAME_BYTES_MIN: u64 = 84;
+/// What a wire without a rate can carry: more than the lab's senders do together.
+const RATE_MAX: Rate = Rate::from_mbps(1_000);
+/// Packets that one direction of a wire holds at least, and at most.
+const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
+/// The bridge's two ports.
+pub const PORTS: [&str; 2] = ["first", "second"];
+
+/// A wire that is longer than namespaces are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Long {
+    /// The topology's number of the wire.
+    pub wire: usize,
+    /// The scenario's index of the link.
+    pub link: usize,
+    /// Node and interface at both ends.
+    pub ends: [(usize, usize); 2],
+    /// How long a frame is under way.
+    pub delay: Span,
+    /// Packets that are under way at most, in each direction.
+    pub held: u64,
+}
+
+impl Long {
+    /// The wires of `topology` that need a bridge, by their numbers.
+    pub fn all(topology: &Topology) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (node, interface) in topology.nodes.iter().enumerate() {
+            for (port, near) in interface.interfaces.iter().enumerate() {
+                let first = (node, port) < near.peer;
+                if first && near.delay >= DELAY_MIN {
+                    all.push(Self {
+                        wire: near.wire,
+                        link: near.link,
+                        ends: [(node, port), near.peer],
+                        delay: near.delay,
+                        held: held(near),
+                    });
+                }
+            }
+        }
+        all.sort_by_key(|long| long.wire);
+        all
+    }
+
+    /// What the bridge is called.
+    pub fn name(&self) -> String {
+        format!("wire{}", self.wire)
+    }
+
+    /// The configuration of the bridge.
+    pub fn configuration(&self, socket: &Path) -> String {
+        let socket = quoted(&socket.to_string_lossy());
+        let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n");
+        for port in PORTS {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "\n[port.{port}]\ndiscipline = {{ kind = \"impair\", delay = \"{}\", limit = {} }}",
+                self.delay, self.held
+            );
+        }
+        text
+    }
+}
+
+/// What a bridge lost, if it did: then the run was not what the scenario asks for.
+pub fn lost(bridge: &Router, run: &str) -> Option<String> {
+    let drops = bridge.page("drops");
+    let count = |drop: &Value| match drop["loss"] == true {
+        true => drop["count"]["packets"].as_u64().unwrap_or(0),
+        false => 0,
+    };
+    let lost: u64 = drops.as_array().into_iter().flatten().map(count).sum();
+    (lost > 0).then(|| {
+        format!(
+            "{run}: the bridge {} lost {lost} packets: {drops}",
+            bridge.name
+        )
+    })
+}
+
+/// Packets that one direction sends within the delay, all of them as short as packets are.
+fn held(interface: &Interface) -> u64 {
+    let rate = interface.rate.map_or(RATE_MAX, |rate| rate.min(RATE_MAX));
+    let packets = rate.bytes_in(interface.delay).div_ceil(FRAME_BYTES_MIN);
+    (2 * packets).clamp(HELD_PACKETS.0, HELD_PACKETS.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+
+    const TEXT: &str = r#"
+title = "t"
+[router.r]
+[host.near]
+[host.far]
+count = 2
+[link.near]
+ends = ["near", "r"]
+delay = "0.1 ms"
+[link.far]
+ends = ["r", "far"]
+rate = "100 Mbit"
+delay = "20 ms"
+"#;
+
+    #[test]
+    fn a_wire_with_a_delay_holds_what_it_sends_meanwhile() {
+        let (scenario, _) = plan(TEXT, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let all = Long::all(&topology);
+        assert_eq!(all.len(), 2);
+        // r's second interface and far2's only one
+        assert_eq!(all[0].ends, [(0, 1), (2, 0)]);
+        // 250 kB in 20 ms: 2977 of the shortest frames, and as many again for bursts.
+        assert_eq!((all[0].wire, all[0].held), (1, 5954));
+        let text = all[0].configuration(Path::new("/run/w.sock"));
+        assert_eq!(
+            text,
+            "mode = \"bridged\"\nsocket = \"/run/w.sock\"\n\
+             \n[port.first]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n\
+             \n[port.second]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n"
+        );
+    }
+}
