@@ -10,6 +10,7 @@
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `link_rate`, `chance`
+//! - of flow tables: `index` (by hash)
 //! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
 pub mod codel;
@@ -29,6 +30,7 @@ mod bins;
 mod chain;
 mod chance;
 mod flow_cache;
+mod index;
 mod link_rate;
 mod longest;
 mod lru;

@@ -5,23 +5,17 @@
 //!                                                                    top  1              bottom
 //! ```
 //!
-//! The index holds half of each hash beside the entry's number, so that a search for an absent flow
-//! rarely touches an entry; at most a quarter of it is taken, so that most searches end where they
-//! begin (a wrong guess of the processor costs more than the memory). Entries are in one or the other of several recency lists; the links
-//! are in an array of their own, which stays small. An entry leaves only by being replaced.
-//!
-//! What is looked up is the 64-bit keyed hash: two of `n` flows are taken for one with a
-//! probability of about `n^2 / 2^65`, and nobody without the key can bring it about.
+//! Entries are in one or the other of several recency lists; the links are in an array of their own, which
+//! stays small. An entry leaves only by being replaced.
 
 use std::hint::black_box;
 
-/// An empty place of the index.
-const EMPTY: u64 = u64::MAX;
+use crate::index::Index;
 
 /// The map. `LISTS` recency lists order its entries.
 #[derive(Debug)]
 pub(crate) struct Lru<V, const LISTS: usize> {
-    index: Box<[u64]>,
+    index: Index,
     entries: Vec<Entry<V>>,
     /// Of each entry, then of each list's anchor.
     links: Box<[Link]>,
@@ -53,7 +47,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         let mut links = vec![Link { below: 0, above: 0 }; capacity];
         links.extend((0..LISTS).map(anchor));
         Self {
-            index: vec![EMPTY; (4 * capacity).next_power_of_two()].into_boxed_slice(),
+            index: Index::new(capacity),
             entries: Vec::with_capacity(capacity),
             links: links.into_boxed_slice(),
             capacity,
@@ -72,16 +66,8 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
 
     /// The entry of `hash`.
     pub(crate) fn find(&self, hash: u64) -> Option<usize> {
-        let mask = self.index.len() - 1;
-        let mut at = tag(hash) as usize & mask;
-        while self.index[at] != EMPTY {
-            let (found, entry) = unpack(self.index[at]);
-            if found == tag(hash) && self.entries[entry].hash == hash {
-                return Some(entry);
-            }
-            at = (at + 1) & mask;
-        }
-        None
+        let is = |entry: usize| self.entries[entry].hash == hash;
+        self.index.find(hash, is)
     }
 
     /// Loads what `find` and `raise` will need.
@@ -117,15 +103,15 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         }
         let entry = self.entries.len();
         self.entries.push(Entry { hash, value });
-        self.index_insert(hash, entry);
+        self.index.insert(hash, entry);
         self.link_on_top(entry, list);
         Ok(entry)
     }
 
     /// Replaces an entry by a new one on top of `list`. The new hash must be absent.
     pub(crate) fn replace(&mut self, entry: usize, hash: u64, value: V, list: usize) -> V {
-        self.index_remove(self.entries[entry].hash, entry);
-        self.index_insert(hash, entry);
+        self.index.remove(self.entries[entry].hash, entry);
+        self.index.insert(hash, entry);
         self.raise(entry, list);
         self.entries[entry].hash = hash;
         std::mem::replace(&mut self.entries[entry].value, value)
@@ -156,7 +142,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
 
     /// Bytes of memory taken.
     pub(crate) fn state_bytes(&self) -> usize {
-        size_of_val(&*self.index)
+        self.index.state_bytes()
             + size_of_val(&*self.links)
             + self.entries.capacity() * size_of::<Entry<V>>()
     }
@@ -171,45 +157,6 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         self.links[top as usize].above = entry as u32;
         self.links[anchor].below = entry as u32;
     }
-
-    fn index_insert(&mut self, hash: u64, entry: usize) {
-        let mask = self.index.len() - 1;
-        let mut at = tag(hash) as usize & mask;
-        while self.index[at] != EMPTY {
-            at = (at + 1) & mask; // ends: at most a quarter of the places are taken
-        }
-        self.index[at] = u64::from(tag(hash)) << 32 | entry as u64;
-    }
-
-    /// Removes a place and moves later ones back over the hole, so that no search ends early.
-    fn index_remove(&mut self, hash: u64, entry: usize) {
-        let mask = self.index.len() - 1;
-        let mut hole = tag(hash) as usize & mask;
-        while unpack(self.index[hole]).1 != entry {
-            hole = (hole + 1) & mask;
-        }
-        let mut at = (hole + 1) & mask;
-        while self.index[at] != EMPTY {
-            let home = unpack(self.index[at]).0 as usize & mask;
-            // It may move back to the hole unless its home lies between the two.
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.index[hole] = self.index[at];
-                hole = at;
-            }
-            at = (at + 1) & mask;
-        }
-        self.index[hole] = EMPTY;
-    }
-}
-
-/// The half of a hash that the index holds; its low bits are the home place.
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32
-}
-
-/// Tag and entry of a place of the index.
-fn unpack(place: u64) -> (u32, usize) {
-    ((place >> 32) as u32, place as u32 as usize)
 }
 
 #[cfg(test)]
@@ -274,7 +221,7 @@ mod tests {
                 prop_assert_eq!(&contents(&lru), &reference.lists);
                 prop_assert_eq!(lru.len(), reference.lists.iter().map(Vec::len).sum::<usize>());
                 prop_assert!(lru.len() <= capacity);
-                prop_assert_eq!(lru.index.iter().filter(|p| **p != EMPTY).count(), lru.len());
+                prop_assert_eq!(lru.index.taken(), lru.len());
             }
         }
     }
