@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_base::{Rate, Span};
 
 use crate::error::Error;
-use crate::scenario::{Discipline, HostGroup, Link, Scenario, Traffic};
+use crate::scenario::{Controller, Discipline, HostGroup, Link, Scenario, Traffic};
 
 /// Port of the first traffic at its receiver; each further one has the next.
 pub const PORT_FIRST: u16 = 5001;
@@ -78,7 +78,7 @@ pub struct Way {
     pub hops: u32,
 }
 
-/// A queue that is sampled.
+/// A queue that is sampled, or steered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
     /// Its name in the result: the link's; `.reverse` at the link's second end; with the host's
@@ -170,13 +170,24 @@ impl Topology {
                 ends.push((&link.discipline, 0));
             }
             for (_, end) in ends {
-                self.watch(scenario, link, end, &mut watched);
+                watched.extend(self.queues(scenario, link, end));
             }
         }
         watched
     }
 
-    fn watch(&self, scenario: &Scenario, link: &Link, end: usize, watched: &mut Vec<Watched>) {
+    /// The queues of a controller, in the order of its roles.
+    pub fn steered(&self, scenario: &Scenario, controller: &Controller) -> Vec<Watched> {
+        let queues = controller.queues.iter().flat_map(|queue| {
+            let link = scenario.links.iter().find(|link| link.name == queue.link);
+            link.map(|link| self.queues(scenario, link, usize::from(queue.reverse)))
+        });
+        queues.flatten().collect()
+    }
+
+    /// The queues at an end of a link, one for each of its wires.
+    pub fn queues(&self, scenario: &Scenario, link: &Link, end: usize) -> Vec<Watched> {
+        let mut queues = Vec::new();
         let members = |end: usize| members(scenario, &link.ends[end]);
         let index = scenario.links.iter().position(|l| l == link);
         let suffix = [String::new(), ".reverse".to_owned()];
@@ -196,13 +207,14 @@ impl Topology {
                 } else {
                     String::new()
                 };
-                watched.push(Watched {
+                queues.push(Watched {
                     name: format!("{}{of}{}", link.name, suffix[end]),
                     node,
                     port,
                 });
             }
         }
+        queues
     }
 
     fn add_wire(

@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("data/capture", &["base", "packet"]),
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
+    ("control/controller", &["base"]),
     (
         "control/lfb",
         &["base", "model", "packet", "discipline", "path"],
@@ -42,6 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "base",
             "discipline",
+            "controller",
             "live",
             "sim",
             "capture",

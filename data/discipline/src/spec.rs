@@ -86,6 +86,17 @@ impl Spec {
         })
     }
 
+    /// The same discipline with another value of one parameter.
+    pub fn with(&self, parameter: &str, value: &Scalar) -> Result<Self, SpecError> {
+        let shown = self.settings();
+        let shown = shown
+            .iter()
+            .map(|(name, setting)| (name, Scalar::Text(setting.to_string())));
+        let shown: Vec<_> = shown.collect();
+        let given = shown.iter().map(|(name, scalar)| (*name, scalar));
+        Self::check(self.kind(), given.chain([(parameter, value)]))
+    }
+
     /// The discipline's manual page.
     pub fn manual(&self) -> &'static Manual {
         match self {

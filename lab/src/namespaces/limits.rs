@@ -27,6 +27,9 @@ const MSS_MAX: u32 = 1460;
 /// Refuses what the lab has no hope of doing; gives what it leaves out, in sentences.
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
+    if !scenario.controllers.is_empty() {
+        return refuse("it has controllers, and only --on sim runs them".to_owned());
+    }
     for link in &scenario.links {
         check_link(scenario, link)?;
     }

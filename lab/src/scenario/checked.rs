@@ -7,6 +7,7 @@ use weir_base::{Rate, Span};
 use weir_discipline::Spec;
 
 use super::ScenarioError;
+use super::controller::Controller;
 use super::parameters::*;
 use super::raw::{Node, Value};
 use super::reader::Section;
@@ -39,6 +40,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// Traffic.
     pub traffic: Vec<Traffic>,
+    /// Who steers queues.
+    pub controllers: Vec<Controller>,
 }
 
 /// Hosts of one name.
@@ -97,6 +100,7 @@ impl Scenario {
             hosts: check_hosts(&top)?,
             links: Vec::new(),
             traffic: Vec::new(),
+            controllers: Vec::new(),
         };
         if scenario.sample > scenario.duration {
             return Err(top.error("sample", "must not be longer than `duration`"));
@@ -112,10 +116,17 @@ impl Scenario {
         let traffic = top.sections("traffic")?.into_iter();
         let traffic = traffic.map(|(name, section)| scenario.check_traffic(name, section));
         let traffic: Vec<_> = traffic.collect::<Result<_, _>>()?;
-        top.finish_with(&[TOP], &["router", "host", "link", "traffic"])?;
+        let controllers = top.sections("controller")?.into_iter();
+        let wires =
+            |link: &Link| -> usize { link.ends.iter().map(|end| scenario.count(end)).product() };
+        let controllers = controllers
+            .map(|(name, section)| Controller::check(name, section, &links, &wires))
+            .collect::<Result<_, _>>()?;
+        top.finish_with(&[TOP], &["router", "host", "link", "traffic", "controller"])?;
         Ok(Self {
             links,
             traffic,
+            controllers,
             ..scenario
         })
     }
@@ -128,6 +139,11 @@ impl Scenario {
     /// The host group of this name.
     pub fn group(&self, name: &str) -> Option<&HostGroup> {
         self.hosts.iter().find(|h| h.name == name)
+    }
+
+    /// How many nodes a name stands for.
+    fn count(&self, end: &str) -> usize {
+        self.group(end).map_or(1, |group| group.count as usize)
     }
 
     /// The links whose queues are sampled.
@@ -186,8 +202,7 @@ impl Scenario {
         for end in &ends {
             self.known(section, "ends", end)?;
         }
-        let count = |end: &str| self.group(end).map_or(1, |g| g.count);
-        if ends[0] == ends[1] || (count(&ends[0]) > 1 && count(&ends[1]) > 1) {
+        if ends[0] == ends[1] || ends.iter().all(|end| self.count(end) > 1) {
             return Err(section.error("ends", "must join one router or host with another"));
         }
         Ok(ends)

@@ -70,6 +70,7 @@
 //! anything; what it leaves out is noted in the result.
 
 pub mod checked;
+pub mod controller;
 pub mod parameters;
 pub mod plan;
 pub mod raw;
@@ -79,6 +80,7 @@ pub mod tcp;
 pub mod traffic;
 
 pub use checked::{Discipline, HostGroup, Link, Scenario};
+pub use controller::Controller;
 pub use plan::{Override, Plan, Point, load};
 pub use raw::Origin;
 pub use schema::schema;

@@ -74,6 +74,7 @@ pub const SECTIONS: &[(&str, &[&Key])] = &[
     ("", TOP),
     ("host.NAME", HOST),
     ("link.NAME", LINK),
+    ("controller.NAME", CONTROLLER),
     ("traffic.NAME", TRAFFIC),
     ("traffic.NAME, kind tcp", TCP),
     ("traffic.NAME, kind udp", UDP),
@@ -96,6 +97,8 @@ pub const LINK: &[&Key] = &[
     &DISCIPLINE,
     &REVERSE_DISCIPLINE,
 ];
+/// `[controller.NAME]`, beside the parameters and links of its kind.
+pub const CONTROLLER: &[&Key] = &[&PERIOD, &CONTROLLER_DELAY, &CONTROLLER_LOSS];
 /// `[traffic.NAME]`, of any kind.
 pub const TRAFFIC: &[&Key] = &[&KIND, &FROM, &TO, &START, &SPREAD, &ARRIVALS, &STOP, &IP];
 /// `[traffic.NAME]` with `kind = "tcp"`.
@@ -253,6 +256,27 @@ key!(
     Form::Discipline,
     "",
     "the queue at the second end"
+);
+key!(
+    PERIOD,
+    "period",
+    span(Span::from_millis(1), Span::from_secs(3600)),
+    "40 ms",
+    "how often the controller asks its queues"
+);
+key!(
+    CONTROLLER_DELAY,
+    "delay",
+    span(Span::ZERO, Span::from_secs(60)),
+    "0 ms",
+    "how long a sample is under way to the controller, and an order back"
+);
+key!(
+    CONTROLLER_LOSS,
+    "loss",
+    Form::Setting(Kind::Ratio(0.0, 1.0)),
+    "0",
+    "share of samples, and of orders, that get lost"
 );
 key!(
     KIND,

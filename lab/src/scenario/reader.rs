@@ -47,6 +47,11 @@ impl<'a> Section<'a> {
         self.node.entry(key.name)
     }
 
+    /// The entry `name`, whose table is not one of ours.
+    pub(super) fn entry(&self, name: &str) -> Option<&'a Node> {
+        self.node.entry(name)
+    }
+
     /// Where `key` was written; the section's place if it was not.
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         self.node.entry(key).unwrap_or(self.node).origin.clone()
@@ -125,6 +130,14 @@ impl<'a> Section<'a> {
     pub(super) fn bytes(&self, key: &'static Key) -> Result<Bytes, ScenarioError> {
         match self.setting(key)? {
             Setting::Bytes(bytes) => Ok(bytes),
+            other => unreachable!("{} is {other:?}", key.name),
+        }
+    }
+
+    /// A share.
+    pub(super) fn ratio(&self, key: &'static Key) -> Result<f64, ScenarioError> {
+        match self.setting(key)? {
+            Setting::Ratio(share) => Ok(share),
             other => unreachable!("{} is {other:?}", key.name),
         }
     }

@@ -18,6 +18,7 @@ pub fn schema() -> Value {
         ("host", named("hosts", json!(section(&[HOST])))),
         ("link", named("links", json!(section(&[LINK])))),
         ("traffic", named("kinds of traffic", traffic())),
+        ("controller", named("controllers", controller())),
         ("variant", variants()),
         ("sweep", sweep()),
     ];
@@ -85,6 +86,30 @@ fn discipline() -> Value {
             .collect();
         properties.insert("kind".into(), json!({ "const": manual.name }));
         let mut of_kind = object(properties, &["kind"]);
+        of_kind.insert("title".into(), json!(manual.name));
+        of_kind.insert("description".into(), json!(manual.purpose));
+        Value::Object(of_kind)
+    });
+    json!({ "oneOf": one.collect::<Vec<_>>() })
+}
+
+/// A controller has the links and parameters of its kind.
+fn controller() -> Value {
+    let one = weir_controller::spec::KINDS.iter().map(|kind| {
+        let manual = &kind.manual;
+        let mut of_kind = section(&[CONTROLLER]);
+        if let Some(Value::Object(properties)) = of_kind.get_mut("properties") {
+            properties.insert("kind".into(), json!({ "const": manual.name }));
+            for role in manual.roles {
+                let links = with((role.about, ""), form(&Form::Links));
+                properties.insert(role.name.to_owned(), links);
+            }
+            for p in manual.parameters {
+                let schema = with((p.about, p.default), self::kind(&p.kind));
+                properties.insert(p.name.to_owned(), schema);
+            }
+        }
+        of_kind.insert("required".into(), json!(["kind"]));
         of_kind.insert("title".into(), json!(manual.name));
         of_kind.insert("description".into(), json!(manual.purpose));
         Value::Object(of_kind)

@@ -13,12 +13,13 @@ use weir_sim::web::Web;
 use weir_sim::{Course, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
+use super::control::{Gauges, Steering};
 use crate::error::Error;
 use crate::run::Habitat;
 use crate::scenario::{
     Activity, Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind,
 };
-use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology};
+use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
 /// Source ports that the simulator gives out.
 const PORTS: u32 = 55_000;
@@ -54,6 +55,8 @@ pub(super) struct World {
     pub(super) watched: Vec<(String, PortId)>,
     /// The name of every port.
     pub(super) ports: Vec<String>,
+    /// The gauges of each controller.
+    pub(super) gauges: Vec<Gauges>,
 }
 
 impl World {
@@ -108,16 +111,25 @@ impl World {
             step: scenario.sample,
             traffics: scenario.traffic.len() as u32,
         };
-        let simulation = Simulation::new(network, measurement, Streams::new(seed));
+        let streams = Streams::new(seed);
+        let simulation = Simulation::new(network, measurement, streams.clone());
         let mut world = Self {
             simulation: simulation.map_err(impossible)?,
             watched,
             ports: names,
+            gauges: Vec::new(),
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
         world.simulation.watch(&ids);
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
+        }
+        for controller in &scenario.controllers {
+            let port = |queue: Watched| ports[queue.node][queue.port];
+            let queues = topology.steered(scenario, controller).into_iter().map(port);
+            let steering = Steering::new(controller, queues.collect(), &streams);
+            world.gauges.push(steering.gauges());
+            world.simulation.actor(Box::new(steering), Instant::ZERO);
         }
         Ok(world)
     }

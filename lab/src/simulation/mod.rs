@@ -6,12 +6,14 @@
 //! ```
 //!
 //! - [`build`]: a scenario as a simulation
+//! - [`control`]: its controllers as actors
 //! - [`observe`]: what the simulator sees and the lab does not: delays, places of loss, queues
 //! - [`trace`]: captures of links
 //!
 //! A run depends on its scenario and its seed only, so results are the same whatever `--jobs` says.
 
 mod build;
+mod control;
 mod observe;
 mod trace;
 
@@ -105,7 +107,7 @@ fn run_one(
     let reported = observe::reported(scenario, &world);
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
-    observe::add_curves(&world, &mut series);
+    observe::add_curves(scenario, &world, &mut series);
     let run = OneRun {
         seed,
         metrics,

@@ -1,6 +1,7 @@
 //! From a finished simulation to reports, metrics, curves and rows of flows.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use weir_base::Instant;
 use weir_sim::meter::{Delays, Meter, Watch};
@@ -126,6 +127,7 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
         metrics.insert(name, tally.packets as f64);
     }
     add_queues(scenario, world, metrics);
+    add_controllers(scenario, world, metrics);
 }
 
 fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
@@ -187,6 +189,26 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     }
 }
 
+/// What each controller's gauges were, on average after the warm-up and at the end.
+fn add_controllers(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+    for (controller, gauges) in scenario.controllers.iter().zip(&world.gauges) {
+        let skipped = scenario
+            .warm_up
+            .as_nanos()
+            .div_ceil(controller.period.as_nanos());
+        let gauges = gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        for (gauge, values) in gauges.iter() {
+            let name = format!("controller.{}.{gauge}", controller.name);
+            if let Some(mean) = mean(values.get(skipped as usize..).unwrap_or_default()) {
+                metrics.insert(format!("{name}.mean"), mean);
+            }
+            if let Some(last) = values.last() {
+                metrics.insert(name, *last);
+            }
+        }
+    }
+}
+
 /// Which queue the packets of each traffic left from, and how many of its flows are known, on
 /// average: what a discipline has in its cache, against the truth.
 fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metrics) {
@@ -207,13 +229,23 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
     }
 }
 
-/// Queue lengths over time.
-pub(super) fn add_curves(world: &World, curves: &mut BTreeMap<String, Curve>) {
+/// Queue lengths and controllers' gauges over time.
+pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
     let step_s = world.simulation.meters().interval.as_secs_f64();
     for (name, port) in &world.watched {
         if let Some(watch) = world.simulation.watched(*port) {
             let values = watch.queue_packets.iter().map(|n| *n as f64).collect();
             curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
+        }
+    }
+    for (controller, gauges) in scenario.controllers.iter().zip(&world.gauges) {
+        let gauges = gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        for (gauge, values) in gauges.iter() {
+            let curve = Curve {
+                step_s: controller.period.as_secs_f64(),
+                values: values.clone(),
+            };
+            curves.insert(format!("controller.{}.{gauge}", controller.name), curve);
         }
     }
 }

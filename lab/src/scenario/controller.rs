@@ -1,0 +1,137 @@
+//! Controllers of a scenario: `[controller.NAME]`.
+
+use weir_base::Span;
+use weir_base::setting::{Scalar, nearest};
+use weir_controller::spec::{SpecError, manual};
+use weir_controller::{Role, Spec};
+
+use super::ScenarioError;
+use super::checked::Link;
+use super::parameters::{CONTROLLER, CONTROLLER_DELAY, CONTROLLER_LOSS, PERIOD};
+use super::raw::Value;
+use super::reader::Section;
+
+/// A controller, the queues that it steers, and the channel between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Controller {
+    /// Its name.
+    pub name: String,
+    /// Its kind and settings.
+    pub spec: Spec,
+    /// Its queues, in the order of its roles.
+    pub queues: Vec<Queue>,
+    /// How often they are asked.
+    pub period: Span,
+    /// How long a sample or an order is under way.
+    pub delay: Span,
+    /// The share of samples, and of orders, that get lost.
+    pub loss: f64,
+}
+
+/// The queue at one end of a link, or of all its wires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// The link.
+    pub link: String,
+    /// Whether it is the queue at the link's second end.
+    pub reverse: bool,
+}
+
+/// Wires of a link, by its name: what a role's list of links comes to.
+type Wires<'a> = &'a dyn Fn(&Link) -> usize;
+
+impl Controller {
+    pub(super) fn check(
+        name: String,
+        section: Section<'_>,
+        links: &[Link],
+        wires: Wires<'_>,
+    ) -> Result<Self, ScenarioError> {
+        let kind = section.required_word("kind")?;
+        let manual = manual(&kind).map_err(|e| section.error("kind", format!("is wrong: {e}")))?;
+        let mut queues = Vec::new();
+        let mut counts = Vec::new();
+        for role in manual.roles {
+            let of_role = check_role(&section, role, links)?;
+            let count =
+                |queue: &Queue| links.iter().find(|l| l.name == queue.link).map_or(0, wires);
+            counts.push(of_role.iter().map(count).sum());
+            queues.extend(of_role);
+        }
+        let mut settings: Vec<(&str, &Scalar)> = Vec::new();
+        for parameter in manual.parameters {
+            match section.entry(parameter.name).map(|node| &node.value) {
+                None => {}
+                Some(Value::Scalar(scalar)) => settings.push((parameter.name, scalar)),
+                Some(_) => return Err(section.error(parameter.name, "must be a single value")),
+            }
+        }
+        let spec = Spec::check(&kind, &counts, settings).map_err(|error| {
+            let about = match &error {
+                SpecError::Setting(e) => e.name().to_owned(),
+                SpecError::Queues { role, .. } => (*role).to_owned(),
+                SpecError::UnknownKind { .. } => "kind".to_owned(),
+            };
+            let why = format!("`{}`: {error}", section.path);
+            ScenarioError::new(section.origin_of(&about), why)
+        })?;
+        let controller = Self {
+            name,
+            spec,
+            queues,
+            period: section.span(&PERIOD)?,
+            delay: section.span(&CONTROLLER_DELAY)?,
+            loss: section.ratio(&CONTROLLER_LOSS)?,
+        };
+        let mut more = vec!["kind"];
+        more.extend(manual.roles.iter().map(|role| role.name));
+        more.extend(manual.parameters.iter().map(|parameter| parameter.name));
+        section.finish_with(&[CONTROLLER], &more)?;
+        Ok(controller)
+    }
+}
+
+/// The queues that a role names: `LINK`, or `LINK.reverse` for the queue at its second end.
+fn check_role(
+    section: &Section<'_>,
+    role: &Role,
+    links: &[Link],
+) -> Result<Vec<Queue>, ScenarioError> {
+    let Some(node) = section.entry(role.name) else {
+        return Ok(Vec::new());
+    };
+    let queue = |item: &super::raw::Node| {
+        let Value::Scalar(Scalar::Text(name)) = &item.value else {
+            return Err(section.error(role.name, "must be a list of links: [\"LINK\"]"));
+        };
+        let (link, reverse) = match name.strip_suffix(".reverse") {
+            Some(link) => (link, true),
+            None => (name.as_str(), false),
+        };
+        let Some(known) = links.iter().find(|known| known.name == link) else {
+            let names = links.iter().map(|l| l.name.as_str());
+            let near = nearest(link, names).map(|n| format!("; did you mean \"{n}\"?"));
+            let near = near.unwrap_or_default();
+            let why = format!("names \"{link}\", and there is no such link{near}");
+            return Err(section.error(role.name, why));
+        };
+        let discipline = match reverse {
+            false => &known.discipline,
+            true => &known.reverse_discipline,
+        };
+        let manual = discipline
+            .as_ref()
+            .map(|discipline| discipline.spec.manual());
+        let parameters = manual.map_or(&[][..], |manual| manual.parameters);
+        let missing = |wanted: &&&str| !parameters.iter().any(|p| p.name == **wanted);
+        if let Some(wanted) = role.sets.iter().find(missing) {
+            let why = format!("names \"{name}\", whose discipline has no `{wanted}` to be set");
+            return Err(section.error(role.name, why));
+        }
+        Ok(Queue {
+            link: link.to_owned(),
+            reverse,
+        })
+    };
+    node.items().iter().map(queue).collect()
+}
