@@ -7,12 +7,14 @@
 //! - [`offered`]: an offered load as a function of time
 //! - [`distribution`]: sizes and times that chance picks (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
+//! - [`pace`]: when an application has its next piece ready
 //! - [`random`]: named random streams, so that each user of chance replays alone
 //! - [`tally`]: packets and bytes, counted together
 //! - [`setting`]: what a parameter is: its unit, range, default and sentence
 
 pub mod distribution;
 pub mod offered;
+pub mod pace;
 pub mod random;
 pub mod setting;
 pub mod spacing;

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let trials = vec![
         Trial::test("everything_is_counted_at_the_receiver", counted),
         Trial::test("offered_loads_follow_their_functions", offered),
+        Trial::test("applications_are_on_and_off_by_turns", on_and_off),
         Trial::test("transfers_end_and_are_timed", transfers),
         Trial::test("two_routers_ipv6_and_many_source_addresses", two_routers),
         Trial::test("a_killed_lab_leaves_nothing", killed),
@@ -92,6 +93,23 @@ fn offered() -> Test {
     // UDP, each of two: the integral of 4 - t from 1 to 3 is 4 Mbit, over 3 s.
     ensure((m["udp_offered_mbps"] - 8.0 / 3.0).abs() < 0.05, &m)?;
     ensure((m["udp_goodput_mbps"] - 8.0 / 3.0).abs() < 0.1, &m)
+}
+
+fn on_and_off() -> Test {
+    let turns = "on = \"0.2 s\"\noff = \"0.3 s\"\n";
+    let text = SMALL
+        .replace(
+            "congestion = \"sack\"\n",
+            &format!("rate = \"5 Mbit\"\n{turns}"),
+        )
+        .replace("rate = \"4 Mbit\"", &format!("rate = \"4 Mbit\"\n{turns}"))
+        .replace("clients = 2", "clients = 1");
+    let m = metrics(&text)?;
+    // Window 1 s to 4 s: six turns of 0.5 s, of which each flow is on for 0.2 s.
+    ensure((m["tcp_offered_mbps"] - 4.0).abs() < 0.03, &m)?;
+    ensure((m["tcp_goodput_mbps"] - 4.0).abs() < 0.3, &m)?;
+    ensure((m["udp_offered_mbps"] - 3.2).abs() < 0.1, &m)?;
+    ensure((m["udp_goodput_mbps"] - 3.2).abs() < 0.2, &m)
 }
 
 fn transfers() -> Test {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_base::Instant;
 
 use crate::network::NodeId;
-use crate::pace::Load;
+use weir_base::pace::Load;
 
 /// What a TCP flow's application does.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,8 @@
 //! - [`course`]: what a flow is
 //! - [`fabric`]: packets on their way: the order at one instant, ports, losses
 //! - [`event`]: the queue of events
-//! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`], [`web`]: applications
+//! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]:
+//!   applications
 //! - [`meter`]: what is counted; [`trace`]: what passes a port, as a capture
 //! - [`actor`]: whoever acts at times of its own
 //!
@@ -27,7 +28,6 @@ pub mod fabric;
 pub mod flight;
 pub mod meter;
 pub mod network;
-pub mod pace;
 pub mod simulation;
 pub mod tcp;
 pub mod trace;

@@ -16,10 +16,10 @@ use crate::fabric::{Event, Fabric};
 use crate::flight::Content;
 use crate::meter::{Flow, Jitter, Meter, Meters, Watch};
 use crate::network::{Network, NetworkError, NodeId, PortId};
-use crate::pace::{Load, Pace};
 use crate::tcp::{Connection, Options, Segment};
 use crate::trace::Trace;
 use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY, Web};
+use weir_base::pace::{Load, Pace};
 
 /// The first source port that is given out.
 const PORT_FIRST: u16 = 10_000;

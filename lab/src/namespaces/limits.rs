@@ -133,15 +133,6 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
 
 fn check_traffic(traffic: &Traffic) -> Result<(), Error> {
     let name = &traffic.name;
-    let (TrafficKind::Tcp { activity, .. } | TrafficKind::Udp { activity, .. }) = &traffic.kind
-    else {
-        return check_mss(traffic);
-    };
-    if activity.is_some() {
-        return refuse(format!(
-            "traffic {name} is on and off by turns, which the lab's tools do not do; try --on sim"
-        ));
-    }
     let spreads = matches!(traffic.kind, TrafficKind::Udp { addresses, .. } if addresses > 1);
     if spreads && traffic.ipv6 {
         return refuse(format!(
@@ -285,11 +276,6 @@ rate = "1 Mbit"
                 "\"tcp\"",
                 "\"tcp\"\nmss = \"8960 B\"".to_owned(),
                 "segments of 8960 B",
-            ),
-            (
-                "\"udp\"",
-                "\"udp\"\non = \"1 s\"\noff = \"1 s\"".to_owned(),
-                "on and off by turns",
             ),
             (
                 "\"udp\"",

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use weir_base::{Bytes, Instant, Span};
+use weir_base::pace::OnOff;
+use weir_base::{Bytes, Instant, Spacing, Span};
 
 use super::endpoints::kernel_word;
 use super::routes::Routes;
-use super::traffic::{Command, Line, Timetable, Timing, sink, tcp, udp, web};
+use super::traffic::{Command, Line, Rhythm, Timetable, Timing, sink, tcp, udp, web};
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
 
@@ -235,7 +236,7 @@ impl Place<'_> {
                 spacing,
                 options,
                 size: _,
-                activity: _,
+                activity,
             } => Command::Tcp(tcp::Options {
                 to,
                 flows: *flows,
@@ -243,7 +244,7 @@ impl Place<'_> {
                 mss: mss(options),
                 sizes: self.sizes(),
                 rate: *offered,
-                spacing: *spacing,
+                rhythm: rhythm(*spacing, activity.as_ref()),
                 timetable: self.timetable(),
             }),
             TrafficKind::Udp {
@@ -252,13 +253,13 @@ impl Place<'_> {
                 payload,
                 spacing,
                 addresses,
-                activity: _,
+                activity,
             } => Command::Udp(udp::Options {
                 to,
                 flows: *flows,
                 rate: *offered,
                 payload: *payload,
-                spacing: *spacing,
+                rhythm: rhythm(*spacing, activity.as_ref()),
                 source: self
                     .spread
                     .filter(|_| *addresses > 1)
@@ -298,6 +299,14 @@ impl Place<'_> {
             self.order(self.from, Role::Serve, serve),
             self.order(self.to, self.active(), fetch),
         ]
+    }
+}
+
+fn rhythm(spacing: Spacing, activity: Option<&OnOff>) -> Rhythm {
+    Rhythm {
+        spacing,
+        on: activity.map(|activity| activity.on.clone()),
+        off: activity.map(|activity| activity.off.clone()),
     }
 }
 
@@ -346,6 +355,8 @@ to = "b"
 flows = 5
 addresses = 3
 rate = "2*t - 1 Mbit"
+on = "pareto 1.5 0.5 s"
+off = "0.5 s"
 start = "1 s"
 stop = "6 s"
 [traffic.web]

@@ -85,7 +85,7 @@ pub use plan::{Override, Plan, Point, load};
 pub use raw::Origin;
 pub use schema::schema;
 pub use tcp::{Congestion, TcpOptions};
-pub use traffic::{Activity, Flow, Kind, Starts, Traffic, TrafficKind};
+pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
 pub use weir_base::{Offered, Sizes, Spacing, Times};
 
 /// What is wrong with a scenario, and where.

@@ -1,6 +1,7 @@
 //! The traffic of a scenario: who sends what to whom, and when.
 
 use rand::RngExt;
+use weir_base::pace::OnOff;
 use weir_base::{Distribution, Offered, Sizes, Spacing, Span, Streams, Times};
 
 use super::ScenarioError;
@@ -55,7 +56,7 @@ pub enum TrafficKind {
         /// How the application's writes follow each other, if it offers a rate.
         spacing: Spacing,
         /// When the application offers; always without.
-        activity: Option<Activity>,
+        activity: Option<OnOff>,
         /// The endpoints.
         options: TcpOptions,
     },
@@ -66,7 +67,7 @@ pub enum TrafficKind {
         /// What each flow offers while it is on, in payload.
         offered: Offered,
         /// When it offers; always without.
-        activity: Option<Activity>,
+        activity: Option<OnOff>,
         /// Bytes of payload in each packet.
         payload: u32,
         /// How the packets of a flow follow each other.
@@ -85,15 +86,6 @@ pub enum TrafficKind {
         /// The endpoints; the congestion control is the server's.
         options: TcpOptions,
     },
-}
-
-/// An application that is on and off by turns, on first.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Activity {
-    /// How long it is on.
-    pub on: Times,
-    /// How long it is off.
-    pub off: Times,
 }
 
 /// What kind of traffic, without the details.
@@ -301,9 +293,9 @@ fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, Scenario
     })
 }
 
-fn check_activity(section: &Section<'_>) -> Result<Option<Activity>, ScenarioError> {
+fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError> {
     match (section.times(&ON)?, section.times(&OFF)?) {
-        (Some(on), Some(off)) => Ok(Some(Activity { on, off })),
+        (Some(on), Some(off)) => Ok(Some(OnOff { on, off })),
         (None, None) => Ok(None),
         (Some(_), None) => Err(section.error("on", "needs `off`")),
         (None, Some(_)) => Err(section.error("off", "needs `on`")),
@@ -439,7 +431,7 @@ spread = "1 s"
         let scenario = with("traffic.long", lines).unwrap();
         let long = &scenario.traffic[0];
         assert_eq!(long.starts, Starts::Spread(Span::from_secs(1)));
-        let activity = Activity {
+        let activity = OnOff {
             on: "pareto 1.5 0.5 s".parse().unwrap(),
             off: "0.5 s".parse().unwrap(),
         };

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_base::pace::Load;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::End;
-use weir_sim::pace::{Load, OnOff};
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
 use weir_sim::{Course, Measurement, Sender, Simulation};
@@ -16,9 +16,7 @@ use weir_sim::{Network, NodeId, PortId};
 use super::control::{Gauges, Steering};
 use crate::error::Error;
 use crate::run::Habitat;
-use crate::scenario::{
-    Activity, Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind,
-};
+use crate::scenario::{Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
 /// Source ports that the simulator gives out.
@@ -191,7 +189,7 @@ impl World {
                     rate,
                     piece: options.mss,
                     spacing: *spacing,
-                    on_off: activity.as_ref().map(on_off),
+                    on_off: activity.clone(),
                 });
                 let sender = match (load, size) {
                     (Some(load), size) => Sender::Paced(load, size),
@@ -216,7 +214,7 @@ impl World {
                     rate: *offered,
                     piece: *payload,
                     spacing: *spacing,
-                    on_off: activity.as_ref().map(on_off),
+                    on_off: activity.clone(),
                 };
                 self.simulation.udp(&course, load)
             }
@@ -278,13 +276,6 @@ fn spec(discipline: Option<&Discipline>) -> Spec {
             let limit = Scalar::Integer(QUEUE_PACKETS.into());
             Spec::check("fifo", [("limit", &limit)]).unwrap_or_else(|error| unreachable!("{error}"))
         }
-    }
-}
-
-fn on_off(activity: &Activity) -> OnOff {
-    OnOff {
-        on: activity.on.clone(),
-        off: activity.off.clone(),
     }
 }
 

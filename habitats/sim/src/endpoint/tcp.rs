@@ -7,8 +7,8 @@ use super::Route;
 use crate::fabric::{Event, Fabric};
 use crate::flight::{Content, Flight};
 use crate::meter::Jitter;
-use crate::pace::Pace;
 use crate::tcp::{Connection, Segment};
+use weir_base::pace::Pace;
 
 /// What an end of a connection does with it.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Tcp {
     fn schedule(&mut self, fabric: &mut Fabric) {
         if let Application::Paced(pace, _) = &mut self.application
             && !self.closing
-            && let Some(next) = pace.next()
+            && let Some(next) = pace.next_piece()
         {
             fabric.events.push(next, Event::Tick(self.route.own));
         }

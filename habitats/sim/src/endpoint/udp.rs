@@ -7,7 +7,7 @@ use super::Route;
 use crate::fabric::{Event, Fabric};
 use crate::flight::{Content, Flight};
 use crate::meter::Jitter;
-use crate::pace::Pace;
+use weir_base::pace::Pace;
 
 /// A sender of datagrams.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Source {
     }
 
     fn schedule(&mut self, fabric: &mut Fabric) {
-        if let Some(next) = self.pace.next() {
+        if let Some(next) = self.pace.next_piece() {
             fabric.events.push(next, Event::Tick(self.route.own));
         }
     }

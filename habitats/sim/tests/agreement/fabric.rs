@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
+use weir_base::pace::Load;
 use weir_base::{Instant, Offered, Spacing, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::Ecn;
 use weir_sim::network::End;
-use weir_sim::pace::Load;
 use weir_sim::{Course, Measurement, Network, PortId, Simulation};
 
 use super::exact::port;

@@ -3,11 +3,11 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use weir_base::pace::OnOff;
 use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Times};
 use weir_discipline::Spec;
 use weir_discipline::spec::MANUALS;
 use weir_sim::network::End;
-use weir_sim::pace::OnOff;
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
 use weir_sim::{Course, Network, NodeId, PortId, Sender, Simulation};

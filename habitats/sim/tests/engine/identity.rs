@@ -1,10 +1,10 @@
 //! A run depends on its seed and on nothing else, and nobody's luck on who else is there.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+use weir_base::pace::{Load, OnOff};
 use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Streams, Times};
 use weir_discipline::Spec;
 use weir_sim::network::End;
-use weir_sim::pace::{Load, OnOff};
 use weir_sim::tcp::Options;
 use weir_sim::web::Web;
 use weir_sim::{Course, Measurement, Network, NodeId, PortId, Sender, Simulation};

@@ -8,9 +8,9 @@
 //! simply the first ones. The interval must be narrow too: else any queue would pass.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+use weir_base::pace::Load;
 use weir_base::{Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_sim::network::End;
-use weir_sim::pace::Load;
 use weir_sim::{Course, Measurement, Network, PortId, Simulation};
 
 use super::support::{HEADERS, course, fifo, host, load};

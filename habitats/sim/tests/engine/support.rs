@@ -3,11 +3,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use weir_base::pace::Load;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::{End, NetworkError};
-use weir_sim::pace::Load;
 use weir_sim::{Course, Measurement, Network, NodeId, PortId, Simulation};
 
 /// Bytes of the Ethernet, IPv4 and UDP headers.

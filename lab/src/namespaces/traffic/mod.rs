@@ -18,7 +18,8 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-use weir_base::{Instant, Span};
+use weir_base::pace::{Load, OnOff, Pace};
+use weir_base::{Instant, Offered, Spacing, Span, Stream, Times};
 use weir_live::clock;
 
 pub use crate::reported::{Fetch, Flow, Line, Outcome, Sent, Series, Transfer};
@@ -134,6 +135,53 @@ impl Timetable {
     pub fn until(&self) -> Span {
         let end = self.timing.duration;
         self.until.map_or(end, |until| until.min(end))
+    }
+}
+
+/// How the pieces of an offered load follow each other.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Rhythm {
+    /// Spacing of the pieces: even, poisson, jittered 0.1.
+    #[arg(long, default_value = "even")]
+    pub spacing: Spacing,
+    /// How long the application offers its load, by turns with `off`, on first; always if not
+    /// given.
+    #[arg(long, value_name = "TIMES", requires = "off")]
+    pub on: Option<Times>,
+    /// How long it is silent.
+    #[arg(long, value_name = "TIMES", requires = "on")]
+    pub off: Option<Times>,
+}
+
+impl Rhythm {
+    /// As arguments of a command line.
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec![format!("--spacing={}", self.spacing)];
+        args.extend(self.on.iter().map(|on| format!("--on={on}")));
+        args.extend(self.off.iter().map(|off| format!("--off={off}")));
+        args
+    }
+
+    /// The schedule of a flow that offers `rate` in pieces of so many bytes, in times of the run.
+    pub(crate) fn pace(
+        &self,
+        rate: Offered,
+        piece: u32,
+        timetable: &Timetable,
+        (flow, stream): (usize, Stream),
+    ) -> Pace {
+        let load = Load {
+            rate,
+            piece,
+            spacing: self.spacing,
+            on_off: self
+                .on
+                .clone()
+                .zip(self.off.clone())
+                .map(|(on, off)| OnOff { on, off }),
+        };
+        let start = Instant::ZERO + timetable.start(flow);
+        Pace::new(load, stream, start, Instant::ZERO + timetable.until())
     }
 }
 

@@ -14,11 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use weir_base::{Bytes, Instant, Offered, Span, Stream, Streams};
+use weir_base::pace::Pace;
+use weir_base::{Bytes, Instant, Offered, Span, Streams};
 use weir_live::clock;
 
-use super::{Line, RunClock, Sent, Timetable, Transfer, listed, nth, report, sleep_until};
-use crate::scenario::Spacing;
+use super::{Line, Rhythm, RunClock, Sent, Timetable, Transfer, listed, nth, report, sleep_until};
 
 /// Connections of one tool at most: each has a thread.
 pub const FLOWS_MAX: u32 = 1000;
@@ -51,9 +51,9 @@ pub struct Options {
     /// Offered load of each connection, like "2 Mbit" or "0.5*t + 2 Mbit"; greedy if not given.
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Offered>,
-    /// How the writes of an offered load follow each other: even, poisson, jittered 0.1.
-    #[arg(long, default_value = "even")]
-    pub spacing: Spacing,
+    /// How the writes of an offered load follow each other.
+    #[command(flatten)]
+    pub rhythm: Rhythm,
     /// When, and what is left to chance.
     #[command(flatten)]
     pub timetable: Timetable,
@@ -67,8 +67,8 @@ impl Options {
             self.to.to_string(),
             format!("--flows={}", self.flows),
             format!("--congestion={}", self.congestion),
-            format!("--spacing={}", self.spacing),
         ];
+        args.extend(self.rhythm.to_args());
         args.extend(self.mss.map(|mss| format!("--mss={mss}")));
         args.extend(listed("sizes", &self.sizes));
         args.extend(self.rate.map(|rate| format!("--rate={rate}")));
@@ -76,19 +76,28 @@ impl Options {
         args
     }
 
+    /// The schedule of a flow's writes, if it has one: the same each time that it is asked for.
+    fn pace(&self, flow: usize) -> Option<Pace> {
+        let piece = self.mss.unwrap_or(MSS_DEFAULT);
+        let stream = Streams::new(self.timetable.seed).stream(&format!("tcp.flow{flow}"));
+        let pace = |rate| {
+            self.rhythm
+                .pace(rate, piece, &self.timetable, (flow, stream))
+        };
+        self.rate.map(pace)
+    }
+
     /// Payload that the schedules want sent in the window; none if they do not say.
     fn offered_bytes(&self) -> Option<u64> {
-        let rate = self.rate.filter(|_| self.sizes.is_empty())?;
-        let bits = |flow| {
-            let from = self
-                .timetable
-                .start(flow)
-                .max(self.timetable.timing.warm_up)
-                .as_secs_f64();
-            rate.bits_between(from, self.timetable.until().as_secs_f64())
+        self.rate.filter(|_| self.sizes.is_empty())?;
+        let warm_up = Instant::ZERO + self.timetable.timing.warm_up;
+        let offered = |mut pace: Pace| {
+            let pieces = std::iter::from_fn(|| pace.next_piece());
+            let counted = pieces.filter(|at| *at >= warm_up).count() as u64;
+            counted * u64::from(pace.piece())
         };
-        let bits: f64 = (0..self.flows as usize).map(bits).sum();
-        Some((bits / 8.0) as u64)
+        let flows = 0..self.flows as usize;
+        Some(flows.filter_map(|flow| self.pace(flow)).map(offered).sum())
     }
 }
 
@@ -211,27 +220,15 @@ fn connect(options: &Options) -> io::Result<TcpStream> {
 /// What writes to one connection after another.
 struct Application {
     size: Option<u64>,
-    rate: Option<Offered>,
-    /// Bytes of a write.
-    piece: usize,
-    spacing: Spacing,
-    gaps: Stream,
-    start: f64,
-    /// Pieces of the offered load that are due before the next one.
-    place: f64,
+    /// The schedule; greedy without.
+    pace: Option<Pace>,
 }
 
 impl Application {
     fn new(options: &Options, flow: usize) -> Self {
-        let gaps = Streams::new(options.timetable.seed).stream(&format!("tcp.flow{flow}"));
         Self {
             size: nth(&options.sizes, flow).map(|size| size.0),
-            rate: options.rate,
-            piece: options.mss.unwrap_or(MSS_DEFAULT) as usize,
-            spacing: options.spacing,
-            gaps,
-            start: options.timetable.start(flow).as_secs_f64(),
-            place: 0.0,
+            pace: options.pace(flow),
         }
     }
 
@@ -242,18 +239,15 @@ impl Application {
         let mut left = self.size;
         while clock::now() < end && left != Some(0) {
             let room = left.map_or(WRITE_BYTES, |left| left.min(WRITE_BYTES as u64) as usize);
-            let bytes = match self.rate {
+            let bytes = match &mut self.pace {
                 None => stream.write(&zeros[..room])?,
-                Some(rate) => {
-                    self.place += self.spacing.gap(&mut self.gaps);
-                    let due = self.place * self.piece as f64 * 8.0;
-                    let when = rate
-                        .time_of(self.start, due)
-                        .map_or(end, |t| run.at(Span::from_secs_f64(t)).min(end));
-                    if sleep_until(when) >= end {
+                Some(pace) => {
+                    let due = pace.next_piece();
+                    let due = due.map_or(end, |due| run.at(due.since(Instant::ZERO)).min(end));
+                    if sleep_until(due) >= end {
                         return Ok(false);
                     }
-                    let bytes = room.min(self.piece);
+                    let bytes = room.min(pace.piece() as usize);
                     stream.write_all(&zeros[..bytes])?;
                     bytes
                 }

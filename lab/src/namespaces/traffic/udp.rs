@@ -16,16 +16,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use rand::RngExt;
 use socket2::{Domain, Protocol, Socket, Type};
-use weir_base::{Instant, Offered, Span, Stream, Streams};
+use weir_base::pace::Pace;
+use weir_base::{Instant, Offered, Streams};
 use weir_live::{clock, namespace};
 
-use super::{Line, RunClock, Sent, Timetable, report, sleep_until};
-use crate::scenario::Spacing;
+use super::{Line, Rhythm, RunClock, Sent, Timetable, report, sleep_until};
 
 /// Flows of one sender at most: each has a socket.
 pub const FLOWS_MAX: u32 = 50_000;
-/// Bits of layer-2 and layer-3 headers do not count: rates are payload.
-const BITS: f64 = 8.0;
 
 /// Options of a sender.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
@@ -36,7 +34,7 @@ pub struct Options {
     /// Flows, each with a source port of its own.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX as i64))]
     pub flows: u32,
-    /// Offered load of each flow, in payload, like "2 Mbit" or "2*t - 1 Mbit".
+    /// Offered load of each flow while it is on, in payload without headers, like "2 Mbit" or "2*t - 1 Mbit".
     #[arg(long, default_value = "1 Mbit")]
     pub rate: Offered,
     /// Bytes of payload in each packet.
@@ -49,9 +47,9 @@ pub struct Options {
     /// How many source addresses follow the first one.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     pub addresses: u32,
-    /// How the packets of a flow follow each other: even, poisson, jittered 0.1.
-    #[arg(long, default_value = "even")]
-    pub spacing: Spacing,
+    /// How the packets of a flow follow each other.
+    #[command(flatten)]
+    pub rhythm: Rhythm,
     /// When, and what is left to chance.
     #[command(flatten)]
     pub timetable: Timetable,
@@ -67,35 +65,11 @@ impl Options {
             format!("--rate={}", self.rate),
             format!("--payload={}", self.payload),
             format!("--addresses={}", self.addresses),
-            format!("--spacing={}", self.spacing),
         ];
+        args.extend(self.rhythm.to_args());
         args.extend(self.source.map(|source| format!("--source={source}")));
         args.extend(self.timetable.to_args());
         args
-    }
-}
-
-/// One flow's schedule: a packet is due when the bits of those before it have been offered.
-#[derive(Debug)]
-struct Schedule {
-    rate: Offered,
-    from: f64,
-    bits_per_packet: f64,
-    spacing: Spacing,
-    gaps: Stream,
-    /// Place of the next packet, in packets.
-    place: f64,
-}
-
-impl Schedule {
-    /// When the next packet is due, in seconds of the run.
-    fn next(&self) -> Option<f64> {
-        self.rate
-            .time_of(self.from, self.place * self.bits_per_packet)
-    }
-
-    fn advance(&mut self) {
-        self.place += self.spacing.gap(&mut self.gaps);
     }
 }
 
@@ -150,21 +124,19 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
     let payload = vec![0; options.payload as usize];
     let streams = Streams::new(options.timetable.seed).below("udp");
     let mut places = streams.stream("places");
-    let mut schedules: Vec<Schedule> = (0..sockets.len())
-        .map(|flow| Schedule {
-            rate: options.rate,
-            from: options.timetable.start(flow).as_secs_f64(),
-            bits_per_packet: f64::from(options.payload) * BITS,
-            spacing: options.spacing,
-            gaps: streams.stream(&format!("flow{flow}")),
-            place: places.random(),
-        })
-        .collect();
-    let due = |schedule: &Schedule| Some(run.at(Span::from_secs_f64(schedule.next()?)));
-    let mut queue: BinaryHeap<Reverse<(Instant, usize)>> = schedules
-        .iter()
+    let pace = |flow| {
+        let (timetable, stream) = (&options.timetable, streams.stream(&format!("flow{flow}")));
+        let pace = options
+            .rhythm
+            .pace(options.rate, options.payload, timetable, (flow, stream));
+        pace.first_at(places.random())
+    };
+    let mut paces: Vec<Pace> = (0..sockets.len()).map(pace).collect();
+    let due = |pace: &mut Pace| Some(run.at(pace.next_piece()?.since(Instant::ZERO)));
+    let mut queue: BinaryHeap<Reverse<(Instant, usize)>> = paces
+        .iter_mut()
         .enumerate()
-        .filter_map(|(flow, schedule)| Some(Reverse((due(schedule)?, flow))))
+        .filter_map(|(flow, pace)| Some(Reverse((due(pace)?, flow))))
         .collect();
     let end = run.at(options.timetable.until());
     let mut counts = Counts::default();
@@ -188,8 +160,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
                 .late
                 .push((now.since(when).as_nanos() / 1000).min(u64::from(u32::MAX)) as u32);
         }
-        schedules[flow].advance();
-        queue.extend(due(&schedules[flow]).map(|next| Reverse((next, flow))));
+        queue.extend(due(&mut paces[flow]).map(|next| Reverse((next, flow))));
     }
     Ok(counts)
 }
@@ -209,22 +180,43 @@ fn late_p99(mut late: Vec<u32>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Timing;
     use super::*;
+    use weir_base::{Spacing, Span};
 
     #[test]
     fn packets_are_due_at_even_times_and_do_not_drift() {
         // 11776 bit a packet at 11.776 Mbit/s: one each millisecond.
-        let mut schedule = Schedule {
-            rate: "11.776 Mbit".parse().unwrap(),
-            from: 2.0,
-            bits_per_packet: 11_776.0,
+        let rhythm = Rhythm {
             spacing: Spacing::Even,
-            gaps: Streams::new(1).stream("gaps"),
-            place: 0.5,
+            on: None,
+            off: None,
         };
-        assert!((schedule.next().unwrap() - 2.0005).abs() < 1e-9);
-        (0..1_000_000).for_each(|_| schedule.advance());
-        assert!((schedule.next().unwrap() - 1002.0005).abs() < 1e-6);
+        let timetable = Timetable {
+            seed: 1,
+            from: Span::from_secs(2),
+            starts: Vec::new(),
+            until: None,
+            timing: Timing {
+                duration: Span::from_secs(2000),
+                warm_up: Span::ZERO,
+                interval: Span::from_millis(100),
+                start_ns: None,
+            },
+        };
+        let stream = Streams::new(1).stream("gaps");
+        let rate = "11.776 Mbit".parse().unwrap();
+        let pace = rhythm.pace(rate, 1472, &timetable, (0, stream));
+        let mut pace = pace.first_at(0.5);
+        let mut next = || {
+            pace.next_piece()
+                .unwrap()
+                .since(Instant::ZERO)
+                .as_secs_f64()
+        };
+        assert!((next() - 2.0005).abs() < 1e-9);
+        (1..1_000_000).for_each(|_| drop(next()));
+        assert!((next() - 1002.0005).abs() < 1e-6);
     }
 
     #[test]

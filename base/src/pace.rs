@@ -6,8 +6,14 @@
 //!   jittered   | |  | |  ||     each gap evenly from (1 - j) to (1 + j) of its length
 //!   on / off   ||||       ||    pieces only while on
 //! ```
+//!
+//! Modelled applications and the lab's tools have the same schedule.
 
-use weir_base::{Instant, Offered, Spacing, Span, Stream, Times};
+use crate::distribution::Times;
+use crate::offered::Offered;
+use crate::random::Stream;
+use crate::spacing::Spacing;
+use crate::time::{Instant, Span};
 
 /// Times of being on and off, on first.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,13 +39,13 @@ pub struct Load {
 
 /// The schedule of one application.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     load: Load,
     stream: Stream,
     until: Instant,
     /// The rate is counted from here.
     origin: f64,
-    /// Pieces since then; their spacing makes that a real number.
+    /// Pieces since then at the next one; their spacing makes that a real number.
     place: f64,
     /// The on time ends, in seconds; never without on and off times.
     off_at: f64,
@@ -47,7 +53,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// A schedule from `start` to `until`.
-    pub(crate) fn new(load: Load, stream: Stream, start: Instant, until: Instant) -> Self {
+    pub fn new(load: Load, stream: Stream, start: Instant, until: Instant) -> Self {
         let mut pace = Self {
             load,
             stream,
@@ -57,21 +63,29 @@ impl Pace {
             off_at: f64::INFINITY,
         };
         pace.switch_on(pace.origin);
+        pace.place = pace.gap();
         pace
     }
 
+    /// The same with its first piece at this place, in pieces: flows that start together do not
+    /// march in step then.
+    pub fn first_at(mut self, place: f64) -> Self {
+        self.place = place;
+        self
+    }
+
     /// Bytes of a piece.
-    pub(crate) fn piece(&self) -> u32 {
+    pub fn piece(&self) -> u32 {
         self.load.piece
     }
 
-    /// When the next piece is ready.
-    pub(crate) fn next(&mut self) -> Option<Instant> {
+    /// When the next piece is ready; none before the end.
+    pub fn next_piece(&mut self) -> Option<Instant> {
         let bits = f64::from(self.load.piece) * 8.0;
-        self.place += self.load.spacing.gap(&mut self.stream);
         loop {
             let next = self.load.rate.time_of(self.origin, self.place * bits)?;
             if next < self.off_at {
+                self.place += self.gap();
                 let next = Instant::ZERO + Span::from_secs_f64(next);
                 return (next < self.until).then_some(next);
             }
@@ -84,6 +98,10 @@ impl Pace {
             }
             self.switch_on(on_at);
         }
+    }
+
+    fn gap(&mut self) -> f64 {
+        self.load.spacing.gap(&mut self.stream)
     }
 
     fn switch_on(&mut self, at: f64) {
@@ -102,7 +120,9 @@ fn seconds(at: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_base::{Distribution, Rate, Streams};
+    use crate::distribution::Distribution;
+    use crate::random::Streams;
+    use crate::units::Rate;
 
     fn times(spacing: Spacing, on_off: Option<OnOff>, seconds: u64) -> Vec<f64> {
         let load = Load {
@@ -114,7 +134,7 @@ mod tests {
         let stream = Streams::new(3).stream("pace");
         let until = Instant::ZERO + Span::from_secs(seconds);
         let mut pace = Pace::new(load, stream, Instant::ZERO, until);
-        std::iter::from_fn(|| pace.next())
+        std::iter::from_fn(|| pace.next_piece())
             .map(super::seconds)
             .collect()
     }
@@ -125,6 +145,25 @@ mod tests {
         let times = times(Spacing::Even, None, 1);
         assert_eq!(times.len(), 99);
         assert_eq!(times[..3], [0.01, 0.02, 0.03]);
+    }
+
+    #[test]
+    fn the_first_piece_may_have_a_place_of_its_own() {
+        let load = Load {
+            rate: Offered::constant(Rate::from_bps(8_000)),
+            piece: 10,
+            spacing: Spacing::Even,
+            on_off: None,
+        };
+        let start = Instant::ZERO + Span::from_secs(2);
+        let stream = Streams::new(3).stream("pace");
+        let pace = Pace::new(load, stream, start, start + Span::from_millis(20));
+        let mut pace = pace.first_at(0.5);
+        let times = std::iter::from_fn(|| pace.next_piece());
+        assert_eq!(
+            times.map(super::seconds).collect::<Vec<_>>(),
+            [2.005, 2.015]
+        );
     }
 
     #[test]
