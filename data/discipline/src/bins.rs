@@ -149,7 +149,7 @@ impl Bins {
     }
 
     /// Takes the packet at the head of the longest bin.
-    fn pop_longest(&mut self) -> Option<(usize, Packet)> {
+    pub(crate) fn pop_longest(&mut self) -> Option<(usize, Packet)> {
         let bin = self.longest()?;
         Some((bin, self.pop(bin)?))
     }

@@ -60,7 +60,8 @@ nearly everything; with a new flow for each packet he is always a new flow, and 
     ],
 };
 
-const FLOWS: Parameter = Parameter {
+/// The `flows` parameter.
+pub(crate) const FLOWS: Parameter = Parameter {
     name: "flows",
     kind: Kind::Count(1, 65536),
     default: "1024",
@@ -74,7 +75,8 @@ const DROP_BATCH: Parameter = Parameter {
     about: "packets that the longest queue loses at most when the limit is reached",
 };
 
-const LIMIT: Parameter = Parameter {
+/// The `limit` parameter of disciplines whose control law keeps the queues short.
+pub(crate) const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 1_000_000),
     default: "10240 packets",
@@ -155,7 +157,7 @@ pub struct FqCodel {
 }
 
 /// One bin, as the control law sees it.
-struct One<'a>(&'a mut Bins, usize);
+pub(crate) struct One<'a>(pub(crate) &'a mut Bins, pub(crate) usize);
 
 impl codel::Source for One<'_> {
     fn pop(&mut self) -> Option<Packet> {

@@ -5,19 +5,23 @@
 //! A discipline is a pure state machine: time, flow keys and the books are handed in by [`Cx`].
 //! It does not know what a port, a device or a clock is.
 //!
-//! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`lru_fq`],
-//!   [`red`], [`impair`]
+//! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`host_fair`],
+//!   [`class_weights`], [`lru_fq`], [`red`], [`impair`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `link_rate`, `chance`
 //! - of flow tables: `index` (by hash)
+//! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
+//!   for those who do not react), `classes` (traffic by its headers)
 //! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
+pub mod class_weights;
 pub mod codel;
 pub mod contract;
 pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
+pub mod host_fair;
 pub mod impair;
 pub mod lru_fq;
 pub mod metered;
@@ -27,9 +31,12 @@ pub mod spec;
 pub mod stfq;
 
 mod bins;
+mod blue;
 mod chain;
 mod chance;
+mod classes;
 mod flow_cache;
+mod hosts;
 mod index;
 mod link_rate;
 mod longest;
@@ -37,6 +44,7 @@ mod lru;
 mod rate;
 #[allow(dead_code)] // until the schedulers are here
 mod scheduler;
+mod sets;
 
 #[cfg(test)]
 mod properties;

@@ -37,7 +37,14 @@ fn value(kind: Kind, draw: u64) -> Scalar {
         Kind::Bytes(min, max) => Setting::Bytes(Bytes((min.0 + small % 3000).min(max.0))),
         Kind::Flag => Setting::Flag(draw.is_multiple_of(2)),
         Kind::Word(words) => Setting::Word(words[small as usize % words.len()]),
-        Kind::Text(_) => return Scalar::Text(format!("text{}", small % 10)),
+        // The text that there is names classes.
+        Kind::Text(_) if draw.is_multiple_of(2) => {
+            return Scalar::Text(format!("udp = {}, rest = 1", 1 + small % 10));
+        }
+        Kind::Text(_) => {
+            let network = small % 16;
+            return Scalar::Text(format!("from 10.0.0.{network} = 2, udp = 1, rest = 3"));
+        }
         Kind::PacketsOrRate(max, _) if draw.is_multiple_of(2) => {
             Setting::Count((small % 6).min(max))
         }

@@ -6,7 +6,7 @@ use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
-use crate::{codel, drr, fifo, fq_codel, impair, lru_fq, red, sfq, stfq};
+use crate::{class_weights, codel, drr, fifo, fq_codel, host_fair, impair, lru_fq, red, sfq, stfq};
 
 /// A discipline with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,12 +14,16 @@ use crate::{codel, drr, fifo, fq_codel, impair, lru_fq, red, sfq, stfq};
 pub enum Spec {
     /// First in, first out.
     Fifo(fifo::Params),
+    /// A queue for each class of traffic.
+    ClassWeights(class_weights::Params),
     /// Controlled delay (RFC 8289).
     Codel(codel::Params),
     /// Deficit round robin.
     Drr(drr::Params),
     /// Flow queues with controlled delay (RFC 8290).
     FqCodel(fq_codel::Params),
+    /// Fair between hosts.
+    HostFair(host_fair::Params),
     /// An emulated link.
     Impair(impair::Params),
     /// A flow cache over two queues.
@@ -35,9 +39,11 @@ pub enum Spec {
 /// The manual page of every discipline, by name.
 pub const MANUALS: &[&Manual] = &[
     &fifo::MANUAL,
+    &class_weights::MANUAL,
     &codel::MANUAL,
     &drr::MANUAL,
     &fq_codel::MANUAL,
+    &host_fair::MANUAL,
     &impair::MANUAL,
     &lru_fq::MANUAL,
     &red::MANUAL,
@@ -74,9 +80,11 @@ impl Spec {
         let settings = Settings::check(manual.parameters, given)?;
         Ok(match kind {
             "fifo" => Self::Fifo(fifo::Params::new(&settings)),
+            "class_weights" => Self::ClassWeights(class_weights::Params::new(&settings)?),
             "codel" => Self::Codel(codel::Params::new(&settings)?),
             "drr" => Self::Drr(drr::Params::new(&settings)),
             "fq_codel" => Self::FqCodel(fq_codel::Params::new(&settings)?),
+            "host_fair" => Self::HostFair(host_fair::Params::new(&settings)?),
             "impair" => Self::Impair(impair::Params::new(&settings)?),
             "lru_fq" => Self::LruFq(lru_fq::Params::new(&settings)?),
             "red" => Self::Red(red::Params::new(&settings)?),
@@ -101,9 +109,11 @@ impl Spec {
     pub fn manual(&self) -> &'static Manual {
         match self {
             Self::Fifo(_) => &fifo::MANUAL,
+            Self::ClassWeights(_) => &class_weights::MANUAL,
             Self::Codel(_) => &codel::MANUAL,
             Self::Drr(_) => &drr::MANUAL,
             Self::FqCodel(_) => &fq_codel::MANUAL,
+            Self::HostFair(_) => &host_fair::MANUAL,
             Self::Impair(_) => &impair::MANUAL,
             Self::LruFq(_) => &lru_fq::MANUAL,
             Self::Red(_) => &red::MANUAL,
@@ -121,9 +131,11 @@ impl Spec {
     pub fn settings(&self) -> Settings {
         match self {
             Self::Fifo(params) => params.settings(),
+            Self::ClassWeights(params) => params.settings(),
             Self::Codel(params) => params.settings(),
             Self::Drr(params) => params.settings(),
             Self::FqCodel(params) => params.settings(),
+            Self::HostFair(params) => params.settings(),
             Self::Impair(params) => params.settings(),
             Self::LruFq(params) => params.settings(),
             Self::Red(params) => params.settings(),
@@ -136,9 +148,11 @@ impl Spec {
     pub fn limit(&self) -> usize {
         match self {
             Self::Fifo(params) => params.limit,
+            Self::ClassWeights(params) => params.limit(), // of each class
             Self::Codel(params) => params.limit,
             Self::Drr(params) => params.limit,
             Self::FqCodel(params) => params.limit,
+            Self::HostFair(params) => params.limit,
             Self::Impair(params) => params.limit,
             Self::Red(params) => params.limit,
             Self::Sfq(params) => params.limit,
@@ -151,9 +165,16 @@ impl Spec {
     pub fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
         match self {
             Self::Fifo(params) => Box::new(fifo::Fifo::new(params.clone())),
+            Self::ClassWeights(params) => {
+                Box::new(class_weights::ClassWeights::new(params.clone()))
+            }
             Self::Codel(params) => Box::new(codel::Codel::new(params.clone())),
             Self::Drr(params) => Box::new(drr::Drr::new(params.clone())),
             Self::FqCodel(params) => Box::new(fq_codel::FqCodel::new(params.clone())),
+            Self::HostFair(params) => Box::new(host_fair::HostFair::new(
+                params.clone(),
+                streams.stream(host_fair::MANUAL.name),
+            )),
             Self::Impair(params) => Box::new(impair::Impair::new(
                 params.clone(),
                 streams.stream(impair::MANUAL.name),

@@ -72,6 +72,11 @@ impl ByteCost {
     pub(crate) const fn of_weight(weight: u32) -> Self {
         Self(UNIT / weight as u64)
     }
+
+    /// So many times as dear.
+    pub(crate) const fn times(self, factor: u32) -> Self {
+        Self(self.0 * factor as u64) // UNIT is 2^32
+    }
 }
 
 /// A start or finish tag. At 128 bits it does not wrap in the life of a router.

@@ -1,0 +1,363 @@
+//! Traffic classes by what a packet's headers say, from one line of text.
+//!
+//! ```text
+//!  classes = "to 10.0.1.0/24 tcp = 3, udp port 53 = 2, rest = 1"
+//!             +---- match ----+   |
+//!                               weight            the first class whose words all hold is the packet's
+//! ```
+
+use std::net::IpAddr;
+
+use weir_base::setting::nearest;
+use weir_packet::{Family, FlowKey};
+
+/// Classes at most: each packet is held against all of them.
+pub(crate) const CLASSES_MAX: usize = 16;
+/// The greatest weight.
+const WEIGHT_MAX: u32 = 1000;
+/// Protocols that have a word.
+const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)];
+/// The words that are followed by a value.
+const WORDS: [&str; 4] = ["from", "to", "port", "protocol"];
+/// The match of all packets.
+const REST: &str = "rest";
+
+/// The classes, in the order in which a packet is held against them; the last one takes all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classes {
+    /// As it was written.
+    text: String,
+    classes: Vec<Rule>,
+}
+
+/// One class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    /// What all must hold; nothing, for all packets.
+    terms: Vec<Term>,
+    weight: u32,
+}
+
+/// One condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Term {
+    Protocol(u8),
+    From(Network),
+    To(Network),
+    /// Source or destination port, from the first to the second.
+    Port(u16, u16),
+}
+
+/// A network, left-aligned as in a flow key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Network {
+    family: Family,
+    bits: u128,
+    mask: u128,
+}
+
+impl Classes {
+    /// Reads the text; the error says where it is wrong.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let reader = Reader(text);
+        let mut classes: Vec<Rule> = Vec::new();
+        for part in text.split(',') {
+            if classes.last().is_some_and(|rule| rule.terms.is_empty()) {
+                return Err(reader.at(part, "comes after `rest`, which leaves no packet for it"));
+            }
+            let rule = reader.rule(part)?;
+            if let Some(n) = classes.iter().position(|other| other.terms == rule.terms) {
+                let why = format!("matches the same packets as class {}", n + 1);
+                return Err(reader.at(part, &why));
+            }
+            classes.push(rule);
+            if classes.len() > CLASSES_MAX {
+                return Err(reader.at(part, &format!("is more than {CLASSES_MAX} classes")));
+            }
+        }
+        if classes.last().is_none_or(|rule| !rule.terms.is_empty()) {
+            return Err("must end with `rest = WEIGHT`, the class of all other packets".into());
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            classes,
+        })
+    }
+
+    /// As it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Their weights.
+    pub(crate) fn weights(&self) -> impl Iterator<Item = u32> {
+        self.classes.iter().map(|rule| rule.weight)
+    }
+
+    /// Whether every packet has the same class here as there.
+    pub(crate) fn match_like(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|of| of.classes.iter().map(|rule| &rule.terms));
+        own.eq(others)
+    }
+
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        let terms = self.classes.iter().map(|rule| rule.terms.capacity());
+        self.text.capacity()
+            + self.classes.capacity() * size_of::<Rule>()
+            + terms.sum::<usize>() * size_of::<Term>()
+    }
+
+    /// The class of a packet with this key.
+    pub(crate) fn class(&self, key: &FlowKey) -> usize {
+        let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key));
+        let last = self.classes.len() - 1;
+        self.classes.iter().position(holds).unwrap_or(last)
+    }
+}
+
+impl Term {
+    fn holds(&self, key: &FlowKey) -> bool {
+        match self {
+            Self::Protocol(number) => key.protocol == *number && key.family != Family::Link,
+            Self::From(network) => network.has(key.family, key.source),
+            Self::To(network) => network.has(key.family, key.destination),
+            Self::Port(first, last) => {
+                let ports = [key.source_port, key.destination_port];
+                ports.iter().any(|port| (first..=last).contains(&port))
+            }
+        }
+    }
+}
+
+impl Network {
+    fn has(&self, family: Family, address: [u8; 16]) -> bool {
+        family == self.family && u128::from_be_bytes(address) & self.mask == self.bits
+    }
+
+    /// `10.0.1.0/24`, or one address.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        const FORM: &str = "is not a network like 10.0.1.0/24 or 2001:db8::/32";
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| FORM)?;
+        let (family, bits, most) = match address {
+            IpAddr::V4(a) => (Family::V4, u128::from(u32::from(a)) << 96, 32),
+            IpAddr::V6(a) => (Family::V6, u128::from(a), 128),
+        };
+        let length: u32 = length.map_or(Ok(most), str::parse).map_err(|_| FORM)?;
+        if length > most {
+            return Err(FORM);
+        }
+        let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+        if bits & !mask != 0 {
+            return Err(
+                "is an address within a network, not a network: it has bits behind its length",
+            );
+        }
+        Ok(Self { family, bits, mask })
+    }
+}
+
+/// Reads the parts of a text, and tells their places in it.
+struct Reader<'a>(&'a str);
+
+impl Reader<'_> {
+    /// An error about a part of the text.
+    fn at(&self, part: &str, why: &str) -> String {
+        let word = part.trim();
+        let start = word.as_ptr() as usize - self.0.as_ptr() as usize;
+        let place = self.0[..start].chars().count() + 1;
+        format!("`{word}` at character {place} {why}")
+    }
+
+    fn rule(&self, part: &str) -> Result<Rule, String> {
+        let Some((words, weight)) = part.split_once('=') else {
+            return Err(self.at(part, "is not a match and a weight, like `udp port 53 = 2`"));
+        };
+        let range = 1..=WEIGHT_MAX;
+        let number = weight.trim().parse().ok();
+        let Some(weight) = number.filter(|number| range.contains(number)) else {
+            let why = format!("is not a weight from 1 to {WEIGHT_MAX}");
+            return Err(self.at(weight, &why));
+        };
+        let mut terms = Vec::new();
+        let mut left = words.split_whitespace();
+        while let Some(word) = left.next() {
+            if word == REST {
+                if words.trim() != REST {
+                    return Err(self.at(words, "has more words than `rest`, which stands alone"));
+                }
+                return Ok(Rule { terms, weight });
+            }
+            terms.push(self.term(word, &mut left)?);
+        }
+        if terms.is_empty() {
+            return Err(self.at(part, "has no match before its weight"));
+        }
+        Ok(Rule { terms, weight })
+    }
+
+    fn term<'a>(
+        &self,
+        word: &'a str,
+        left: &mut impl Iterator<Item = &'a str>,
+    ) -> Result<Term, String> {
+        if let Some((_, number)) = PROTOCOLS.iter().find(|(name, _)| *name == word) {
+            return Ok(Term::Protocol(*number));
+        }
+        if !WORDS.contains(&word) {
+            let known = PROTOCOLS
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(WORDS)
+                .chain([REST]);
+            let hint = match nearest(word, known.clone()) {
+                Some(name) => format!("; did you mean `{name}`?"),
+                None => format!(": those are {}", known.collect::<Vec<_>>().join(", ")),
+            };
+            return Err(self.at(word, &format!("is not a word of a match{hint}")));
+        }
+        let Some(value) = left.next() else {
+            return Err(self.at(word, "needs a value behind it"));
+        };
+        let network = || Network::parse(value).map_err(|why| self.at(value, why));
+        match word {
+            "from" => network().map(Term::From),
+            "to" => network().map(Term::To),
+            "protocol" => value
+                .parse()
+                .map(Term::Protocol)
+                .map_err(|_| self.at(value, "is not a protocol number from 0 to 255")),
+            _ => ports(value)
+                .map(|(first, last)| Term::Port(first, last))
+                .ok_or_else(|| self.at(value, "is not a port like 53, or a range like 5000-5999")),
+        }
+    }
+}
+
+/// `53`, or `5000-5999`. Port zero is none: fragments and ICMP have it.
+fn ports(text: &str) -> Option<(u16, u16)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (0 < first && first <= last).then_some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(from: &str, to: &str, protocol: u8, ports: (u16, u16)) -> FlowKey {
+        let [from, to] = [from, to].map(|a| a.parse().unwrap());
+        FlowKey::ip(from, to, protocol, ports.0, ports.1)
+    }
+
+    #[test]
+    fn the_first_class_that_matches() {
+        let text = "to 10.0.1.0/24 tcp = 3, udp port 53=2,from 2001:db8::/32 = 7 , port 5000-5999 = 1, \
+                    protocol 47 = 4, from 10.9.9.9 = 5, rest = 1";
+        let classes = Classes::parse(text).unwrap();
+        assert_eq!(classes.weights().collect::<Vec<_>>(), [3, 2, 7, 1, 4, 5, 1]);
+        let class = |from, to, protocol, ports| classes.class(&key(from, to, protocol, ports));
+        assert_eq!(class("10.2.0.1", "10.0.1.255", 6, (1, 80)), 0);
+        assert_eq!(class("10.2.0.1", "10.0.2.0", 6, (1, 80)), 6);
+        assert_eq!(class("10.2.0.1", "10.0.1.7", 17, (53, 999)), 1);
+        assert_eq!(class("10.2.0.1", "10.0.1.7", 17, (999, 53)), 1);
+        assert_eq!(class("2001:db8:ffff::1", "::1", 6, (5000, 1)), 2);
+        assert_eq!(class("10.2.0.1", "10.3.0.1", 6, (1, 5999)), 3);
+        assert_eq!(class("10.2.0.1", "10.3.0.1", 47, (0, 0)), 4);
+        assert_eq!(class("10.9.9.9", "10.3.0.1", 1, (0, 0)), 5);
+        assert_eq!(class("10.9.9.8", "10.3.0.1", 1, (0, 0)), 6);
+        assert_eq!(
+            classes.class(&FlowKey::link([10, 0, 1, 1, 0, 0], [0; 6])),
+            6
+        );
+    }
+
+    #[test]
+    fn errors_say_the_place() {
+        let cases = [
+            (
+                "tcp = 1, udq = 2, rest = 1",
+                "`udq` at character 10 is not a word of a match; did you mean `udp`?",
+            ),
+            (
+                "tcp = 1",
+                "must end with `rest = WEIGHT`, the class of all other packets",
+            ),
+            (
+                "tcp = 0, rest = 1",
+                "`0` at character 7 is not a weight from 1 to 1000",
+            ),
+            (
+                "tcp, rest = 1",
+                "`tcp` at character 1 is not a match and a weight, like `udp port 53 = 2`",
+            ),
+            (
+                "rest = 1, tcp = 1",
+                "`tcp = 1` at character 11 comes after `rest`, which leaves no packet for it",
+            ),
+            (
+                "to = 1, rest = 1",
+                "`to` at character 1 needs a value behind it",
+            ),
+            (
+                "to 10.0.0.0/33 = 1, rest = 1",
+                "`10.0.0.0/33` at character 4 is not a network like 10.0.1.0/24 or 2001:db8::/32",
+            ),
+            (
+                "to 10.0.1.5/24 = 1, rest = 1",
+                "`10.0.1.5/24` at character 4 is an address within a network, not a network: it has bits behind its length",
+            ),
+            (
+                "port 70000 = 1, rest = 1",
+                "`70000` at character 6 is not a port like 53, or a range like 5000-5999",
+            ),
+            (
+                "port 9-8 = 1, rest = 1",
+                "`9-8` at character 6 is not a port like 53, or a range like 5000-5999",
+            ),
+            (
+                "protocol 300 = 1, rest = 1",
+                "`300` at character 10 is not a protocol number from 0 to 255",
+            ),
+            (
+                "tcp = 1, tcp = 2, rest = 1",
+                "`tcp = 2` at character 10 matches the same packets as class 1",
+            ),
+            (
+                "tcp rest = 1",
+                "`tcp rest` at character 1 has more words than `rest`, which stands alone",
+            ),
+            (
+                " = 1, rest = 1",
+                "`= 1` at character 2 has no match before its weight",
+            ),
+            (
+                "",
+                "`` at character 1 is not a match and a weight, like `udp port 53 = 2`",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Classes::parse(text).unwrap_err(), expected, "{text}");
+        }
+        let many: Vec<_> = (1..=16).map(|port| format!("port {port} = 1")).collect();
+        let error = Classes::parse(&(many.join(", ") + ", rest = 1")).unwrap_err();
+        assert!(error.ends_with("is more than 16 classes"), "{error}");
+    }
+
+    #[test]
+    fn all_addresses_are_a_network_too() {
+        let classes = Classes::parse("to 0.0.0.0/0 = 2, from ::/0 = 3, rest = 1").unwrap();
+        assert_eq!(classes.class(&key("1.2.3.4", "5.6.7.8", 6, (1, 2))), 0);
+        assert_eq!(classes.class(&key("::1", "::2", 6, (1, 2))), 1);
+        assert!(classes.match_like(&Classes::parse("to 0.0.0.0/0=9,from ::/0=1,rest=1").unwrap()));
+    }
+}
