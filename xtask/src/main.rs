@@ -53,7 +53,7 @@ fn ci() -> bool {
 
 fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
-    let arguments = ["test", "--workspace", "--locked", "golden"];
+    let arguments = ["test", "-p", "weir", "--test", "golden", "--locked"];
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
 }
 

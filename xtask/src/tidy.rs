@@ -75,6 +75,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "path",
             "model",
             "config",
+            "controller",
             "lfb",
             "live",
             "northbound",
