@@ -2,31 +2,71 @@
 
 use std::fmt::Write;
 
-use weir_discipline::Manual;
+use weir_base::setting::Parameter;
+use weir_controller::spec::KINDS;
 use weir_discipline::spec::MANUALS;
 use weir_packet::Reason;
 
-/// The manual page of a discipline.
-pub(crate) fn page(manual: &Manual) -> String {
-    let mut page = format!("{} - {}\n\n", manual.name, manual.purpose);
-    let _ = writeln!(page, "SOURCE\n    {}\n", manual.source);
-    let _ = writeln!(page, "DESCRIPTION\n{}\n", indent(manual.text));
+/// The manual page of the discipline or controller `name`.
+pub(crate) fn page(name: &str) -> Option<String> {
+    if let Some(m) = MANUALS.iter().find(|m| m.name == name) {
+        let mut page = head(m.name, m.purpose, m.source, m.text);
+        tail(&mut page, m.parameters, m.gauges);
+        return Some(page);
+    }
+    let kind = KINDS.iter().find(|kind| kind.manual.name == name)?;
+    let m = &kind.manual;
+    let mut page = head(m.name, m.purpose, m.source, m.text);
+    let _ = writeln!(page, "QUEUES");
+    for role in m.roles {
+        let _ = writeln!(page, "    {}\n        {}", role.name, role.about);
+        if !role.sets.is_empty() {
+            let _ = writeln!(page, "        sets {}", role.sets.join(", "));
+        }
+    }
+    page.push('\n');
+    tail(&mut page, m.parameters, m.gauges);
+    Some(page)
+}
+
+/// Every name that has a manual page.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let controllers = KINDS.iter().map(|kind| kind.manual.name);
+    MANUALS.iter().map(|m| m.name).chain(controllers)
+}
+
+fn head(name: &str, purpose: &str, source: &str, text: &str) -> String {
+    let text = indent(text);
+    format!("{name} - {purpose}\n\nSOURCE\n    {source}\n\nDESCRIPTION\n{text}\n\n")
+}
+
+fn tail(page: &mut String, parameters: &[Parameter], gauges: &[(&str, &str)]) {
     let _ = writeln!(page, "PARAMETERS");
-    for p in manual.parameters {
+    for p in parameters {
         let _ = writeln!(page, "    {} = {}", p.name, p.default);
         let _ = writeln!(page, "        {}; {}", p.about, p.kind);
     }
     let _ = writeln!(page, "\nGAUGES");
-    for (name, meaning) in manual.gauges {
+    for (name, meaning) in gauges {
         let _ = writeln!(page, "    {name}: {meaning}");
     }
-    page
 }
 
 /// One line for each discipline.
 pub(crate) fn disciplines() -> String {
-    let line = |m: &&Manual| format!("{:<10} {}\n", m.name, m.purpose);
-    MANUALS.iter().map(line).collect()
+    lines(MANUALS.iter().map(|m| (m.name, m.purpose)).collect())
+}
+
+/// One line for each controller.
+pub(crate) fn controllers() -> String {
+    let manuals = KINDS.iter().map(|kind| &kind.manual);
+    lines(manuals.map(|m| (m.name, m.purpose)).collect())
+}
+
+fn lines(all: Vec<(&str, &str)>) -> String {
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let line = |(name, purpose): &(&str, &str)| format!("{name:<width$} {purpose}\n");
+    all.iter().map(line).collect()
 }
 
 /// Every reason for which a packet can end.
@@ -56,7 +96,7 @@ mod tests {
     #[test]
     fn every_discipline_has_a_whole_page() {
         for manual in MANUALS {
-            let page = page(manual);
+            let page = page(manual.name).unwrap();
             assert!(
                 !manual.source.is_empty() && !manual.text.is_empty(),
                 "{page}"

@@ -21,7 +21,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use weir_base::setting::nearest;
-use weir_discipline::spec::{MANUALS, manual};
 
 /// Where a router listens, if nothing else is said.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
@@ -72,10 +71,10 @@ enum Command {
     },
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
     Capture(capture::CaptureArguments),
-    /// Print the manual page of a discipline
+    /// Print the manual page of a discipline or a controller
     Describe {
-        /// Its name; `weir list` has them all
-        discipline: String,
+        /// Its name; `weir list disciplines` and `weir list controllers` have them all
+        name: String,
     },
     /// List what there is
     List {
@@ -108,6 +107,8 @@ enum Command {
 enum List {
     /// Queue disciplines
     Disciplines,
+    /// Controllers
+    Controllers,
     /// Scenarios
     Scenarios,
     /// Results of papers that can be reproduced
@@ -155,10 +156,11 @@ fn run(command: Command) -> Result<(), Failure> {
             router,
         } => show::show(&router.socket, subject, json).map_err(|e| Failure::Run(e.to_string())),
         Command::Capture(arguments) => capture::run(arguments),
-        Command::Describe { discipline } => describe(&discipline),
+        Command::Describe { name } => describe(&name),
         Command::List { what } => {
             match what {
                 List::Disciplines => print(&describe::disciplines()),
+                List::Controllers => print(&describe::controllers()),
                 List::Scenarios => print(&lab::scenarios()?),
                 List::Results => print(&reproduce::list()),
                 List::Schema => print_json(&weir_lab::scenario::schema()),
@@ -182,14 +184,14 @@ fn run(command: Command) -> Result<(), Failure> {
 }
 
 fn describe(name: &str) -> Result<(), Failure> {
-    let Some(manual) = manual(name) else {
-        let hint = nearest(name, MANUALS.iter().map(|m| m.name))
+    let page = describe::page(name).ok_or_else(|| {
+        let hint = nearest(name, describe::names())
             .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        return Err(Failure::Usage(format!(
-            "there is no discipline `{name}`{hint}"
-        )));
-    };
-    print(&describe::page(manual));
+        Failure::Usage(format!(
+            "there is no discipline or controller `{name}`{hint}"
+        ))
+    })?;
+    print(&page);
     Ok(())
 }
 

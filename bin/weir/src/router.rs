@@ -432,7 +432,9 @@ fn change_ports(
         if let Some(number) = number(worker, &port.name) {
             let link = port.link(frame_bytes_max(&port.interface) as u32);
             let discipline = port.discipline.clone();
-            worker.plane.reconfigure_port(number, discipline, link);
+            worker
+                .plane
+                .reconfigure_port(number, discipline, link, clock::now());
         }
     }
 }

@@ -108,6 +108,15 @@ fn check(file: &str, printed: &[u8]) {
     );
 }
 
+fn check_pages(folder: &str, names: &[&str]) {
+    for name in names {
+        check(
+            &format!("docs/{folder}/{name}.txt"),
+            &weir(&["describe", name]).stdout,
+        );
+    }
+}
+
 #[test]
 fn golden_manual_pages() {
     let list = String::from_utf8(weir(&["list", "disciplines"]).stdout).unwrap();
@@ -116,12 +125,10 @@ fn golden_manual_pages() {
         .filter_map(|l| l.split_whitespace().next())
         .collect();
     assert!(names.len() >= 8, "{list}");
-    for name in names {
-        check(
-            &format!("docs/disciplines/{name}.txt"),
-            &weir(&["describe", name]).stdout,
-        );
-    }
+    check_pages("disciplines", &names);
+    let list = String::from_utf8(weir(&["list", "controllers"]).stdout).unwrap();
+    let names = list.lines().filter_map(|l| l.split_whitespace().next());
+    check_pages("controllers", &names.collect::<Vec<_>>());
 }
 
 #[test]

@@ -114,11 +114,12 @@ impl Plane {
     }
 
     /// Puts a discipline and a link in force at a port, without losing what it holds.
-    pub fn reconfigure_port(&mut self, number: usize, spec: Spec, link: Link) {
+    pub fn reconfigure_port(&mut self, number: usize, spec: Spec, link: Link, now: Instant) {
         let slot = &mut self.ports[number];
         let streams = self.streams.below("port").below(&slot.name);
         let (keys, fates) = (&self.pool.keys, &mut self.fates);
-        slot.port.reconfigure(spec, link, keys, fates, &streams);
+        slot.port
+            .reconfigure(spec, link, now, keys, fates, &streams);
         let place = slot.place();
         self.reclaim(place);
     }

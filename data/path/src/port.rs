@@ -164,10 +164,12 @@ impl Port {
         &mut self,
         spec: Spec,
         link: Link,
+        now: Instant,
         keys: &Keys,
         fates: &mut Fates,
         streams: &Streams,
     ) {
+        self.clock = self.clock.max(now);
         let mut cx = Cx {
             now: self.clock,
             keys,

@@ -340,7 +340,7 @@ fn a_new_discipline_takes_over_what_the_old_one_holds() {
         overhead: 24,
         frame_bytes_max: 1518,
     };
-    plane.reconfigure_port(WAN, Spec::check("drr", []).unwrap(), link);
+    plane.reconfigure_port(WAN, Spec::check("drr", []).unwrap(), link, Instant::ZERO);
     frames.extend(leaving(&mut plane, WAN, Instant::ZERO + Span::from_secs(1)));
     let payloads: Vec<_> = frames.iter().map(|f| f[42]).collect();
     assert_eq!(payloads, (0..10).collect::<Vec<_>>());
@@ -512,7 +512,7 @@ fn a_watch_for_losses_at_one_port_sees_nothing_else() {
     let limit = weir_base::setting::Scalar::Integer(1);
     let spec = Spec::check("fifo", [("limit", &limit)]).unwrap();
     let link = *plane.ports()[WAN].port.link();
-    plane.reconfigure_port(WAN, spec, link);
+    plane.reconfigure_port(WAN, spec, link, Instant::ZERO);
     for ttl in [64, 50, 40] {
         send(&mut plane, LAN, &udp([192, 0, 2, 1], ttl, b"x"));
     }
@@ -537,7 +537,7 @@ fn a_watch_tells_our_marks_from_others() {
     let ecn = weir_base::setting::Scalar::Flag(true);
     let spec = Spec::check("codel", [("ecn", &ecn)]).unwrap();
     let link = *plane.ports()[WAN].port.link();
-    plane.reconfigure_port(WAN, spec, link);
+    plane.reconfigure_port(WAN, spec, link, Instant::ZERO);
     watch(&mut plane, &["wan"], false, 100);
     // 12 ms a frame, all at once: the queue stands for half a second. The odd ones come marked.
     for n in 0..40_u8 {

@@ -135,8 +135,14 @@ impl Fabric {
     pub fn reconfigure(&mut self, port: PortId, spec: Spec, streams: &Streams) {
         let wire = &mut self.wires[port.0 as usize];
         let link = *wire.port.link();
-        wire.port
-            .reconfigure(spec, link, &self.flights.keys, &mut self.fates, streams);
+        wire.port.reconfigure(
+            spec,
+            link,
+            self.now,
+            &self.flights.keys,
+            &mut self.fates,
+            streams,
+        );
         self.bury(port);
         self.touch(port);
     }

@@ -1,0 +1,76 @@
+//! Pictures of results: what the paper draws, with our numbers.
+
+use super::judge::Samples;
+use super::measured::Measured;
+use super::recipe::At;
+use crate::report::{Dot, Line, Plot};
+
+/// A picture.
+#[derive(Debug)]
+pub struct Figure {
+    /// What it shows, with the quantity and its unit.
+    pub title: &'static str,
+    /// The axis below, with its unit.
+    pub x: &'static str,
+    /// Draws its lines, at most eight.
+    pub draw: fn(&Measured, &mut Lines),
+}
+
+/// The lines of a picture, in the order of their colours.
+#[derive(Debug, Default)]
+pub struct Lines(Vec<Line>);
+
+impl Lines {
+    /// Means with their intervals over what was swept; what was not measured is left out.
+    pub fn swept(&mut self, name: impl Into<String>, points: impl Iterator<Item = (f64, Samples)>) {
+        let dot = |(x, samples): (f64, Samples)| {
+            let summary = samples.summary()?;
+            Some(Dot {
+                x,
+                y: summary.mean,
+                half: summary.ci95,
+            })
+        };
+        self.0.push(Line {
+            name: name.into(),
+            points: points.filter_map(dot).collect(),
+            is_marked: true,
+        });
+    }
+
+    /// A curve over time, the mean of all runs, each value times `scale`.
+    pub fn over_time(
+        &mut self,
+        name: impl Into<String>,
+        measured: &Measured,
+        (at, curve): (&At, &str),
+        scale: f64,
+    ) {
+        let points = measured.curve(at, curve).into_iter();
+        let dot = |(x, y)| Dot {
+            x,
+            y: y * scale,
+            half: None,
+        };
+        self.0.push(Line {
+            name: name.into(),
+            points: points.map(dot).collect(),
+            is_marked: false,
+        });
+    }
+}
+
+impl Figure {
+    /// The picture as SVG; none if nothing of it was measured.
+    pub(super) fn svg(&self, measured: &Measured) -> Option<String> {
+        let mut lines = Lines::default();
+        (self.draw)(measured, &mut lines);
+        lines.0.retain(|line| !line.points.is_empty());
+        let plot = Plot {
+            title: self.title.to_owned(),
+            x: self.x.to_owned(),
+            lines: lines.0,
+        };
+        (!plot.lines.is_empty()).then(|| plot.svg().ok())?
+    }
+}
