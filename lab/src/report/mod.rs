@@ -28,6 +28,8 @@ mod style;
 mod table;
 
 pub(crate) use page::{escape, section};
+pub(crate) use plot::{Dot, Line, Plot};
+pub(crate) use plots::mean_curve;
 pub(crate) use style::STYLE;
 
 use std::collections::BTreeSet;

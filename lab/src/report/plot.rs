@@ -17,35 +17,35 @@ use super::metric::shown;
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plot {
+pub(crate) struct Plot {
     /// What it shows.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// The axis below.
-    pub(super) x: String,
+    pub(crate) x: String,
     /// Its lines.
-    pub(super) lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
 }
 
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// What is told by its colour.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its points from left to right.
-    pub(super) points: Vec<Dot>,
+    pub(crate) points: Vec<Dot>,
     /// Whether each point is one measurement, with a mark of its own.
-    pub(super) is_marked: bool,
+    pub(crate) is_marked: bool,
 }
 
 /// A point of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Dot {
+pub(crate) struct Dot {
     /// Along the axis below.
-    pub(super) x: f64,
+    pub(crate) x: f64,
     /// The value.
-    pub(super) y: f64,
+    pub(crate) y: f64,
     /// Half of its interval.
-    pub(super) half: Option<f64>,
+    pub(crate) half: Option<f64>,
 }
 
 /// Colours that differ for most kinds of sight (Okabe and Ito); as many lines fit one plot.
@@ -71,7 +71,7 @@ type Failed = Box<dyn std::error::Error>;
 
 impl Plot {
     /// As a drawing.
-    pub(super) fn svg(&self) -> Result<String, Failed> {
+    pub(crate) fn svg(&self) -> Result<String, Failed> {
         font::register();
         let mut svg = String::new();
         self.draw(

@@ -85,7 +85,7 @@ fn over_time(result: &RunResult) -> Vec<(String, Plot)> {
 
 /// The mean of a curve over a point's runs. A queue is looked at when a step begins; anything else
 /// is a mean over the step, and is drawn in the middle of it.
-fn mean_curve(point: &PointResult, name: &str) -> Vec<Dot> {
+pub(crate) fn mean_curve(point: &PointResult, name: &str) -> Vec<Dot> {
     let curves: Vec<&Curve> = point
         .runs
         .iter()

@@ -3,7 +3,7 @@
 use super::judge::Samples;
 use super::measured::Measured;
 use super::recipe::At;
-use crate::report::{Dot, Line, Plot};
+use crate::report::{Dot, Line, Plot, mean_curve};
 
 /// A picture.
 #[derive(Debug)]
@@ -46,15 +46,14 @@ impl Lines {
         (at, curve): (&At, &str),
         scale: f64,
     ) {
-        let points = measured.curve(at, curve).into_iter();
-        let dot = |(x, y)| Dot {
-            x,
-            y: y * scale,
-            half: None,
+        let dots = measured.point(at).map(|point| mean_curve(point, curve));
+        let scaled = |dot: Dot| Dot {
+            y: dot.y * scale,
+            ..dot
         };
         self.0.push(Line {
             name: name.into(),
-            points: points.map(dot).collect(),
+            points: dots.into_iter().flatten().map(scaled).collect(),
             is_marked: false,
         });
     }

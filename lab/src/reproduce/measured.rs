@@ -42,7 +42,8 @@ impl Measured {
         Samples::new(values.unwrap_or_default())
     }
 
-    fn point(&self, at: &At) -> Option<&PointResult> {
+    /// The runs of a point.
+    pub(super) fn point(&self, at: &At) -> Option<&PointResult> {
         let mut points = self.batches.get(at.batch)?.iter();
         points.find(|point| {
             point.variant.as_deref().unwrap_or_default() == at.variant

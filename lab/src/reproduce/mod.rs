@@ -9,12 +9,14 @@
 //! - [`recipe`]: what a result is made of, as tables
 //! - [`lru_fq`]: the tables of a paper; one such file or folder for each
 //! - [`measured`]: from batches to runs and back
+//! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
 //! - [`page`], [`text`]: what comes out
 //!
 //! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
 //! verdict. A verdict is on a claim's own check, which the claim's function spells out.
 
+pub mod figure;
 pub mod judge;
 mod lru_fq;
 mod measured;
@@ -81,6 +83,9 @@ pub struct ResultReport {
     pub rows: Vec<RowReport>,
     /// The paper's claims.
     pub claims: Vec<ClaimReport>,
+    /// Its pictures, as SVG.
+    #[serde(skip)]
+    pub pictures: Vec<String>,
     /// What it shows.
     #[serde(skip)]
     pub title: &'static str,
@@ -217,6 +222,11 @@ fn report(recipe: &'static Recipe, measured: &Measured) -> ResultReport {
             .claims
             .iter()
             .map(|claim| decide(claim, measured))
+            .collect(),
+        pictures: recipe
+            .figures
+            .iter()
+            .filter_map(|figure| figure.svg(measured))
             .collect(),
         title: recipe.title,
         notes: recipe.notes,

@@ -85,8 +85,10 @@ fn result(result: &ResultReport) -> String {
         true => String::new(),
         false => numbers(&result.rows),
     };
+    let picture = |svg: &String| format!("<figure class=\"picture\">{svg}</figure>");
+    let pictures: String = result.pictures.iter().map(picture).collect();
     let body = format!(
-        "<ul class=\"claims\">{claims}</ul>{rows}<ul class=\"notes\">{notes}</ul>\
+        "{pictures}<ul class=\"claims\">{claims}</ul>{rows}<ul class=\"notes\">{notes}</ul>\
          <p>Scenarios: <code>{}</code>; <code>weir reproduce {} --on {}</code></p>",
         escape(&files),
         escape(result.id),
@@ -149,6 +151,7 @@ border:1.5px solid var(--v);color:var(--v);font-size:.85rem;font-weight:600;text
 .glance a{color:inherit}.glance .chip{color:var(--v)}\
 .claims{list-style:none;padding:0;margin:0 0 1.2rem}.claims li{border-top:1px solid var(--faint);padding:.7rem 0}\
 .claims p{margin:.2rem 0;max-width:60rem}.claims strong{color:var(--ink);font-size:1rem}\
+.picture{display:inline-block;margin:0 .6rem .8rem 0;width:min(100%,36rem)}.picture svg{width:100%;height:auto}\
 .claims small{display:inline}.notes{color:var(--soft);font-size:.9rem;padding-left:1.2rem}";
 
 #[cfg(test)]
@@ -181,6 +184,7 @@ mod tests {
                     claim("p/r.1", Verdict::Holds),
                     claim("p/r.2", Verdict::NotRun),
                 ],
+                pictures: vec!["<svg></svg>".to_owned()],
                 title: "r",
                 notes: &["n"],
                 files: vec!["p/r.toml"],
@@ -197,6 +201,7 @@ mod tests {
             "a &amp; b",
             "chip v-not-run",
             "floods 2",
+            "<figure class=\"picture\"><svg>",
         ] {
             assert!(page.contains(wanted), "{wanted}");
         }

@@ -1,6 +1,7 @@
 //! What a paper's results are made of: scenarios to run, the paper's numbers, its claims. All of it is
 //! data; each paper fills these tables in a file of its own.
 
+use super::figure::Figure;
 use super::judge::Findings;
 use super::measured::Measured;
 
@@ -28,6 +29,8 @@ pub struct Recipe {
     pub batches: &'static [&'static Batch],
     /// The paper's numbers.
     pub tables: &'static [Table],
+    /// Pictures.
+    pub figures: &'static [Figure],
     /// The paper's claims.
     pub claims: &'static [Claim],
 }

@@ -1,6 +1,7 @@
 //! Figures 6 and 7: the size of the cache, and the number of flows.
 
 use super::{SHARE, batch};
+use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::recipe::{At, Batch, Recipe, claim, not_run};
@@ -23,6 +24,16 @@ pub(super) const FIG6: Recipe = Recipe {
     ],
     batches: &[&RUNS, &PIN_RUNS],
     tables: &[],
+    figures: &[Figure {
+        title: "TCP's share of UDP and long TCP",
+        x: "flows in the cache",
+        draw: |m, lines| {
+            for floods in 2..=5 {
+                let share = |cache| (f64::from(cache), share(m, floods, cache));
+                lines.swept(format!("{floods} floods"), CACHES.into_iter().map(share));
+            }
+        },
+    }],
     claims: &[
         claim(
             "lru-fq/fig6.1",
@@ -142,6 +153,7 @@ pub(super) const FIG7: Recipe = Recipe {
     ],
     batches: &[&FIG7_RUNS],
     tables: &[],
+    figures: &[],
     claims: &[
         claim(
             "lru-fq/fig7a.1",

@@ -1,6 +1,7 @@
 //! Figure 5: floods held at a set share.
 
 use super::{HUB, READINGS, SHARE, batch, readings, udp_share};
+use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
 use crate::reproduce::recipe::{At, Batch, Line, Recipe, Table, claim, column};
@@ -41,6 +42,17 @@ pub(super) const FIG5A: Recipe = Recipe {
             normal(&[("router", "normal"), ("flows", "4")]),
             normal(&[("router", "normal"), ("flows", "6")]),
         ],
+    }],
+    figures: &[Figure {
+        title: "UDP's share of UDP and long TCP",
+        x: "share set for the queue of hogs, %",
+        draw: |m, lines| {
+            for floods in [2, 3, 4, 6] {
+                let share = |percent| (f64::from(percent), udp_share(m, &at(percent, floods)));
+                let shares = (10..=90).step_by(10).map(share);
+                lines.swept(format!("{floods} floods"), shares);
+            }
+        },
     }],
     claims: &[
         claim(
@@ -244,6 +256,25 @@ pub(super) const FIG5B: Recipe = Recipe {
     ],
     batches: &[&FIG5B_RUNS],
     tables: &[],
+    figures: &[Figure {
+        title: "UDP's share of UDP and long TCP, three floods",
+        x: "rate of all floods together, Mbit/s",
+        draw: |m, lines| {
+            for percent in (10..=50).step_by(10) {
+                let share = |rate| {
+                    let excess = excess(m, percent, rate);
+                    (
+                        f64::from(rate),
+                        excess.map(|e| e + f64::from(percent) / 100.0),
+                    )
+                };
+                lines.swept(
+                    format!("{percent} % set"),
+                    (40..=100).step_by(10).map(share),
+                );
+            }
+        },
+    }],
     claims: &[
         claim(
             "lru-fq/fig5b.1",

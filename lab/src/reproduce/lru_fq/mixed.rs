@@ -55,6 +55,7 @@ pub(super) const TABLE3: Recipe = Recipe {
     ],
     batches: &[&TABLE3_RUNS],
     tables: &[TABLE_III],
+    figures: &[],
     claims: &[
         claim(
             "lru-fq/table3.1",
@@ -205,6 +206,7 @@ pub(super) const TABLE4: Recipe = Recipe {
     ],
     batches: &[&TABLE4_RUNS],
     tables: &TABLE_IV,
+    figures: &[],
     claims: &[
         claim(
             "lru-fq/table4.1",

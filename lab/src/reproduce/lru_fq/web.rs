@@ -126,6 +126,7 @@ pub(super) const TABLE1: Recipe = Recipe {
         &super::words::WEB_RUNS,
     ],
     tables: &[TABLE_I],
+    figures: &[],
     claims: &[
         claim(
             "lru-fq/table1.1",
@@ -172,6 +173,7 @@ pub(super) const TABLE2: Recipe = Recipe {
     notes: NOTES,
     batches: &[&TABLE1_RUNS, &TABLE1_FULL_HUB, &READINGS],
     tables: &[TABLE_II],
+    figures: &[],
     claims: &[
         claim("lru-fq/table2.1", "Mean response about a tenth", |m, f| {
             shrinks(m, f, "web_response_s_mean", 5.0);

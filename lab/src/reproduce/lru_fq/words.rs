@@ -45,6 +45,7 @@ pub(super) const TEXT: Recipe = Recipe {
         &STATE_RUNS,
     ],
     tables: &[],
+    figures: &[],
     claims: &[
         claim(
             "lru-fq/text.1",
