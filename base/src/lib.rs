@@ -8,11 +8,13 @@
 //! - [`distribution`]: sizes and times that chance picks (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
 //! - [`pace`]: when an application has its next piece ready
+//! - [`early`]: how likely an early drop is, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of chance replays alone
 //! - [`tally`]: packets and bytes, counted together
 //! - [`setting`]: what a parameter is: its unit, range, default and sentence
 
 pub mod distribution;
+pub mod early;
 pub mod offered;
 pub mod pace;
 pub mod random;

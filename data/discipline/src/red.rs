@@ -12,12 +12,13 @@
 //! ```
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", ToN 1993,
-//! section 4 and Figure 2. `State::arrive` is the figure's average, `Law::base` its p_b,
+//! section 4 and Figure 2. `State::arrive` is the figure's average, `early::Curve` its p_b,
 //! `Law::spread` its p_a, and `State::judge` the rest of it.
 
 use std::collections::VecDeque;
 
 use rand::Rng;
+use weir_base::early::{self, Curve};
 use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
@@ -229,10 +230,12 @@ impl Params {
             .time_for(self.mean_packet_bytes);
         Law {
             weight: self.weight,
-            min,
-            max,
-            forced: if self.gentle { 2.0 * max } else { max },
-            max_probability: self.max_probability,
+            curve: Curve {
+                min,
+                max,
+                max_probability: self.max_probability,
+                gentle: self.gentle,
+            },
             wait: self.wait,
             packet_time: packet_time.max(Span::from_nanos(1)),
         }
@@ -243,44 +246,18 @@ impl Params {
 #[derive(Clone, Copy, Debug)]
 struct Law {
     weight: f64,
-    /// The lower threshold.
-    min: f64,
-    /// The upper threshold.
-    max: f64,
-    /// The average from which all packets are dropped.
-    forced: f64,
-    max_probability: f64,
+    curve: Curve,
     wait: bool,
     /// What a packet takes on the link while the queue is empty.
     packet_time: Span,
 }
 
 impl Law {
-    /// The paper's p_b, for an average that is not below the lower threshold.
-    fn base(&self, average: f64) -> f64 {
-        if average < self.max {
-            self.max_probability * (average - self.min) / (self.max - self.min)
-        } else {
-            let beyond = (average - self.max) / self.max;
-            (self.max_probability + (1.0 - self.max_probability) * beyond).min(1.0)
-        }
-    }
-
-    /// The paper's p_a, or that of ns-2 with `wait`.
-    fn spread(&self, base: f64, count: i64) -> f64 {
-        let due = count as f64 * base;
-        if !self.wait {
-            if due < 1.0 {
-                (base / (1.0 - due)).min(1.0)
-            } else {
-                1.0
-            }
-        } else if due < 1.0 {
-            0.0
-        } else if due < 2.0 {
-            (base / (2.0 - due)).min(1.0)
-        } else {
-            1.0
+    /// The probability that is drawn.
+    fn spread(&self, base: f64, count: u64) -> f64 {
+        match self.wait {
+            true => early::spread_waiting(base, count),
+            false => early::spread(base, count),
         }
     }
 }
@@ -328,16 +305,17 @@ impl State {
 
     /// What to do with the packet that has just arrived, for a `draw` from all of `u64`.
     fn judge(&mut self, law: &Law, draw: u64) -> Verdict {
-        if self.average < law.min {
+        if self.average < law.curve.min {
             self.count = -1;
             return Verdict::Pass;
         }
-        if self.average >= law.forced {
+        if self.average >= law.curve.forced() {
             self.count = 0;
             return Verdict::Forced;
         }
         self.count += 1;
-        let probability = law.spread(law.base(self.average), self.count);
+        let base = law.curve.probability(self.average);
+        let probability = law.spread(base, self.count as u64);
         if Chance::new(probability).happens(draw) {
             self.count = 0;
             return Verdict::Early;
@@ -590,51 +568,6 @@ mod tests {
     }
 
     #[test]
-    fn p_b_by_hand() {
-        let law = params().law(None);
-        close(law.base(10.0), 0.0);
-        close(law.base(15.0), 0.025); // 0.1 * (15 - 10) / (30 - 10)
-        close(law.base(20.0), 0.05);
-        close(law.base(30.0), 0.1);
-        close(law.base(45.0), 0.55); // 0.1 + 0.9 * (45 - 30) / 30
-        close(law.base(60.0), 1.0);
-        assert_eq!(law.forced, 60.0);
-        let law = Params {
-            gentle: false,
-            ..params()
-        }
-        .law(None);
-        assert_eq!(law.forced, 30.0);
-    }
-
-    #[test]
-    fn p_a_by_hand() {
-        let law = params().law(None);
-        close(law.spread(0.02, 0), 0.02);
-        close(law.spread(0.02, 1), 0.02 / 0.98);
-        close(law.spread(0.02, 25), 0.04); // 0.02 / (1 - 0.5)
-        close(law.spread(0.02, 49), 1.0); // 0.02 / (1 - 0.98)
-        assert_eq!(law.spread(0.02, 50), 1.0);
-        assert_eq!(law.spread(0.02, i64::MAX), 1.0);
-        assert_eq!(law.spread(0.0, i64::MAX), 0.0);
-        assert_eq!(law.spread(0.6, 1), 1.0); // 0.6 / 0.4 is more than always
-    }
-
-    #[test]
-    fn p_a_with_wait_by_hand() {
-        let law = Params {
-            wait: true,
-            ..params()
-        }
-        .law(None);
-        assert_eq!(law.spread(0.02, 49), 0.0);
-        close(law.spread(0.02, 50), 0.02); // 0.02 / (2 - 1)
-        close(law.spread(0.02, 75), 0.04); // 0.02 / (2 - 1.5)
-        close(law.spread(0.02, 99), 1.0); // 0.02 / (2 - 1.98)
-        assert_eq!(law.spread(0.02, 100), 1.0);
-    }
-
-    #[test]
     fn thresholds_are_derived() {
         let of = |min_threshold, max_threshold| {
             Params {
@@ -805,7 +738,7 @@ mod tests {
         });
         red.reconfigure(&spec, rig.now).unwrap();
         assert_eq!((gauge(&red, "average"), red.backlog()), (average, held));
-        assert_eq!((red.law.weight, red.law.min), (0.5, 1.0));
+        assert_eq!((red.law.weight, red.law.curve.min), (0.5, 1.0));
     }
 
     /// Figure 2 of the paper, word for word, with `gentle` and `wait` beside it.
