@@ -10,11 +10,13 @@
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `link_rate`, `chance`
-//! - of flow tables: `index` (by hash)
+//! - of flow tables: `index` (by hash), `table`, `split` (two queues over one)
 //! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
 //!   for those who do not react), `classes` (traffic by its headers)
+//! - of FAN and RED: `scheduler`, `urn` (a queue to draw from), `average`
 //! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
+pub mod afan;
 pub mod class_weights;
 pub mod codel;
 pub mod contract;
@@ -26,10 +28,12 @@ pub mod impair;
 pub mod lru_fq;
 pub mod metered;
 pub mod red;
+pub mod scheduler;
 pub mod sfq;
 pub mod spec;
 pub mod stfq;
 
+mod average;
 mod bins;
 mod blue;
 mod chain;
@@ -42,9 +46,10 @@ mod link_rate;
 mod longest;
 mod lru;
 mod rate;
-#[allow(dead_code)] // until the schedulers are here
-mod scheduler;
 mod sets;
+mod split;
+mod table;
+mod urn;
 
 #[cfg(test)]
 mod properties;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", ToN 1993,
-//! section 4 and Figure 2. `State::arrive` is the figure's average, `early::Curve` its p_b,
+//! section 4 and Figure 2. `Average` is the figure's average, `early::Curve` its p_b,
 //! `Law::spread` its p_a, and `State::judge` the rest of it.
 
 use std::collections::VecDeque;
@@ -23,6 +23,7 @@ use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
+use crate::average::Average;
 use crate::chance::Chance;
 use crate::codel::ECN;
 use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
@@ -90,7 +91,8 @@ early drop. Which packet is dropped cannot be foreseen.",
     ],
 };
 
-const WEIGHT: Parameter = Parameter {
+/// The `weight` parameter.
+pub(crate) const WEIGHT: Parameter = Parameter {
     name: "weight",
     kind: Kind::Ratio(0.000_001, 1.0),
     default: "0.002",
@@ -275,46 +277,29 @@ enum Verdict {
 /// What the decision remembers of the queue.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// The average length, in packets.
-    average: f64,
+    average: Average,
     /// Packets since the last one that was chosen; -1 while the average is below the thresholds.
     count: i64,
-    /// While the queue is empty: the time up to which the average has been lowered for it.
-    idle_since: Instant,
 }
 
 impl State {
     const NEW: Self = Self {
-        average: 0.0,
+        average: Average::ZERO,
         count: -1,
-        idle_since: Instant::ZERO,
     };
-
-    /// Moves the average: a packet arrives and finds `queue` packets waiting.
-    fn arrive(&mut self, law: &Law, queue: usize, now: Instant) {
-        if queue > 0 {
-            self.average = (1.0 - law.weight) * self.average + law.weight * queue as f64;
-            return;
-        }
-        let packets = now.since(self.idle_since).as_nanos() / law.packet_time.as_nanos();
-        self.average *= power(1.0 - law.weight, packets);
-        // The rest counts at the next arrival, if this one is not queued: many arrivals in one packet
-        // time must not keep the average up.
-        self.idle_since += law.packet_time.times(packets);
-    }
 
     /// What to do with the packet that has just arrived, for a `draw` from all of `u64`.
     fn judge(&mut self, law: &Law, draw: u64) -> Verdict {
-        if self.average < law.curve.min {
+        if self.average.value < law.curve.min {
             self.count = -1;
             return Verdict::Pass;
         }
-        if self.average >= law.curve.forced() {
+        if self.average.value >= law.curve.forced() {
             self.count = 0;
             return Verdict::Forced;
         }
         self.count += 1;
-        let base = law.curve.probability(self.average);
+        let base = law.curve.probability(self.average.value);
         let probability = law.spread(base, self.count as u64);
         if Chance::new(probability).happens(draw) {
             self.count = 0;
@@ -322,20 +307,6 @@ impl State {
         }
         Verdict::Pass
     }
-}
-
-/// `base^exponent` from multiplications only: a machine's own power may round differently from
-/// another machine's, and a seed must replay the same run on both.
-fn power(mut base: f64, mut exponent: u64) -> f64 {
-    let mut product = 1.0;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            product *= base;
-        }
-        base *= base;
-        exponent >>= 1;
-    }
-    product
 }
 
 /// What the queue counts.
@@ -389,7 +360,8 @@ impl Discipline for Red {
     fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
         // One draw for each arrival, whatever becomes of it: parameters do not shift the stream.
         let draw = self.stream.next_u64();
-        self.state.arrive(&self.law, self.queue.len(), cx.now);
+        let (law, average) = (&self.law, &mut self.state.average);
+        average.arrive(law.weight, law.packet_time, self.queue.len(), cx.now);
         let verdict = self.state.judge(&self.law, draw);
         let can_mark = self.params.ecn && self.room();
         match verdict {
@@ -416,7 +388,7 @@ impl Discipline for Red {
         let packet = self.queue.pop_front()?;
         self.backlog.uncount(packet.bytes());
         if self.queue.is_empty() {
-            self.state.idle_since = cx.now;
+            self.state.average.idle_from(cx.now);
         }
         Some(packet)
     }
@@ -463,7 +435,10 @@ impl Discipline for Red {
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("average", (self.state.average * 1000.0).round() as u64);
+        report(
+            "average",
+            (self.state.average.value * 1000.0).round() as u64,
+        );
         report("early", self.stats.early);
         report("forced", self.stats.forced);
         report("marked", self.stats.marked);
@@ -478,9 +453,6 @@ mod tests {
     use proptest::prelude::*;
     use weir_base::Streams;
     use weir_packet::Ecn;
-
-    /// 1000 B at 100 Mbit/s take 80 us.
-    const PACKET_TIME: Span = Span::from_micros(80);
 
     fn params() -> Params {
         Params {
@@ -504,21 +476,6 @@ mod tests {
     }
 
     #[test]
-    fn average_by_hand() {
-        let law = params().law(None);
-        let mut state = State {
-            average: 10.0,
-            ..State::NEW
-        };
-        // 0.998 * 10 + 0.002 * 20 = 9.98 + 0.04.
-        state.arrive(&law, 20, Instant::ZERO);
-        close(state.average, 10.02);
-        // 0.998 * 10.02 + 0.002 * 500 = 9.99996 + 1.
-        state.arrive(&law, 500, Instant::ZERO);
-        close(state.average, 10.99996);
-    }
-
-    #[test]
     fn the_burst_of_the_papers_figure_3() {
         // "For w_q = 0.001, after a queue increase from 0 to 100 packets, avg is 4.88 packets":
         // equation 2, L + 1 + ((1 - w)^(L + 1) - 1) / w = 101 + (0.999^101 - 1) / 0.001 = 4.887355.
@@ -532,39 +489,6 @@ mod tests {
         }
         assert_eq!(red.queue.len(), 101);
         assert_eq!(gauge(&red, "average"), 4887);
-    }
-
-    #[test]
-    fn idle_time_by_hand() {
-        let law = params().law(None);
-        assert_eq!(law.packet_time, PACKET_TIME);
-        let mut state = State {
-            average: 10.0,
-            idle_since: Instant::from_nanos(1_000_000),
-            ..State::NEW
-        };
-        // 879 us are ten times 80 us, and 79 us that do not count yet.
-        // 0.998^10 = 0.980 179 043; 10 times that.
-        state.arrive(&law, 0, Instant::from_nanos(1_879_000));
-        close(state.average, 9.801_790_433_519_495);
-        // 1 us later the eleventh packet is through: 9.801 790 434 * 0.998.
-        state.arrive(&law, 0, Instant::from_nanos(1_880_000));
-        close(state.average, 9.782_186_852_652_456);
-        // At the very time of the first, nothing has passed.
-        let before = state.average;
-        state.arrive(&law, 0, Instant::from_nanos(1_880_000));
-        assert_eq!(state.average, before);
-        // A day is 1.08e9 packets, after which nothing is left.
-        state.arrive(&law, 0, Instant::ZERO + Span::from_secs(86_400));
-        assert_eq!(state.average, 0.0);
-    }
-
-    #[test]
-    fn powers_by_hand() {
-        assert_eq!(power(0.5, 0), 1.0);
-        assert_eq!(power(0.0, 0), 1.0);
-        assert_eq!(power(0.0, 3), 0.0);
-        assert_eq!(power(0.5, 13), 1.0 / 8192.0);
     }
 
     #[test]
@@ -694,7 +618,7 @@ mod tests {
                 rig.offer(&mut red, 0, 1000);
             }
             rig.ecn = Ecn::Capable0;
-            red.state.average = length as f64;
+            red.state.average.value = length as f64;
             let refused = rig.offer(&mut red, 0, 1000);
             assert!(matches!(refused, Admission::Refused(d) if d.reason == Reason::Congestion));
             assert_eq!((gauge(&red, "forced"), gauge(&red, "marked")), (1, 0));
@@ -712,14 +636,14 @@ mod tests {
             gentle: false,
             ..params()
         });
-        red.state.average = 50.0;
+        red.state.average.value = 50.0;
         for _ in 0..=256 * 8 {
             rig.offer(&mut red, 0, 1000);
             rig.now += Span::from_micros(10);
         }
         assert_eq!(gauge(&red, "forced"), 256 * 8);
         assert_eq!(red.queue.len(), 1);
-        close(red.state.average, 50.0 * 0.998_f64.powi(256));
+        close(red.state.average.value, 50.0 * 0.998_f64.powi(256));
     }
 
     #[test]
@@ -860,7 +784,7 @@ mod tests {
         fn decides_as_figure_2(params in any_params(), steps in steps(), average in 0.0_f64..60.0) {
             let mut rig = Rig::new(1);
             let mut red = red(params.clone());
-            red.state.average = average; // so that a small weight is tested near the thresholds
+            red.state.average.value = average; // so that a small weight is tested near the thresholds
             let mut figure = Figure2 {
                 params: params.clone(), draws: stream(), avg: average, count: -1.0, q: 0, q_time: 0,
             };
@@ -894,7 +818,7 @@ mod tests {
                 }
                 prop_assert_eq!(red.queue.len() as u64, figure.q);
                 prop_assert_eq!(red.state.count as f64, figure.count);
-                prop_assert!((red.state.average - figure.avg).abs() < 1e-9);
+                prop_assert!((red.state.average.value - figure.avg).abs() < 1e-9);
             }
         }
     }

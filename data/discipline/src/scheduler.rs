@@ -1,15 +1,17 @@
-//! What flow-aware admission control asks of the scheduler behind it.
+//! What flow-aware admission control asks of the scheduler behind it, and what its three schedulers share.
 //!
 //! Fair rate and priority load are differences of running sums over a time that the admission control
 //! chooses; a scheduler only keeps the sums. Which of its packets and rounds count is the scheduler's
 //! own matter: the papers define it differently for each.
 
-use weir_base::{Instant, Span};
+use weir_base::setting::{Kind, Parameter};
+use weir_base::{Bytes, Instant, Rate, Span};
+use weir_packet::Class;
 
 use crate::contract::Discipline;
 
 /// A scheduler that tells streaming from elastic flows by what each of them has queued.
-pub(crate) trait Scheduler: Discipline {
+pub trait Scheduler: Discipline {
     /// Bytes of the flow with this hash (of `KeyKind::Flow`) that wait.
     fn queued_bytes(&self, flow: u64) -> u64;
 
@@ -19,7 +21,7 @@ pub(crate) trait Scheduler: Discipline {
 
 /// Running sums, from which the fair rate and the priority load are estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sums {
+pub struct Sums {
     /// Bytes of priority packets: those sent where the scheduler is AFAN (equation 1), else those that
     /// have arrived.
     pub priority_bytes: u64,
@@ -27,4 +29,88 @@ pub(crate) struct Sums {
     pub fair_bytes: f64,
     /// How long nothing was queued and nothing was sent.
     pub idle: Span,
+}
+
+/// The class of packets that go first, as those of streaming flows do.
+pub(crate) const PRIORITY: Class = Class(0);
+/// The class of all others.
+pub(crate) const ELASTIC: Class = Class(1);
+
+/// The `mtu` parameter.
+pub(crate) const MTU: Parameter = Parameter {
+    name: "mtu",
+    kind: Kind::Bytes(Bytes(64), Bytes(65536)),
+    default: "1514 B",
+    about: "bytes that a streaming flow may have waiting; a full frame, or more",
+};
+
+/// How long nothing was queued and nothing was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    /// In idle times that are over.
+    over: Span,
+    /// When the latest one began or will begin; none while packets wait.
+    since: Option<Instant>,
+    /// What a byte takes on the link, in nanoseconds.
+    byte_nanos: f64,
+}
+
+impl Idle {
+    /// Idle from `now` on, in front of a link of `rate`.
+    pub(crate) fn new(now: Instant, rate: Rate) -> Self {
+        Self {
+            over: Span::ZERO,
+            since: Some(now),
+            byte_nanos: byte_nanos(rate),
+        }
+    }
+
+    /// The link has another rate from now on.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.byte_nanos = byte_nanos(rate);
+    }
+
+    /// A packet is queued.
+    #[inline]
+    pub(crate) fn end(&mut self, now: Instant) {
+        if let Some(since) = self.since.take() {
+            self.over = self.over + now.since(since);
+        }
+    }
+
+    /// Nothing is queued any more, and so many bytes are sent now.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant, bytes: u64) {
+        let sending = Span::from_nanos((bytes as f64 * self.byte_nanos) as u64);
+        self.since = Some(now + sending);
+    }
+
+    /// The whole idle time up to `now`.
+    pub(crate) fn until(&self, now: Instant) -> Span {
+        self.over + self.since.map_or(Span::ZERO, |since| now.since(since))
+    }
+}
+
+/// A multiplication for each packet instead of a division of 128 bits.
+fn byte_nanos(rate: Rate) -> f64 {
+    8e9 / rate.as_bps() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_by_hand() {
+        let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        let mut idle = Idle::new(at(10), Rate::from_mbps(2)); // 4 ms for 1000 B
+        assert_eq!(idle.until(at(15)), Span::from_millis(5));
+        idle.end(at(20)); // 10 ms
+        assert_eq!(idle.until(at(30)), Span::from_millis(10));
+        idle.begin(at(30), 1000); // idle from 34 ms on
+        assert_eq!(idle.until(at(32)), Span::from_millis(10));
+        assert_eq!(idle.until(at(40)), Span::from_millis(16));
+        idle.end(at(33)); // before the link was free
+        assert_eq!(idle.until(at(50)), Span::from_millis(10));
+    }
 }

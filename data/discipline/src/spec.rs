@@ -6,12 +6,16 @@ use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
-use crate::{class_weights, codel, drr, fifo, fq_codel, host_fair, impair, lru_fq, red, sfq, stfq};
+use crate::{
+    afan, class_weights, codel, drr, fifo, fq_codel, host_fair, impair, lru_fq, red, sfq, stfq,
+};
 
 /// A discipline with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Spec {
+    /// Approximate flow-aware networking.
+    Afan(afan::Params),
     /// First in, first out.
     Fifo(fifo::Params),
     /// A queue for each class of traffic.
@@ -49,6 +53,7 @@ pub const MANUALS: &[&Manual] = &[
     &red::MANUAL,
     &sfq::MANUAL,
     &stfq::MANUAL,
+    &afan::MANUAL,
 ];
 
 /// Why a discipline's configuration was refused.
@@ -90,6 +95,7 @@ impl Spec {
             "red" => Self::Red(red::Params::new(&settings)?),
             "sfq" => Self::Sfq(sfq::Params::new(&settings)),
             "stfq" => Self::Stfq(stfq::Params::new(&settings)),
+            "afan" => Self::Afan(afan::Params::new(&settings)?),
             _ => unreachable!("{kind} has a manual but no parameters"),
         })
     }
@@ -119,6 +125,7 @@ impl Spec {
             Self::Red(_) => &red::MANUAL,
             Self::Sfq(_) => &sfq::MANUAL,
             Self::Stfq(_) => &stfq::MANUAL,
+            Self::Afan(_) => &afan::MANUAL,
         }
     }
 
@@ -141,6 +148,7 @@ impl Spec {
             Self::Red(params) => params.settings(),
             Self::Sfq(params) => params.settings(),
             Self::Stfq(params) => params.settings(),
+            Self::Afan(params) => params.settings(),
         }
     }
 
@@ -157,6 +165,7 @@ impl Spec {
             Self::Red(params) => params.limit,
             Self::Sfq(params) => params.limit,
             Self::Stfq(params) => params.limit,
+            Self::Afan(params) => params.limit,
             Self::LruFq(params) => 2 * params.limit, // of each queue
         }
     }
@@ -193,6 +202,11 @@ impl Spec {
                 streams.stream(sfq::MANUAL.name),
             )),
             Self::Stfq(params) => Box::new(stfq::Stfq::new(params.clone())),
+            Self::Afan(params) => Box::new(afan::Afan::new(
+                params.clone(),
+                now,
+                streams.stream(afan::MANUAL.name),
+            )),
         }
     }
 
