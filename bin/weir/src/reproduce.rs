@@ -26,7 +26,7 @@ pub(crate) struct ReproduceArguments {
     /// Simulations side by side; as many as there are processors if not given
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
-    /// Write a report (reproduce.html) and the results (reproduce.json) to this folder
+    /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the results as JSON instead of tables

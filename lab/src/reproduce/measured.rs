@@ -143,9 +143,13 @@ fn points(batch: &Batch, quick: bool, more: &[Override], on: Habitat) -> Result<
 
 /// All points in one go, so that both processors are busy to the end.
 fn in_simulation(points: Vec<Point>, options: &RunOptions) -> Result<Vec<PointResult>, Error> {
-    // The long ones first: the end is even then.
+    // Those with much work first: the end is even then.
+    let work = |place: &usize| {
+        let scenario = &points[*place].scenario;
+        simulation::work(scenario, scenario.duration)
+    };
     let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by_key(|place| std::cmp::Reverse(points[*place].scenario.duration));
+    order.sort_by_key(|place| std::cmp::Reverse(work(place)));
     let sorted = order.iter().map(|place| points[*place].clone()).collect();
     let Some(plan) = plan_of(sorted) else {
         return Ok(Vec::new());

@@ -11,7 +11,7 @@
 //! - [`measured`]: from batches to runs and back
 //! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
-//! - [`page`], [`text`]: what comes out
+//! - [`page`], [`markdown`], [`text`]: what comes out
 //!
 //! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
 //! verdict. A verdict is on a claim's own check, which the claim's function spells out.
@@ -19,6 +19,7 @@
 pub mod figure;
 pub mod judge;
 mod lru_fq;
+mod markdown;
 mod measured;
 mod page;
 pub mod recipe;
@@ -307,13 +308,14 @@ impl Reproduction {
     }
 }
 
-/// Writes `reproduce.html` and `reproduce.json` into `folder`, which is made if it is not there.
+/// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is made if it is not there.
 pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>, Error> {
     fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
     let json = serde_json::to_string_pretty(reproduction)
         .map_err(|e| Error::io("cannot write the results as JSON")(e.into()))?;
     let files = [
         ("reproduce.html", page::html(reproduction)),
+        ("reproduce.md", markdown::markdown(reproduction)),
         ("reproduce.json", json),
     ];
     let written = files.into_iter().map(|(name, content)| {

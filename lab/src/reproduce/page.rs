@@ -2,7 +2,7 @@
 //! numbers beside the paper's and the evidence of its claims.
 
 use super::judge::{Verdict, shown};
-use super::text::place;
+use super::text::{place, within};
 use super::{ClaimReport, Reproduction, ResultReport, RowReport};
 use crate::report::{STYLE, escape, section};
 
@@ -116,19 +116,15 @@ fn claim(claim: &ClaimReport) -> String {
 
 fn numbers(rows: &[RowReport]) -> String {
     let line = |row: &RowReport| {
-        let within = match row.within {
-            Some(true) => format!("within {:.0} %", 100.0 * row.tolerance),
-            Some(false) => format!("not within {:.0} %", 100.0 * row.tolerance),
-            None => "not measured".to_owned(),
-        };
         let ci95 = row.ci95.map(|ci| format!("<small>±{}</small>", shown(ci)));
         format!(
-            "<tr><th scope=\"row\">{}</th><td class=\"flow\">{}</td><td>{}</td><td>{}{}</td><td>{within}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td class=\"flow\">{}</td><td>{}</td><td>{}{}</td><td>{}</td></tr>",
             escape(&place(row)),
             escape(row.metric),
             shown(row.paper),
             row.ours.map(shown).unwrap_or_default(),
             ci95.unwrap_or_default(),
+            within(row),
         )
     };
     let lines: String = rows.iter().map(line).collect();

@@ -48,11 +48,7 @@ fn rows(rows: &[RowReport]) -> String {
             row.ci95
                 .map(|ci| format!("± {}", shown(ci)))
                 .unwrap_or_default(),
-            match row.within {
-                Some(true) => "within".to_owned(),
-                Some(false) => format!("not within {:.0} %", 100.0 * row.tolerance),
-                None => "not measured".to_owned(),
-            },
+            within(row),
         ]
     }));
     let width = |column: usize| {
@@ -82,6 +78,16 @@ pub(super) fn place(row: &RowReport) -> String {
         None => format!("{key} {value}"),
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// How near a number is to the paper's, in words.
+pub(super) fn within(row: &RowReport) -> String {
+    let tolerance = 100.0 * row.tolerance;
+    match row.within {
+        Some(true) => format!("within {tolerance:.0} %"),
+        Some(false) => format!("not within {tolerance:.0} %"),
+        None => "not measured".to_owned(),
+    }
 }
 
 /// Lines of at most so many characters, broken between words.

@@ -24,7 +24,7 @@ use std::time::Instant as Wall;
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde_json::Map;
-use weir_base::{Instant, Span};
+use weir_base::{Instant, Rate, Span};
 
 use crate::cpu::cpu_seconds;
 use crate::error::Error;
@@ -87,6 +87,14 @@ pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     Ok(())
 }
 
+/// About how much work a time of a scenario is: the bits that its busiest watched link can carry.
+pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
+    const UNKNOWN: Rate = Rate::from_mbps(100);
+    let rates = scenario.watched().filter_map(|link| link.rate);
+    let rate = rates.max().unwrap_or(UNKNOWN);
+    rate.bytes_in(span).max(1)
+}
+
 /// One run, and how many events it had; with captures if it is to have any.
 fn run_one(
     scenario: &Scenario,
@@ -101,7 +109,7 @@ fn run_one(
     while now < end {
         let next = (now + LOOK).min(end);
         world.simulation.run_until(next);
-        status.advance(next.since(now))?;
+        status.advance(work(scenario, next.since(now)))?;
         now = next;
     }
     let reported = observe::reported(scenario, &world);
@@ -131,22 +139,22 @@ struct Status<'a> {
 
 impl<'a> Status<'a> {
     fn new(options: &'a RunOptions, tasks: &[(usize, u64)], plan: &Plan) -> Self {
-        let lengths = tasks.iter().map(|(p, _)| plan.points[*p].scenario.duration);
+        let scenarios = tasks.iter().map(|(p, _)| &plan.points[*p].scenario);
         Self {
             options,
             began: Wall::now(),
-            whole: lengths.map(Span::as_nanos).sum(),
+            whole: scenarios.map(|s| work(s, s.duration)).sum(),
             done: AtomicU64::new(0),
             runs: tasks.len(),
             progress: Mutex::new(Progress::new(options.progress)),
         }
     }
 
-    fn advance(&self, span: Span) -> Result<(), Error> {
+    fn advance(&self, work: u64) -> Result<(), Error> {
         if self.options.interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let done = self.done.fetch_add(span.as_nanos(), Ordering::Relaxed) + span.as_nanos();
+        let done = self.done.fetch_add(work, Ordering::Relaxed) + work;
         // Whoever finds the line in use leaves it to the other.
         if let Ok(mut progress) = self.progress.try_lock() {
             let share = done as f64 / self.whole as f64;
