@@ -1,9 +1,10 @@
-//! The other side of the service: what `weir show`, `weir apply` and `weir capture` use.
+//! The other side of the service: what `weir show`, `weir apply`, `weir set` and `weir capture` use.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::request::Builder;
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
@@ -66,8 +67,25 @@ pub fn post<T: DeserializeOwned>(
     path: &str,
     value: &impl Serialize,
 ) -> Result<T, ClientError> {
+    send(socket, Request::post(path), value)
+}
+
+/// `PATCH path` with a value as JSON at the router on `socket`.
+pub fn patch<T: DeserializeOwned>(
+    socket: &Path,
+    path: &str,
+    value: &impl Serialize,
+) -> Result<T, ClientError> {
+    send(socket, Request::patch(path), value)
+}
+
+fn send<T: DeserializeOwned>(
+    socket: &Path,
+    request: Builder,
+    value: &impl Serialize,
+) -> Result<T, ClientError> {
     let json = serde_json::to_vec(value).unwrap_or_default(); // a plain value is always JSON
-    let request = Request::post(path)
+    let request = request
         .header("host", "weir")
         .header("content-type", "application/json")
         .body(Body::from(json));

@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
+use weir_model::ChangeRequest;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
     ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
@@ -31,6 +32,8 @@ const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Size of a configuration file.
 const BODY_BYTES_MAX: usize = 1 << 20;
+/// Components that one request changes.
+const CHANGES_MAX: usize = 256;
 
 /// An answer, or why the router cannot give one now.
 pub type Answer<T> = Result<T, String>;
@@ -54,6 +57,8 @@ pub trait Operator: Send + Sync + 'static {
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
     fn apply(&self, text: &str) -> ApplyReport;
+    /// Changes single components of what is in force, all of them or none.
+    fn change(&self, requests: Vec<ChangeRequest>) -> ApplyReport;
     /// Begins a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
     /// What is new of a capture, as pcapng; none if it has ended and everything was fetched.
@@ -146,7 +151,9 @@ fn router(operator: Arc<dyn Operator>) -> Router {
         .route("/v1/drops", get(|s: Shared| ask(s, |o| o.drops())))
         .route(
             "/v1/config",
-            get(|s: Shared| ask(s, |o| Ok(o.config()))).put(apply),
+            get(|s: Shared| ask(s, |o| Ok(o.config())))
+                .put(apply)
+                .patch(change),
         )
         .route("/v1/capture", post(capture))
         .route("/v1/capture/{id}", get(captured).delete(end_capture))
@@ -167,8 +174,23 @@ async fn ask<T: serde::Serialize + Send + 'static>(
 }
 
 async fn apply(state: Shared, text: String) -> Response {
-    let State(operator) = state;
-    match tokio::task::spawn_blocking(move || operator.apply(&text)).await {
+    applied(state, move |o| o.apply(&text)).await
+}
+
+async fn change(state: Shared, Json(requests): Json<Vec<ChangeRequest>>) -> Response {
+    if requests.len() > CHANGES_MAX {
+        let why = format!("more than {CHANGES_MAX} changes; apply a whole configuration instead");
+        return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+    }
+    applied(state, move |o| o.change(requests)).await
+}
+
+/// Puts something in force on a thread that may block.
+async fn applied(
+    State(operator): Shared,
+    work: impl FnOnce(&dyn Operator) -> ApplyReport + Send + 'static,
+) -> Response {
+    match tokio::task::spawn_blocking(move || work(operator.as_ref())).await {
         Ok(report) => {
             let status = if report.applied {
                 StatusCode::OK

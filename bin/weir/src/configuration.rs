@@ -1,4 +1,4 @@
-//! Configuration files: reading, `weir check`, `weir diff`, `weir apply`.
+//! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +6,9 @@ use std::path::Path;
 
 use weir_config::Document;
 use weir_lfb::Plan;
+use weir_model::ChangeRequest;
 use weir_model::report::ApplyReport;
-use weir_northbound::client;
+use weir_northbound::client::{self, ClientError};
 
 use crate::Failure;
 
@@ -75,8 +76,27 @@ pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here too, so that the lines in the messages carry the file's own name.
     plan(&path.display().to_string(), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
-    let report: ApplyReport =
-        client::put(socket, "/v1/config", text).map_err(|e| Failure::Run(e.to_string()))?;
+    said(client::put(socket, "/v1/config", text))
+}
+
+/// `weir set`.
+pub(crate) fn set(assignments: &[String], socket: &Path) -> Result<(), Failure> {
+    let request = |assignment: &String| {
+        let change = weir_config::assignment(assignment)?;
+        let value = change.value.ok_or("a block has no value")?;
+        Ok(ChangeRequest {
+            path: change.path.to_string(),
+            value: value.into(),
+        })
+    };
+    let requests: Result<Vec<_>, String> = assignments.iter().map(request).collect();
+    let requests = requests.map_err(Failure::Usage)?;
+    said(client::patch(socket, "/v1/config", &requests))
+}
+
+/// Prints what a router says to a change.
+fn said(report: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
+    let report = report.map_err(|e| Failure::Run(e.to_string()))?;
     if !report.applied {
         return Err(Failure::Usage(report.messages.join("\n")));
     }

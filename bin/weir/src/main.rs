@@ -59,6 +59,18 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
+    /// Change single components of a running router: port.wan.rate="50 Mbit"
+    ///
+    /// All of them are put in force at once, between two packets, or none is. Disciplines keep
+    /// their state. The configuration file stays as it is: `weir apply` or SIGHUP takes the file
+    /// again.
+    Set {
+        /// What to change; `weir diff` prints the paths
+        #[arg(value_name = "PATH=VALUE", required = true)]
+        changes: Vec<String>,
+        #[command(flatten)]
+        router: RouterSocket,
+    },
     /// Show what a running router does
     Show {
         /// What to show
@@ -150,6 +162,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Check { config } => configuration::check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),
+        Command::Set { changes, router } => configuration::set(&changes, &router.socket),
         Command::Show {
             subject,
             json,

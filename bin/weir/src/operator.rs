@@ -11,6 +11,7 @@ use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, Capture
 use weir_model::report::{
     ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
 };
+use weir_model::{Change, ChangeRequest};
 use weir_northbound::{Answer, Operator};
 
 use crate::configuration;
@@ -79,18 +80,18 @@ impl Operator for Console {
     }
 
     fn apply(&self, text: &str) -> ApplyReport {
-        let applied = configuration::plan("configuration", text)
-            .and_then(|plan| self.running.apply(plan).map_err(|why| vec![why]));
-        match applied {
-            Ok(messages) => ApplyReport {
-                applied: true,
-                messages,
-            },
-            Err(messages) => ApplyReport {
-                applied: false,
-                messages,
-            },
-        }
+        let plan = configuration::plan("configuration", text);
+        report(plan.and_then(|plan| self.running.apply(plan).map_err(|why| vec![why])))
+    }
+
+    fn change(&self, requests: Vec<ChangeRequest>) -> ApplyReport {
+        let read = |request: ChangeRequest| -> Result<Change, String> {
+            let path = weir_config::path(&request.path)?;
+            Ok(Change::new(path, request.value.into()))
+        };
+        let changes: Result<Vec<Change>, String> = requests.into_iter().map(read).collect();
+        let changes = changes.map_err(|why| vec![why]);
+        report(changes.and_then(|changes| self.running.change(&changes)))
     }
 
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
@@ -104,4 +105,11 @@ impl Operator for Console {
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal> {
         self.captures.end(id)
     }
+}
+
+/// What was put in force, or why nothing was.
+fn report(done: Result<Vec<String>, Vec<String>>) -> ApplyReport {
+    let applied = done.is_ok();
+    let (Ok(messages) | Err(messages)) = done;
+    ApplyReport { applied, messages }
 }

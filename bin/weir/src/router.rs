@@ -14,6 +14,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +30,7 @@ use weir_live::kernel::neighbours::Neighbours;
 use weir_live::kernel::transit::{self, TransitGuard};
 use weir_live::kernel::{follow, netfilter};
 use weir_live::worker::{Event, Handle, Opener, Worker};
+use weir_model::{Change, Fault};
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::tables::Tables;
@@ -41,6 +43,8 @@ const LAYER_2_BYTES: usize = 22;
 /// Events that wait for the control side. A question that does not fit is lost, and its packets
 /// are given up; the next packet after that asks again.
 const EVENTS_MAX: usize = 1024;
+/// Changes of single components follow each other at least this far apart.
+const CHANGE_GAP: Duration = Duration::from_millis(1);
 
 /// The running router.
 pub(crate) struct Running {
@@ -58,6 +62,8 @@ pub(crate) struct Running {
 
 struct InForce {
     plan: Plan,
+    /// When single components were changed last.
+    changed: Instant,
     /// Keeps transit away from the kernel for as long as it lives.
     guard: TransitGuard,
 }
@@ -158,7 +164,11 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
         frame_bytes_max,
         pool,
         neighbours: Mutex::new(neighbours),
-        in_force: Mutex::new(InForce { plan, guard }),
+        in_force: Mutex::new(InForce {
+            plan,
+            changed: Instant::now(),
+            guard,
+        }),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_kernel(Arc::clone(&running)));
@@ -320,34 +330,28 @@ impl Running {
 
     /// Puts a plan in force and says what changed, or changes nothing and says why.
     pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
+        self.put_in_force(&mut self.lock(), plan)
+    }
+
+    /// Changes single components of the plan in force; says what changed, or why nothing did.
+    pub(crate) fn change(&self, changes: &[Change]) -> Result<Vec<String>, Vec<String>> {
         let mut in_force = self.lock();
+        // Whoever sends changes without end gets so many a second, and forwarding stays undisturbed.
+        std::thread::sleep(CHANGE_GAP.saturating_sub(in_force.changed.elapsed()));
+        in_force.changed = Instant::now();
+        let plan = in_force.plan.with(changes);
+        let plan =
+            plan.map_err(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())?;
+        self.put_in_force(&mut in_force, plan)
+            .map_err(|why| vec![why])
+    }
+
+    fn put_in_force(&self, in_force: &mut InForce, plan: Plan) -> Result<Vec<String>, String> {
         let messages = configuration::differences(&in_force.plan.shown(), &plan.shown());
         if messages.is_empty() {
             return Ok(vec!["nothing to change".to_owned()]);
         }
-        if in_force.plan.router != plan.router {
-            return Err(format!(
-                "mode, socket, pool and bypass_netfilter cannot change while the router runs; \
-                 restart it for: {}",
-                messages.join(", ")
-            ));
-        }
-        let longest = plan.ports.iter().map(|p| frame_bytes_max(&p.interface));
-        if longest.max() > Some(self.frame_bytes_max) {
-            return Err(format!(
-                "an interface has a larger MTU than this router was started for (frames of {} \
-                 bytes); restart it",
-                self.frame_bytes_max
-            ));
-        }
-        let needed = plan.packets_needed();
-        if needed > self.pool {
-            return Err(format!(
-                "full queues would need {needed} packets, but this router was started with a pool \
-                 of {}; restart it",
-                self.pool
-            ));
-        }
+        self.check(&in_force.plan, &plan, &messages)?;
         let kept = |port: &PortPlan, others: &[PortPlan]| {
             let same = |o: &PortPlan| o.name == port.name && o.interface == port.interface;
             others.iter().any(same)
@@ -359,17 +363,52 @@ impl Running {
             .collect::<Result<Vec<_>, _>>()?;
         let gone = in_force.plan.ports.iter().filter(|p| !kept(p, &plan.ports));
         let gone: Vec<_> = gone.map(|p| p.name.clone()).collect();
-        let ports = plan.ports.clone();
         // What is new is guarded before it is used; the old guard goes last.
-        let guard = guard(&plan).map_err(|e| e.to_string())?;
+        let guard = match opened.is_empty() && gone.is_empty() {
+            true => None,
+            false => Some(guard(&plan).map_err(|e| e.to_string())?),
+        };
+        let ports = plan.ports.iter();
+        let changed = ports.filter(|port| !in_force.plan.ports.contains(port));
+        let changed: Vec<_> = changed.cloned().collect();
         let done = self
             .handle
-            .call(move |worker| change_ports(worker, &gone, opened, &ports));
+            .call(move |worker| change_ports(worker, &gone, opened, &changed));
         // Without an answer the change is still on its way to a slow worker: what is recorded here
         // must be what will be in force.
-        in_force.guard = guard;
+        if let Some(guard) = guard {
+            in_force.guard = guard;
+        }
         in_force.plan = plan;
         done.map(|()| messages).map_err(|e| e.to_string())
+    }
+
+    /// Whether a running router can go from one plan to another.
+    fn check(&self, from: &Plan, to: &Plan, messages: &[String]) -> Result<(), String> {
+        if from.router != to.router {
+            return Err(format!(
+                "mode, socket, pool and bypass_netfilter cannot change while the router runs; \
+                 restart it for: {}",
+                messages.join(", ")
+            ));
+        }
+        let longest = to.ports.iter().map(|p| frame_bytes_max(&p.interface));
+        if longest.max() > Some(self.frame_bytes_max) {
+            return Err(format!(
+                "an interface has a larger MTU than this router was started for (frames of {} \
+                 bytes); restart it",
+                self.frame_bytes_max
+            ));
+        }
+        let needed = to.packets_needed();
+        if needed > self.pool {
+            return Err(format!(
+                "full queues would need {needed} packets, but this router was started with a pool \
+                 of {}; restart it",
+                self.pool
+            ));
+        }
+        Ok(())
     }
 
     /// Reads the configuration again, as SIGHUP asks for.

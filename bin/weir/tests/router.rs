@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
 use weir_live::namespace::{Namespace, Signal, Spawner, signal};
+use weir_model::report::{ApplyReport, QueueReport};
+use weir_model::{ChangeRequest, ChangeValue};
+use weir_northbound::client;
 
 /// Whatever is waited for comes within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -350,6 +353,74 @@ fn a_new_configuration_is_taken_without_losing_a_packet() {
         });
     });
     assert_eq!(sent, came);
+}
+
+#[test]
+fn single_components_change_without_losing_a_packet_and_quickly() {
+    let Some(bench) = Bench::new() else { return };
+    let socket = bench.folder.join("weir.sock");
+    let limit = |packets: i64| {
+        vec![ChangeRequest {
+            path: "port.wan.discipline.limit".to_owned(),
+            value: ChangeValue::Integer(packets),
+        }]
+    };
+    const TIMES: u32 = 100;
+    let mut took = Duration::ZERO;
+    let (sent, came) = bench.under_traffic(|| {
+        let began = Instant::now();
+        for n in 0..TIMES {
+            let changes = limit(400 + i64::from(n));
+            let report: ApplyReport = client::patch(&socket, "/v1/config", &changes).unwrap();
+            assert!(report.applied, "{report:?}");
+        }
+        took = began.elapsed() / TIMES;
+        let changes = ["port.wan.rate=45 Mbit", "port.lan.discipline.limit=300"];
+        let said = bench.ask(&[&["set"], &changes[..]].concat());
+        let expected =
+            "~ port.lan.discipline.limit: 500 -> 300\n~ port.wan.rate: 50 Mbit -> 45 Mbit\n";
+        assert_eq!(said, expected);
+    });
+    assert_eq!(sent, came);
+    // A controller changes several routers every 40 ms.
+    assert!(took < Duration::from_millis(10), "{took:?}");
+    println!("a change takes {took:?}");
+    let queues: Vec<QueueReport> = client::get(&socket, "/v1/queues").unwrap();
+    let wan = queues.iter().find(|queue| queue.port == "wan").unwrap();
+    assert_eq!(wan.parameters["limit"], "499");
+    assert!(
+        wan.sent.packets >= u64::from(sent),
+        "the books go on: {wan:?}"
+    );
+}
+
+#[test]
+fn a_wrong_change_changes_nothing_and_says_why() {
+    let Some(bench) = Bench::new() else { return };
+    let refused = |changes: &[&str]| {
+        let refused = bench.weir(&[&["set"], changes].concat());
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        String::from_utf8(refused.stderr).unwrap()
+    };
+    let wrong = [
+        (
+            "port.wam.rate=1 Mbit",
+            "there is no port `wam`; did you mean `wan`?",
+        ),
+        (
+            "port.wan.discipline.limits=9",
+            "unknown key `limits`; did you mean `limit`?",
+        ),
+        ("port.wan.discipline.limit=0", "from 1 to 1000000"),
+        ("mode=bridged", "cannot change while the router runs"),
+        ("port.wan.rate", "must be like port.wan.rate=\"50 Mbit\""),
+    ];
+    for (change, why) in wrong {
+        let said = refused(&["port.lan.discipline.limit=300", change]);
+        assert!(said.contains(why), "{said}");
+    }
+    let unchanged = bench.configure(CONFIG);
+    assert_eq!(bench.ask(&["diff", unchanged.to_str().unwrap()]), "");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use toml_edit::{Document as Toml, Item, TableLike, Value};
+use toml_edit::{Document as Toml, Item, Key, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::{Change, ComponentPath, Fault};
 
@@ -110,6 +110,28 @@ impl Document {
     }
 }
 
+/// Reads the path of a component as TOML writes keys: `port."eth0.100".rate`.
+pub fn path(text: &str) -> Result<ComponentPath, String> {
+    match Key::parse(text) {
+        Ok(keys) => Ok(ComponentPath::new(keys.iter().map(Key::get))),
+        Err(_) => Err(format!(
+            "`{text}` is no path of a component; it must be like port.wan.rate, with a name that \
+             has a dot in quotes"
+        )),
+    }
+}
+
+/// Reads `PATH=VALUE`, as on a command line: the value as in a file, or a bare word or quantity.
+pub fn assignment(text: &str) -> Result<Change, String> {
+    let Some((name, words)) = text.split_once('=') else {
+        return Err(format!("`{text}` must be like port.wan.rate=\"50 Mbit\""));
+    };
+    let value = Toml::parse(format!("value = {words}")).ok();
+    let value = value.and_then(|toml| scalar(toml.get("value")?));
+    let value = value.unwrap_or_else(|| Scalar::Text(words.trim().to_owned()));
+    Ok(Change::new(path(name.trim())?, value))
+}
+
 fn scalar(item: &Item) -> Option<Scalar> {
     match item.as_value()? {
         Value::String(text) => Some(Scalar::Text(text.value().clone())),
@@ -184,6 +206,21 @@ discipline = { kind = \"lru_fq\", cache = 12 }
         );
         let elsewhere = document.locate(&Fault::new(ComponentPath::new(["x"]), "missing"));
         assert_eq!(elsewhere.to_string(), "weir.toml: x: missing");
+    }
+
+    #[test]
+    fn an_assignment_needs_no_quotes() {
+        let read = |text| assignment(text).map(|c| (c.path.to_string(), c.value));
+        let text = |text: &str| Some(Scalar::Text(text.to_owned()));
+        let rate = ("port.wan.rate".to_owned(), text("50 Mbit"));
+        assert_eq!(read("port.wan.rate=50 Mbit"), Ok(rate.clone()));
+        assert_eq!(read("port.wan.rate = \"50 Mbit\""), Ok(rate));
+        let limit = Ok(("port.wan.discipline.limit".into(), Some(Scalar::Integer(9))));
+        assert_eq!(read("port.wan.discipline.limit=9"), limit);
+        let dotted = ("port.\"eth0.100\".rate".to_owned(), text("1/50"));
+        assert_eq!(read("port.\"eth0.100\".rate=1/50"), Ok(dotted));
+        assert!(read("port.wan.rate").unwrap_err().contains("must be like"));
+        assert!(read("port wan=1").unwrap_err().contains("no path"));
     }
 
     #[test]

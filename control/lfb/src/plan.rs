@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::setting::{Parameter, Scalar, SettingError, Settings, unknown};
+use weir_base::setting::{Parameter, Scalar, SettingError, Settings, nearest, unknown};
 use weir_model::{Change, ComponentPath, Fault};
 use weir_path::parse::Mode;
 
@@ -116,35 +116,73 @@ impl Plan {
         limits.sum::<usize>() + reserve(self.ports.len())
     }
 
-    /// The plan as the changes that would ask for it, every default spelt out: for showing and
-    /// for comparing.
-    pub fn shown(&self) -> BTreeMap<String, String> {
-        let mut shown = BTreeMap::new();
-        let mut show = |path: ComponentPath, value: String| shown.insert(path.to_string(), value);
+    /// The plan after some changes: what they do not name stays as it is, but a discipline of
+    /// another kind begins with its defaults. No port comes or goes.
+    pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let mut all = self.changes();
+        for change in changes {
+            let path = &change.path;
+            if let ["port", port, ..] = path.segments()[..]
+                && !self.ports.iter().any(|p| p.name == port)
+            {
+                let near = nearest(port, self.ports.iter().map(|p| p.name.as_str()));
+                let near = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+                faults.push(Fault::new(
+                    path.clone(),
+                    format!("there is no port `{port}`{near}"),
+                ));
+            }
+            if path.segments().ends_with(&["discipline", "kind"]) && !all.contains(change) {
+                all.retain(|c| c.path.parent() != path.parent());
+            }
+            all.retain(|c| c.path != *path);
+            all.push(change.clone());
+        }
+        match faults.is_empty() {
+            true => Self::check(&all),
+            false => Err(faults),
+        }
+    }
+
+    /// The plan as the changes that would ask for it, every default spelt out.
+    pub fn changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut push =
+            |path: ComponentPath, text: String| changes.push(Change::new(path, Scalar::Text(text)));
         let router = |name: &str| ComponentPath::new([name]);
         let mode = match self.router.mode {
             Mode::Routed => "routed",
             Mode::Bridged => "bridged",
         };
-        show(router("mode"), mode.to_owned());
-        show(router("socket"), self.router.socket.clone());
-        show(router("pool"), self.router.pool.unwrap_or(0).to_string());
-        show(
+        push(router("mode"), mode.to_owned());
+        push(router("socket"), self.router.socket.clone());
+        push(router("pool"), self.router.pool.unwrap_or(0).to_string());
+        push(
             router("bypass_netfilter"),
             self.router.bypass_netfilter.to_string(),
         );
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
-            show(path.join("interface"), port.interface.clone());
-            show(path.join("rate"), port.rate.unwrap_or_default().to_string());
-            show(path.join("overhead"), format!("{} B", port.overhead));
+            push(path.join("interface"), port.interface.clone());
+            push(path.join("rate"), port.rate.unwrap_or_default().to_string());
+            push(path.join("overhead"), format!("{} B", port.overhead));
             let queue = path.join("discipline");
-            show(queue.join("kind"), port.discipline.kind().to_owned());
+            push(queue.join("kind"), port.discipline.kind().to_owned());
             for (name, setting) in port.discipline.settings().iter() {
-                show(queue.join(name), setting.to_string());
+                push(queue.join(name), setting.to_string());
             }
         }
-        shown
+        changes
+    }
+
+    /// The same as text, for showing and for comparing.
+    pub fn shown(&self) -> BTreeMap<String, String> {
+        let text = |change: Change| match change.value {
+            Some(Scalar::Text(text)) => (change.path.to_string(), text),
+            other => unreachable!("{} is {other:?}", change.path),
+        };
+        self.changes().into_iter().map(text).collect()
     }
 }
 
@@ -231,6 +269,35 @@ mod tests {
                 "socket=/run/weir/weir.sock",
             ]
         );
+    }
+
+    #[test]
+    fn a_change_of_one_component_leaves_the_others() {
+        let kind = |kind| change(&["port", "wan", "discipline", "kind"], text(kind));
+        let limit = |n| change(&["port", "wan", "discipline", "limit"], Scalar::Integer(n));
+        let rate = |rate| change(&["port", "wan", "rate"], text(rate));
+        let plan = Plan::check(&[kind("red"), limit(300), rate("9.5 Mbit")]).unwrap();
+        let gentle = change(&["port", "wan", "discipline", "gentle"], Scalar::Flag(true));
+        assert_eq!(plan.with(&plan.changes()), Ok(plan.clone()));
+        let changed = plan.with(&[limit(400), gentle.clone()]).unwrap();
+        let shown = changed.shown();
+        let of = |name: &str| shown[&format!("port.wan.{name}")].as_str();
+        assert_eq!((of("discipline.limit"), of("rate")), ("400", "9.5 Mbit"));
+        assert_eq!(
+            (of("discipline.kind"), of("discipline.gentle")),
+            ("red", "true")
+        );
+        // Another kind begins with its defaults, but for what is asked for with it.
+        let fifo = plan.with(&[kind("fifo"), limit(7)]).unwrap();
+        assert_eq!(fifo.shown()["port.wan.discipline.limit"], "7");
+        let faults = |changes: &[Change]| plan.with(changes).unwrap_err()[0].to_string();
+        assert!(faults(&[kind("fifo"), gentle]).contains("unknown key `gentle`"));
+        let near = faults(&[change(&["port", "wam", "rate"], text("1 Mbit"))]);
+        assert_eq!(
+            near,
+            "port.wam.rate: there is no port `wam`; did you mean `wan`?"
+        );
+        assert!(faults(&[rate("fast")]).contains("must be a rate"));
     }
 
     #[test]

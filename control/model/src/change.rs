@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_base::setting::Scalar;
 
 /// The path of a component: `port.wan.discipline.cache`.
@@ -15,6 +17,52 @@ pub struct Change {
     pub path: ComponentPath,
     /// Its value; none if it is a block that shall exist with every component at its default.
     pub value: Option<Scalar>,
+}
+
+/// Asks a running router for one component to have a value, as tools write it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRequest {
+    /// Which component, as `weir diff` prints it: `port.wan.discipline.limit`.
+    pub path: String,
+    /// Its value: a number, true or false, or a text with a unit.
+    pub value: ChangeValue,
+}
+
+/// A value as JSON has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ChangeValue {
+    /// True or false.
+    Flag(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A name, or a quantity with its unit.
+    Text(String),
+}
+
+impl From<ChangeValue> for Scalar {
+    fn from(value: ChangeValue) -> Self {
+        match value {
+            ChangeValue::Flag(on) => Self::Flag(on),
+            ChangeValue::Integer(n) => Self::Integer(n),
+            ChangeValue::Real(x) => Self::Real(x),
+            ChangeValue::Text(text) => Self::Text(text),
+        }
+    }
+}
+
+impl From<Scalar> for ChangeValue {
+    fn from(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Flag(on) => Self::Flag(on),
+            Scalar::Integer(n) => Self::Integer(n),
+            Scalar::Real(x) => Self::Real(x),
+            Scalar::Text(text) => Self::Text(text),
+        }
+    }
 }
 
 /// Why a change was refused. The whole set that it belongs to changes nothing.

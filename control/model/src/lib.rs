@@ -8,4 +8,4 @@ pub mod capture;
 pub mod change;
 pub mod report;
 
-pub use change::{Change, ComponentPath, Fault};
+pub use change::{Change, ChangeRequest, ChangeValue, ComponentPath, Fault};
