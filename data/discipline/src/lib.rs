@@ -6,7 +6,7 @@
 //! It does not know what a port, a device or a clock is.
 //!
 //! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`host_fair`],
-//!   [`class_weights`], [`lru_fq`], [`red`], [`impair`]
+//!   [`class_weights`], [`lru_fq`], [`red`], [`refill`], [`impair`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `link_rate`, `chance`
@@ -28,6 +28,7 @@ pub mod impair;
 pub mod lru_fq;
 pub mod metered;
 pub mod red;
+pub mod refill;
 pub mod scheduler;
 pub mod sfq;
 pub mod spec;

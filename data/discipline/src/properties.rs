@@ -214,7 +214,8 @@ impl Run {
             Ready::Empty => assert_eq!(backlog.packets, 0),
             Ready::Now => assert_ne!(backlog.packets, 0),
             Ready::At(when) => {
-                assert_eq!(spec.kind(), "impair", "idle with {backlog:?}");
+                let holds = ["impair", "refill"].contains(&spec.kind());
+                assert!(holds, "idle with {backlog:?}");
                 assert!(when > self.rig.now && backlog.packets > 0);
             }
         }
@@ -392,6 +393,7 @@ fn contradictions_name_the_setting_to_change() {
         ("fq_codel", "target", "100 ms"),
         ("impair", "jitter", "1 ms"),
         ("red", "min_threshold", "1000"),
+        ("refill", "threshold", "2000"),
     ];
     for (kind, name, text) in cases {
         let error = Spec::check(kind, [(name, &Scalar::Text(text.into()))]).unwrap_err();

@@ -7,7 +7,8 @@ use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
 use crate::{
-    afan, class_weights, codel, drr, fifo, fq_codel, host_fair, impair, lru_fq, red, sfq, stfq,
+    afan, class_weights, codel, drr, fifo, fq_codel, host_fair, impair, lru_fq, red, refill, sfq,
+    stfq,
 };
 
 /// A discipline with its parameters.
@@ -34,6 +35,8 @@ pub enum Spec {
     LruFq(lru_fq::Params),
     /// Random early detection.
     Red(red::Params),
+    /// The ingress queue of RS-RED.
+    Refill(refill::Params),
     /// Stochastic fairness queueing.
     Sfq(sfq::Params),
     /// Start-time fair queueing.
@@ -51,6 +54,7 @@ pub const MANUALS: &[&Manual] = &[
     &impair::MANUAL,
     &lru_fq::MANUAL,
     &red::MANUAL,
+    &refill::MANUAL,
     &sfq::MANUAL,
     &stfq::MANUAL,
     &afan::MANUAL,
@@ -93,6 +97,7 @@ impl Spec {
             "impair" => Self::Impair(impair::Params::new(&settings)?),
             "lru_fq" => Self::LruFq(lru_fq::Params::new(&settings)?),
             "red" => Self::Red(red::Params::new(&settings)?),
+            "refill" => Self::Refill(refill::Params::new(&settings)?),
             "sfq" => Self::Sfq(sfq::Params::new(&settings)),
             "stfq" => Self::Stfq(stfq::Params::new(&settings)),
             "afan" => Self::Afan(afan::Params::new(&settings)?),
@@ -123,6 +128,7 @@ impl Spec {
             Self::Impair(_) => &impair::MANUAL,
             Self::LruFq(_) => &lru_fq::MANUAL,
             Self::Red(_) => &red::MANUAL,
+            Self::Refill(_) => &refill::MANUAL,
             Self::Sfq(_) => &sfq::MANUAL,
             Self::Stfq(_) => &stfq::MANUAL,
             Self::Afan(_) => &afan::MANUAL,
@@ -146,6 +152,7 @@ impl Spec {
             Self::Impair(params) => params.settings(),
             Self::LruFq(params) => params.settings(),
             Self::Red(params) => params.settings(),
+            Self::Refill(params) => params.settings(),
             Self::Sfq(params) => params.settings(),
             Self::Stfq(params) => params.settings(),
             Self::Afan(params) => params.settings(),
@@ -163,6 +170,7 @@ impl Spec {
             Self::HostFair(params) => params.limit,
             Self::Impair(params) => params.limit,
             Self::Red(params) => params.limit,
+            Self::Refill(params) => params.limit,
             Self::Sfq(params) => params.limit,
             Self::Stfq(params) => params.limit,
             Self::Afan(params) => params.limit,
@@ -195,6 +203,11 @@ impl Spec {
             Self::Red(params) => Box::new(red::Red::new(
                 params.clone(),
                 streams.stream(red::MANUAL.name),
+            )),
+            Self::Refill(params) => Box::new(refill::Refill::new(
+                params.clone(),
+                now,
+                streams.stream(refill::MANUAL.name),
             )),
             Self::Sfq(params) => Box::new(sfq::Sfq::new(
                 params.clone(),
