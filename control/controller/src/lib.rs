@@ -12,7 +12,9 @@
 //!
 //! - [`contract`]: samples, orders, and what a controller promises
 //! - [`spec`]: the closed list of controllers
+//! - [`backpressure`]: the controller of RS-RED
 
+pub mod backpressure;
 pub mod contract;
 pub mod spec;
 

@@ -4,6 +4,7 @@
 
 use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 
+use crate::backpressure;
 use crate::contract::{Controller, Manual};
 
 /// A kind of controller: its manual page, and how it is built for so many queues of each role.
@@ -18,7 +19,7 @@ pub struct Kind {
 pub type Built = Result<Box<dyn Controller>, SettingError>;
 
 /// Every kind of controller.
-pub const KINDS: &[&Kind] = &[];
+pub const KINDS: &[&Kind] = &[&backpressure::KIND];
 
 /// A controller with its parameters and the number of its queues.
 #[derive(Clone)]

@@ -1,0 +1,598 @@
+//! Backpressure: one probability for the queues at the ingresses, from what waits in all of the network.
+//!
+//! ```text
+//!   backlogs of the ingresses ─┐
+//!                              ├─▶ virtual queue ─▶ average ─▶ law ─▶ rho_b ─▶ shared out ─▶ ingresses
+//!   backlog of the egress ─────┘
+//! ```
+//!
+//! Source: Chang et al., "Software Defined Backpressure Mechanism for Edge Router", section III-B.
+//! `State::look` is its virtual queue, `State::sample` its average and its rho_b. What an ingress does
+//! with rho_b is the discipline `refill`.
+
+use weir_base::early::Curve;
+use weir_base::setting::{Kind as Form, Parameter, Setting, SettingError, Settings};
+use weir_base::{Instant, Tally};
+
+use crate::contract::{Controller, Manual, Order, Role, Sample};
+use crate::spec::Kind;
+
+/// The kind, for the closed list.
+pub const KIND: Kind = Kind {
+    manual: MANUAL,
+    build: |settings, queues| {
+        let controller = Backpressure::new(Params::new(settings)?, queues[0]);
+        Ok(Box::new(controller))
+    },
+};
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "backpressure",
+    purpose: "holds packets back at the ingresses while the egress is congested",
+    source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B; PI: Hollot et al., 2001",
+    text: "\
+Sees the queues at the ingresses of a network and the one queue at its egress, which all their packets leave by,
+as one virtual queue. Every sample moves the average of its length, in packets: avg becomes (1 - weight) avg +
+weight times the length. RED's law makes a probability of it, the paper's rho_b: 0 below `min_threshold`, growing to
+`max_probability` at `max_threshold`, and with `gentle` on to 1 at twice of it. It is set at every ingress with every
+sample, whose discipline (refill) drops and holds packets with it.
+
+    backlogs of the ingresses --+
+                                +--> virtual queue --> average --> law --> rho_b --> shared out --> ingresses
+    backlog of the egress ------+
+
+With `law = \"pi\"` the probability follows the error of the virtual queue against `target` instead: it moves by
+`proportional` for each packet that the queue has grown, and by `integral` for each packet above the target and
+second. In the long run the queue has the length of the target then, whatever the load.
+
+With `share = \"alike\"`, as in the paper, every ingress gets the same probability. With \"contribution\" each gets it
+in proportion to the packets that it was offered of late, such that the same number of packets is dropped in all:
+an ingress that brings little is hardly held. Its section IV-D leaves this open.
+
+Choosing parameters. The thresholds are a quarter and three quarters of all places in the queues, thresholds of
+the ingresses and limit of the egress together. A `weight` of w follows within 1/w samples: at 40 ms, 0.002 takes
+20 s, which rides over bursts, and 0.1 takes 0.4 s.
+
+Deviations. The text's equation adds up what comes in less what goes out, and so never forgets a packet that was
+dropped, or that did not leave by the egress: its queue grows without end. We add up the backlogs that the devices
+report, which by their books is the same less those packets; `queue = \"integral\"` is the equation as it stands.
+An ingress counts for `max_threshold` packets at most. A queue that does not answer counts with its latest sample
+for 25 samples, and then as empty.
+
+An attacker who fills the egress makes all ingresses hold; the thresholds there bound what waits. A device that
+reports a false backlog drives the probability to `max_probability`, not further; with \"contribution\" one that
+reports few arrivals puts its share on the others. He who can keep samples or orders from arriving ends the
+backpressure: the ingresses forget a probability that is not repeated (see refill, lifetime).",
+    roles: &[
+        Role {
+            name: "ingress",
+            queues: [1, 1000],
+            sets: &["probability"],
+            about: "queues at the ingresses of the network, with the discipline refill",
+        },
+        Role {
+            name: "egress",
+            queues: [1, 1],
+            sets: &[],
+            about: "the queue by which packets leave the network",
+        },
+    ],
+    parameters: &[
+        WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD, MAX_PROBABILITY, GENTLE, QUEUE, SHARE, LAW, TARGET,
+        PROPORTIONAL, INTEGRAL,
+    ],
+    gauges: &[
+        ("virtual_queue", "length of the virtual queue, in packets"),
+        ("average", "its average"),
+        ("probability", "probability rho_b"),
+        ("silent", "queues that did not answer"),
+    ],
+};
+
+const PACKETS: Form = Form::Count(1, 1_000_000);
+
+const WEIGHT: Parameter = Parameter {
+    name: "weight",
+    kind: Form::Ratio(0.000_001, 1.0),
+    default: "0.1",
+    about: "how far one sample moves the average towards the virtual queue",
+};
+
+const MIN_THRESHOLD: Parameter = Parameter {
+    name: "min_threshold",
+    kind: PACKETS,
+    default: "75 packets",
+    about: "average from which the probability is above 0",
+};
+
+const MAX_THRESHOLD: Parameter = Parameter {
+    name: "max_threshold",
+    kind: PACKETS,
+    default: "225 packets",
+    about: "average with max_probability",
+};
+
+const MAX_PROBABILITY: Parameter = Parameter {
+    name: "max_probability",
+    kind: Form::Ratio(0.0, 1.0),
+    default: "0.1",
+    about: "probability at max_threshold",
+};
+
+const GENTLE: Parameter = Parameter {
+    name: "gentle",
+    kind: Form::Flag,
+    default: "true",
+    about: "above max_threshold, whether the probability grows to 1 at twice of it, instead of being 1",
+};
+
+const QUEUE: Parameter = Parameter {
+    name: "queue",
+    kind: Form::Word(&["backlogs", "integral"]),
+    default: "backlogs",
+    about: "the virtual queue: what the queues hold, or all arrivals less all departures",
+};
+
+const SHARE: Parameter = Parameter {
+    name: "share",
+    kind: Form::Word(&["alike", "contribution"]),
+    default: "alike",
+    about: "whether all ingresses get the same probability, or in proportion to their arrivals",
+};
+
+const LAW: Parameter = Parameter {
+    name: "law",
+    kind: Form::Word(&["red", "pi"]),
+    default: "red",
+    about: "what makes the probability: RED's curve of the average, or a controller with a target",
+};
+
+const TARGET: Parameter = Parameter {
+    name: "target",
+    kind: PACKETS,
+    default: "100 packets",
+    about: "with law pi: length that the virtual queue is to have",
+};
+
+const PROPORTIONAL: Parameter = Parameter {
+    name: "proportional",
+    kind: Form::Ratio(0.0, 1.0),
+    default: "0.001",
+    about: "with law pi: probability for each packet that the virtual queue grows",
+};
+
+const INTEGRAL: Parameter = Parameter {
+    name: "integral",
+    kind: Form::Ratio(0.0, 1.0),
+    default: "0.002",
+    about: "with law pi: probability for each packet above the target, in each second",
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// How far one sample moves the average.
+    pub weight: f64,
+    /// RED's law.
+    pub curve: Curve,
+    /// Whether the virtual queue is the equation as it stands.
+    pub integral_queue: bool,
+    /// Whether the probability is shared out by contribution.
+    pub by_contribution: bool,
+    /// The other law, if it is in force.
+    pub pi: Option<Pi>,
+}
+
+/// Parameters of the law with a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pi {
+    /// Length that the queue is to have.
+    pub target: f64,
+    /// Probability for each packet that the queue grows.
+    pub proportional: f64,
+    /// Probability for each packet above the target and second.
+    pub integral: f64,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let curve = Curve {
+            min: settings.count("min_threshold") as f64,
+            max: settings.count("max_threshold") as f64,
+            max_probability: settings.ratio("max_probability"),
+            gentle: settings.flag("gentle"),
+        };
+        if curve.min >= curve.max {
+            let (min, max) = (curve.min, curve.max);
+            return Err(SettingError::Contradiction {
+                name: "min_threshold",
+                why: format!("{min} packets is not below max_threshold, which is {max}"),
+            });
+        }
+        let pi = Pi {
+            target: settings.count("target") as f64,
+            proportional: settings.ratio("proportional"),
+            integral: settings.ratio("integral"),
+        };
+        Ok(Self {
+            weight: settings.ratio("weight"),
+            curve,
+            integral_queue: settings.word("queue") == "integral",
+            by_contribution: settings.word("share") == "contribution",
+            pi: (settings.word("law") == "pi").then_some(pi),
+        })
+    }
+}
+
+/// A queue that does not answer counts with its latest sample for so many samples.
+const SILENT_MAX: u32 = 25;
+
+/// How far one sample moves what an ingress contributes: at 40 ms it follows within a second.
+const CONTRIBUTION_WEIGHT: f64 = 0.04;
+
+/// What is known of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    latest: Option<Sample>,
+    /// Samples since it answered.
+    silent: u32,
+    /// Packets offered to it and given out by it since the sample before.
+    received: u64,
+    sent: u64,
+    /// Packets offered to it in a sample, on average.
+    contributes: f64,
+}
+
+impl Known {
+    fn take(&mut self, sample: Option<Sample>) {
+        let Some(sample) = sample else {
+            self.silent = self.silent.saturating_add(1);
+            (self.received, self.sent) = (0, 0);
+            return;
+        };
+        // The first one is where the sums begin. A queue that has begun anew has smaller ones.
+        let before = self.latest.unwrap_or(sample);
+        let passed = |now: Tally, before: Tally| now.packets.saturating_sub(before.packets);
+        self.received = passed(sample.received, before.received);
+        self.sent = passed(sample.sent, before.sent);
+        let step = CONTRIBUTION_WEIGHT * (self.received as f64 - self.contributes);
+        self.contributes += step;
+        self.latest = Some(sample);
+        self.silent = 0;
+    }
+
+    /// Packets that wait in it, as far as is known.
+    fn backlog(&self) -> f64 {
+        let latest = self.latest.filter(|_| self.silent < SILENT_MAX);
+        latest.map_or(0.0, |sample| sample.backlog.packets as f64)
+    }
+}
+
+/// What the controller remembers.
+#[derive(Clone, Debug)]
+struct State {
+    ingresses: Vec<Known>,
+    egress: Known,
+    /// Length of the virtual queue.
+    length: f64,
+    average: f64,
+    probability: f64,
+    /// When the sample before was taken.
+    sampled: Option<Instant>,
+}
+
+impl State {
+    /// The length of the virtual queue now.
+    fn look(&self, params: &Params) -> f64 {
+        if params.integral_queue {
+            let received: u64 = self.ingresses.iter().map(|known| known.received).sum();
+            return self.length + received as f64 - self.egress.sent as f64;
+        }
+        let ingresses = self.ingresses.iter();
+        let of_one = |known: &Known| known.backlog().min(params.curve.max);
+        ingresses.map(of_one).sum::<f64>() + self.egress.backlog()
+    }
+
+    /// Moves the average and the probability.
+    fn sample(&mut self, params: &Params, now: Instant) {
+        let length = self.look(params);
+        self.average = (1.0 - params.weight) * self.average + params.weight * length;
+        self.probability = match params.pi {
+            None => params.curve.probability(self.average),
+            Some(pi) => {
+                let passed = self.sampled.map_or(0.0, |at| now.since(at).as_secs_f64());
+                let grown = pi.proportional * (length - self.length);
+                let error = pi.integral * (length - pi.target) * passed;
+                (self.probability + grown + error).clamp(0.0, 1.0)
+            }
+        };
+        self.length = length;
+        self.sampled = Some(now);
+    }
+
+    /// The probability of each ingress.
+    fn shares(&self, params: &Params) -> impl Iterator<Item = f64> {
+        let sum = |of: fn(f64) -> f64| -> f64 {
+            let each = self.ingresses.iter().map(|known| of(known.contributes));
+            each.sum()
+        };
+        let (all, squares) = (sum(|x| x), sum(|x| x * x));
+        // Such that the sum of probability times arrivals stays what it is.
+        let each_packet = match params.by_contribution && squares > 0.0 {
+            true => Some(self.probability * all / squares),
+            false => None,
+        };
+        self.ingresses.iter().map(move |known| match each_packet {
+            Some(each) => (each * known.contributes).min(1.0),
+            None => self.probability,
+        })
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Backpressure {
+    params: Params,
+    state: State,
+}
+
+impl Backpressure {
+    /// At its beginning, for so many ingresses.
+    pub fn new(params: Params, ingresses: usize) -> Self {
+        Self {
+            params,
+            state: State {
+                ingresses: vec![Known::default(); ingresses],
+                egress: Known::default(),
+                length: 0.0,
+                average: 0.0,
+                probability: 0.0,
+                sampled: None,
+            },
+        }
+    }
+}
+
+impl Controller for Backpressure {
+    fn sample(&mut self, now: Instant, samples: &[Option<Sample>], orders: &mut Vec<Order>) {
+        let state = &mut self.state;
+        let queues = state.ingresses.iter_mut().chain([&mut state.egress]);
+        for (known, sample) in queues.zip(samples) {
+            known.take(*sample);
+        }
+        state.sample(&self.params, now);
+        let shares = state.shares(&self.params).enumerate();
+        orders.extend(shares.map(|(queue, share)| Order {
+            queue,
+            parameter: "probability",
+            value: Setting::Ratio(share),
+        }));
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let state = &self.state;
+        report("virtual_queue", state.length);
+        report("average", state.average);
+        report("probability", state.probability);
+        let queues = state.ingresses.iter().chain([&state.egress]);
+        let silent = queues.filter(|known| known.silent > 0).count();
+        report("silent", silent as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_base::Span;
+    use weir_base::setting::Scalar;
+
+    const PERIOD: Span = Span::from_millis(40);
+
+    fn params(given: &[(&str, &str)]) -> Params {
+        let given: Vec<_> = given
+            .iter()
+            .map(|(name, value)| (*name, Scalar::Text((*value).to_owned())))
+            .collect();
+        let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
+        Params::new(&settings.unwrap()).unwrap()
+    }
+
+    fn packets(packets: u64) -> Tally {
+        Tally {
+            packets,
+            bytes: 1000 * packets,
+        }
+    }
+
+    /// A sample whose books balance.
+    fn sample(received: u64, sent: u64, dropped: u64) -> Option<Sample> {
+        Some(Sample {
+            received: packets(received),
+            sent: packets(sent),
+            dropped: packets(dropped),
+            backlog: packets(received - sent - dropped),
+            link_rate: None,
+        })
+    }
+
+    /// A controller of `n` ingresses, and its samples one period apart.
+    struct Rig {
+        controller: Backpressure,
+        now: Instant,
+    }
+
+    impl Rig {
+        fn new(n: usize, given: &[(&str, &str)]) -> Self {
+            Self {
+                controller: Backpressure::new(params(given), n),
+                now: Instant::ZERO,
+            }
+        }
+
+        /// What each ingress is told.
+        fn tell(&mut self, samples: &[Option<Sample>]) -> Vec<f64> {
+            let mut orders = Vec::new();
+            self.controller.sample(self.now, samples, &mut orders);
+            self.now += PERIOD;
+            let told = orders.iter().enumerate().map(|(place, order)| {
+                assert_eq!((order.queue, order.parameter), (place, "probability"));
+                match order.value {
+                    Setting::Ratio(share) => share,
+                    ref other => panic!("{other:?}"),
+                }
+            });
+            told.collect()
+        }
+
+        fn gauge(&self, name: &str) -> f64 {
+            let mut value = None;
+            self.controller.inspect(&mut |n, v| {
+                if n == name {
+                    value = Some(v);
+                }
+            });
+            value.unwrap()
+        }
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+    }
+
+    #[test]
+    fn the_average_and_rho_b_by_hand() {
+        let mut rig = Rig::new(2, &[("weight", "0.5")]);
+        // 40 + 60 + 100 wait: 0.5 * 200 = 100; 0.1 * (100 - 75) / (225 - 75).
+        let all = [sample(40, 0, 0), sample(60, 0, 0), sample(100, 0, 0)];
+        let told = rig.tell(&all);
+        assert_eq!(rig.gauge("virtual_queue"), 200.0);
+        assert_eq!(rig.gauge("average"), 100.0);
+        close(told[0], 0.1 * 25.0 / 150.0);
+        assert_eq!(told[1], told[0]);
+        // 0.5 * 100 + 0.5 * 200 = 150: half of the way between the thresholds.
+        close(rig.tell(&all)[0], 0.05);
+        // All empty: 75, 37.5.
+        let none = [sample(0, 0, 0); 3];
+        close(rig.tell(&none)[0], 0.0);
+        assert_eq!(rig.gauge("average"), 75.0);
+        assert_eq!(rig.tell(&none), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_was_dropped_or_went_elsewhere_is_forgotten_but_by_the_integral() {
+        let mut ours = Rig::new(1, &[("weight", "1")]);
+        let mut literal = Rig::new(1, &[("weight", "1"), ("queue", "integral")]);
+        let start = [sample(0, 0, 0), sample(0, 0, 0)];
+        // 100 came: 10 were dropped there, 5 wait, 85 left; 20 of those went elsewhere, 60 of the others
+        // passed the egress, 5 wait there.
+        let later = [sample(100, 85, 10), sample(65, 60, 0)];
+        for rig in [&mut ours, &mut literal] {
+            rig.tell(&start);
+            rig.tell(&later);
+        }
+        assert_eq!(ours.gauge("virtual_queue"), 10.0);
+        assert_eq!(literal.gauge("virtual_queue"), 40.0); // 100 - 60
+    }
+
+    #[test]
+    fn the_target_by_hand() {
+        let mut rig = Rig::new(
+            1,
+            &[
+                ("law", "pi"),
+                ("target", "100 packets"),
+                ("proportional", "0.001"),
+                ("integral", "0.002"),
+            ],
+        );
+        let of = |n| [sample(0, 0, 0), sample(n, 0, 0)];
+        // The first sample: grown by 50 packets; no time has passed yet.
+        close(rig.tell(&of(50))[0], 0.05);
+        // Up to 150: 0.001 * 100 more, and 0.002 * 50 * 0.04 s.
+        close(rig.tell(&of(150))[0], 0.05 + 0.1 + 0.000_004 * 1000.0);
+        // It stays: 0.002 * 50 * 0.04.
+        close(rig.tell(&of(150))[0], 0.158);
+        // Down to 0: less 0.15, and less 0.002 * 100 * 0.04.
+        close(rig.tell(&of(0))[0], 0.0);
+    }
+
+    #[test]
+    fn who_brings_more_bears_more_and_the_sum_stays() {
+        let mut rig = Rig::new(4, &[("weight", "1"), ("share", "contribution")]);
+        let at = |n: u64| {
+            [
+                sample(4 * n, 4 * n, 0),
+                sample(n, n, 0),
+                sample(n, n, 0),
+                sample(n, n, 0),
+                sample(7 * n + 150, 7 * n, 0),
+            ]
+        };
+        rig.tell(&at(0));
+        let told = rig.tell(&at(10));
+        // rho_b = 0.05. 4 + 1 + 1 + 1 = 7, 16 + 1 + 1 + 1 = 19: 0.05 * 4 * 7 / 19, 0.05 * 7 / 19.
+        close(told[0], 0.05 * 28.0 / 19.0);
+        assert!(told[1..].iter().all(|share| *share == told[1]));
+        close(told[1], 0.05 * 7.0 / 19.0);
+        close(4.0 * told[0] + 3.0 * told[1], 7.0 * 0.05);
+    }
+
+    #[test]
+    fn a_silent_queue_is_believed_for_a_second() {
+        let mut rig = Rig::new(1, &[("weight", "1")]);
+        rig.tell(&[sample(50, 0, 0), sample(100, 0, 0)]);
+        for _ in 1..SILENT_MAX {
+            rig.tell(&[sample(50, 0, 0), None]);
+            assert_eq!(rig.gauge("virtual_queue"), 150.0);
+            assert_eq!(rig.gauge("silent"), 1.0);
+        }
+        assert_eq!(rig.tell(&[sample(50, 0, 0), None]), [0.0]);
+        assert_eq!(rig.gauge("virtual_queue"), 50.0);
+    }
+
+    #[test]
+    fn a_false_backlog_has_a_bound() {
+        let mut rig = Rig::new(2, &[("weight", "1")]);
+        let told = rig.tell(&[sample(1_000_000, 0, 0), sample(0, 0, 0), sample(0, 0, 0)]);
+        close(told[1], 0.1);
+    }
+
+    #[test]
+    fn thresholds_must_be_in_order() {
+        let given = [("min_threshold", Scalar::Integer(225))];
+        let settings = Settings::check(MANUAL.parameters, given.iter().map(|(n, v)| (*n, v)));
+        assert_eq!(
+            Params::new(&settings.unwrap()).unwrap_err().to_string(),
+            "`min_threshold`: 225 packets is not below max_threshold, which is 225"
+        );
+    }
+
+    proptest! {
+        /// The paper's equations, from the start each time.
+        #[test]
+        fn follows_the_equations(
+            backlogs in prop::collection::vec((0_u64..80, 0_u64..80, 0_u64..120), 1..60),
+            weight in 0.001_f64..1.0,
+        ) {
+            let mut rig = Rig::new(2, &[("weight", &weight.to_string())]);
+            for end in 1..=backlogs.len() {
+                let (a, b, c) = backlogs[end - 1];
+                let told = rig.tell(&[sample(a, 0, 0), sample(b, 0, 0), sample(c, 0, 0)]);
+                let mut avg = 0.0;
+                for (a, b, c) in &backlogs[..end] {
+                    avg = (1.0 - weight) * avg + weight * (a + b + c) as f64;
+                }
+                let rho_b = match avg {
+                    avg if avg < 75.0 => 0.0,
+                    avg if avg < 225.0 => 0.1 * (avg - 75.0) / 150.0,
+                    avg => 0.1 + 0.9 * (avg - 225.0) / 225.0,
+                };
+                prop_assert!((told[0] - rho_b).abs() < 1e-9 && told[1] == told[0]);
+                prop_assert!((0.0..=1.0).contains(&told[0]));
+            }
+        }
+    }
+}
