@@ -41,26 +41,31 @@ is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that hav
 When the link is free, the packet at the head is held with rho_a: it stays for the time that it would take on
 the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped with
 rho_a; one that finds `limit` is dropped. Each drop begins n anew, a hold does not: so when 1/rho_b packets
-have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the threshold
-and a packet is dropped. That is how packets wait here and not at the congested link: under lasting
-congestion the queue stays near its threshold, and one packet is lost of 1/rho_b.
+have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the threshold and
+a packet is dropped, or, with `count_resets = \"set\"`, until the probability is set again. That is how packets
+wait here and not at the congested link. With \"set\" and a period T of the controller no ingress passes more
+than 1/rho_b packets in T without a drop, and one that has less to send is not held.
 
 Choosing parameters. A hundred packets at the congested link and four ingresses with a `threshold` of 50 hold
-as many packets as 300 at the link. Each of them waits up to one and a half times `threshold` packet times
-here, if its ingress is busy. `lifetime` must be several times the period of the controller: a probability
-that has not been set again for so long counts as 0, and the queue is a plain one. So a controller that
-dies, or whom nobody hears, stops no traffic. One that is set in a file needs a long lifetime.
+as many packets as 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than
+`threshold` packets under way, or they all wait there for packets that nobody sends. `lifetime` must be
+several times the period of the controller: a probability that has not been set again for so long counts as
+0, and the queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. A
+probability that is set in a file needs a long lifetime.
 
 Deviations. The text holds the packet at the head of the egress queue; the ingress queue is meant, or nothing
-would be kept back. It does not say what n does on a hold: with `count_resets = \"hold\"` it begins anew, too,
-and then hardly anything is held, because rho_a stays near rho_b. n counts packets that left: with arrivals
-instead, the queue would run empty between two drops. A hold for certain is not drawn, and takes no work until
-rho_a changes. An arrival that finds the limit begins n anew as well. `lifetime` is ours. With `hold` off
-nothing is held, and a `threshold` of 0 drops by rho_a whatever waits: RED's drops, moved to the ingress.
+would be kept back. It says that n counts from the last drop, and no more: that is `count_resets = \"drop\"`.
+With \"hold\" n begins anew with each hold, too, and hardly anything is held, because rho_a stays near rho_b.
+\"set\" is ours, and the default, because the queue cannot come to a stand with it. n counts packets that
+left: with arrivals instead, the queue would run empty between two drops. A hold for certain is not drawn,
+and takes no work until rho_a changes. An arrival that finds the limit begins n anew as well. `lifetime` is
+ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a whatever waits: RED's drops,
+moved to the ingress.
 
-An attacker who congests the far link makes every ingress hold, quiet ones too: there, few packets come, and
-each waits until `threshold` others have come behind it, or until the probability falls. He who can set the
-probability can stop the port for `lifetime` at a time. Packets are not told apart by flow.",
+An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
+where few packets come, may keep each until `threshold` others have come behind it, or the probability
+falls. He who can set the probability can stop the port for `lifetime` at a time. Packets are not told
+apart by flow.",
     parameters: &[
         THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, LIFETIME, RATE, LIMIT,
     ],
@@ -97,8 +102,8 @@ const HOLD: Parameter = Parameter {
 const COUNT_RESETS: Parameter = Parameter {
     name: "count_resets",
     kind: Kind::Word(CountResets::WORDS),
-    default: "drop",
-    about: "what begins the count of passed packets anew: a drop only, or a hold too",
+    default: "set",
+    about: "what begins the count of passed packets anew: a drop only, or a hold or a new probability too",
 };
 
 const LIFETIME: Parameter = Parameter {
@@ -115,14 +120,17 @@ pub enum CountResets {
     Drop,
     /// A drop, and a hold.
     Hold,
+    /// A drop, and a probability that is set.
+    Set,
 }
 
 impl CountResets {
-    const WORDS: &'static [&'static str] = &["drop", "hold"];
+    const WORDS: &'static [&'static str] = &["drop", "hold", "set"];
 
     fn new(word: &str) -> Self {
         match word {
             "hold" => Self::Hold,
+            "set" => Self::Set,
             _ => Self::Drop,
         }
     }
@@ -131,6 +139,7 @@ impl CountResets {
         match self {
             Self::Drop => "drop",
             Self::Hold => "hold",
+            Self::Set => "set",
         }
     }
 }
@@ -243,7 +252,7 @@ impl State {
             return Try::Pass;
         }
         let next = match params.count_resets {
-            CountResets::Drop => chance,
+            CountResets::Drop | CountResets::Set => chance,
             CountResets::Hold => spread(params.probability, 0),
         };
         match chance >= 1.0 {
@@ -464,7 +473,7 @@ impl Discipline for Refill {
         self.link_rate.given = params.rate;
         self.params = params.clone();
         self.state.expires = now + params.lifetime;
-        if params.probability <= 0.0 {
+        if params.probability <= 0.0 || params.count_resets == CountResets::Set {
             self.state.count = 0;
         }
         self.release(now);
@@ -811,13 +820,13 @@ mod tests {
             steps in steps(),
             probability in 0.0..0.5,
             hold in any::<bool>(),
-            both in any::<bool>(),
+            count_resets in prop::sample::select(vec![CountResets::Drop, CountResets::Hold, CountResets::Set]),
             threshold in 0_usize..10,
         ) {
             let params = Params {
                 threshold,
                 hold,
-                count_resets: if both { CountResets::Hold } else { CountResets::Drop },
+                count_resets,
                 lifetime: Span::from_millis(20),
                 ..params(probability)
             };
@@ -854,7 +863,7 @@ mod tests {
                         let params = Params { probability, ..params.clone() };
                         slow.params = params.clone();
                         slow.set = rig.now;
-                        if probability == 0.0 {
+                        if probability == 0.0 || count_resets == CountResets::Set {
                             slow.n = 0;
                         }
                         queue.reconfigure(&Spec::Refill(params), rig.now).unwrap();

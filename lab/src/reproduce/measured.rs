@@ -8,7 +8,7 @@ use super::judge::Samples;
 use super::recipe::{At, Batch};
 use crate::error::Error;
 use crate::namespaces;
-use crate::results::PointResult;
+use crate::results::{OneRun, PointResult};
 use crate::run::{Habitat, RunOptions};
 use crate::scenario::{Override, Plan, Point, Scenario, plan::plan};
 use crate::simulation;
@@ -31,14 +31,15 @@ pub struct Measured {
 impl Measured {
     /// The values of a metric at a point, one for each seed; none if it was not measured.
     pub fn samples(&self, at: &At, metric: &str) -> Samples {
+        self.of_runs(at, |run| run.metrics.get(metric).copied())
+    }
+
+    /// A number from the curves and metrics of each run at a point; none if a run does not give it.
+    pub fn of_runs(&self, at: &At, number: impl Fn(&OneRun) -> Option<f64>) -> Samples {
         let Some(point) = self.point(at) else {
             return Samples::default();
         };
-        let values: Option<Vec<f64>> = point
-            .runs
-            .iter()
-            .map(|run| run.metrics.get(metric).copied())
-            .collect();
+        let values: Option<Vec<f64>> = point.runs.iter().map(number).collect();
         Samples::new(values.unwrap_or_default())
     }
 

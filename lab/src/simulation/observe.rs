@@ -120,6 +120,7 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
         metrics.insert("delay_ms_mean".into(), 1e3 * delay_sum / delivered as f64);
         metrics.insert("jitter_ms".into(), 1e3 * jitter.0 / jitter.1 as f64);
     }
+    metrics.insert("lost_packets".into(), lost as f64);
     for ((traffic, port, reason), tally) in &meters.losses {
         let traffic = &scenario.traffic[*traffic as usize].name;
         let port = &world.ports[port.0 as usize];
@@ -174,6 +175,10 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         );
         let packets = watch.sent.packets as f64;
         metrics.insert(format!("packets_sent.{name}"), packets);
+        let losses = &world.simulation.meters().losses;
+        let here = losses.iter().filter(|((_, at, _), _)| at == port);
+        let dropped: u64 = here.map(|(_, tally)| tally.packets).sum();
+        metrics.insert(format!("dropped_packets.{name}"), dropped as f64);
         let link = world.simulation.fabric().port(*port).link();
         if let Some(rate) = link.rate {
             let wire = watch.sent.bytes as f64 + packets * f64::from(link.overhead);
