@@ -780,11 +780,12 @@ mod tests {
             self.queue.pop_front()
         }
 
-        /// Time goes on, and the link is free: whatever is due happens.
+        /// Time goes on, and the link is free: whatever is due before the end happens. At one instant
+        /// arrivals and settings come first.
         fn until(&mut self, mut now: Instant, end: Instant, passed: &mut Vec<(u64, Instant)>) {
             loop {
                 now = now.max(self.next);
-                if now > end || self.queue.is_empty() {
+                if now >= end || self.queue.is_empty() {
                     return;
                 }
                 if let Some(id) = self.ask(now) {
@@ -850,7 +851,7 @@ mod tests {
                     Step::Wait(micros) => {
                         let end = rig.now + Span::from_micros(micros);
                         slow.until(rig.now, end, &mut theirs);
-                        while let Some(at) = next(&queue, link.max(rig.now)).filter(|at| *at <= end) {
+                        while let Some(at) = next(&queue, link.max(rig.now)).filter(|at| *at < end) {
                             rig.now = at;
                             if let Some(packet) = rig.take(&mut queue) {
                                 ours.push((packet.id, at));
