@@ -6,11 +6,13 @@
 //! It does not know what a port, a device or a clock is.
 //!
 //! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`host_fair`],
-//!   [`class_weights`], [`lru_fq`], [`red`], [`refill`], [`impair`]
+//!   [`class_weights`], [`lru_fq`], [`red`], [`refill`], [`impair`],
+//!   [`probabilistic_priority`], [`dppbrb`], [`token_bucket`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `link_rate`, `chance`
 //! - of flow tables: `index` (by hash), `table`, `split` (two queues over one)
+//! - between control and forwarding elements: `channels` (control and redirect messages)
 //! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
 //!   for those who do not react), `classes` (traffic by its headers)
 //! - of FAN and RED: `scheduler`, `urn` (a queue to draw from), `average`
@@ -20,6 +22,7 @@ pub mod afan;
 pub mod class_weights;
 pub mod codel;
 pub mod contract;
+pub mod dppbrb;
 pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
@@ -27,18 +30,21 @@ pub mod host_fair;
 pub mod impair;
 pub mod lru_fq;
 pub mod metered;
+pub mod probabilistic_priority;
 pub mod red;
 pub mod refill;
 pub mod scheduler;
 pub mod sfq;
 pub mod spec;
 pub mod stfq;
+pub mod token_bucket;
 
 mod average;
 mod bins;
 mod blue;
 mod chain;
 mod chance;
+mod channels;
 mod classes;
 mod flow_cache;
 mod hosts;

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use weir_base::setting::{Kind, Scalar, Setting, Settings};
 use weir_base::{Bytes, Instant, Rate, Span, Streams};
-use weir_packet::{Ecn, Reason};
+use weir_packet::{Ecn, FlowKey, Reason, Slot};
 
 use crate::contract::{Admission, Manual, Ready};
 use crate::metered::Metered;
-use crate::rig::Rig;
+use crate::rig::{Rig, flow_key};
 use crate::spec::{MANUALS, Spec};
 
 const FLOWS: usize = 12;
@@ -99,7 +99,8 @@ enum Order {
 
 fn order(spec: &Spec) -> Order {
     match spec {
-        Spec::LruFq(_) => Order::TwoQueues,
+        // The meaning of `control` may change under way.
+        Spec::LruFq(_) | Spec::Dppbrb(_) | Spec::ProbabilisticPriority(_) => Order::TwoQueues,
         Spec::Impair(params) if params.reorder => Order::Free,
         _ => Order::Kept,
     }
@@ -120,8 +121,16 @@ struct Run {
 impl Run {
     fn new(spec: &Spec, order: Order) -> Self {
         let streams = Streams::new(1).below("port");
+        let mut rig = Rig::new(FLOWS);
+        for flow in (0..FLOWS).step_by(3) {
+            let tcp = FlowKey {
+                protocol: 6,
+                ..flow_key(flow)
+            };
+            rig.keys.set(Slot(flow as u32), tcp);
+        }
         Self {
-            rig: Rig::new(FLOWS),
+            rig,
             metered: Metered::new(spec.clone(), Instant::ZERO, &streams),
             streams,
             order,
@@ -206,7 +215,9 @@ impl Run {
         self.held_at_change = self.held_at_change.min(backlog.packets);
         let most = match spec {
             // The limit is for each of two queues, and one may have been beyond it at the change.
-            Spec::LruFq(params) => 2 * (params.limit as u64).max(self.held_at_change),
+            _ if order(spec) == Order::TwoQueues => {
+                2 * (spec.limit() as u64 / 2).max(self.held_at_change)
+            }
             _ => (spec.limit() as u64).max(self.held_at_change),
         };
         assert!(backlog.packets <= most, "{backlog:?} of {most}");
@@ -391,6 +402,7 @@ fn contradictions_name_the_setting_to_change() {
     let cases = [
         ("codel", "target", "200 ms"),
         ("fq_codel", "target", "100 ms"),
+        ("dppbrb", "min_threshold", "75"),
         ("impair", "jitter", "1 ms"),
         ("red", "min_threshold", "1000"),
         ("refill", "threshold", "2000"),

@@ -7,8 +7,8 @@ use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
 use crate::{
-    afan, class_weights, codel, drr, fifo, fq_codel, host_fair, impair, lru_fq, red, refill, sfq,
-    stfq,
+    afan, class_weights, codel, dppbrb, drr, fifo, fq_codel, host_fair, impair, lru_fq,
+    probabilistic_priority, red, refill, sfq, stfq, token_bucket,
 };
 
 /// A discipline with its parameters.
@@ -23,6 +23,8 @@ pub enum Spec {
     ClassWeights(class_weights::Params),
     /// Controlled delay (RFC 8289).
     Codel(codel::Params),
+    /// Dynamic probabilistic priority between control and redirect messages.
+    Dppbrb(dppbrb::Params),
     /// Deficit round robin.
     Drr(drr::Params),
     /// Flow queues with controlled delay (RFC 8290).
@@ -33,6 +35,8 @@ pub enum Spec {
     Impair(impair::Params),
     /// A flow cache over two queues.
     LruFq(lru_fq::Params),
+    /// A set share for control messages.
+    ProbabilisticPriority(probabilistic_priority::Params),
     /// Random early detection.
     Red(red::Params),
     /// The ingress queue of RS-RED.
@@ -41,6 +45,8 @@ pub enum Spec {
     Sfq(sfq::Params),
     /// Start-time fair queueing.
     Stfq(stfq::Params),
+    /// Limited redirect messages.
+    TokenBucket(token_bucket::Params),
 }
 
 /// The manual page of every discipline, by name.
@@ -48,16 +54,19 @@ pub const MANUALS: &[&Manual] = &[
     &fifo::MANUAL,
     &class_weights::MANUAL,
     &codel::MANUAL,
+    &dppbrb::MANUAL,
     &drr::MANUAL,
     &fq_codel::MANUAL,
     &host_fair::MANUAL,
     &impair::MANUAL,
     &lru_fq::MANUAL,
+    &probabilistic_priority::MANUAL,
     &red::MANUAL,
     &refill::MANUAL,
     &sfq::MANUAL,
     &stfq::MANUAL,
     &afan::MANUAL,
+    &token_bucket::MANUAL,
 ];
 
 /// Why a discipline's configuration was refused.
@@ -91,16 +100,21 @@ impl Spec {
             "fifo" => Self::Fifo(fifo::Params::new(&settings)),
             "class_weights" => Self::ClassWeights(class_weights::Params::new(&settings)?),
             "codel" => Self::Codel(codel::Params::new(&settings)?),
+            "dppbrb" => Self::Dppbrb(dppbrb::Params::new(&settings)?),
             "drr" => Self::Drr(drr::Params::new(&settings)),
             "fq_codel" => Self::FqCodel(fq_codel::Params::new(&settings)?),
             "host_fair" => Self::HostFair(host_fair::Params::new(&settings)?),
             "impair" => Self::Impair(impair::Params::new(&settings)?),
             "lru_fq" => Self::LruFq(lru_fq::Params::new(&settings)?),
+            "probabilistic_priority" => {
+                Self::ProbabilisticPriority(probabilistic_priority::Params::new(&settings))
+            }
             "red" => Self::Red(red::Params::new(&settings)?),
             "refill" => Self::Refill(refill::Params::new(&settings)?),
             "sfq" => Self::Sfq(sfq::Params::new(&settings)),
             "stfq" => Self::Stfq(stfq::Params::new(&settings)),
             "afan" => Self::Afan(afan::Params::new(&settings)?),
+            "token_bucket" => Self::TokenBucket(token_bucket::Params::new(&settings)),
             _ => unreachable!("{kind} has a manual but no parameters"),
         })
     }
@@ -122,16 +136,19 @@ impl Spec {
             Self::Fifo(_) => &fifo::MANUAL,
             Self::ClassWeights(_) => &class_weights::MANUAL,
             Self::Codel(_) => &codel::MANUAL,
+            Self::Dppbrb(_) => &dppbrb::MANUAL,
             Self::Drr(_) => &drr::MANUAL,
             Self::FqCodel(_) => &fq_codel::MANUAL,
             Self::HostFair(_) => &host_fair::MANUAL,
             Self::Impair(_) => &impair::MANUAL,
             Self::LruFq(_) => &lru_fq::MANUAL,
+            Self::ProbabilisticPriority(_) => &probabilistic_priority::MANUAL,
             Self::Red(_) => &red::MANUAL,
             Self::Refill(_) => &refill::MANUAL,
             Self::Sfq(_) => &sfq::MANUAL,
             Self::Stfq(_) => &stfq::MANUAL,
             Self::Afan(_) => &afan::MANUAL,
+            Self::TokenBucket(_) => &token_bucket::MANUAL,
         }
     }
 
@@ -146,16 +163,19 @@ impl Spec {
             Self::Fifo(params) => params.settings(),
             Self::ClassWeights(params) => params.settings(),
             Self::Codel(params) => params.settings(),
+            Self::Dppbrb(params) => params.settings(),
             Self::Drr(params) => params.settings(),
             Self::FqCodel(params) => params.settings(),
             Self::HostFair(params) => params.settings(),
             Self::Impair(params) => params.settings(),
             Self::LruFq(params) => params.settings(),
+            Self::ProbabilisticPriority(params) => params.settings(),
             Self::Red(params) => params.settings(),
             Self::Refill(params) => params.settings(),
             Self::Sfq(params) => params.settings(),
             Self::Stfq(params) => params.settings(),
             Self::Afan(params) => params.settings(),
+            Self::TokenBucket(params) => params.settings(),
         }
     }
 
@@ -175,6 +195,10 @@ impl Spec {
             Self::Stfq(params) => params.limit,
             Self::Afan(params) => params.limit,
             Self::LruFq(params) => 2 * params.limit, // of each queue
+            Self::TokenBucket(params) => params.limit,
+            Self::Dppbrb(params) => 2 * params.limit, // of each queue
+            Self::LruFq(params) => 2 * params.limit,
+            Self::ProbabilisticPriority(params) => 2 * params.limit,
         }
     }
 
@@ -186,6 +210,11 @@ impl Spec {
                 Box::new(class_weights::ClassWeights::new(params.clone()))
             }
             Self::Codel(params) => Box::new(codel::Codel::new(params.clone())),
+            Self::Dppbrb(params) => Box::new(dppbrb::Dppbrb::new(
+                params.clone(),
+                now,
+                streams.stream(dppbrb::MANUAL.name),
+            )),
             Self::Drr(params) => Box::new(drr::Drr::new(params.clone())),
             Self::FqCodel(params) => Box::new(fq_codel::FqCodel::new(params.clone())),
             Self::HostFair(params) => Box::new(host_fair::HostFair::new(
@@ -200,6 +229,12 @@ impl Spec {
                 params.clone(),
                 streams.stream(lru_fq::MANUAL.name),
             )),
+            Self::ProbabilisticPriority(params) => {
+                Box::new(probabilistic_priority::ProbabilisticPriority::new(
+                    params.clone(),
+                    streams.stream(probabilistic_priority::MANUAL.name),
+                ))
+            }
             Self::Red(params) => Box::new(red::Red::new(
                 params.clone(),
                 streams.stream(red::MANUAL.name),
@@ -220,6 +255,9 @@ impl Spec {
                 now,
                 streams.stream(afan::MANUAL.name),
             )),
+            Self::TokenBucket(params) => {
+                Box::new(token_bucket::TokenBucket::new(params.clone(), now))
+            }
         }
     }
 

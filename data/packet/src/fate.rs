@@ -67,6 +67,8 @@ pub enum Reason {
     Congestion,
     /// A full queue made room by dropping from its longest flow.
     LongestFlow,
+    /// It was beyond the rate that a token bucket allows.
+    Policed,
     /// An emulated link lost it.
     Impaired,
     /// A changed configuration left no place for it.
@@ -80,7 +82,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -109,6 +111,7 @@ impl Reason {
         Self::QueueFull,
         Self::Congestion,
         Self::LongestFlow,
+        Self::Policed,
         Self::Impaired,
         Self::Reconfigured,
         Self::Shutdown,
@@ -201,6 +204,10 @@ impl Reason {
             Self::LongestFlow => (
                 "longest-flow",
                 "A full queue made room by dropping from its longest flow.",
+            ),
+            Self::Policed => (
+                "policed",
+                "It was beyond the rate that a token bucket allows.",
             ),
             Self::Impaired => ("impaired", "An emulated link lost it."),
             Self::Reconfigured => (
