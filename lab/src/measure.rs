@@ -25,6 +25,7 @@ pub fn measure(
     for kind in [Kind::Tcp, Kind::Udp, Kind::Web] {
         let of_kind = all.clone().filter(|(t, _)| t.kind.kind() == kind);
         let mut kind_bytes = None;
+        let several = of_kind.clone().count() > 1;
         for (traffic, reported) in of_kind {
             let counted = reported.window_bytes;
             let bytes = counted.unwrap_or_else(|| reported.bytes_between(from, until));
@@ -32,12 +33,22 @@ pub fn measure(
             metrics.set(format!("goodput_mbps.{}", traffic.name), goodput);
             *kind_bytes.get_or_insert(0) += bytes;
             let curve = reported.curve(until, step_s);
-            let sum = curves.entry(format!("{}_mbps", kind.word()));
+            let sum = curves.entry(curve_of(kind, &traffic.name, false));
             let sum = sum.or_insert_with(|| Curve {
                 step_s,
                 values: vec![0.0; curve.len()],
             });
-            sum.values.iter_mut().zip(curve).for_each(|(a, b)| *a += b);
+            sum.values.iter_mut().zip(&curve).for_each(|(a, b)| *a += b);
+            if several {
+                let name = curve_of(traffic.kind.kind(), &traffic.name, several);
+                curves.insert(
+                    name,
+                    Curve {
+                        step_s,
+                        values: curve,
+                    },
+                );
+            }
         }
         if let Some(bytes) = kind_bytes {
             let name = format!("{}_goodput_mbps", kind.word());
@@ -64,6 +75,14 @@ pub fn measure(
         measure_web(&mut metrics, &fetches.collect::<Vec<_>>(), (from, until));
     }
     (metrics.0, curves)
+}
+
+/// The curve of a traffic's goodput: its kind's, unless there are several of it.
+pub(crate) fn curve_of(kind: Kind, traffic: &str, several: bool) -> String {
+    match several {
+        true => format!("goodput_mbps.{traffic}"),
+        false => format!("{}_mbps", kind.word()),
+    }
 }
 
 fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, f64)) {

@@ -69,12 +69,14 @@ backpressure: the ingresses forget a probability that is not repeated (see refil
             name: "ingress",
             queues: [1, 1000],
             sets: &["probability"],
+            reads: &[],
             about: "queues at the ingresses of the network, with the discipline refill",
         },
         Role {
             name: "egress",
             queues: [1, 1],
             sets: &[],
+            reads: &[],
             about: "the queue by which packets leave the network",
         },
     ],
@@ -415,6 +417,7 @@ mod tests {
             dropped: packets(dropped),
             backlog: packets(received - sent - dropped),
             link_rate: None,
+            read: Default::default(),
         })
     }
 

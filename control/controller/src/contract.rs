@@ -16,7 +16,12 @@ pub struct Sample {
     pub backlog: Tally,
     /// What its link is paced to; none if it takes whatever it is given.
     pub link_rate: Option<Rate>,
+    /// Gauges of its discipline, in the order of the role's `reads`.
+    pub read: [u64; READS_MAX],
 }
+
+/// Gauges that a role reads at most.
+pub const READS_MAX: usize = 2;
 
 /// A parameter of a queue's discipline is to have this value.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +60,8 @@ pub struct Role {
     pub queues: [usize; 2],
     /// Parameters that it sets there; the queues' disciplines must have them.
     pub sets: &'static [&'static str],
+    /// Gauges that it reads there, at most [`READS_MAX`]; the queues' disciplines must have them.
+    pub reads: &'static [&'static str],
     /// What these queues are, in a sentence.
     pub about: &'static str,
 }

@@ -13,10 +13,14 @@
 //! - [`contract`]: samples, orders, and what a controller promises
 //! - [`spec`]: the closed list of controllers
 //! - [`backpressure`]: the controller of RS-RED
+//! - [`flow_control`]: what forwarding elements may redirect
+//! - [`tml`]: what carrying messages costs, computed
 
 pub mod backpressure;
 pub mod contract;
+pub mod flow_control;
 pub mod spec;
+pub mod tml;
 
-pub use contract::{Controller, Manual, Order, Role, Sample};
+pub use contract::{Controller, Manual, Order, READS_MAX, Role, Sample};
 pub use spec::Spec;

@@ -6,6 +6,7 @@ use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 
 use crate::backpressure;
 use crate::contract::{Controller, Manual};
+use crate::flow_control;
 
 /// A kind of controller: its manual page, and how it is built for so many queues of each role.
 pub struct Kind {
@@ -19,7 +20,7 @@ pub struct Kind {
 pub type Built = Result<Box<dyn Controller>, SettingError>;
 
 /// Every kind of controller.
-pub const KINDS: &[&Kind] = &[&backpressure::KIND];
+pub const KINDS: &[&Kind] = &[&backpressure::KIND, &flow_control::KIND];
 
 /// A controller with its parameters and the number of its queues.
 #[derive(Clone)]
@@ -106,6 +107,12 @@ impl Spec {
     /// The manual page.
     pub fn manual(&self) -> &'static Manual {
         &self.kind.manual
+    }
+
+    /// The gauges that are read of each queue, in the order of the samples.
+    pub fn reads(&self) -> impl Iterator<Item = &'static [&'static str]> {
+        let roles = self.kind.manual.roles.iter().zip(&self.queues);
+        roles.flat_map(|(role, queues)| std::iter::repeat_n(role.reads, *queues))
     }
 
     /// Every parameter with its value, for showing.

@@ -194,7 +194,6 @@ impl Spec {
             Self::Sfq(params) => params.limit,
             Self::Stfq(params) => params.limit,
             Self::Afan(params) => params.limit,
-            Self::LruFq(params) => 2 * params.limit, // of each queue
             Self::TokenBucket(params) => params.limit,
             Self::Dppbrb(params) => 2 * params.limit, // of each queue
             Self::LruFq(params) => 2 * params.limit,

@@ -7,11 +7,13 @@ use serde_json::{Map, Value};
 use super::judge::Samples;
 use super::recipe::{At, Batch};
 use crate::error::Error;
+use crate::measure::curve_of;
 use crate::namespaces;
 use crate::results::{OneRun, PointResult};
 use crate::run::{Habitat, RunOptions};
-use crate::scenario::{Override, Plan, Point, Scenario, plan::plan};
+use crate::scenario::{Override, Plan, Point, Scenario, Traffic, TrafficKind, plan::plan};
 use crate::simulation;
+use crate::statistics::mean;
 
 /// Length and warm-up of a run in the lab: 30 s are counted.
 const LAB: [&str; 2] = ["40 s", "10 s"];
@@ -19,7 +21,7 @@ const LAB: [&str; 2] = ["40 s", "10 s"];
 /// What was measured, by batch.
 #[derive(Debug, Default)]
 pub struct Measured {
-    batches: BTreeMap<&'static str, Vec<PointResult>>,
+    batches: BTreeMap<&'static str, Vec<Known>>,
     /// Where.
     pub on: Habitat,
     /// What the habitat could not do or left out.
@@ -27,6 +29,16 @@ pub struct Measured {
     /// Runs of all points.
     pub runs: u64,
 }
+
+/// A point that was run.
+#[derive(Debug)]
+struct Known {
+    result: PointResult,
+    scenario: Scenario,
+}
+
+/// From when to when, in seconds of a run.
+pub type Window = [f64; 2];
 
 impl Measured {
     /// The values of a metric at a point, one for each seed; none if it was not measured.
@@ -43,10 +55,52 @@ impl Measured {
         Samples::new(values.unwrap_or_default())
     }
 
+    /// What a function makes of a curve's values in a window; none if there is no such curve.
+    pub fn curve(
+        &self,
+        at: &At,
+        name: &str,
+        window: Window,
+        of: impl Fn(&[f64]) -> Option<f64>,
+    ) -> Samples {
+        let runs = self.point(at).map(|point| &point.runs[..]);
+        let values = runs.unwrap_or_default().iter().map(|run| {
+            let curve = run.series.get(name)?;
+            let [from, until] = window.map(|t| (t / curve.step_s).round() as usize);
+            of(curve.values.get(from..until)?)
+        });
+        let values: Option<Vec<f64>> = values.collect();
+        Samples::new(values.unwrap_or_default())
+    }
+
+    /// Delivered by offered in a window, of a traffic that offers a rate at all times: what its schedule
+    /// says, not what a transport took of it.
+    pub fn delivered(&self, at: &At, traffic: &str, window: Window) -> Samples {
+        let scenario = self.known(at).map(|known| &known.scenario);
+        let offered = scenario.and_then(|scenario| {
+            let found = scenario.traffic.iter().find(|t| t.name == traffic)?;
+            let kind = found.kind.kind();
+            let of_kind = |t: &&Traffic| t.kind.kind() == kind;
+            let several = scenario.traffic.iter().filter(of_kind).count() > 1;
+            let mbps = offered_mbps(scenario, found, window)?;
+            Some((curve_of(kind, traffic, several), mbps))
+        });
+        let Some((curve, offered)) = offered else {
+            return Samples::default();
+        };
+        self.curve(at, &curve, window, mean)
+            .map(|goodput| goodput / offered)
+    }
+
     /// The runs of a point.
     pub(super) fn point(&self, at: &At) -> Option<&PointResult> {
+        self.known(at).map(|known| &known.result)
+    }
+
+    fn known(&self, at: &At) -> Option<&Known> {
         let mut points = self.batches.get(at.batch)?.iter();
-        points.find(|point| {
+        points.find(|known| {
+            let point = &known.result;
             point.variant.as_deref().unwrap_or_default() == at.variant
                 && at.place.iter().all(|(key, value)| {
                     let found = point.set.iter().find(|(path, _)| is_key(path, key));
@@ -54,6 +108,29 @@ impl Measured {
                 })
         })
     }
+}
+
+/// What all flows of a traffic offer in a window, on average; none if that depends on chance.
+fn offered_mbps(scenario: &Scenario, traffic: &Traffic, [from, until]: Window) -> Option<f64> {
+    let offered = match &traffic.kind {
+        TrafficKind::Tcp {
+            offered: Some(offered),
+            activity: None,
+            ..
+        } => offered,
+        TrafficKind::Udp {
+            offered,
+            activity: None,
+            ..
+        } => offered,
+        _ => return None,
+    };
+    let begins = from.max(traffic.start.as_secs_f64());
+    let ends = until.min(traffic.end(scenario.duration).as_secs_f64());
+    let hosts = scenario.group(&traffic.from).map_or(1, |host| host.count);
+    let flows = f64::from(traffic.kind.flows()) * f64::from(hosts);
+    let bits = offered.bits_between(begins, ends) * flows;
+    Some(bits / (until - from) / 1e6).filter(|mbps| *mbps > 0.0)
 }
 
 /// Whether a path ends in these words.
@@ -100,10 +177,13 @@ pub(super) fn measure(
     };
     measured.runs = ran.iter().map(|point| point.runs.len() as u64).sum();
     for (name, places) in wanted {
-        let of_batch = places.into_iter().map(|(point, place)| PointResult {
-            variant: point.variant,
-            set: point.set,
-            ..ran[place].clone()
+        let of_batch = places.into_iter().map(|(point, place)| Known {
+            result: PointResult {
+                variant: point.variant,
+                set: point.set,
+                ..ran[place].clone()
+            },
+            scenario: point.scenario,
         });
         measured.batches.insert(name, of_batch.collect());
     }

@@ -128,6 +128,12 @@ fn check_role(
             let why = format!("names \"{name}\", whose discipline has no `{wanted}` to be set");
             return Err(section.error(role.name, why));
         }
+        let gauges = manual.map_or(&[][..], |manual| manual.gauges);
+        let missing = |wanted: &&&str| !gauges.iter().any(|(name, _)| name == *wanted);
+        if let Some(wanted) = role.reads.iter().find(missing) {
+            let why = format!("names \"{name}\", whose discipline has no gauge `{wanted}`");
+            return Err(section.error(role.name, why));
+        }
         Ok(Queue {
             link: link.to_owned(),
             reverse,

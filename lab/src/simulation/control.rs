@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::RngExt;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Stream, Streams};
-use weir_controller::{Controller, Order, Sample};
+use weir_controller::{Controller, Order, READS_MAX, Sample};
 use weir_sim::{Actor, Fabric, PortId};
 
 use crate::scenario::Controller as Described;
@@ -18,7 +18,8 @@ pub(super) type Gauges = Arc<Mutex<BTreeMap<&'static str, Vec<f64>>>>;
 /// A controller with its queues and the channel to them.
 pub(super) struct Steering {
     controller: Box<dyn Controller>,
-    ports: Vec<PortId>,
+    /// Each queue's port, and the gauges that are read there.
+    queues: Vec<(PortId, &'static [&'static str])>,
     period: Span,
     /// Of a sample, and of an order.
     delay: Span,
@@ -37,7 +38,7 @@ impl Steering {
     pub(super) fn new(described: &Described, ports: Vec<PortId>, streams: &Streams) -> Self {
         Self {
             controller: described.spec.build(),
-            ports,
+            queues: ports.into_iter().zip(described.spec.reads()).collect(),
             period: described.period,
             delay: described.delay,
             loss: described.loss,
@@ -60,10 +61,10 @@ impl Steering {
 
     /// Samples every queue. What the controller makes of it arrives a round trip later.
     fn sample(&mut self, fabric: &Fabric) {
-        let ports = self.ports.clone();
-        let samples: Vec<Option<Sample>> = ports
+        let queues = self.queues.clone();
+        let samples: Vec<Option<Sample>> = queues
             .iter()
-            .map(|port| (!self.is_lost()).then(|| look(fabric, *port)))
+            .map(|(port, reads)| (!self.is_lost()).then(|| look(fabric, *port, reads)))
             .collect();
         let mut orders = Vec::new();
         let there = fabric.now() + self.delay;
@@ -78,7 +79,7 @@ impl Steering {
 
     fn carry_out(&self, orders: Vec<Order>, fabric: &mut Fabric) {
         for order in orders {
-            let port = self.ports[order.queue];
+            let (port, _) = self.queues[order.queue];
             let value = Scalar::Text(order.value.to_string());
             let spec = fabric.port(port).queue().spec();
             match spec.with(order.parameter, &value) {
@@ -89,15 +90,23 @@ impl Steering {
     }
 }
 
-fn look(fabric: &Fabric, port: PortId) -> Sample {
+fn look(fabric: &Fabric, port: PortId, reads: &[&str]) -> Sample {
     let port = fabric.port(port);
     let ledger = port.queue().ledger();
+    let mut read = [0; READS_MAX];
+    port.queue().inspect(&mut |gauge, value| {
+        let place = reads.iter().position(|name| *name == gauge);
+        if let Some(value_there) = place.and_then(|place| read.get_mut(place)) {
+            *value_there = value;
+        }
+    });
     Sample {
         received: ledger.received,
         sent: ledger.sent,
         dropped: ledger.dropped,
         backlog: port.queue().backlog(),
         link_rate: port.link().rate,
+        read,
     }
 }
 

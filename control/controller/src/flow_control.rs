@@ -1,0 +1,406 @@
+//! Flow control for many forwarding elements: what each may redirect, so that the control element's link
+//! holds the control messages of all.
+//!
+//! ```text
+//!   redirect rates of all FEs ──▶ equation 13 ──▶ B_e ─┐
+//!   total, control, N ──────────▶ equation 12 ──▶ B_c ─┴──▶ token buckets at every FE
+//! ```
+//!
+//! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", equations 12
+//! and 13. [`committed`] and [`excess`] are the equations, [`FlowControl`] applies them.
+
+use weir_base::setting::{self, Parameter, Setting, Settings};
+use weir_base::{Instant, Rate, Span};
+
+use crate::contract::{Controller, Manual, Order, Role, Sample};
+use crate::spec::Kind;
+
+/// The kind, for the list.
+pub const KIND: Kind = Kind {
+    manual: MANUAL,
+    build: |settings, queues| Ok(Box::new(FlowControl::new(settings, queues[0]))),
+};
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "flow_control",
+    purpose: "limits what forwarding elements redirect, so that control messages of all get through",
+    source: "Zhuge et al., ITJ, equations 12 and 13",
+    text: "\
+The control element's link carries `total`. Each of the N forwarding elements (FEs) that answer needs `control` of it for
+its control messages. The rest is shared out evenly: equation 12,
+
+    B_c / T_s = (total - N control) / N                    at least 0
+
+is what an FE may redirect at any time. While some redirect less, others may redirect more, up to B_e: it
+is the rate at which
+
+    sum of min(redirect_i, B_e) = (1 + delta) N B_c / T_s        equation 13, with equality
+
+so that the link is never offered more than delta N B_c / T_s beyond what it carries. Both are sent to every FE
+with each sample, for the token buckets of its uplink (`committed` and `excess` of `token_bucket` or
+`dppbrb`), which are switched by `flow_control`. They are computed anew with each sample. An FE that has not
+answered for `timeout` counts as gone, and one that answers again as come: the others have their new rates
+with the next orders. Its redirect rate is measured over `window`; until it is known, it counts as without
+bound.
+
+Choosing parameters. `control` should be what control messages really need: what they need more, redirect
+messages do not give. A `delta` of 0 offers the link no more than it carries; then bursts alone fill its queue.
+`timeout` should be longer than a few periods of sampling, so that a lost sample is not taken for a lost FE.
+
+Deviations and readings. The printed equation 13 clips at B_c, its example computes B_e = 21.92 Mbit/s from
+it: we clip at B_e. T_s cancels out, because our token buckets fill continuously. Where (12) is negative it
+counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that at which
+the greatest one alone could grow into all that is left.
+
+An attacker at one FE gets B_e, and raises nobody's: what he takes is what the quiet ones do not use, and
+they have their committed rate at any time. Several attackers who begin at once between two samples may offer
+the link up to N B_e until the next orders. An FE that lies about what it redirects can raise the others' B_e:
+FEs are trusted.",
+    roles: &[Role {
+        name: "uplinks",
+        queues: [1, 4096],
+        sets: &[FLAG, COMMITTED, EXCESS],
+        reads: &["redirect_bytes"],
+        about: "the queue of each forwarding element towards the control element",
+    }],
+    parameters: &[TOTAL, CONTROL, DELTA, ENFORCE, WINDOW, TIMEOUT],
+    gauges: &[
+        ("elements", "forwarding elements that answer"),
+        ("committed_mbps", "B_c / T_s"),
+        ("excess_mbps", "B_e"),
+        ("redirect_mbps", "what all of them redirect, dropped messages included, as far as it is known"),
+    ],
+};
+
+const FLAG: &str = "flow_control";
+const COMMITTED: &str = "committed";
+const EXCESS: &str = "excess";
+
+const TOTAL: Parameter = Parameter {
+    name: "total",
+    kind: setting::Kind::Rate(Rate::from_bps(1000), Rate::from_mbps(1_000_000)),
+    default: "100 Mbit",
+    about: "rate of the control element's link",
+};
+
+const CONTROL: Parameter = Parameter {
+    name: "control",
+    kind: setting::Kind::Rate(Rate::from_bps(0), Rate::from_mbps(1_000_000)),
+    default: "5 Mbit",
+    about: "rate that the control messages of one forwarding element need",
+};
+
+const DELTA: Parameter = Parameter {
+    name: "delta",
+    kind: setting::Kind::Ratio(0.0, 1.0),
+    default: "0.01",
+    about: "how far redirect messages may exceed what is left for them, as a share of it",
+};
+
+const ENFORCE: Parameter = Parameter {
+    name: "flow_control",
+    kind: setting::Kind::Flag,
+    default: "true",
+    about: "whether the forwarding elements hold to the rates",
+};
+
+const WINDOW: Parameter = Parameter {
+    name: "window",
+    kind: setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+    default: "200 ms",
+    about: "time over which the rate of redirect messages is measured",
+};
+
+const TIMEOUT: Parameter = Parameter {
+    name: "timeout",
+    kind: setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+    default: "500 ms",
+    about: "a forwarding element that has not answered for this long counts as gone",
+};
+
+/// Equation 12: B_c / T_s of each of the forwarding elements whose control messages take these rates, on
+/// a link of `total` (all in bit/s); never negative.
+pub fn committed(total: f64, control: &[f64]) -> f64 {
+    let left = total - control.iter().sum::<f64>();
+    (left / control.len().max(1) as f64).max(0.0)
+}
+
+/// Equation 13: B_e at which forwarding elements that redirect at these rates come to
+/// `(1 + delta) N committed` together (all in bit/s). Sorts the rates.
+pub fn excess(committed: f64, delta: f64, redirect: &mut [f64]) -> f64 {
+    redirect.sort_by(f64::total_cmp);
+    let mut left = (1.0 + delta) * redirect.len() as f64 * committed;
+    let mut clipped = redirect.len();
+    for rate in &*redirect {
+        let level = left / clipped as f64;
+        if *rate >= level || clipped == 1 {
+            return level; // this one and all that redirect more
+        }
+        left -= rate;
+        clipped -= 1;
+    }
+    left
+}
+
+/// What is known of a forwarding element.
+#[derive(Clone, Copy, Debug, Default)]
+struct Element {
+    /// When it answered last, if it is there.
+    answered: Option<Instant>,
+    /// Where the measurement of its rate began.
+    since: Option<(Instant, u64)>,
+    /// What it redirects, in bit/s, once it is known.
+    redirect: Option<f64>,
+}
+
+impl Element {
+    /// An answer: so many bytes of redirect messages have come there since its beginning.
+    fn answer(&mut self, now: Instant, bytes: u64, window: Span) {
+        self.answered = Some(now);
+        match self.since {
+            Some((since, before)) if before <= bytes => {
+                let span = now.since(since);
+                if span >= window {
+                    let rate = (bytes - before) as f64 * 8.0 / span.as_secs_f64();
+                    self.redirect = Some(rate);
+                    self.since = Some((now, bytes));
+                }
+            }
+            // A new one, or one that has begun anew.
+            _ => {
+                self.since = Some((now, bytes));
+                self.redirect = None;
+            }
+        }
+    }
+
+    /// No answer.
+    fn miss(&mut self, now: Instant, timeout: Span) {
+        if self.answered.is_some_and(|at| now.since(at) >= timeout) {
+            *self = Self::default();
+        }
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct FlowControl {
+    total: f64,
+    control: f64,
+    delta: f64,
+    enforce: bool,
+    window: Span,
+    timeout: Span,
+    elements: Vec<Element>,
+    /// B_c / T_s and B_e at the latest sample, in bit/s.
+    rates: [f64; 2],
+}
+
+impl FlowControl {
+    /// The controller of so many forwarding elements.
+    fn new(settings: &Settings, elements: usize) -> Self {
+        Self {
+            total: settings.rate(TOTAL.name).as_bps() as f64,
+            control: settings.rate(CONTROL.name).as_bps() as f64,
+            delta: settings.ratio(DELTA.name),
+            enforce: settings.flag(ENFORCE.name),
+            window: settings.span(WINDOW.name),
+            timeout: settings.span(TIMEOUT.name),
+            elements: vec![Element::default(); elements],
+            rates: [0.0; 2],
+        }
+    }
+
+    fn present(&self) -> impl Iterator<Item = &Element> {
+        self.elements.iter().filter(|e| e.answered.is_some())
+    }
+
+    fn compute(&self) -> [f64; 2] {
+        let mut redirect: Vec<f64> = self
+            .present()
+            .map(|element| element.redirect.unwrap_or(f64::INFINITY))
+            .collect();
+        let committed = committed(self.total, &vec![self.control; redirect.len()]);
+        [committed, excess(committed, self.delta, &mut redirect)]
+    }
+}
+
+impl Controller for FlowControl {
+    fn sample(&mut self, now: Instant, samples: &[Option<Sample>], orders: &mut Vec<Order>) {
+        for (element, sample) in self.elements.iter_mut().zip(samples) {
+            match sample {
+                Some(sample) => element.answer(now, sample.read[0], self.window),
+                None => element.miss(now, self.timeout),
+            }
+        }
+        self.rates = self.compute();
+        let [committed, excess] = self.rates.map(|rate| Rate::from_bps(rate.round() as u64));
+        for (queue, element) in self.elements.iter().enumerate() {
+            if element.answered.is_none() {
+                continue;
+            }
+            let values = [
+                (FLAG, Setting::Flag(self.enforce)),
+                (COMMITTED, Setting::Rate(committed)),
+                (EXCESS, Setting::Rate(excess)),
+            ];
+            orders.extend(values.map(|(parameter, value)| Order {
+                queue,
+                parameter,
+                value,
+            }));
+        }
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let redirect: f64 = self.present().filter_map(|e| e.redirect).sum();
+        report("elements", self.present().count() as f64);
+        report("committed_mbps", self.rates[0] / 1e6);
+        report("excess_mbps", self.rates[1] / 1e6);
+        report("redirect_mbps", redirect / 1e6);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_base::setting::Scalar;
+
+    const MBIT: f64 = 1e6;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    #[test]
+    fn the_papers_example() {
+        // (100 - 5 * 5) / 5 = 15 Mbit/s; 1.5 s of it are 22.5 Mbit.
+        let committed = committed(100.0 * MBIT, &[5.0 * MBIT; 5]);
+        close(committed, 15.0 * MBIT);
+        // (1.01 * 75 - 10) / 3 = 21.916667 Mbit/s.
+        for greedy in [21.92, 25.0, 50.0, f64::INFINITY] {
+            let mut redirect = [greedy, 5.0, greedy, greedy, 5.0].map(|x| x * MBIT);
+            close(
+                excess(committed, 0.01, &mut redirect),
+                (1.01 * 75.0 - 10.0) / 3.0 * MBIT,
+            );
+        }
+        // No extra: all clipped, B_e is the committed rate.
+        close(excess(committed, 0.0, &mut [50.0 * MBIT; 5]), 15.0 * MBIT);
+    }
+
+    #[test]
+    fn where_no_rate_is_clipped() {
+        // 75 Mbit/s to share, 60 taken: the greatest of 20 may grow by 15.
+        let mut redirect = [5.0, 5.0, 10.0, 20.0, 20.0].map(|x| x * MBIT);
+        close(excess(15.0 * MBIT, 0.0, &mut redirect), 35.0 * MBIT);
+        close(excess(15.0 * MBIT, 0.0, &mut [0.0; 5]), 75.0 * MBIT);
+        close(excess(15.0 * MBIT, 0.0, &mut []), 0.0);
+    }
+
+    #[test]
+    fn nothing_is_left_where_control_needs_more_than_there_is() {
+        // 10 - 3 * 4 < 0.
+        let committed = committed(10.0 * MBIT, &[4.0 * MBIT; 3]);
+        close(committed, 0.0);
+        close(excess(committed, 0.01, &mut [4.0 * MBIT; 3]), 0.0);
+    }
+
+    proptest! {
+        /// (13) holds with equality where rates are clipped; a smaller delta never gives more.
+        #[test]
+        fn equation_13_holds(
+            rates in prop::collection::vec(0.0_f64..50.0, 1..20), committed in 0.1_f64..20.0, delta in 0.0_f64..0.1,
+        ) {
+            let level = excess(committed, delta, &mut rates.clone());
+            let all = committed * rates.len() as f64;
+            let passed: f64 = rates.iter().map(|rate| rate.min(level)).sum();
+            prop_assert!((passed - all) / all <= delta + 1e-9);
+            if rates.iter().any(|rate| *rate > level) {
+                prop_assert!((passed - (1.0 + delta) * all).abs() < 1e-9 * all);
+            }
+            prop_assert!(level >= committed * (1.0 + delta) - 1e-9, "quiet ones give, they do not take");
+            prop_assert!(excess(committed, delta / 2.0, &mut rates.clone()) <= level + 1e-9);
+        }
+    }
+
+    fn controller(elements: usize) -> Box<dyn Controller> {
+        let none: [(&str, &Scalar); 0] = [];
+        crate::Spec::check("flow_control", &[elements], none)
+            .unwrap()
+            .build()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    /// What is ordered of each queue, in kbit/s.
+    fn ordered(orders: &[Order], elements: usize) -> Vec<Option<[u64; 2]>> {
+        let value = |queue: usize, parameter: &str| {
+            let of = |o: &&Order| o.queue == queue && o.parameter == parameter;
+            orders.iter().find(of).map(|order| order.value.clone())
+        };
+        let rate = |queue, parameter| match value(queue, parameter) {
+            Some(Setting::Rate(rate)) => Some(rate.as_bps() / 1000),
+            _ => None,
+        };
+        (0..elements)
+            .map(|queue| {
+                assert!(matches!(
+                    value(queue, FLAG),
+                    None | Some(Setting::Flag(true))
+                ));
+                Some([rate(queue, COMMITTED)?, rate(queue, EXCESS)?])
+            })
+            .collect()
+    }
+
+    /// Five elements that redirect 5 or 50 Mbit/s, the last of which answers up to 1 s and from 2 s on.
+    #[test]
+    fn elements_go_and_come() {
+        let mut controller = controller(5);
+        let rates = [5, 5, 50, 50, 50];
+        for period in 0..80 {
+            let now = period * 40;
+            let gone = (1000..2000).contains(&now);
+            let samples: Vec<_> = (0..5)
+                .map(|n| {
+                    let read = [rates[n] * now * 125, 0];
+                    (n != 4 || !gone).then(|| Sample {
+                        read,
+                        ..Sample::default()
+                    })
+                })
+                .collect();
+            let mut orders = Vec::new();
+            controller.sample(at(now), &samples, &mut orders);
+            let five = [15_000, 21_916];
+            // (100 - 20) / 4 = 20; (1.01 * 80 - 10) / 2 = 35.4.
+            let four = [20_000, 35_400];
+            // Rates are not known before 200 ms: all count as greedy, 1.01 * 15.
+            let unknown = [15_000, 15_150];
+            let expected = match now {
+                0..200 => vec![Some(unknown); 5],
+                200..1000 => vec![Some(five); 5],
+                // The latest answer was at 960 ms.
+                1000..1460 => vec![Some(five); 5],
+                1460..2000 => [vec![Some(four); 4], vec![None]].concat(),
+                _ => vec![Some(five); 5],
+            };
+            assert_eq!(ordered(&orders, 5), expected, "at {now} ms");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_is_no_rate() {
+        let mut element = Element::default();
+        element.answer(at(0), 1_000_000, Span::from_millis(100));
+        element.answer(at(100), 2_000_000, Span::from_millis(100));
+        assert_eq!(element.redirect, Some(80e6));
+        element.answer(at(200), 5, Span::from_millis(100));
+        assert_eq!(element.redirect, None);
+    }
+}
