@@ -38,7 +38,7 @@ struct Known {
 }
 
 /// From when to when, in seconds of a run.
-pub type Window = [f64; 2];
+pub(super) type Window = [f64; 2];
 
 impl Measured {
     /// The values of a metric at a point, one for each seed; none if it was not measured.
@@ -56,7 +56,7 @@ impl Measured {
     }
 
     /// What a function makes of a curve's values in a window; none if there is no such curve.
-    pub fn curve(
+    pub(super) fn curve(
         &self,
         at: &At,
         name: &str,
@@ -75,7 +75,7 @@ impl Measured {
 
     /// Delivered by offered in a window, of a traffic that offers a rate at all times: what its schedule
     /// says, not what a transport took of it.
-    pub fn delivered(&self, at: &At, traffic: &str, window: Window) -> Samples {
+    pub(super) fn delivered(&self, at: &At, traffic: &str, window: Window) -> Samples {
         let scenario = self.known(at).map(|known| &known.scenario);
         let offered = scenario.and_then(|scenario| {
             let found = scenario.traffic.iter().find(|t| t.name == traffic)?;
