@@ -214,6 +214,14 @@ impl Bins {
         self.slab.reserve(limit + 1);
     }
 
+    /// Makes sure of `bins` bins in all. Only for those who do not place flows by the number of bins.
+    pub(crate) fn reserve_bins(&mut self, bins: usize) {
+        let mut chains = std::mem::take(&mut self.chains).into_vec();
+        chains.resize(bins.max(chains.len()), Chain::EMPTY);
+        self.chains = chains.into_boxed_slice();
+        self.longest.reserve(bins);
+    }
+
     /// Puts `order`, which is all that the bins held, aside, and starts with `bins` empty bins.
     pub(crate) fn renew(&mut self, bins: usize, order: Vec<Packet>) {
         let mut new = Self::new(bins, 0, self.measure);

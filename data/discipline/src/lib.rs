@@ -15,7 +15,8 @@
 //! - between control and forwarding elements: `channels` (control and redirect messages)
 //! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
 //!   for those who do not react), `classes` (traffic by its headers)
-//! - of FAN and RED: `scheduler`, `urn` (a queue to draw from), `average`
+//! - of FAN and RED: `scheduler`, `urn` (a queue to draw from), `active` (a queue for each flow), `ranking`,
+//!   `average`
 //! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
 
 pub mod afan;
@@ -30,6 +31,8 @@ pub mod host_fair;
 pub mod impair;
 pub mod lru_fq;
 pub mod metered;
+pub mod pdrr;
+pub mod pfq;
 pub mod probabilistic_priority;
 pub mod red;
 pub mod refill;
@@ -39,6 +42,7 @@ pub mod spec;
 pub mod stfq;
 pub mod token_bucket;
 
+mod active;
 mod average;
 mod bins;
 mod blue;
@@ -52,6 +56,7 @@ mod index;
 mod link_rate;
 mod longest;
 mod lru;
+mod ranking;
 mod rate;
 mod sets;
 mod split;

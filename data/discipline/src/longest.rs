@@ -36,21 +36,31 @@ struct Place {
     previous: u32,
 }
 
+impl Place {
+    const NOWHERE: Self = Self {
+        level: 0,
+        next: NONE,
+        previous: NONE,
+    };
+}
+
 impl Longest {
     /// All of `bins` bins empty. Lengths that differ by less than `2^shift` may count as equal.
     pub(crate) fn new(bins: usize, shift: u32) -> Self {
-        let place = Place {
-            level: 0,
-            next: NONE,
-            previous: NONE,
-        };
         Self {
             shift,
             heads: vec![NONE; LEVELS].into_boxed_slice(),
-            places: vec![place; bins].into_boxed_slice(),
+            places: vec![Place::NOWHERE; bins].into_boxed_slice(),
             words: [0; 64],
             summary: 0,
         }
+    }
+
+    /// Makes sure of `bins` bins in all; new ones are empty.
+    pub(crate) fn reserve(&mut self, bins: usize) {
+        let mut places = std::mem::take(&mut self.places).into_vec();
+        places.resize(bins.max(places.len()), Place::NOWHERE);
+        self.places = places.into_boxed_slice();
     }
 
     /// `bin` has this length now.
@@ -132,7 +142,8 @@ mod tests {
         /// Against a walk over all bins.
         #[test]
         fn the_longest_is_found(shift in 0_u32..9, calls in prop::collection::vec((0_usize..9, 0_u64..400_000), 1..200)) {
-            let mut longest = Longest::new(9, shift);
+            let mut longest = Longest::new(4, shift);
+            longest.reserve(9);
             let mut lengths = [0_u64; 9];
             for (bin, length) in calls {
                 let length = if length % 3 == 0 { 0 } else { length % (1 << (length % 20)) };

@@ -64,6 +64,24 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         self.entries.len() >= self.capacity
     }
 
+    /// Makes sure of room for `capacity` entries in all. Entries keep their numbers.
+    pub(crate) fn reserve(&mut self, capacity: usize) {
+        if capacity <= self.capacity {
+            return;
+        }
+        let mut new = Self::new(capacity);
+        for list in 0..LISTS {
+            for entry in self.upwards(list) {
+                new.link_on_top(entry, list);
+            }
+        }
+        for (number, entry) in self.entries.iter().enumerate() {
+            new.index.insert(entry.hash, number);
+        }
+        new.entries.append(&mut self.entries);
+        *self = new;
+    }
+
     /// The entry of `hash`.
     pub(crate) fn find(&self, hash: u64) -> Option<usize> {
         let is = |entry: usize| self.entries[entry].hash == hash;
@@ -193,12 +211,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_a_vector(capacity in 1_usize..10, calls in prop::collection::vec((0_u64..16, 0_usize..2, any::<u32>()), 0..400)) {
+        fn behaves_as_a_vector(mut capacity in 1_usize..10, calls in prop::collection::vec((0_u64..16, 0_usize..2, any::<u32>()), 0..400)) {
             let mut lru = Lru::<u32, 2>::new(capacity);
             let mut reference = Reference::default();
             for (n, list, value) in calls {
                 let hash = hash(n);
                 lru.touch(hash);
+                if value % 50 == 0 && capacity < 14 {
+                    capacity += 1;
+                    lru.reserve(capacity);
+                }
                 match (lru.find(hash), reference.take(hash)) {
                     (Some(entry), Some((_, value))) => {
                         prop_assert_eq!(*lru.get(entry), value);

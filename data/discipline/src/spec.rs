@@ -7,7 +7,7 @@ use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
 use crate::{
-    afan, class_weights, codel, dppbrb, drr, fifo, fq_codel, host_fair, impair, lru_fq,
+    afan, class_weights, codel, dppbrb, drr, fifo, fq_codel, host_fair, impair, lru_fq, pdrr, pfq,
     probabilistic_priority, red, refill, sfq, stfq, token_bucket,
 };
 
@@ -37,6 +37,10 @@ pub enum Spec {
     LruFq(lru_fq::Params),
     /// A set share for control messages.
     ProbabilisticPriority(probabilistic_priority::Params),
+    /// Priority deficit round robin.
+    Pdrr(pdrr::Params),
+    /// Priority fair queueing.
+    Pfq(pfq::Params),
     /// Random early detection.
     Red(red::Params),
     /// The ingress queue of RS-RED.
@@ -67,6 +71,8 @@ pub const MANUALS: &[&Manual] = &[
     &stfq::MANUAL,
     &afan::MANUAL,
     &token_bucket::MANUAL,
+    &pfq::MANUAL,
+    &pdrr::MANUAL,
 ];
 
 /// Why a discipline's configuration was refused.
@@ -115,6 +121,8 @@ impl Spec {
             "stfq" => Self::Stfq(stfq::Params::new(&settings)),
             "afan" => Self::Afan(afan::Params::new(&settings)?),
             "token_bucket" => Self::TokenBucket(token_bucket::Params::new(&settings)),
+            "pfq" => Self::Pfq(pfq::Params::new(&settings)),
+            "pdrr" => Self::Pdrr(pdrr::Params::new(&settings)),
             _ => unreachable!("{kind} has a manual but no parameters"),
         })
     }
@@ -149,6 +157,8 @@ impl Spec {
             Self::Stfq(_) => &stfq::MANUAL,
             Self::Afan(_) => &afan::MANUAL,
             Self::TokenBucket(_) => &token_bucket::MANUAL,
+            Self::Pfq(_) => &pfq::MANUAL,
+            Self::Pdrr(_) => &pdrr::MANUAL,
         }
     }
 
@@ -176,6 +186,8 @@ impl Spec {
             Self::Stfq(params) => params.settings(),
             Self::Afan(params) => params.settings(),
             Self::TokenBucket(params) => params.settings(),
+            Self::Pfq(params) => params.settings(),
+            Self::Pdrr(params) => params.settings(),
         }
     }
 
@@ -198,6 +210,9 @@ impl Spec {
             Self::Dppbrb(params) => 2 * params.limit, // of each queue
             Self::LruFq(params) => 2 * params.limit,
             Self::ProbabilisticPriority(params) => 2 * params.limit,
+            Self::Pfq(params) => params.limit,
+            Self::Pdrr(params) => params.limit,
+            Self::LruFq(params) => 2 * params.limit, // of each queue
         }
     }
 
@@ -257,6 +272,8 @@ impl Spec {
             Self::TokenBucket(params) => {
                 Box::new(token_bucket::TokenBucket::new(params.clone(), now))
             }
+            Self::Pfq(params) => Box::new(pfq::Pfq::new(params.clone(), now)),
+            Self::Pdrr(params) => Box::new(pdrr::Pdrr::new(params.clone(), now)),
         }
     }
 

@@ -1,0 +1,534 @@
+//! Priority deficit round robin: deficit round robin, with what fits a flow's quantum of the round in front.
+//!
+//! ```text
+//!                fits the flow's quantum of this round
+//!  arrivals --+----------------------------------------> [ priority ]       --first--+
+//!             |                                                                      +--> link
+//!             +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin    --then---+
+//! ```
+//!
+//! Source: Kortebi, Oueslati, Roberts, "Implicit service differentiation using deficit round robin",
+//! ITC 2005.
+
+use weir_base::setting::{Setting, Settings};
+use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_packet::{Class, KeyKind, Packet, Reason};
+
+use crate::active::ActiveFlows;
+use crate::bins::QUANTUM;
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fifo::LIMIT;
+use crate::link_rate::{LinkRate, RATE};
+use crate::scheduler::{Idle, Scheduler, Sums};
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "pdrr",
+    purpose: "priority deficit round robin: equal bytes for each flow, and those with few go first",
+    source: "Kortebi, Oueslati, Roberts, ITC 2005",
+    text: "\
+Deficit round robin over the active flows, each with a queue of its own, behind one queue for priority.
+In each round a flow has one `quantum`, a full frame or more. A packet that fits what is left of it, and
+whose flow has nothing in its own queue, goes to the priority queue, which is served first. Any other goes to
+its flow's own queue, and waits for the flow's turn.
+
+                fits the flow's quantum of this round
+    arrivals --+--------------------------------------> [ priority ]       --first--+
+               |                                                                    +--> link
+               +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin  --then---+
+
+A fictitious flow takes its turns among the others. Each of them ends a round, and says that a flow with
+packets waiting at all times would have been served one `quantum`: this tells the fair rate. A round ends
+also when nothing is queued. So a flow that sends less than the fair rate always has priority, with no
+more memory than one list, and no more work than constant time.
+
+When the limit is reached, the longest own queue (by bytes) loses the packet at its head; if all are empty,
+the arriving packet is dropped. There are as many places for flows as for packets. A packet leaves with the
+class 0 for priority and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front.
+
+Deviations: in the paper a flow is in the list of active flows from its first packet on, and what it sent at
+priority is forgotten at its own turn; here it joins the list with the first packet in its own queue, and
+all is forgotten at the turn of the fictitious flow, so that a packet never has to pass over the flows that
+have only priority packets. What a flow is served from its own queue counts for its quantum too, and none of
+its packets goes to the priority queue before its own queue is empty, because it would overtake. A flow that
+has nothing waiting may be forgotten before the round ends, when a new flow needs its place.
+
+An attacker with many flows, or a new address on each packet, has a quantum at priority with each: he has
+the link to himself. That is what admission control is for. With one flow he gets one share, and a quantum
+at priority after each time that his own queue ran empty. Flows are told apart by the whole keyed hash: there
+are no buckets to aim at.",
+    parameters: &[QUANTUM, RATE, LIMIT],
+    gauges: &[
+        ("longest_flow", "packets that the longest own queue lost to make room"),
+        ("full", "packets dropped because the queue was full of priority packets"),
+        ("to_priority", "packets that went to the priority queue"),
+        ("to_elastic", "packets that went to their flow's own queue"),
+        ("rounds", "rounds that are over"),
+        ("priority_packets", "packets in the priority queue"),
+        ("priority_bytes", "bytes in the priority queue"),
+        ("elastic_packets", "packets in the flows' own queues"),
+        ("elastic_bytes", "bytes in the flows' own queues"),
+        ("active", "flows with packets waiting"),
+        ("active_elastic", "flows with packets in their own queues"),
+    ],
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Bytes of a flow in a round.
+    pub quantum_bytes: u64,
+    /// Rate of the link; zero if the port's counts.
+    pub rate: Rate,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            quantum_bytes: settings.bytes("quantum"),
+            rate: settings.rate("rate"),
+            limit: settings.count("limit") as usize,
+        }
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        Settings::from_pairs([
+            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
+            ("rate", Setting::Rate(self.rate)),
+            ("limit", Setting::Count(self.limit as u64)),
+        ])
+    }
+
+    fn link_rate(&self, port: Option<Rate>) -> Rate {
+        let given = self.rate;
+        LinkRate { given, port }.get()
+    }
+}
+
+/// A flow's share of the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// Bytes that its own queue may still send in this turn.
+    deficit: u64,
+    /// Where it is in the order of turns.
+    place: u64,
+    /// The round that `bytes` belongs to.
+    round: u64,
+    /// Bytes that count for its quantum.
+    bytes: u64,
+}
+
+impl Share {
+    /// What counts for the quantum of `round`.
+    fn of_round(&mut self, round: u64) -> &mut u64 {
+        if self.round != round {
+            self.round = round;
+            self.bytes = 0;
+        }
+        &mut self.bytes
+    }
+}
+
+/// What the queues count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    longest_flow: u64,
+    full: u64,
+    to_priority: u64,
+    to_elastic: u64,
+    priority_bytes: u64,
+    fair_bytes: u64,
+}
+
+/// The queues and their round.
+#[derive(Debug)]
+pub struct Pdrr {
+    params: Params,
+    link_rate: Option<Rate>,
+    flows: ActiveFlows<Share>,
+    /// Rounds that are over.
+    round: u64,
+    /// The last place in the order of turns.
+    last_place: u64,
+    /// The place of the fictitious flow.
+    fictitious: u64,
+    idle: Idle,
+    stats: Stats,
+}
+
+impl Pdrr {
+    /// Empty queues at `now`. All memory they will ever use is taken now.
+    pub fn new(params: Params, now: Instant) -> Self {
+        Self {
+            link_rate: None,
+            flows: ActiveFlows::new(params.limit),
+            round: 0,
+            last_place: 0,
+            fictitious: 0,
+            idle: Idle::new(now, params.link_rate(None)),
+            stats: Stats::default(),
+            params,
+        }
+    }
+
+    fn room(&self) -> bool {
+        self.flows.held().packets < self.params.limit as u64
+    }
+
+    /// The next packet by deficit round robin.
+    fn next_elastic(&mut self) -> Option<Packet> {
+        // Each step ends a turn; a packet needs at most (its length / quantum) turns of its queue.
+        loop {
+            let flow = self.flows.turn()?;
+            let share = self.flows.state(flow);
+            if share.place > self.fictitious {
+                self.last_place += 1;
+                self.fictitious = self.last_place;
+                self.round += 1;
+                self.stats.fair_bytes += self.params.quantum_bytes;
+            }
+            let bytes = self.flows.front_bytes(flow)?;
+            let share = self.flows.state(flow);
+            if bytes <= share.deficit {
+                share.deficit -= bytes;
+                *share.of_round(self.round) += bytes;
+                return self.flows.pop_own(flow);
+            }
+            share.deficit += self.params.quantum_bytes;
+            self.last_place += 1;
+            share.place = self.last_place;
+            self.flows.end_turn(flow);
+        }
+    }
+
+    fn next(&mut self) -> Option<Packet> {
+        let packet = self.flows.pop_priority();
+        packet.or_else(|| self.next_elastic())
+    }
+}
+
+impl Scheduler for Pdrr {
+    fn queued_bytes(&self, flow: u64) -> u64 {
+        self.flows.bytes_of(flow)
+    }
+
+    fn sums(&self, now: Instant) -> Sums {
+        Sums {
+            priority_bytes: self.stats.priority_bytes,
+            fair_bytes: self.stats.fair_bytes as f64,
+            idle: self.idle.until(now),
+        }
+    }
+}
+
+impl Discipline for Pdrr {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        if !self.room() {
+            if self.flows.make_room(cx).is_none() {
+                self.stats.full += 1;
+                return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+            }
+            self.stats.longest_flow += 1;
+        }
+        self.idle.end(cx.now);
+        let hash = cx.keys.hash(&packet, KeyKind::Flow);
+        let flow = self.flows.flow(hash, Share::default());
+        let alone = self.flows.own_is_empty(flow);
+        let share = self.flows.state(flow);
+        let used = share.of_round(self.round);
+        if alone && *used + packet.bytes() <= self.params.quantum_bytes {
+            *used += packet.bytes();
+            self.stats.to_priority += 1;
+            self.stats.priority_bytes += packet.bytes();
+            self.flows.push_priority(flow, packet);
+            return Admission::Queued;
+        }
+        if alone {
+            self.last_place += 1;
+            share.place = self.last_place;
+            share.deficit = self.params.quantum_bytes;
+        }
+        self.stats.to_elastic += 1;
+        self.flows.push_own(flow, packet);
+        Admission::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let packet = self.next()?;
+        if self.flows.held().packets == 0 {
+            self.round += 1;
+            self.idle.begin(cx.now, packet.bytes());
+        }
+        Some(packet)
+    }
+
+    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        self.flows.touch(cx.keys.hash(packet, KeyKind::Flow));
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        self.room()
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        match self.flows.held().packets {
+            0 => Ready::Empty,
+            _ => Ready::Now,
+        }
+    }
+
+    fn backlog(&self) -> Tally {
+        self.flows.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.flows.state_bytes()
+    }
+
+    fn set_link_rate(&mut self, rate: Option<Rate>) {
+        self.link_rate = rate;
+        self.idle.set_rate(self.params.link_rate(rate));
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::Pdrr(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        self.flows.reserve(params.limit);
+        self.params = params.clone();
+        self.set_link_rate(self.link_rate);
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        std::iter::from_fn(|| self.next()).for_each(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", self.stats.longest_flow);
+        report("full", self.stats.full);
+        report("to_priority", self.stats.to_priority);
+        report("to_elastic", self.stats.to_elastic);
+        report("rounds", self.round);
+        self.flows.inspect(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, gauge};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use weir_base::Span;
+
+    fn params() -> Params {
+        Params {
+            quantum_bytes: 1000,
+            rate: Rate::from_mbps(100),
+            limit: 1000,
+        }
+    }
+
+    fn pdrr(params: Params) -> Pdrr {
+        Pdrr::new(params, Instant::ZERO)
+    }
+
+    fn ids(rig: &mut Rig, pdrr: &mut Pdrr) -> Vec<u64> {
+        std::iter::from_fn(|| rig.take(pdrr))
+            .map(|p| p.id)
+            .collect()
+    }
+
+    #[test]
+    fn order_by_hand() {
+        // Quantum 1000. Flow 0: 600 and 400 B at priority, then 300 (id 2), 800 (3), 100 (4) in its own
+        // queue. Flow 1: 1001 B do not fit (5), so its 10 B (6) wait behind. Flow 2: 10 B (7) at priority.
+        let mut rig = Rig::new(3);
+        let mut pdrr = pdrr(params());
+        for (flow, bytes) in [(0, 600), (0, 400), (0, 300), (0, 800), (0, 100)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        for (flow, bytes) in [(1, 1001), (1, 10), (2, 10)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        assert_eq!(gauge(&pdrr, "priority_packets"), 3);
+        assert_eq!(
+            (gauge(&pdrr, "active"), gauge(&pdrr, "active_elastic")),
+            (3, 2)
+        );
+        // Turn of flow 0: 300, 700 left, 800 does not fit. Of flow 1: 1001 does not fit 1000. Of flow 0:
+        // 1700, sends 800 and 100. Of flow 1: 2000, sends 1001 and 10.
+        assert_eq!(ids(&mut rig, &mut pdrr), [0, 1, 7, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn a_flow_has_one_quantum_at_priority_in_a_round() {
+        let mut rig = Rig::new(2);
+        let mut pdrr = pdrr(params());
+        rig.offer(&mut pdrr, 0, 600);
+        rig.take(&mut pdrr); // nothing is queued: the round is over
+        rig.offer(&mut pdrr, 1, 600);
+        rig.offer(&mut pdrr, 0, 600);
+        rig.take(&mut pdrr);
+        rig.offer(&mut pdrr, 0, 400);
+        rig.offer(&mut pdrr, 1, 401);
+        assert_eq!(gauge(&pdrr, "to_priority"), 4);
+        assert_eq!(gauge(&pdrr, "to_elastic"), 1);
+    }
+
+    #[test]
+    fn sums_by_hand() {
+        let mut rig = Rig::new(2);
+        let mut pdrr = pdrr(params());
+        rig.now = Instant::from_nanos(5_000);
+        // At priority: 1000 B of each flow. Then 900 B each, and 900 B more of flow 0.
+        for (flow, bytes) in [(0, 1000), (1, 1000), (0, 900), (1, 900), (0, 900)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        assert_eq!(pdrr.sums(rig.now).priority_bytes, 2000);
+        let mut fair = Vec::new();
+        while rig.take(&mut pdrr).is_some() {
+            fair.push(pdrr.sums(rig.now).fair_bytes);
+        }
+        // The fictitious flow came first, so it has its turn before flow 0 and again after flow 1.
+        assert_eq!(fair, [0.0, 0.0, 1000.0, 1000.0, 2000.0]);
+        // Idle before 5 us, and from 900 B at 100 Mbit/s, which are 72 us, after it on.
+        let at = |micros| pdrr.sums(Instant::ZERO + Span::from_micros(micros)).idle;
+        assert_eq!(
+            (at(77), at(87)),
+            (Span::from_micros(5), Span::from_micros(15))
+        );
+    }
+
+    #[test]
+    fn the_longest_queue_makes_room() {
+        let mut rig = Rig::new(6);
+        let mut pdrr = pdrr(Params {
+            limit: 4,
+            ..params()
+        });
+        for (flow, bytes) in [(0, 1000), (0, 600), (0, 700), (0, 800)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        for flow in 1..5 {
+            rig.offer(&mut pdrr, flow, 10);
+        }
+        assert_eq!((gauge(&pdrr, "longest_flow"), gauge(&pdrr, "full")), (3, 1));
+        assert_eq!(gauge(&pdrr, "active_elastic"), 0);
+        assert_eq!(ids(&mut rig, &mut pdrr), [0, 4, 5, 6]);
+    }
+
+    /// The paper's enqueue and dequeue on a list of active flows with the fictitious one in it, and the
+    /// deviations that the manual page names.
+    struct Reference {
+        quantum: u64,
+        priority: VecDeque<u64>,
+        flows: Vec<Active>,
+        /// `None` is the fictitious flow.
+        list: VecDeque<Option<usize>>,
+        fair: u64,
+    }
+
+    #[derive(Clone, Default)]
+    struct Active {
+        queue: VecDeque<(u64, u64)>,
+        deficit: u64,
+        bytes: u64,
+    }
+
+    impl Reference {
+        fn enqueue(&mut self, flow: usize, id: u64, bytes: u64) {
+            let active = &mut self.flows[flow];
+            if active.queue.is_empty() && active.bytes + bytes <= self.quantum {
+                active.bytes += bytes;
+                self.priority.push_back(id);
+                return;
+            }
+            if active.queue.is_empty() {
+                active.deficit = 0;
+                self.list.push_back(Some(flow));
+            }
+            active.queue.push_back((id, bytes));
+        }
+
+        fn new_round(&mut self) {
+            self.flows.iter_mut().for_each(|f| f.bytes = 0);
+        }
+
+        fn dequeue(&mut self, turn: &mut bool) -> Option<u64> {
+            let id = self.priority.pop_front().or_else(|| self.round_robin(turn));
+            if self.priority.is_empty() && self.list.len() == 1 {
+                self.new_round();
+            }
+            id
+        }
+
+        fn round_robin(&mut self, turn: &mut bool) -> Option<u64> {
+            if self.list.len() == 1 {
+                return None;
+            }
+            loop {
+                let Some(flow) = self.list[0] else {
+                    self.fair += self.quantum;
+                    self.new_round();
+                    self.list.rotate_left(1);
+                    continue;
+                };
+                let active = &mut self.flows[flow];
+                if !std::mem::replace(turn, true) {
+                    active.deficit += self.quantum;
+                }
+                let (id, bytes) = active.queue[0];
+                if bytes <= active.deficit {
+                    active.deficit -= bytes;
+                    active.bytes += bytes;
+                    active.queue.pop_front();
+                    if active.queue.is_empty() {
+                        self.list.pop_front();
+                        *turn = false;
+                    }
+                    return Some(id);
+                }
+                *turn = false;
+                self.list.rotate_left(1);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn schedules_as_the_paper(
+            quantum in 256_u64..4000,
+            calls in prop::collection::vec((0_u8..9, 0_usize..6, 1_u32..1600), 0..400),
+        ) {
+            let mut rig = Rig::new(6);
+            let mut pdrr = pdrr(Params { quantum_bytes: quantum, ..params() });
+            let mut reference = Reference {
+                quantum,
+                priority: VecDeque::new(),
+                flows: vec![Active::default(); 6],
+                list: VecDeque::from([None]),
+                fair: 0,
+            };
+            let mut turn = false;
+            for (call, flow, bytes) in calls {
+                if call < 5 {
+                    let id = rig.next_id();
+                    rig.offer(&mut pdrr, flow, bytes);
+                    reference.enqueue(flow, id, bytes.into());
+                } else {
+                    prop_assert_eq!(rig.take(&mut pdrr).map(|p| p.id), reference.dequeue(&mut turn));
+                }
+                prop_assert_eq!(gauge(&pdrr, "active_elastic"), reference.list.len() as u64 - 1);
+                prop_assert_eq!(gauge(&pdrr, "priority_packets"), reference.priority.len() as u64);
+                prop_assert_eq!(pdrr.stats.fair_bytes, reference.fair);
+            }
+        }
+    }
+}
