@@ -5,7 +5,11 @@
 //! the packets belong to a few steady flows, the others to flows drawn evenly from all. The flow key
 //! of a packet is written before the clock starts, so that ten million flows need no more slots than a
 //! thousand. What reading the clock costs is subtracted. Each figure is the least of several rounds, and each
-//! round measures a FIFO beside it: the ratio of the two is what may be compared between machines.
+//! round measures a FIFO and FQ-CoDel beside it: the ratios are what may be compared between machines.
+//!
+//! A discipline that holds packets back for a time (a shaper, an emulated link) gives fewer than it takes; its
+//! backlog is bounded by the slots. AFAN is measured a second time with thresholds at which each elastic packet
+//! is compared with a drawn one, because at its defaults so short a queue needs no comparison.
 
 use std::time::Instant as Clock;
 
@@ -23,10 +27,15 @@ const BATCH: usize = 32;
 const BACKLOG: usize = 256;
 /// Slots in use: the backlog, a batch, and some that wait to be taken back.
 const SLOTS: usize = 1024;
+/// Flows on the link.
+const FLOWS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 /// Steady flows, unless the traffic is made for a cache.
 const STEADY: u64 = 8;
 /// Time between two packets: 10 Gbit/s of full frames.
 const GAP: Span = Span::from_nanos(1_230);
+
+/// Time that passes while all slots are held.
+const HELD: Span = Span::from_millis(1);
 
 /// What one discipline costs under one traffic.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +52,8 @@ pub struct Row {
     pub ns: f64,
     /// That, divided by the same of a FIFO in the same round.
     pub ratio_to_fifo: f64,
+    /// The same with FQ-CoDel.
+    pub ratio_to_fq_codel: f64,
     /// Bytes of state, whatever the number of flows.
     pub state_bytes: usize,
 }
@@ -52,14 +63,18 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
     let effort = if quick { Effort::QUICK } else { Effort::WHOLE };
     let mut rows = Vec::new();
     for manual in MANUALS {
-        for flows in [1_000, 100_000, 10_000_000] {
-            let traffic = Traffic {
-                flows,
-                steady: STEADY,
-                steady_share: 0.5,
-            };
-            rows.push(measure(&Spec::check(manual.name, [])?, traffic, effort)?);
+        let spec = Spec::check(manual.name, [])?;
+        for flows in FLOWS {
+            rows.push(measure(&spec, Traffic::mixed(flows), effort)?);
         }
+    }
+    let always = [("min_threshold", &Scalar::Integer(1))];
+    let drawing = Spec::check("afan", always)?;
+    for flows in FLOWS {
+        rows.push(Row {
+            discipline: "afan, drawing",
+            ..measure(&drawing, Traffic::mixed(flows), effort)?
+        });
     }
     for cache in [12, 64, 1024, 4096, 65536] {
         for steady_share in [1.0, 0.5, 0.0] {
@@ -78,17 +93,20 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
 
 /// Prints rows as an aligned table.
 pub fn print(rows: &[Row]) {
-    println!("discipline      flows  cache  misses  ns/packet  x fifo  state bytes");
+    println!(
+        "discipline                  flows  cache  misses  ns/packet  x fifo  x fq_codel  state bytes"
+    );
     for row in rows {
         let cache = row.cache.map(|n| n.to_string()).unwrap_or_default();
         let misses = row.miss_ratio.map(|r| format!("{:.0} %", r * 100.0));
         println!(
-            "{:10} {:>10} {cache:>6} {:>7} {:>10.1} {:>7.2} {:>12}",
+            "{:22} {:>10} {cache:>6} {:>7} {:>10.1} {:>7.2} {:>11.2} {:>12}",
             row.discipline,
             row.flows,
             misses.unwrap_or_default(),
             row.ns,
             row.ratio_to_fifo,
+            row.ratio_to_fq_codel,
             row.state_bytes
         );
     }
@@ -124,6 +142,15 @@ struct Traffic {
 }
 
 impl Traffic {
+    /// Half of the packets of a few steady flows, half of all others.
+    const fn mixed(flows: u64) -> Self {
+        Self {
+            flows,
+            steady: STEADY,
+            steady_share: 0.5,
+        }
+    }
+
     fn key(self, stream: &mut Stream) -> FlowKey {
         let flow = if stream.random::<f64>() < self.steady_share {
             u32::MAX as u64 - stream.random_range(0..self.steady)
@@ -137,13 +164,15 @@ impl Traffic {
 
 fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecError> {
     let mut fifo = Load::new(&Spec::check("fifo", [])?, traffic);
+    let mut fq_codel = Load::new(&Spec::check("fq_codel", [])?, traffic);
     let mut load = Load::new(spec, traffic);
     load.fill_cache(spec);
     let before = load.lookups();
     let clock_ns = clock_ns();
-    let (mut ns, mut fifo_ns) = (f64::MAX, f64::MAX);
+    let [mut ns, mut fifo_ns, mut fq_codel_ns] = [f64::MAX; 3];
     for _ in 0..effort.rounds {
         fifo_ns = fifo_ns.min(fifo.round(effort.batches, clock_ns));
+        fq_codel_ns = fq_codel_ns.min(fq_codel.round(effort.batches, clock_ns));
         ns = ns.min(load.round(effort.batches, clock_ns));
     }
     let misses = load.lookups().zip(before).map(|(after, before)| {
@@ -160,6 +189,7 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
         miss_ratio: misses,
         ns,
         ratio_to_fifo: ns / fifo_ns,
+        ratio_to_fq_codel: ns / fq_codel_ns,
         state_bytes: load.discipline.state_bytes(),
     })
 }
@@ -175,6 +205,8 @@ struct Load {
     now: Instant,
     id: u64,
     taken: Vec<Packet>,
+    /// Packets that are held after each batch: [`BACKLOG`], or what the limits permit.
+    standing: usize,
 }
 
 impl Load {
@@ -190,11 +222,15 @@ impl Load {
             now: Instant::ZERO,
             id: 0,
             taken: Vec::with_capacity(BATCH),
+            standing: 0,
         };
-        while load.discipline.backlog().packets < BACKLOG as u64 {
-            let mut batch = load.batch();
-            load.offer(&mut batch);
+        for _ in 0..4 * BACKLOG / BATCH {
+            if load.backlog() < BACKLOG {
+                let mut batch = load.batch();
+                load.offer(&mut batch);
+            }
         }
+        load.standing = load.backlog().min(BACKLOG);
         load
     }
 
@@ -204,13 +240,20 @@ impl Load {
         self.free.extend(self.fates.freed().map(|(slot, _)| slot));
         let mut batch = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
-            let Some(slot) = self.free.pop() else { break };
+            let Some(slot) = self.free.pop() else {
+                self.now += HELD; // what is held back becomes due
+                break;
+            };
             self.keys.set(slot, self.traffic.key(&mut self.stream));
             let bytes = 64 + self.stream.next_u32() % 1451;
             batch.push(Packet::new(self.id, slot, bytes, self.now));
             self.id += 1;
         }
         batch
+    }
+
+    fn backlog(&self) -> usize {
+        self.discipline.backlog().packets as usize
     }
 
     /// What a port does with a batch that came in.
@@ -251,11 +294,11 @@ impl Load {
             packets += batch.len();
             let start = Clock::now();
             self.offer(&mut batch);
-            let more = self.discipline.backlog().packets as usize - BACKLOG;
+            let more = self.backlog().saturating_sub(self.standing);
             self.take(more);
             nanos += start.elapsed().as_nanos();
         }
-        (nanos as f64 - clock_ns * f64::from(batches)) / packets as f64
+        (nanos as f64 - clock_ns * f64::from(batches)) / packets.max(1) as f64
     }
 
     /// Lets all steady flows into the cache, which by chance alone would take long.
