@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // as in every test
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use regex_lite::Regex;
 use serde_json::Value;
+use weir_discipline::spec::MANUALS;
 use weir_lab::scenario::parameters::SECTIONS;
 use weir_lab::scenario::{self, raw, schema};
 
@@ -122,6 +123,48 @@ fn every_scenario_is_read_and_fits_the_schema() {
         }
         let text = std::fs::read_to_string(&file).unwrap();
         check(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+    }
+}
+
+/// What is not in `cargo xtask compare`: an emulated link, a queue that does what its controller says, and one
+/// that is plain until its controller says more.
+const NOT_COMPARED: [&str; 3] = ["impair", "refill", "token_bucket"];
+
+#[test]
+fn every_discipline_is_compared() {
+    let all = MANUALS.iter().map(|manual| manual.name);
+    let expected: Vec<&str> = all.filter(|name| !NOT_COMPARED.contains(name)).collect();
+    let compared = ["rfc7928", "rrul"].map(|folder| Path::new(folder).to_owned());
+    let of_folder = |file: &PathBuf| {
+        let folder = file.parent().and_then(Path::file_name);
+        compared.iter().any(|name| Some(name.as_os_str()) == folder)
+    };
+    for file in files().into_iter().filter(of_folder) {
+        let plan = scenario::load(&file, &[], &[]).unwrap();
+        let mut loads: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for point in &plan.points {
+            let links = &point.scenario.links;
+            let bottleneck = links.iter().find(|link| link.name == "bottleneck").unwrap();
+            let kinds = [&bottleneck.discipline, &bottleneck.reverse_discipline];
+            let kinds: BTreeSet<&str> =
+                kinds.into_iter().flatten().map(|d| d.spec.kind()).collect();
+            assert_eq!(kinds.len(), 1, "{file:?}: two disciplines at one point");
+            let others = point
+                .set
+                .iter()
+                .filter(|(path, _)| !path.ends_with("discipline.kind"));
+            let load = others
+                .map(|(path, value)| format!("{path}={value} "))
+                .collect();
+            loads.entry(load).or_default().extend(kinds);
+        }
+        for (load, kinds) in loads {
+            let left_out: Vec<_> = expected
+                .iter()
+                .filter(|name| !kinds.contains(*name))
+                .collect();
+            assert!(left_out.is_empty(), "{file:?} {load}lacks {left_out:?}");
+        }
     }
 }
 

@@ -4,8 +4,12 @@
 //! - `cargo xtask tidy`: the rules of ARCHITECTURE.md that a program can check
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
 //! - `cargo xtask peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
+//! - `cargo xtask compare [SCENARIO...]`: every discipline under the same loads, as docs/comparison.md
 
+mod compare;
 mod peers;
+mod program;
+mod statistics;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -19,9 +23,12 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
-        ["peers", ref words @ ..] => peers(words),
+        ["peers", ref words @ ..] => told("peers", peers::run(&root(), words)),
+        ["compare", ref words @ ..] => told("compare", compare::run(&root(), words)),
         _ => {
-            eprintln!("usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...]");
+            eprintln!(
+                "usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -57,10 +64,10 @@ fn golden(update: bool) -> bool {
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
 }
 
-fn peers(words: &[&str]) -> bool {
-    let result = peers::run(&root(), words);
+/// Whether it went well; says why not.
+fn told(name: &str, result: Result<(), String>) -> bool {
     if let Err(error) = &result {
-        eprintln!("peers: {error}");
+        eprintln!("{name}: {error}");
     }
     result.is_ok()
 }

@@ -15,6 +15,9 @@ use cases::{Case, Peer};
 use read::Bar;
 use serde_json::Value;
 
+use crate::program::{self, output};
+use crate::statistics::Summary;
+
 const USAGE: &str = "cargo xtask peers [--runs N] [--seconds N] [--peers DIR] [--from DIR] \
     [--weir PROGRAM] [SCENARIO...]
   SCENARIO  forces, sdbm, lrufq, fan, bneck or time; all of them if none is named
@@ -49,13 +52,10 @@ struct Bench {
 /// Runs `cargo xtask peers` with these words behind it.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), String> {
     let options = parse(root, words)?;
-    let build = match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => PathBuf::from(folder),
-        None => root.join("target"),
-    };
-    let (weir, build) = match &options.weir {
-        Some(weir) => (weir.clone(), build.join("peers")),
-        None => (build_weir(root, &build)?, build.join("peers")),
+    let build = program::target(root).join("peers");
+    let weir = match &options.weir {
+        Some(weir) => weir.clone(),
+        None => program::build_weir(root)?,
     };
     fs::create_dir_all(&build).map_err(|error| format!("{}: {error}", build.display()))?;
     let bench = Bench {
@@ -125,18 +125,6 @@ fn parse(root: &Path, words: &[&str]) -> Result<Options, String> {
         }
     }
     Ok(options)
-}
-
-fn build_weir(root: &Path, target: &Path) -> Result<PathBuf, String> {
-    let arguments = ["build", "--release", "--locked", "--bin", "weir"];
-    let built = Command::new(env!("CARGO"))
-        .args(arguments)
-        .current_dir(root)
-        .status();
-    match built {
-        Ok(status) if status.success() => Ok(target.join("release/weir")),
-        _ => Err("cargo build --release --bin weir failed".into()),
-    }
 }
 
 impl Bench {
@@ -331,51 +319,6 @@ fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
-fn output(command: &mut Command) -> Result<String, String> {
-    let output = command.output();
-    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?} failed: {}", said.trim()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// A mean with the half of its 95 % interval.
-struct Summary {
-    mean: f64,
-    half: f64,
-}
-
-impl Summary {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let values: Vec<f64> = values.collect();
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-        let half = match values.len() {
-            0 => return None,
-            1 => 0.0,
-            count => student(count - 1) * (squares / (n - 1.0) / n).sqrt(),
-        };
-        Some(Self { mean, half })
-    }
-}
-
-/// Student's t for a two-sided 95 % interval; a little wide between the numbers of the list.
-fn student(freedom: usize) -> f64 {
-    const T: [f64; 15] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-        2.145, 2.131,
-    ];
-    match freedom {
-        0 => f64::INFINITY,
-        1..=15 => T[freedom - 1],
-        16..30 => 2.120,
-        _ => 2.042,
-    }
-}
-
 fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> String {
     let difference = ours.mean - theirs.mean;
     let (limit, bar) = match bar {
@@ -394,27 +337,13 @@ fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> S
         "differs"
     };
     format!(
-        "| {} | {}, {} | {name} | {} ± {} | {} ± {} | {shown} | {bar} | {verdict} |\n",
+        "| {} | {}, {} | {name} | {} | {} | {shown} | {bar} | {verdict} |\n",
         case.scenario,
         case.peer.name(),
         case.name,
-        digits(theirs.mean),
-        digits(theirs.half),
-        digits(ours.mean),
-        digits(ours.half),
+        theirs.shown(),
+        ours.shown(),
     )
-}
-
-/// A number with about four digits.
-fn digits(x: f64) -> String {
-    let decimals = match x.abs() {
-        x if x >= 1000.0 => 0,
-        x if x >= 100.0 => 1,
-        x if x >= 10.0 => 2,
-        x if x >= 1.0 => 3,
-        _ => 4,
-    };
-    format!("{x:.decimals$}")
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -425,14 +354,6 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn interval_of_three() {
-        let summary = Summary::of([1.0, 2.0, 3.0].into_iter()).map(|s| (s.mean, s.half));
-        let (mean, half) = summary.unwrap_or_default();
-        assert_eq!(mean, 2.0);
-        assert!((half - 4.303 / 3f64.sqrt()).abs() < 1e-9);
-    }
 
     #[test]
     fn words_are_options_or_scenarios() {

@@ -213,8 +213,16 @@ fn better_than_cbq(m: &Measured, f: &mut Findings) {
     }
     f.remark(
         "`apart`: the floods' network is a class of its own, so classes hold them back by construction; \
-         `among`: the floods come from the network of the TCP senders. Classes by protocol are not there",
+         `among`: the floods come from the network of the TCP senders",
     );
+    let by_protocol = ["apart", "among"].map(|place| {
+        let at = At::new(CBQ_RUNS.name, format!("protocol {place}"));
+        format!("{place} {}", m.samples(&at, SHARE).shown())
+    });
+    f.remark(format!(
+        "not judged: TCP share with classes by protocol {}",
+        by_protocol.join(", ")
+    ));
 }
 
 fn floods(floods: u32) -> At {

@@ -1,0 +1,36 @@
+//! Building and running the program of this repository, and others.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where cargo builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => root.join("target"),
+    }
+}
+
+/// Builds a release binary of weir.
+pub(crate) fn build_weir(root: &Path) -> Result<PathBuf, String> {
+    let arguments = ["build", "--release", "--locked", "--bin", "weir"];
+    let built = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(root)
+        .status();
+    match built {
+        Ok(status) if status.success() => Ok(target(root).join("release/weir")),
+        _ => Err("cargo build --release --bin weir failed".into()),
+    }
+}
+
+/// What a program prints, if it ends well.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output();
+    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?} failed: {}", said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
