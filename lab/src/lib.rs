@@ -35,6 +35,7 @@ pub mod run;
 pub mod scenario;
 mod simulation;
 pub mod statistics;
+mod steered;
 pub mod topology;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! | `GET /v1/ports`, `queues`, `hogs`, `routes`, `neighbours`, `drops` | a list of the values in [`weir_model::report`] |
 //! | `GET /v1/config` | what is in force: path and value of every component |
 //! | `PUT /v1/config` with a configuration file as body | [`ApplyReport`](weir_model::report::ApplyReport); 422 if it was refused and nothing changed |
-//! | `PATCH /v1/config` with a list of [`ChangeRequest`](weir_model::ChangeRequest)s | the same; what is not named stays as it is, and so does the state of every discipline whose kind stays |
+//! | `PATCH /v1/config` with a list of [`ChangeRequest`](weir_model::ChangeRequest)s | the same; what is not named stays as it is, and so does the state of every discipline whose kind stays; a value that is set again is a change too |
 //! | `POST /v1/capture` with a [`CaptureRequest`](weir_model::capture::CaptureRequest) | [`CaptureTicket`](weir_model::capture::CaptureTicket); 422 if it is wrong, 409 if another one runs |
 //! | `GET /v1/capture/ID` | what is new of it, pcapng from where the last answer ended; 204 after the last of it; 404 if it was not fetched for too long |
 //! | `DELETE /v1/capture/ID` | ends it: [`CaptureReport`](weir_model::capture::CaptureReport) |

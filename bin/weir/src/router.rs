@@ -330,10 +330,12 @@ impl Running {
 
     /// Puts a plan in force and says what changed, or changes nothing and says why.
     pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
-        self.put_in_force(&mut self.lock(), plan)
+        self.put_in_force(&mut self.lock(), plan, &[])
     }
 
-    /// Changes single components of the plan in force; says what changed, or why nothing did.
+    /// Changes single components of the plan in force; says what changed, or why nothing did. A
+    /// port that is named hears of it also if nothing changes: a discipline may take a value that
+    /// is set again as a sign of life.
     pub(crate) fn change(&self, changes: &[Change]) -> Result<Vec<String>, Vec<String>> {
         let mut in_force = self.lock();
         // Whoever sends changes without end gets so many a second, and forwarding stays undisturbed.
@@ -342,14 +344,24 @@ impl Running {
         let plan = in_force.plan.with(changes);
         let plan =
             plan.map_err(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())?;
-        self.put_in_force(&mut in_force, plan)
+        let port = |change: &Change| match change.path.segments()[..] {
+            ["port", port, ..] => Some(port.to_owned()),
+            _ => None,
+        };
+        let named: Vec<String> = changes.iter().filter_map(port).collect();
+        self.put_in_force(&mut in_force, plan, &named)
             .map_err(|why| vec![why])
     }
 
-    fn put_in_force(&self, in_force: &mut InForce, plan: Plan) -> Result<Vec<String>, String> {
-        let messages = configuration::differences(&in_force.plan.shown(), &plan.shown());
+    fn put_in_force(
+        &self,
+        in_force: &mut InForce,
+        plan: Plan,
+        named: &[String],
+    ) -> Result<Vec<String>, String> {
+        let mut messages = configuration::differences(&in_force.plan.shown(), &plan.shown());
         if messages.is_empty() {
-            return Ok(vec!["nothing to change".to_owned()]);
+            messages.push("nothing to change".to_owned());
         }
         self.check(&in_force.plan, &plan, &messages)?;
         let kept = |port: &PortPlan, others: &[PortPlan]| {
@@ -369,7 +381,7 @@ impl Running {
             false => Some(guard(&plan).map_err(|e| e.to_string())?),
         };
         let ports = plan.ports.iter();
-        let changed = ports.filter(|port| !in_force.plan.ports.contains(port));
+        let changed = ports.filter(|p| named.contains(&p.name) || !in_force.plan.ports.contains(p));
         let changed: Vec<_> = changed.cloned().collect();
         let done = self
             .handle

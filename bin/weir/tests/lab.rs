@@ -93,3 +93,49 @@ fn a_long_way_takes_its_time_and_loses_nothing() {
     assert!(notes.contains("links left 5 ms, middle 10 ms"), "{notes}");
     assert!(!notes.contains("lost"), "{notes}");
 }
+
+/// Packets that ended in the queue of a router's port.
+fn dropped(result: &Value, variant: &str, router: &str, port: &str) -> u64 {
+    let points = result["points"].as_array().unwrap();
+    let point = points.iter().find(|p| p["variant"] == variant).unwrap();
+    let queues = point["runs"][0]["routers"][router]["queues"].as_array();
+    let queue = queues.unwrap().iter().find(|q| q["port"] == port).unwrap();
+    queue["dropped"]["packets"].as_u64().unwrap()
+}
+
+#[test]
+fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
+    let arguments = ["--variant", "RED 100", "--variant", "RS-RED 20"];
+    let Some(result) = run("lab/rs-red.toml", &arguments) else {
+        return;
+    };
+    const INGRESSES: [&str; 4] = ["n4", "n5", "n6", "n7"];
+    for ingress in INGRESSES {
+        let queue = |variant| metric(&result, variant, &format!("queue_packets_mean.{ingress}"));
+        assert!(queue("RED 100") <= 2.0, "{}", queue("RED 100"));
+        let held = queue("RS-RED 20");
+        assert!((8.0..=22.0).contains(&held), "{ingress} holds {held}");
+    }
+    let at_egress = |variant| dropped(&result, variant, "n1", "sink");
+    let lost = |variant| {
+        let ingresses = INGRESSES.map(|ingress| dropped(&result, variant, ingress, "n1"));
+        at_egress(variant) + ingresses.iter().sum::<u64>()
+    };
+    let (red, rs_red) = ("RED 100", "RS-RED 20");
+    assert!(
+        4 * at_egress(rs_red) < at_egress(red),
+        "{} {}",
+        at_egress(rs_red),
+        at_egress(red)
+    );
+    assert!(lost(rs_red) < lost(red), "{} {}", lost(rs_red), lost(red));
+    // What is not lost waits: a connection takes longer, as in the paper's Table II.
+    let delay = |variant| metric(&result, variant, "web_connect_s_p50");
+    assert!(
+        delay(rs_red) > delay(red),
+        "{} {}",
+        delay(rs_red),
+        delay(red)
+    );
+    assert_eq!(metric(&result, rs_red, "controller.rs.silent"), 0.0);
+}

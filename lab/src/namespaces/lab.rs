@@ -22,8 +22,9 @@ use super::endpoints::Endpoints;
 use super::folder::Folder;
 use super::limits;
 use super::process::Tool;
-use super::router::{Router, configuration};
+use super::router::{Router, configuration, socket};
 use super::routes::Routes;
+use super::steering::{Course, Steering};
 use super::tools::{Order, Role, orders};
 use super::wire;
 use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
@@ -136,6 +137,9 @@ impl Lab<'_> {
         }
         let end = start + scenario.duration;
         let before = others_cpu_seconds();
+        let course = Course { start, end, seed };
+        let folder = self.folder.path();
+        let steering = Steering::start(scenario, &topology, &|name| socket(folder, name), course)?;
         self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
         let mut said = Map::new();
         let mut router_cpu = 0.0;
@@ -149,6 +153,9 @@ impl Lab<'_> {
                 .filter_map(|b| wire::lost(b, prefix)),
         );
         let reported = collect(scenario, tools)?;
+        let (mut metrics, mut series) = measure(scenario, &reported);
+        let trouble = steering.finish(scenario, &mut metrics, &mut series);
+        notes.extend(trouble.iter().map(|why| format!("{prefix}: {why}")));
         routers.into_iter().for_each(Router::stop);
         let length = scenario.duration.as_secs_f64();
         let others = (others_cpu_seconds() - before).max(0.0) / length;
@@ -158,7 +165,6 @@ impl Lab<'_> {
                  which delays the router and the senders"
             ));
         }
-        let (mut metrics, series) = measure(scenario, &reported);
         metrics.insert("router_cpu_s".into(), router_cpu);
         metrics.insert("others_cpu_ratio".into(), others);
         Ok(OneRun {

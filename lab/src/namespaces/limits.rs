@@ -27,8 +27,17 @@ const MSS_MAX: u32 = 1460;
 /// Refuses what the lab has no hope of doing; gives what it leaves out, in sentences.
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
-    if !scenario.controllers.is_empty() {
-        return refuse("it has controllers, and only --on sim runs them".to_owned());
+    for controller in &scenario.controllers {
+        for queue in topology.steered(scenario, controller) {
+            let node = &topology.nodes[queue.node];
+            if !node.is_router {
+                return refuse(format!(
+                    "controller {} has a queue at host {}, where the kernel's own queue is; try \
+                     --on sim",
+                    controller.name, node.name
+                ));
+            }
+        }
     }
     for link in &scenario.links {
         check_link(scenario, link)?;
@@ -179,9 +188,6 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
              0.02 to 0.1 ms by themselves",
             delayed.join(", ")
         ));
-    }
-    if scenario.watch.is_some() {
-        notes.push("queues are not sampled on the lab".to_owned());
     }
     for traffic in &scenario.traffic {
         let left_out = traffic.kind.tcp_options().map(not_emulated);

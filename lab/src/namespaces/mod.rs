@@ -14,6 +14,7 @@
 //! - [`wire`]: wires with a delay
 //! - [`process`]: programs inside namespaces, each with an end
 //! - [`router`]: `weir router` in a router's namespace
+//! - `northbound`: what a router is asked, and `steering`: controllers and samplers that ask
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
 //! Nothing outside of this folder knows that there are namespaces.
@@ -23,9 +24,11 @@ pub mod endpoints;
 mod folder;
 mod lab;
 pub mod limits;
+mod northbound;
 pub mod process;
 pub mod router;
 pub mod routes;
+mod steering;
 mod tools;
 pub mod traffic;
 pub mod wire;

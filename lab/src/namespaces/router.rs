@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -13,9 +11,10 @@ use serde_json::{Map, Value};
 use weir_base::setting::Scalar;
 use weir_live::namespace::{Namespace, Spawner};
 
+use super::northbound::Service;
+use super::process::Running;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
-use crate::namespaces::process::Running;
 use crate::scenario::Discipline;
 use crate::topology::{Node, QUEUE_PACKETS};
 
@@ -25,10 +24,6 @@ const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 const READY_MAX: Duration = Duration::from_secs(10);
 /// How long a router may take to end by itself.
 const STOP_MAX: Duration = Duration::from_secs(2);
-/// How long one answer may take.
-const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// Bytes of an answer at most.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A `weir router` in its namespace.
 #[derive(Debug)]
@@ -49,7 +44,7 @@ impl Router {
         name: &str,
         configuration: impl FnOnce(&Path) -> String,
     ) -> Result<Self, Error> {
-        let socket = folder.join(format!("{name}.sock"));
+        let socket = socket(folder, name);
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
@@ -68,7 +63,7 @@ impl Router {
     /// Waits until it answers.
     pub fn wait_ready(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + READY_MAX;
-        while get(&self.socket, "/v1/ports").is_err() {
+        while Service::new(&self.socket).get("/v1/ports").is_err() {
             self.check()?;
             if Instant::now() >= deadline {
                 return Err(self.running.failed("did not answer in time"));
@@ -94,7 +89,9 @@ impl Router {
 
     /// One page of what it says; null if it does not have it.
     pub fn page(&self, name: &str) -> Value {
-        get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null)
+        Service::new(&self.socket)
+            .get(&format!("/v1/{name}"))
+            .unwrap_or(Value::Null)
     }
 
     /// Processor time it has used, in seconds.
@@ -106,6 +103,11 @@ impl Router {
     pub fn stop(mut self) {
         self.running.stop(STOP_MAX);
     }
+}
+
+/// Where the router `name` listens.
+pub fn socket(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.sock"))
 }
 
 /// The configuration of the router that a node is.
@@ -142,26 +144,6 @@ fn inline(discipline: &Discipline) -> String {
 /// A TOML basic string: JSON's escapes are all valid there.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
-}
-
-/// Fetches a JSON document over a Unix socket.
-pub fn get(socket: &Path, path: &str) -> io::Result<Value> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_MAX))?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: weir\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
-    )?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    let place = answer.windows(4).position(|w| w == b"\r\n\r\n");
-    let (head, body) = answer.split_at(place.ok_or_else(|| wrong("no HTTP answer"))? + 4);
-    if !head.starts_with(b"HTTP/1.") || head.get(8..12) != Some(b" 200") {
-        return Err(wrong("not found"));
-    }
-    serde_json::from_slice(body).map_err(|error| wrong(&error.to_string()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Controllers in virtual time: an actor that carries samples and orders, with the delay and the
 //! losses of the channel between a controller and its queues.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::RngExt;
@@ -11,9 +11,10 @@ use weir_controller::{Controller, Order, READS_MAX, Sample};
 use weir_sim::{Actor, Fabric, PortId};
 
 use crate::scenario::Controller as Described;
+use crate::steered;
 
-/// What a controller's gauges were after each sample, by name.
-pub(super) type Gauges = Arc<Mutex<BTreeMap<&'static str, Vec<f64>>>>;
+/// What a controller's gauges were, while it runs and after that.
+pub(super) type Gauges = Arc<Mutex<steered::Gauges>>;
 
 /// A controller with its queues and the channel to them.
 pub(super) struct Steering {

@@ -33,6 +33,7 @@ use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::run::{Capture, Habitat, RunOptions};
 use crate::scenario::{Plan, Scenario};
+use crate::steered;
 
 /// Simulated time between two looks at progress and Ctrl-C.
 const LOOK: Span = Span::from_millis(200);
@@ -115,7 +116,13 @@ fn run_one(
     let reported = observe::reported(scenario, &world);
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
-    observe::add_curves(scenario, &world, &mut series);
+    observe::add_curves(&world, &mut series);
+    steered::add(
+        scenario,
+        &observe::gauges(&world),
+        &mut metrics,
+        &mut series,
+    );
     let run = OneRun {
         seed,
         metrics,

@@ -11,6 +11,7 @@ use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mb
 use crate::results::{Curve, FlowRow};
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::mean;
+use crate::steered::Gauges;
 
 fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
@@ -128,7 +129,6 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
         metrics.insert(name, tally.packets as f64);
     }
     add_queues(scenario, world, metrics);
-    add_controllers(scenario, world, metrics);
 }
 
 fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
@@ -194,26 +194,6 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     }
 }
 
-/// What each controller's gauges were, on average after the warm-up and at the end.
-fn add_controllers(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
-    for (controller, gauges) in scenario.controllers.iter().zip(&world.gauges) {
-        let skipped = scenario
-            .warm_up
-            .as_nanos()
-            .div_ceil(controller.period.as_nanos());
-        let gauges = gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        for (gauge, values) in gauges.iter() {
-            let name = format!("controller.{}.{gauge}", controller.name);
-            if let Some(mean) = mean(values.get(skipped as usize..).unwrap_or_default()) {
-                metrics.insert(format!("{name}.mean"), mean);
-            }
-            if let Some(last) = values.last() {
-                metrics.insert(name, *last);
-            }
-        }
-    }
-}
-
 /// Which queue the packets of each traffic left from, and how many of its flows are known, on
 /// average: what a discipline has in its cache, against the truth.
 fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metrics) {
@@ -234,8 +214,8 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
     }
 }
 
-/// Queue lengths and controllers' gauges over time.
-pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
+/// Queue lengths over time.
+pub(super) fn add_curves(world: &World, curves: &mut BTreeMap<String, Curve>) {
     let step_s = world.simulation.meters().interval.as_secs_f64();
     for (name, port) in &world.watched {
         if let Some(watch) = world.simulation.watched(*port) {
@@ -243,16 +223,15 @@ pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeM
             curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
         }
     }
-    for (controller, gauges) in scenario.controllers.iter().zip(&world.gauges) {
-        let gauges = gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        for (gauge, values) in gauges.iter() {
-            let curve = Curve {
-                step_s: controller.period.as_secs_f64(),
-                values: values.clone(),
-            };
-            curves.insert(format!("controller.{}.{gauge}", controller.name), curve);
-        }
-    }
+}
+
+/// The gauges of each controller.
+pub(super) fn gauges(world: &World) -> Vec<Gauges> {
+    let gauges = |shared: &super::control::Gauges| {
+        let gauges = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        gauges.clone()
+    };
+    world.gauges.iter().map(gauges).collect()
 }
 
 /// A row for each flow.

@@ -1,0 +1,355 @@
+//! Controllers and samplers on the lab: threads of the run that talk to the routers' northbound
+//! services.
+//!
+//! ```text
+//!   every period:  GET /v1/queues of each router ──delay──▶ controller (the same state machine as
+//!                                                               │       in simulation)
+//!                  PATCH /v1/config of each router ◀──delay─────┘
+//! ```
+//!
+//! The delay and the losses of the channel are the scenario's; what the sockets, the routers and
+//! this machine take comes on top: about a millisecond. A router that does not answer in time has no
+//! sample. A thread ends by itself with the run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+
+use rand::RngExt;
+use serde::Deserialize;
+use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
+use weir_controller::{Controller, Order, Sample};
+
+use super::northbound::Service;
+use super::traffic::sleep_until;
+use crate::error::Error;
+use crate::results::Curve;
+use crate::scenario::{Controller as Described, Scenario};
+use crate::statistics::mean;
+use crate::steered::{self, Gauges};
+use crate::topology::{Topology, Watched};
+
+/// Queues are not asked more often than this.
+const PERIOD_MIN: Span = Span::from_millis(10);
+
+/// All that looks at the queues of a run, and steers them.
+#[derive(Debug)]
+pub(super) struct Steering {
+    controllers: Vec<JoinHandle<Steered>>,
+    sampler: Option<JoinHandle<Sampled>>,
+}
+
+/// What a controller did.
+#[derive(Debug, Default)]
+struct Steered {
+    gauges: Gauges,
+    /// The first thing that a router refused.
+    refused: Option<String>,
+}
+
+/// What was seen of the watched queues.
+#[derive(Debug)]
+struct Sampled {
+    step: Span,
+    /// Name, packets held at each sampling, and the gauges of the last one.
+    queues: Vec<(String, Vec<f64>, BTreeMap<String, u64>)>,
+}
+
+/// When a run begins and ends, on the machine's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course {
+    /// Its common start.
+    pub(super) start: Instant,
+    /// Its end.
+    pub(super) end: Instant,
+    /// Its seed.
+    pub(super) seed: u64,
+}
+
+impl Steering {
+    /// Starts what the scenario asks for; `socket` gives the service of a router by its name.
+    pub(super) fn start(
+        scenario: &Scenario,
+        topology: &Topology,
+        socket: &dyn Fn(&str) -> PathBuf,
+        course: Course,
+    ) -> Result<Self, Error> {
+        let failed = |error| Error::io("cannot start a thread")(error);
+        let controllers = scenario.controllers.iter().map(|described| {
+            let queues = Queues::new(topology, &topology.steered(scenario, described), socket);
+            let channel = Channel::new(described, queues, course);
+            let thread = thread::Builder::new().name(format!("controller-{}", described.name));
+            thread.spawn(move || channel.run(course))
+        });
+        let controllers = controllers.collect::<Result<_, _>>().map_err(failed)?;
+        let watched = match scenario.watch {
+            Some(_) => topology.watched(scenario),
+            None => Vec::new(),
+        };
+        let sampler = (!watched.is_empty()).then(|| {
+            let queues = Queues::new(topology, &watched, socket);
+            let step = scenario.sample.max(PERIOD_MIN);
+            let thread = thread::Builder::new().name("sampler".into());
+            thread.spawn(move || sample(watched, queues, step, course))
+        });
+        Ok(Self {
+            controllers,
+            sampler: sampler.transpose().map_err(failed)?,
+        })
+    }
+
+    /// Waits for the end, and adds what was seen; gives what went wrong.
+    pub(super) fn finish(
+        self,
+        scenario: &Scenario,
+        metrics: &mut BTreeMap<String, f64>,
+        curves: &mut BTreeMap<String, Curve>,
+    ) -> Vec<String> {
+        let steered = self.controllers.into_iter().map(JoinHandle::join);
+        let steered: Vec<Steered> = steered.map(Result::unwrap_or_default).collect();
+        let names = scenario.controllers.iter().map(|c| &c.name);
+        let trouble = steered
+            .iter()
+            .zip(names)
+            .filter_map(|(s, name)| Some(format!("controller {name}: {}", s.refused.as_ref()?)))
+            .collect();
+        let gauges: Vec<Gauges> = steered.into_iter().map(|s| s.gauges).collect();
+        steered::add(scenario, &gauges, metrics, curves);
+        if let Some(Ok(sampled)) = self.sampler.map(JoinHandle::join) {
+            sampled.add(scenario.warm_up, metrics, curves);
+        }
+        trouble
+    }
+}
+
+impl Sampled {
+    fn add(
+        self,
+        warm_up: Span,
+        metrics: &mut BTreeMap<String, f64>,
+        curves: &mut BTreeMap<String, Curve>,
+    ) {
+        let skipped = warm_up.as_nanos().div_ceil(self.step.as_nanos()) as usize;
+        for (name, values, gauges) in self.queues {
+            if let Some(mean) = mean(values.get(skipped..).unwrap_or_default()) {
+                metrics.insert(format!("queue_packets_mean.{name}"), mean);
+            }
+            for (gauge, value) in gauges {
+                metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
+            }
+            let step_s = self.step.as_secs_f64();
+            curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
+        }
+    }
+}
+
+/// Asks for the queues at each step. A router that does not answer leaves them as they were.
+fn sample(watched: Vec<Watched>, mut queues: Queues, step: Span, course: Course) -> Sampled {
+    let begin = |watched: Watched| (watched.name, Vec::new(), BTreeMap::new());
+    let mut seen: Vec<_> = watched.into_iter().map(begin).collect();
+    let mut next = course.start + step;
+    while next <= course.end {
+        sleep_until(next);
+        for ((_, values, gauges), said) in seen.iter_mut().zip(queues.look()) {
+            let latest = values.last().copied().unwrap_or(0.0);
+            values.push(said.as_ref().map_or(latest, |s| s.backlog.packets as f64));
+            if let Some(said) = said {
+                *gauges = said.gauges;
+            }
+        }
+        next = next + step;
+    }
+    Sampled { step, queues: seen }
+}
+
+/// Queues in routers, asked router by router.
+#[derive(Debug)]
+struct Queues {
+    places: Vec<Place>,
+    services: Vec<Service>,
+}
+
+/// Where a queue is.
+#[derive(Debug)]
+struct Place {
+    /// Index of the router's service.
+    service: usize,
+    /// Name of the router's port.
+    port: String,
+    link_rate: Option<Rate>,
+}
+
+/// What a router says of a queue, as far as it is needed here.
+#[derive(Clone, Debug, Deserialize)]
+struct Said {
+    port: String,
+    received: Count,
+    sent: Count,
+    dropped: Count,
+    backlog: Count,
+    gauges: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Count {
+    packets: u64,
+    bytes: u64,
+}
+
+impl From<Count> for Tally {
+    fn from(Count { packets, bytes }: Count) -> Self {
+        Self { packets, bytes }
+    }
+}
+
+impl Queues {
+    fn new(topology: &Topology, queues: &[Watched], socket: &dyn Fn(&str) -> PathBuf) -> Self {
+        let mut routers: Vec<usize> = Vec::new();
+        let place = |queue: &Watched| {
+            let service = routers.iter().position(|node| *node == queue.node);
+            let service = service.unwrap_or_else(|| {
+                routers.push(queue.node);
+                routers.len() - 1
+            });
+            let interface = &topology.nodes[queue.node].interfaces[queue.port];
+            Place {
+                service,
+                port: interface.name.clone(),
+                link_rate: interface.rate,
+            }
+        };
+        let places = queues.iter().map(place).collect();
+        let service = |node: usize| Service::new(&socket(&topology.nodes[node].name));
+        Self {
+            places,
+            services: routers.into_iter().map(service).collect(),
+        }
+    }
+
+    /// What each queue says; none of a router that does not answer.
+    fn look(&mut self) -> Vec<Option<Said>> {
+        let page = |service: &mut Service| -> Vec<Said> {
+            let page = service.get("/v1/queues").ok();
+            page.and_then(|page| serde_json::from_value(page).ok())
+                .unwrap_or_default()
+        };
+        let pages: Vec<Vec<Said>> = self.services.iter_mut().map(page).collect();
+        let said = |place: &Place| {
+            let queues = &pages[place.service];
+            queues.iter().find(|said| said.port == place.port).cloned()
+        };
+        self.places.iter().map(said).collect()
+    }
+
+    /// Carries orders out, one question for each router; what the first to refuse said.
+    fn carry_out(&mut self, orders: &[Order]) -> Result<(), String> {
+        let mut done = Ok(());
+        for (number, service) in self.services.iter_mut().enumerate() {
+            let of_router = orders
+                .iter()
+                .filter(|order| self.places[order.queue].service == number);
+            let changes: Vec<_> = of_router
+                .map(|order| {
+                    let port = &self.places[order.queue].port;
+                    let path = format!("port.{port}.discipline.{}", order.parameter);
+                    (path, order.value.to_string())
+                })
+                .collect();
+            if !changes.is_empty() {
+                done = done.and(service.change(&changes).map_err(|e| e.to_string()));
+            }
+        }
+        done
+    }
+}
+
+/// A controller, its queues, and the channel between them.
+struct Channel {
+    controller: Box<dyn Controller>,
+    queues: Queues,
+    period: Span,
+    delay: Span,
+    loss: f64,
+    chance: Stream,
+    /// Samples, and orders, on their way: each with its arrival.
+    samples: VecDeque<(Instant, Vec<Option<Sample>>)>,
+    orders: VecDeque<(Instant, Vec<Order>)>,
+    steered: Steered,
+}
+
+impl Channel {
+    fn new(described: &Described, queues: Queues, course: Course) -> Self {
+        let streams = Streams::new(course.seed).below("controller");
+        Self {
+            controller: described.spec.build(),
+            queues,
+            period: described.period.max(PERIOD_MIN),
+            delay: described.delay,
+            loss: described.loss,
+            chance: streams.stream(&described.name),
+            samples: VecDeque::new(),
+            orders: VecDeque::new(),
+            steered: Steered::default(),
+        }
+    }
+
+    fn run(mut self, course: Course) -> Steered {
+        let mut next = course.start;
+        loop {
+            let due = [
+                Some(next),
+                self.samples.front().map(|(due, _)| *due),
+                self.orders.front().map(|(due, _)| *due),
+            ];
+            let due = due.into_iter().flatten().min().unwrap_or(next);
+            if due >= course.end {
+                return self.steered;
+            }
+            let now = sleep_until(due);
+            if next <= now {
+                self.look(now);
+                next = (next + self.period).max(now); // what was missed is not made up for
+            }
+            while let Some((_, samples)) = self.samples.pop_front_if(|(due, _)| *due <= now) {
+                self.decide(Instant::ZERO + now.since(course.start), now, &samples);
+            }
+            while let Some((_, orders)) = self.orders.pop_front_if(|(due, _)| *due <= now) {
+                if let Err(why) = self.queues.carry_out(&orders) {
+                    self.steered.refused.get_or_insert(why);
+                }
+            }
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.loss > 0.0 && self.chance.random_bool(self.loss)
+    }
+
+    fn look(&mut self, now: Instant) {
+        let said = self.queues.look();
+        let rates: Vec<_> = self.queues.places.iter().map(|p| p.link_rate).collect();
+        let sample = |(said, link_rate): (Option<Said>, Option<Rate>)| {
+            let said = said.filter(|_| !self.is_lost())?;
+            Some(Sample {
+                received: said.received.into(),
+                sent: said.sent.into(),
+                dropped: said.dropped.into(),
+                backlog: said.backlog.into(),
+                link_rate,
+            })
+        };
+        let samples = said.into_iter().zip(rates).map(sample).collect();
+        self.samples.push_back((now + self.delay, samples));
+    }
+
+    fn decide(&mut self, time: Instant, now: Instant, samples: &[Option<Sample>]) {
+        let mut orders = Vec::new();
+        self.controller.sample(time, samples, &mut orders);
+        orders.retain(|_| !self.is_lost());
+        self.orders.push_back((now + self.delay, orders));
+        let gauges = &mut self.steered.gauges;
+        self.controller.inspect(&mut |name, value| {
+            gauges.entry(name).or_default().push(value);
+        });
+    }
+}
