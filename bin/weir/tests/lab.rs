@@ -8,8 +8,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+/// A short run.
+const SHORT: &[&str] = &["duration=\"8 s\"", "warm_up=\"3 s\""];
+
 /// Runs a scenario of the repository and gives its result; none where namespaces are not permitted.
-fn run(scenario: &str, arguments: &[&str]) -> Option<Value> {
+fn run(scenario: &str, length: &[&str], arguments: &[&str]) -> Option<Value> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../scenarios")
         .join(scenario);
@@ -17,7 +20,7 @@ fn run(scenario: &str, arguments: &[&str]) -> Option<Value> {
         .arg("run")
         .arg(scenario)
         .args(["--on", "lab", "--json", "--runs", "1"])
-        .args(["--set", "duration=\"8 s\"", "--set", "warm_up=\"3 s\""])
+        .args(length.iter().flat_map(|set| ["--set", set]))
         .args(arguments)
         .output()
         .unwrap();
@@ -44,7 +47,7 @@ fn metric(result: &Value, variant: &str, name: &str) -> f64 {
 #[test]
 fn lru_fq_keeps_tcp_and_the_web_alive_under_a_flood() {
     let arguments = ["--variant", "fifo", "--variant", "lru_fq"];
-    let Some(result) = run("lru-fq/demo.toml", &arguments) else {
+    let Some(result) = run("lru-fq/demo.toml", SHORT, &arguments) else {
         return;
     };
     let share = |variant| metric(&result, variant, "tcp_share_ratio");
@@ -68,7 +71,7 @@ fn a_distributed_flood_is_found_by_its_destination() {
         "--variant",
         "lru_fq by destination",
     ];
-    let Some(result) = run("lru-fq/distributed.toml", &arguments) else {
+    let Some(result) = run("lru-fq/distributed.toml", SHORT, &arguments) else {
         return;
     };
     let share = |variant| metric(&result, variant, "tcp_share_ratio");
@@ -79,7 +82,7 @@ fn a_distributed_flood_is_found_by_its_destination() {
 
 #[test]
 fn a_long_way_takes_its_time_and_loses_nothing() {
-    let Some(result) = run("both/long-way.toml", &[]) else {
+    let Some(result) = run("both/long-way.toml", SHORT, &[]) else {
         return;
     };
     let of = |name| metric(&result, "all", name);
@@ -106,7 +109,11 @@ fn dropped(result: &Value, variant: &str, router: &str, port: &str) -> u64 {
 #[test]
 fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
     let arguments = ["--variant", "RED 100", "--variant", "RS-RED 20"];
-    let Some(result) = run("lab/rs-red.toml", &arguments) else {
+    let Some(result) = run(
+        "lab/rs-red.toml",
+        &["duration=\"12 s\"", "warm_up=\"4 s\""],
+        &arguments,
+    ) else {
         return;
     };
     const INGRESSES: [&str; 4] = ["n4", "n5", "n6", "n7"];
@@ -138,4 +145,16 @@ fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
         delay(red)
     );
     assert_eq!(metric(&result, rs_red, "controller.rs.silent"), 0.0);
+}
+
+#[test]
+fn dppbrb_keeps_control_messages_alive_under_a_flood_of_redirect() {
+    let arguments = ["--variant", "fifo", "--variant", "dppbrb"];
+    let Some(result) = run("lab/dppbrb.toml", &[], &arguments) else {
+        return;
+    };
+    let delivered = |variant| metric(&result, variant, "tcp_delivered_ratio");
+    // The paper's claim is 0.95, and single runs on a busy machine had 0.96 to 0.98.
+    assert!(delivered("dppbrb") >= 0.95, "{}", delivered("dppbrb"));
+    assert!(delivered("fifo") <= 0.5, "{}", delivered("fifo"));
 }

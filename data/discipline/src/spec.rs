@@ -208,7 +208,6 @@ impl Spec {
             Self::Afan(params) => params.limit,
             Self::TokenBucket(params) => params.limit,
             Self::Dppbrb(params) => 2 * params.limit, // of each queue
-            Self::LruFq(params) => 2 * params.limit,
             Self::ProbabilisticPriority(params) => 2 * params.limit,
             Self::Pfq(params) => params.limit,
             Self::Pdrr(params) => params.limit,

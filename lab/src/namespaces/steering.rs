@@ -18,6 +18,7 @@ use std::thread::{self, JoinHandle};
 use rand::RngExt;
 use serde::Deserialize;
 use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
+use weir_controller::contract::READS_MAX;
 use weir_controller::{Controller, Order, Sample};
 
 use super::northbound::Service;
@@ -202,6 +203,24 @@ impl From<Count> for Tally {
     }
 }
 
+impl Said {
+    /// What a controller is handed of it.
+    fn sample(&self, link_rate: Option<Rate>, reads: &[&str]) -> Sample {
+        let mut read = [0; READS_MAX];
+        for (value, gauge) in read.iter_mut().zip(reads) {
+            *value = self.gauges.get(*gauge).copied().unwrap_or(0);
+        }
+        Sample {
+            received: self.received.into(),
+            sent: self.sent.into(),
+            dropped: self.dropped.into(),
+            backlog: self.backlog.into(),
+            link_rate,
+            read,
+        }
+    }
+}
+
 impl Queues {
     fn new(topology: &Topology, queues: &[Watched], socket: &dyn Fn(&str) -> PathBuf) -> Self {
         let mut routers: Vec<usize> = Vec::new();
@@ -267,6 +286,8 @@ impl Queues {
 struct Channel {
     controller: Box<dyn Controller>,
     queues: Queues,
+    /// Gauges that are read of each queue.
+    reads: Vec<&'static [&'static str]>,
     period: Span,
     delay: Span,
     loss: f64,
@@ -283,6 +304,7 @@ impl Channel {
         Self {
             controller: described.spec.build(),
             queues,
+            reads: described.spec.reads().collect(),
             period: described.period.max(PERIOD_MIN),
             delay: described.delay,
             loss: described.loss,
@@ -327,18 +349,14 @@ impl Channel {
 
     fn look(&mut self, now: Instant) {
         let said = self.queues.look();
-        let rates: Vec<_> = self.queues.places.iter().map(|p| p.link_rate).collect();
-        let sample = |(said, link_rate): (Option<Said>, Option<Rate>)| {
-            let said = said.filter(|_| !self.is_lost())?;
-            Some(Sample {
-                received: said.received.into(),
-                sent: said.sent.into(),
-                dropped: said.dropped.into(),
-                backlog: said.backlog.into(),
-                link_rate,
-            })
-        };
-        let samples = said.into_iter().zip(rates).map(sample).collect();
+        let said: Vec<Option<Said>> = said
+            .into_iter()
+            .map(|said| said.filter(|_| !self.is_lost()))
+            .collect();
+        let queues = said.iter().zip(&self.queues.places).zip(&self.reads);
+        let samples = queues
+            .map(|((said, place), reads)| Some(said.as_ref()?.sample(place.link_rate, reads)))
+            .collect();
         self.samples.push_back((now + self.delay, samples));
     }
 
