@@ -32,38 +32,43 @@ pub const MANUAL: Manual = Manual {
     purpose: "holds packets back at the ingresses while the egress is congested",
     source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B; PI: Hollot et al., 2001",
     text: "\
-Sees the queues at the ingresses of a network and the one queue at its egress, which all their packets leave by,
-as one virtual queue. Every sample moves the average of its length, in packets: avg becomes (1 - weight) avg +
-weight times the length. RED's law makes a probability of it, the paper's rho_b: 0 below `min_threshold`, growing to
-`max_probability` at `max_threshold`, and with `gentle` on to 1 at twice of it. It is set at every ingress with every
-sample, whose discipline (refill) drops and holds packets with it.
+Sees the queues at the ingresses of a network and the one queue at its egress, which all their packets leave
+by, as one virtual queue. Every sample moves the average of its length, in packets: avg becomes (1 - weight)
+avg + weight times the length. RED's law makes a probability of it, the paper's rho_b: 0 below
+`min_threshold`, growing to `max_probability` at `max_threshold`, and with `gentle` on to 1 at twice of it.
+It is set at every ingress with every sample, whose discipline (refill) drops and holds packets with it.
 
     backlogs of the ingresses --+
                                 +--> virtual queue --> average --> law --> rho_b --> shared out --> ingresses
     backlog of the egress ------+
 
-With `law = \"pi\"` the probability follows the error of the virtual queue against `target` instead: it moves by
-`proportional` for each packet that the queue has grown, and by `integral` for each packet above the target and
-second. In the long run the queue has the length of the target then, whatever the load.
+With `law = \"pi\"` the probability follows the error of the virtual queue against `target` instead: it moves
+by `proportional` for each packet that the queue has grown, and by `integral` for each packet above the
+target and second. In the long run the queue has the length of the target then, whatever the load.
 
-With `share = \"alike\"`, as in the paper, every ingress gets the same probability. With \"contribution\" each gets it
-in proportion to the packets that it was offered of late, such that the same number of packets is dropped in all:
-an ingress that brings little is hardly held. Its section IV-D leaves this open.
+With `share = \"alike\"`, as in the paper, every ingress gets the same probability. With \"contribution\" each
+gets it in proportion to the packets that it was offered of late, such that the same number of packets is
+dropped in all: an ingress that brings little is hardly held. Its section IV-D leaves this open.
 
-Choosing parameters. The thresholds are a quarter and three quarters of all places in the queues, thresholds of
-the ingresses and limit of the egress together. A `weight` of w follows within 1/w samples: at 40 ms, 0.002 takes
-20 s, which rides over bursts, and 0.1 takes 0.4 s.
+Choosing parameters. In the paper's way, with all backlogs, the thresholds are a quarter and three quarters
+of all places in the queues, thresholds of the ingresses and limit of the egress together; it works as long
+as the flows of each ingress have more packets under way than the threshold there. What holds up with any
+traffic is `queue = \"egress\"`, thresholds of a quarter and three quarters of its limit, a `weight` of 0.1,
+and `count_resets = \"set\"` at the ingresses. A `weight` of w follows within 1/w samples: at 40 ms, 0.002
+takes 20 s, and 0.1 takes 0.4 s.
 
-Deviations. The text's equation adds up what comes in less what goes out, and so never forgets a packet that was
-dropped, or that did not leave by the egress: its queue grows without end. We add up the backlogs that the devices
-report, which by their books is the same less those packets; `queue = \"integral\"` is the equation as it stands.
-An ingress counts for `max_threshold` packets at most. A queue that does not answer counts with its latest sample
-for 25 samples, and then as empty.
+Deviations. The text's equation adds up what comes in less what goes out, and so never forgets a packet that
+was dropped, or that did not leave by the egress: its queue grows without end. We add up the backlogs that
+the devices report, which by their books is the same less those packets; `queue = \"integral\"` is the
+equation as it stands. Either counts what the ingresses hold because of the probability, which so feeds
+itself: as soon as they alone hold more than `target`, or much more than `min_threshold`, it need not fall
+again. `queue = \"egress\"` sees the egress only. An ingress counts for `max_threshold` packets at most. A
+queue that does not answer counts with its latest sample for 25 samples, and then as empty.
 
-An attacker who fills the egress makes all ingresses hold; the thresholds there bound what waits. A device that
-reports a false backlog drives the probability to `max_probability`, not further; with \"contribution\" one that
-reports few arrivals puts its share on the others. He who can keep samples or orders from arriving ends the
-backpressure: the ingresses forget a probability that is not repeated (see refill, lifetime).",
+An attacker who fills the egress makes all ingresses hold; the thresholds there bound what waits. A device
+that reports a false backlog drives the probability to `max_probability`, not further; with \"contribution\"
+one that reports few arrivals puts its share on the others. He who can keep samples or orders from arriving
+ends the backpressure: the ingresses forget a probability that is not repeated (see refill, lifetime).",
     roles: &[
         Role {
             name: "ingress",
@@ -131,9 +136,9 @@ const GENTLE: Parameter = Parameter {
 
 const QUEUE: Parameter = Parameter {
     name: "queue",
-    kind: Form::Word(&["backlogs", "integral"]),
+    kind: Form::Word(&["backlogs", "egress", "integral"]),
     default: "backlogs",
-    about: "the virtual queue: what the queues hold, or all arrivals less all departures",
+    about: "the virtual queue: what all queues hold, or the egress only, or all arrivals less all departures",
 };
 
 const SHARE: Parameter = Parameter {
@@ -178,12 +183,23 @@ pub struct Params {
     pub weight: f64,
     /// RED's law.
     pub curve: Curve,
-    /// Whether the virtual queue is the equation as it stands.
-    pub integral_queue: bool,
+    /// What the virtual queue is.
+    pub queue: VirtualQueue,
     /// Whether the probability is shared out by contribution.
     pub by_contribution: bool,
     /// The other law, if it is in force.
     pub pi: Option<Pi>,
+}
+
+/// What the virtual queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VirtualQueue {
+    /// What all queues hold.
+    Backlogs,
+    /// What the egress holds.
+    Egress,
+    /// All arrivals at the ingresses less all departures at the egress.
+    Integral,
 }
 
 /// Parameters of the law with a target.
@@ -221,7 +237,11 @@ impl Params {
         Ok(Self {
             weight: settings.ratio("weight"),
             curve,
-            integral_queue: settings.word("queue") == "integral",
+            queue: match settings.word("queue") {
+                "egress" => VirtualQueue::Egress,
+                "integral" => VirtualQueue::Integral,
+                _ => VirtualQueue::Backlogs,
+            },
             by_contribution: settings.word("share") == "contribution",
             pi: (settings.word("law") == "pi").then_some(pi),
         })
@@ -288,13 +308,18 @@ struct State {
 impl State {
     /// The length of the virtual queue now.
     fn look(&self, params: &Params) -> f64 {
-        if params.integral_queue {
-            let received: u64 = self.ingresses.iter().map(|known| known.received).sum();
-            return self.length + received as f64 - self.egress.sent as f64;
-        }
         let ingresses = self.ingresses.iter();
-        let of_one = |known: &Known| known.backlog().min(params.curve.max);
-        ingresses.map(of_one).sum::<f64>() + self.egress.backlog()
+        match params.queue {
+            VirtualQueue::Backlogs => {
+                let of_one = |known: &Known| known.backlog().min(params.curve.max);
+                ingresses.map(of_one).sum::<f64>() + self.egress.backlog()
+            }
+            VirtualQueue::Egress => self.egress.backlog(),
+            VirtualQueue::Integral => {
+                let received: u64 = ingresses.map(|known| known.received).sum();
+                self.length + received as f64 - self.egress.sent as f64
+            }
+        }
     }
 
     /// Moves the average and the probability.
@@ -498,6 +523,13 @@ mod tests {
         }
         assert_eq!(ours.gauge("virtual_queue"), 10.0);
         assert_eq!(literal.gauge("virtual_queue"), 40.0); // 100 - 60
+    }
+
+    #[test]
+    fn the_egress_alone_if_that_is_wanted() {
+        let mut rig = Rig::new(1, &[("queue", "egress")]);
+        rig.tell(&[sample(50, 0, 0), sample(30, 0, 0)]);
+        assert_eq!(rig.gauge("virtual_queue"), 30.0);
     }
 
     #[test]

@@ -46,13 +46,36 @@ impl Measured {
         self.of_runs(at, |run| run.metrics.get(metric).copied())
     }
 
-    /// A number from the curves and metrics of each run at a point; none if a run does not give it.
-    pub fn of_runs(&self, at: &At, number: impl Fn(&OneRun) -> Option<f64>) -> Samples {
+    fn of_runs(&self, at: &At, number: impl Fn(&OneRun) -> Option<f64>) -> Samples {
         let Some(point) = self.point(at) else {
             return Samples::default();
         };
         let values: Option<Vec<f64>> = point.runs.iter().map(number).collect();
         Samples::new(values.unwrap_or_default())
+    }
+
+    /// A number that is made of the curves of these names in each run at a point, without its warm-up;
+    /// none if a run does not give it.
+    pub(super) fn of_curves(
+        &self,
+        at: &At,
+        names: &[&str],
+        number: impl Fn(&[&[f64]]) -> Option<f64>,
+    ) -> Samples {
+        let warm_up = self
+            .known(at)
+            .map_or(0.0, |known| known.scenario.window().0);
+        self.of_runs(at, |run| {
+            let curves: Option<Vec<&[f64]>> = names
+                .iter()
+                .map(|name| {
+                    let curve = run.series.get(*name)?;
+                    let skipped = (warm_up / curve.step_s).round() as usize;
+                    curve.values.get(skipped..)
+                })
+                .collect();
+            number(&curves?)
+        })
     }
 
     /// What a function makes of a curve's values in a window; none if there is no such curve.

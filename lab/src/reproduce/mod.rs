@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`recipe`]: what a result is made of, as tables
-//! - [`lru_fq`]: the tables of a paper; one such file or folder for each
+//! - [`lru_fq`], [`sd_bm`]: the tables of a paper; one such file or folder for each
 //! - [`measured`]: from batches to runs and back
 //! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
@@ -23,6 +23,7 @@ mod markdown;
 mod measured;
 mod page;
 pub mod recipe;
+mod sd_bm;
 mod text;
 
 use std::fs;
@@ -42,7 +43,7 @@ use recipe::{Batch, Check, Claim, Column, Line, Paper, Recipe, Table};
 pub use text::text;
 
 /// Every paper.
-pub const PAPERS: &[&Paper] = &[&lru_fq::PAPER];
+pub const PAPERS: &[&Paper] = &[&lru_fq::PAPER, &sd_bm::PAPER];
 
 /// Seeds of each point, and of a quick run; runs of each point in the lab.
 const RUNS: u64 = 10;

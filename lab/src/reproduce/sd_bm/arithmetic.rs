@@ -1,0 +1,279 @@
+//! Table I, Figure 5, and what can be worked out from printed numbers alone.
+
+use crate::reproduce::judge::Findings;
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::{Recipe, claim};
+
+/// The thresholds of the tables.
+pub(super) const THRESHOLDS: [u32; 4] = [20, 30, 40, 50];
+
+/// All links of the paper, and its packets.
+const LINK_BPS: f64 = 10e6;
+const PACKET_BITS: f64 = 8000.0;
+
+pub(super) const TABLE1: Recipe = Recipe {
+    id: "sd-bm/table1",
+    title: "How long packets are held, worked out",
+    notes: &[
+        "Arithmetic only. A* is the greatest p^m (1 - p)^(L - m), B* the greatest C(L, m) / 2^L, over p and m; L is the \
+         threshold, a packet takes 0.8 ms.",
+        "Two of the four printed B* are those of the neighbouring m: C(30, 14) / 2^30 = 0.135 and C(50, 24) / 2^50 = 0.108. \
+         And how often a packet is really held has no greatest number: each try holds it again, so the mean of all tries \
+         is 1 / (1 - rho_a).",
+    ],
+    batches: &[],
+    tables: &[],
+    figures: &[],
+    claims: &[
+        claim(
+            "sd-bm/table1.1",
+            "Likeliest number of holds is L/2",
+            likeliest_is_half,
+        ),
+        claim("sd-bm/table1.2", "Printed B*", printed_b),
+        claim("sd-bm/table1.3", "Hold delay 8, 12, 16, 20 ms", hold_delay),
+        claim(
+            "sd-bm/table1.4",
+            "Greatest total delay 24, 36, 48, 60 ms",
+            total_delay,
+        ),
+        claim(
+            "sd-bm/table1.5",
+            "p* = A* x B* is a likelihood of m*",
+            likelihood,
+        ),
+        claim(
+            "sd-bm/table1.6",
+            "At gigabit links the delay is far smaller",
+            at_a_gigabit,
+        ),
+    ],
+};
+
+pub(super) const FIG5: Recipe = Recipe {
+    id: "sd-bm/fig5",
+    title: "The two factors of the likelihood of holds",
+    notes: &["Arithmetic only; A over p from 0.501 to 0.999 in steps of 0.001, and every m."],
+    batches: &[],
+    tables: &[],
+    figures: &[],
+    claims: &[
+        claim(
+            "sd-bm/fig5.1",
+            "A(p) is bounded by p^L above one half",
+            bounded_by_power,
+        ),
+        claim(
+            "sd-bm/fig5.2",
+            "A grows fast only beyond .9 (below .1) and peaks at 1",
+            grows_late,
+        ),
+        claim("sd-bm/fig5.3", "C(L,m) peaks at L/2", one_peak),
+    ],
+};
+
+/// C(n, k) / 2^n.
+fn ways(n: u32, k: u32) -> f64 {
+    let factor = |i: u32| f64::from(n - i) / f64::from(i + 1);
+    (0..k).map(factor).product::<f64>() / 2_f64.powi(n as i32)
+}
+
+/// p^m (1 - p)^(l - m).
+fn each(p: f64, l: u32, m: u32) -> f64 {
+    p.powi(m as i32) * (1.0 - p).powi((l - m) as i32)
+}
+
+/// The greatest of them over m.
+fn envelope(p: f64, l: u32) -> f64 {
+    (0..=l).map(|m| each(p, l, m)).fold(0.0, f64::max)
+}
+
+/// The m with the most ways.
+fn likeliest(l: u32) -> u32 {
+    let best = (0..=l).max_by(|a, b| ways(l, *a).total_cmp(&ways(l, *b)));
+    best.unwrap_or_default()
+}
+
+/// Milliseconds that a number of packets takes on a link.
+fn ms(packets: f64, bps: f64) -> f64 {
+    1e3 * packets * PACKET_BITS / bps
+}
+
+fn likeliest_is_half(_: &Measured, f: &mut Findings) {
+    for (l, printed) in THRESHOLDS.into_iter().zip([10, 15, 20, 25]) {
+        let m = likeliest(l);
+        f.is(format!("L = {l}: m* = {m} (paper {printed})"), m == printed);
+    }
+}
+
+fn printed_b(_: &Measured, f: &mut Findings) {
+    for (l, printed) in THRESHOLDS.into_iter().zip([0.176, 0.135, 0.125, 0.108]) {
+        let b = ways(l, likeliest(l));
+        let near = ways(l, l / 2 - 1);
+        f.is(
+            format!(
+                "L = {l}: B* = {b:.4} (paper {printed}; C(L, {}) / 2^L = {near:.4})",
+                l / 2 - 1
+            ),
+            (b - printed).abs() < 0.001,
+        );
+    }
+}
+
+fn hold_delay(_: &Measured, f: &mut Findings) {
+    for (l, printed) in THRESHOLDS.into_iter().zip([8.0, 12.0, 16.0, 20.0]) {
+        let delay = ms(f64::from(likeliest(l)), LINK_BPS);
+        f.is(
+            format!("L = {l}: {delay:.1} ms (paper {printed})"),
+            (delay - printed).abs() < 1e-9,
+        );
+    }
+}
+
+/// L packets and L/2 holds.
+fn greatest_delay(l: u32, bps: f64) -> f64 {
+    ms(f64::from(l + likeliest(l)), bps)
+}
+
+fn total_delay(_: &Measured, f: &mut Findings) {
+    for (l, printed) in THRESHOLDS.into_iter().zip([24.0, 36.0, 48.0, 60.0]) {
+        let delay = greatest_delay(l, LINK_BPS);
+        f.is(
+            format!("L = {l}: {delay:.1} ms (paper {printed})"),
+            (delay - printed).abs() < 1e-9,
+        );
+    }
+}
+
+fn likelihood(_: &Measured, f: &mut Findings) {
+    for l in THRESHOLDS {
+        let m = l / 2;
+        let steps = || (0..=1000).map(|n| f64::from(n) / 1000.0);
+        let a = steps().map(|p| each(p, l, m)).fold(0.0, f64::max);
+        let at = steps().max_by(|p, q| each(*p, l, m).total_cmp(&each(*q, l, m)));
+        f.is(
+            format!(
+                "L = {l}: A = 1 at m = {m}? its greatest there is {a:.1e}, at p = {}",
+                at.unwrap_or_default()
+            ),
+            (a - 1.0).abs() < 1e-9,
+        );
+    }
+    f.remark(
+        "A* = 1 needs m = L or 0, B* needs m = L/2: no p gives both. The greatest likelihood of m = L/2 is at p = 1/2, where \
+         it is B* itself (C(L, m) / 2^L): the printed p* is right for another reason, where B* is",
+    );
+}
+
+fn at_a_gigabit(_: &Measured, f: &mut Findings) {
+    for (l, known) in THRESHOLDS.into_iter().zip([0.24, 0.36, 0.48, 0.60]) {
+        let delay = greatest_delay(l, 1e9);
+        f.is(
+            format!("L = {l}: {delay:.2} ms"),
+            (delay - known).abs() < 1e-9,
+        );
+    }
+}
+
+fn bounded_by_power(_: &Measured, f: &mut Findings) {
+    for l in THRESHOLDS {
+        let excess = |n: u32| {
+            let p = f64::from(n) / 1000.0;
+            envelope(p, l) / p.powi(l as i32)
+        };
+        let worst = (501..1000).map(excess).fold(0.0, f64::max);
+        f.is(
+            format!("L = {l}: at most {worst:.6} of p^L"),
+            worst <= 1.0 + 1e-9,
+        );
+    }
+}
+
+fn grows_late(_: &Measured, f: &mut Findings) {
+    for l in THRESHOLDS {
+        let (at, end) = (envelope(0.9, l), envelope(1.0, l));
+        let other = envelope(0.1, l);
+        f.is(
+            format!("L = {l}: {at:.4} at 0.9, {other:.4} at 0.1, {end} at 1"),
+            at <= 0.15 && other <= 0.15 && end == 1.0,
+        );
+    }
+}
+
+fn one_peak(_: &Measured, f: &mut Findings) {
+    for l in THRESHOLDS {
+        let rises = (0..l / 2).all(|m| ways(l, m) < ways(l, m + 1));
+        let even = (0..=l).all(|m| (ways(l, m) / ways(l, l - m) - 1.0).abs() < 1e-9);
+        f.is(
+            format!("L = {l}: rises up to {} and falls alike", l / 2),
+            rises && even,
+        );
+    }
+}
+
+/// Table II's own numbers.
+pub(super) const DELAYS_MS: [f64; 5] = [81.0, 88.0, 97.0, 106.0, 117.0];
+/// Table III's own numbers.
+pub(super) const LOSSES: [f64; 5] = [2.266, 2.062, 1.867, 1.715, 1.350];
+
+pub(super) fn printed_increments(_: &Measured, f: &mut Findings) {
+    let printed = [7.0, 16.0, 25.0, 36.0];
+    for ((l, delay), printed) in THRESHOLDS.into_iter().zip(&DELAYS_MS[1..]).zip(printed) {
+        let more = delay - DELAYS_MS[0];
+        f.is(
+            format!(
+                "L = {l}: {delay} - {} = {more} ms (paper {printed})",
+                DELAYS_MS[0]
+            ),
+            more == printed,
+        );
+    }
+}
+
+pub(super) fn printed_reductions(_: &Measured, f: &mut Findings) {
+    let printed = [9.0, 17.6, 24.3, 40.4];
+    for ((l, loss), printed) in THRESHOLDS.into_iter().zip(&LOSSES[1..]).zip(printed) {
+        let less = 100.0 * (1.0 - loss / LOSSES[0]);
+        f.is(
+            format!("L = {l}: {less:.2} % (paper {printed})"),
+            (less - printed).abs() <= 0.1,
+        );
+    }
+}
+
+pub(super) fn rule_of_thumb(_: &Measured, f: &mut Findings) {
+    let bytes = 40e9 * 0.25 / 8.0;
+    f.is(
+        format!("40 Gbit/s x 250 ms = {:.2} GB", bytes / 1e9),
+        bytes == 1.25e9,
+    );
+}
+
+pub(super) fn equal_buffers(_: &Measured, f: &mut Findings) {
+    let packets = 100.0 + 4.0 * 50.0;
+    let time = ms(packets, LINK_BPS);
+    f.is(
+        format!("100 + 4 x 50 = {packets} packets"),
+        packets == 300.0,
+    );
+    f.is(
+        format!("they are {time} ms of the link, 250 ms by the rule of thumb"),
+        (time / 250.0 - 1.0).abs() <= 0.1,
+    );
+    f.remark("a mean delay of 81 ms leaves no room for a round trip of 240 ms (R25)");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_by_hand() {
+        assert_eq!(ways(4, 2), 6.0 / 16.0);
+        assert_eq!((likeliest(4), likeliest(20)), (2, 10));
+        assert_eq!(each(0.5, 3, 1), 0.125);
+        assert_eq!(envelope(0.75, 2), 0.5625);
+        assert_eq!(ms(1.0, LINK_BPS), 0.8);
+        assert_eq!(greatest_delay(20, LINK_BPS), 24.0);
+    }
+}

@@ -1,0 +1,371 @@
+//! Figures 7 and 9: RS-RED beside queues of the same size in all at the edge router.
+
+use super::{DELAY, JITTER, LOAD_10, LOAD_14, LOAD_18, LOSS, batch, goodput, load, rs_red};
+use crate::reproduce::figure::Figure;
+use crate::reproduce::judge::{Findings, Samples, shown};
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+
+const SIZES_14: Batch = Batch {
+    set: load!("0.672 Mbit", "0.6804 Mbit"),
+    ..batch!("fig9, load 1.4", "fig9")
+};
+const SIZES_18: Batch = Batch {
+    set: load!("0.864 Mbit", "0.8748 Mbit"),
+    ..batch!("fig9, load 1.8", "fig9")
+};
+
+const SAME_TOTAL: [&Batch; 3] = [&LOAD_10, &LOAD_14, &LOAD_18];
+
+pub(super) const FIG7: Recipe = Recipe {
+    id: "sd-bm/fig7",
+    title: "RS-RED with 100 + 4 x 50 packets beside RED with 300",
+    notes: &[
+        "At loads of 1.0, 1.4 and 1.8 of what the WAN link carries. `drop` is the paper's reading, and decides; `set` is \
+         another one (see Table II).",
+    ],
+    batches: &[&LOAD_10, &LOAD_14, &LOAD_18],
+    tables: &[],
+    figures: &[
+        Figure {
+            title: "Loss, %",
+            x: "load, C0",
+            draw: |m, lines| {
+                for scheme in ["RED 300", "drop 50", "set 50"] {
+                    lines.swept(scheme, by_load(m, scheme, LOSS, 100.0));
+                }
+            },
+        },
+        Figure {
+            title: "Mean one-way delay, ms",
+            x: "load, C0",
+            draw: |m, lines| {
+                for scheme in ["RED 300", "drop 50", "set 50"] {
+                    lines.swept(scheme, by_load(m, scheme, DELAY, 1.0));
+                }
+            },
+        },
+    ],
+    claims: &[
+        claim(
+            "sd-bm/fig7.1",
+            "Equal total buffer: throughput as good",
+            |m, f| {
+                for batch in SAME_TOTAL {
+                    as_much_goodput(m, f, batch);
+                }
+                f.remark(set_beside_red("goodput, Mbit/s", |at| goodput(m, at)));
+            },
+        ),
+        claim("sd-bm/fig7.2", "Loss nearly as good", |m, f| {
+            for batch in SAME_TOTAL {
+                as_little_loss(m, f, batch);
+            }
+            f.remark(set_beside_red("loss", |at| m.samples(at, LOSS)));
+        }),
+        claim("sd-bm/fig7.3", "Delay even lower than RED's", lower_delay),
+        claim("sd-bm/fig7.4", "Jitter nearly as good", |m, f| {
+            for batch in SAME_TOTAL {
+                let [ours, red] = both(batch).map(|at| m.samples(&at, JITTER));
+                let excess = ours.with(&red, |ours, red| ours - 1.25 * red);
+                let what = format!(
+                    "{}, jitter {} and {} ms, the first less 1.25 times the second",
+                    batch.name,
+                    ours.shown(),
+                    red.shown()
+                );
+                f.at_most(&what, &excess, 0.0);
+            }
+            f.remark(set_beside_red("jitter, ms", |at| m.samples(at, JITTER)));
+        }),
+        claim(
+            "sd-bm/fig7.5",
+            "So the edge can have a third of the buffer",
+            a_third,
+        ),
+    ],
+};
+
+fn both(batch: &Batch) -> [At; 2] {
+    [rs_red(batch, "drop", 50), At::new(batch.name, "RED 300")]
+}
+
+fn by_load(
+    m: &Measured,
+    scheme: &str,
+    metric: &str,
+    scale: f64,
+) -> impl Iterator<Item = (f64, Samples)> {
+    let loads = SAME_TOTAL.into_iter().zip([1.0, 1.4, 1.8]);
+    let points: Vec<_> = loads
+        .map(|(batch, load)| {
+            (
+                load,
+                m.samples(&At::new(batch.name, scheme), metric)
+                    .map(|y| y * scale),
+            )
+        })
+        .collect();
+    points.into_iter()
+}
+
+/// The reading that is not the paper's beside RED, in words.
+fn set_beside_red(what: &str, quantity: impl Fn(&At) -> Samples) -> String {
+    let each = SAME_TOTAL.map(|batch| {
+        let of = |name: &str| quantity(&At::new(batch.name, name)).shown();
+        format!("{}: {} and {}", batch.name, of("set 50"), of("RED 300"))
+    });
+    format!(
+        "with the reading `set`, {what} of RS-RED and RED at {}",
+        each.join(", ")
+    )
+}
+
+fn as_much_goodput(m: &Measured, f: &mut Findings, batch: &Batch) {
+    let [ours, red] = both(batch).map(|at| goodput(m, &at));
+    f.times(
+        &format!("{}, goodput in Mbit/s", batch.name),
+        &ours,
+        &red,
+        0.97,
+    );
+}
+
+fn as_little_loss(m: &Measured, f: &mut Findings, batch: &Batch) {
+    let [ours, red] = both(batch).map(|at| m.samples(&at, LOSS));
+    let excess = ours.with(&red, |ours, red| ours - 1.25 * red);
+    let what = format!(
+        "{}, loss {} and {}, the first less 1.25 times the second",
+        batch.name,
+        ours.shown(),
+        red.shown()
+    );
+    f.at_most(&what, &excess, 0.002);
+}
+
+fn lower_delay(m: &Measured, f: &mut Findings) {
+    for batch in SAME_TOTAL {
+        let [ours, red] = both(batch).map(|at| m.samples(&at, DELAY));
+        let what = format!("{}, delay in ms", batch.name);
+        match batch.name == LOAD_10.name {
+            true => f.not_more(&what, &ours, &red),
+            false => f.less(&what, &ours, &red),
+        }
+    }
+    f.remark(set_beside_red("delay, ms", |at| m.samples(at, DELAY)));
+}
+
+fn a_third(m: &Measured, f: &mut Findings) {
+    for batch in SAME_TOTAL {
+        let longest = m.of_curves(
+            &rs_red(batch, "drop", 50),
+            &["queue_packets.wan"],
+            |curves| curves[0].iter().copied().reduce(f64::max),
+        );
+        f.at_most(
+            &format!("{}, longest edge queue", batch.name),
+            &longest,
+            100.0,
+        );
+        as_much_goodput(m, f, batch);
+        as_little_loss(m, f, batch);
+    }
+}
+
+/// Packets in all queues together.
+const TOTALS: [u32; 4] = [200, 300, 400, 500];
+
+/// The schemes of Figure 9; the last one is not the paper's.
+const SCHEMES: [&str; 4] = ["drop-tail", "RED", "RS-RED", "RS-RED set"];
+
+pub(super) const FIG9: Recipe = Recipe {
+    id: "sd-bm/fig9",
+    title: "RS-RED, RED and drop-tail by the size of all queues together",
+    notes: &[
+        "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each ingress; RED and drop-tail have \
+         all at the egress. Thresholds of RED, and of RS-RED's controller, are a quarter and three quarters of all.",
+    ],
+    batches: &[&SIZES_14, &SIZES_18],
+    tables: &[],
+    figures: &[
+        Figure {
+            title: "Loss at a load of 1.8, %",
+            x: "packets in all queues",
+            draw: |m, lines| {
+                for scheme in SCHEMES {
+                    let points = TOTALS.map(|total| {
+                        let loss = m.samples(&sized(&SIZES_18, scheme, total), LOSS);
+                        (f64::from(total), loss.map(|y| 100.0 * y))
+                    });
+                    lines.swept(scheme, points.into_iter());
+                }
+            },
+        },
+        Figure {
+            title: "Mean one-way delay at a load of 1.8, ms",
+            x: "packets in all queues",
+            draw: |m, lines| {
+                for scheme in SCHEMES {
+                    let points = TOTALS.map(|total| {
+                        let at = sized(&SIZES_18, scheme, total);
+                        (f64::from(total), m.samples(&at, DELAY))
+                    });
+                    lines.swept(scheme, points.into_iter());
+                }
+            },
+        },
+    ],
+    claims: &[
+        claim(
+            "sd-bm/fig9.1",
+            "Larger queue, less loss (all three schemes)",
+            less_loss,
+        ),
+        claim(
+            "sd-bm/fig9.2",
+            "Larger queue, more delay (all three)",
+            more_delay,
+        ),
+        claim(
+            "sd-bm/fig9.3",
+            "Throughput and jitter change little",
+            change_little,
+        ),
+        claim("sd-bm/fig9.4", "RS-RED changes smoothly", smoothly),
+    ],
+};
+
+fn sized(batch: &Batch, scheme: &str, total: u32) -> At {
+    At::new(batch.name, format!("{scheme} {total}"))
+}
+
+fn steps(batch: &Batch, scheme: &str, quantity: impl Fn(&At) -> Samples) -> [(String, Samples); 4] {
+    TOTALS.map(|total| (total.to_string(), quantity(&sized(batch, scheme, total))))
+}
+
+/// The paper's three schemes at both loads; then the other reading, for a remark.
+fn each_scheme(mut judge: impl FnMut(&Batch, &str)) {
+    for batch in [&SIZES_14, &SIZES_18] {
+        for scheme in &SCHEMES[..3] {
+            judge(batch, scheme);
+        }
+    }
+}
+
+fn set_by_size(m: &Measured, what: &str, metric: &str) -> String {
+    let steps = steps(&SIZES_18, SCHEMES[3], |at| m.samples(at, metric));
+    let each = steps.map(|(total, a)| format!("{total}: {}", a.shown()));
+    format!(
+        "with the reading `set`, load 1.8, {what} at {}",
+        each.join(", ")
+    )
+}
+
+fn less_loss(m: &Measured, f: &mut Findings) {
+    each_scheme(|batch, scheme| {
+        let mut steps = steps(batch, scheme, |at| m.samples(at, LOSS));
+        steps.reverse();
+        let what = format!("{}, {scheme}, loss from large to small", batch.name);
+        f.rises(&what, &steps);
+    });
+    f.remark(set_by_size(m, "loss", LOSS));
+}
+
+fn more_delay(m: &Measured, f: &mut Findings) {
+    each_scheme(|batch, scheme| {
+        let steps = steps(batch, scheme, |at| m.samples(at, DELAY));
+        f.rises(&format!("{}, {scheme}, delay in ms", batch.name), &steps);
+    });
+    f.remark(set_by_size(m, "delay in ms", DELAY));
+}
+
+/// The greatest mean by the least.
+fn spread(steps: &[(String, Samples)]) -> Option<f64> {
+    let means: Option<Vec<f64>> = steps.iter().map(|(_, a)| a.mean()).collect();
+    let means = means?;
+    let greatest = means.iter().copied().reduce(f64::max)?;
+    let least = means.iter().copied().reduce(f64::min)?;
+    Some(greatest / least)
+}
+
+fn change_little(m: &Measured, f: &mut Findings) {
+    each_scheme(|batch, scheme| {
+        let goodput = spread(&steps(batch, scheme, |at| goodput(m, at)));
+        let jitter = spread(&steps(batch, scheme, |at| m.samples(at, JITTER)));
+        for (what, ratio, most) in [("goodput", goodput, 1.05), ("jitter", jitter, 1.5)] {
+            if let Some(ratio) = ratio {
+                let said = format!("{}, {scheme}, {what}, greatest by least", batch.name);
+                f.is(
+                    format!("{said}: {} (at most {most})", shown(ratio)),
+                    ratio <= most,
+                );
+            }
+        }
+    });
+    f.remark(set_by_size(m, "jitter in ms", JITTER));
+}
+
+/// How far the means are from a straight line at most, by their range.
+fn roughness(steps: &[(String, Samples)]) -> Option<f64> {
+    let means: Option<Vec<f64>> = steps.iter().map(|(_, a)| a.mean()).collect();
+    let means = means?;
+    let n = means.len() as f64;
+    let (x_mean, y_mean) = ((n - 1.0) / 2.0, means.iter().sum::<f64>() / n);
+    let off = |place: usize| place as f64 - x_mean;
+    let moments = means.iter().enumerate();
+    let (xy, xx) = moments.fold((0.0, 0.0), |(xy, xx), (place, y)| {
+        (xy + off(place) * (y - y_mean), xx + off(place) * off(place))
+    });
+    let residual = |(place, y): (usize, &f64)| (y - y_mean - xy / xx * off(place)).abs();
+    let worst = means.iter().enumerate().map(residual).fold(0.0, f64::max);
+    let greatest = means.iter().copied().reduce(f64::max)?;
+    let least = means.iter().copied().reduce(f64::min)?;
+    (greatest > least).then(|| worst / (greatest - least))
+}
+
+fn smoothly(m: &Measured, f: &mut Findings) {
+    for batch in [&SIZES_14, &SIZES_18] {
+        for (what, metric) in [("delay", DELAY), ("loss", LOSS)] {
+            let of = |scheme: &str| roughness(&steps(batch, scheme, |at| m.samples(at, metric)));
+            let [tail, red, ours, set] = SCHEMES.map(of);
+            let (Some(tail), Some(red), Some(ours), Some(set)) = (tail, red, ours, set) else {
+                continue;
+            };
+            f.is(
+                format!(
+                    "{}, {what} off a straight line, by its range: RS-RED {} (RED {}, drop-tail {})",
+                    batch.name,
+                    shown(ours),
+                    shown(red),
+                    shown(tail)
+                ),
+                ours <= red && ours <= tail,
+            );
+            f.remark(format!(
+                "{}, {what}, with the reading `set`: {}",
+                batch.name,
+                shown(set)
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps_of(means: [f64; 4]) -> Vec<(String, Samples)> {
+        let one = |mean: f64| (String::new(), Samples::new(vec![mean]));
+        means.into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn roughness_by_hand() {
+        assert!(roughness(&steps_of([1.0, 2.0, 3.0, 4.0])).unwrap() < 1e-12);
+        // The line through 0, 0, 0, 1 is -0.2 + 0.3 x: 0.2, -0.1, -0.4, 0.3 off it.
+        let rough = roughness(&steps_of([0.0, 0.0, 0.0, 1.0])).unwrap();
+        assert!((rough - 0.4).abs() < 1e-12, "{rough}");
+        assert_eq!(roughness(&steps_of([1.0; 4])), None);
+        assert_eq!(spread(&steps_of([1.0, 2.0, 4.0, 3.0])), Some(4.0));
+    }
+}

@@ -1,0 +1,142 @@
+//! Chang et al., "Software Defined Backpressure Mechanism for Edge Router": what its tables and figures
+//! say, and how each claim is decided.
+//!
+//! - [`arithmetic`]: Table I, Figure 5, and what can be worked out
+//! - [`places`]: Figures 1 and 8, and where packets are lost
+//! - [`tables`]: Tables II and III
+//! - [`figures`]: Figures 7 and 9
+//! - [`words`]: what the text claims
+
+mod arithmetic;
+mod figures;
+mod places;
+mod tables;
+mod words;
+
+use super::judge::{Samples, shown};
+use super::measured::Measured;
+use super::recipe::{At, Batch, Paper};
+
+/// The paper.
+pub(super) const PAPER: Paper = Paper {
+    name: "sd-bm",
+    source: "Chang et al., \"Software Defined Backpressure Mechanism for Edge Router\", 2015",
+    results: &[
+        &arithmetic::TABLE1,
+        &tables::TABLE2,
+        &tables::TABLE3,
+        &places::FIG1,
+        &arithmetic::FIG5,
+        &figures::FIG7,
+        &places::FIG8,
+        &figures::FIG9,
+        &places::LOCATION,
+        &words::TEXT,
+    ],
+};
+
+/// A scenario of this paper.
+macro_rules! batch {
+    ($name:literal, $file:literal) => {
+        $crate::reproduce::recipe::Batch {
+            name: $name,
+            file: concat!("sd-bm/", $file, ".toml"),
+            text: include_str!(concat!("../../../../scenarios/sd-bm/", $file, ".toml")),
+            set: &[],
+            only: &[],
+            quick: ["40 s", "10 s"],
+        }
+    };
+}
+use batch;
+
+/// Rates of all flows at a load, in units of C0: TCP's and UDP's while they are on.
+macro_rules! load {
+    ($tcp:literal, $udp:literal) => {
+        &[
+            ("traffic.a4.rate", $tcp),
+            ("traffic.b4.rate", $tcp),
+            ("traffic.udp4.rate", $udp),
+            ("traffic.a5.rate", $tcp),
+            ("traffic.b5.rate", $tcp),
+            ("traffic.udp5.rate", $udp),
+            ("traffic.a6.rate", $tcp),
+            ("traffic.b6.rate", $tcp),
+            ("traffic.udp6.rate", $udp),
+            ("traffic.a7.rate", $tcp),
+            ("traffic.b7.rate", $tcp),
+            ("traffic.udp7.rate", $udp),
+        ]
+    };
+}
+use load;
+
+const LOAD_10: Batch = Batch {
+    set: load!("0.48 Mbit", "0.486 Mbit"),
+    only: &["RED 300", "drop 50", "set 50"],
+    ..batch!("load 1.0", "tables")
+};
+const LOAD_14: Batch = Batch {
+    set: load!("0.672 Mbit", "0.6804 Mbit"),
+    ..batch!("load 1.4", "tables")
+};
+const LOAD_18: Batch = Batch {
+    set: load!("0.864 Mbit", "0.8748 Mbit"),
+    ..batch!("load 1.8", "tables")
+};
+const LOAD_20: Batch = batch!("load 2.0", "tables");
+
+/// Open places of the paper read in other ways, at a load of 2 C0.
+const READINGS: Batch = batch!("readings", "readings");
+
+const LOSS: &str = "loss_ratio";
+const DELAY: &str = "delay_ms_mean";
+const JITTER: &str = "jitter_ms";
+
+/// The ingress devices' queues.
+const INGRESSES: [&str; 4] = ["n4", "n5", "n6", "n7"];
+
+/// RS-RED with a threshold at the ingresses; `count` is the reading, which `drop` or `set` begins the
+/// count anew.
+fn rs_red(batch: &Batch, count: &str, threshold: u32) -> At {
+    At::new(batch.name, format!("{count} {threshold}"))
+}
+
+fn red(batch: &Batch) -> At {
+    At::new(batch.name, "RED 100")
+}
+
+/// Mbit/s of payload, TCP and UDP together.
+fn goodput(m: &Measured, at: &At) -> Samples {
+    let [tcp, udp] = ["tcp", "udp"].map(|what| m.samples(at, &format!("{what}_goodput_mbps")));
+    tcp.with(&udp, |a, b| a + b)
+}
+
+/// Which share of all losses the ingresses have.
+fn ingress_share(m: &Measured, at: &At) -> Samples {
+    let of = |name: &str| m.samples(at, &format!("dropped_packets.{name}"));
+    let ingress = INGRESSES
+        .map(of)
+        .into_iter()
+        .reduce(|a, b| a.with(&b, |a, b| a + b))
+        .unwrap_or_default();
+    ingress.with(&m.samples(at, "lost_packets"), |here, all| {
+        here / all.max(1.0)
+    })
+}
+
+/// What the reading `set` gives, in words: a quantity by threshold.
+fn by_set(what: &str, quantity: impl Fn(u32) -> Samples) -> String {
+    let each = arithmetic::THRESHOLDS.map(|l| format!("{l}: {}", quantity(l).shown()));
+    format!("with the reading `set`, {what} at {}", each.join(", "))
+}
+
+/// A quantity under other readings, in words.
+fn readings(what: &str, names: &[&str], quantity: impl Fn(&At) -> Samples) -> String {
+    let each = names.iter().filter_map(|name| {
+        let mean = quantity(&At::new(READINGS.name, *name)).mean()?;
+        Some(format!("{name} {}", shown(mean)))
+    });
+    let each: Vec<String> = each.collect();
+    format!("{what}: {}", each.join(", "))
+}

@@ -1,0 +1,223 @@
+//! What the text claims, without a table or figure.
+
+use super::arithmetic::{equal_buffers, rule_of_thumb};
+use super::{DELAY, INGRESSES, LOAD_14, LOAD_18, LOAD_20, LOSS, batch, goodput, red, rs_red};
+use crate::reproduce::judge::{Findings, Samples};
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::statistics::percentile;
+
+const RUNS: Batch = batch!("text", "text");
+
+pub(super) const TEXT: Recipe = Recipe {
+    id: "sd-bm/text",
+    title: "What the text claims",
+    notes: &[
+        "Static rate limits, today's practice, are a rate of 2.5 Mbit/s for each ingress link, a quarter of what the WAN carries. \
+         Skewed traffic has the same load, four parts of seven of it at n4.",
+        "The PI law has a target of 100 packets for the virtual queue; its gains follow from Hollot et al. for 40 flows, 1250 \
+         packets a second and a round trip of 0.16 s.",
+    ],
+    batches: &[&LOAD_14, &LOAD_18, &LOAD_20, &RUNS],
+    tables: &[],
+    figures: &[],
+    claims: &[
+        claim("sd-bm/text.1", "40 Gb/s x 250 ms = 1.25 GB", rule_of_thumb),
+        claim(
+            "sd-bm/text.2",
+            "Buffers compared are equal: 100 + 4 x 50 = 300 packets, near round trip x C0",
+            equal_buffers,
+        ),
+        claim(
+            "sd-bm/text.3",
+            "Without refill the total loss does not fall",
+            without_refill,
+        ),
+        claim(
+            "sd-bm/text.4",
+            "Refill shaves the egress peaks",
+            shaves_peaks,
+        ),
+        claim(
+            "sd-bm/text.5",
+            "Another control law with refill can do better (not shown)",
+            another_law,
+        ),
+        claim(
+            "sd-bm/text.6",
+            "Equal drop probability suffices only for similar ingress traffic (scope)",
+            similar_traffic,
+        ),
+    ],
+};
+
+fn at(variant: &str) -> At {
+    At::new(RUNS.name, variant)
+}
+
+fn without_refill(m: &Measured, f: &mut Findings) {
+    let of_red = m.samples(&red(&LOAD_20), LOSS);
+    for threshold in ["0", "50"] {
+        let at = at(&format!("no holds, {threshold}"));
+        let loss = m.samples(&at, LOSS);
+        f.times(
+            &format!("threshold {threshold}, loss"),
+            &loss,
+            &of_red,
+            0.95,
+        );
+        for name in INGRESSES {
+            let queue = m.samples(&at, &format!("queue_packets_mean.{name}"));
+            f.at_most(
+                &format!("threshold {threshold}, packets at {name}"),
+                &queue,
+                2.0,
+            );
+        }
+    }
+    f.remark(
+        "with a threshold of 50 and no holds the ingress queues stay empty, so that nothing is ever dropped there; with 0 they \
+         drop whatever waits",
+    );
+}
+
+/// The length that the edge queue does not exceed in 95 % of the samples.
+fn peak(m: &Measured, at: &At) -> Samples {
+    m.of_curves(at, &["queue_packets.wan"], |curves| {
+        let mut sorted = curves[0].to_vec();
+        sorted.sort_by(f64::total_cmp);
+        percentile(&sorted, 0.95)
+    })
+}
+
+fn shaves_peaks(m: &Measured, f: &mut Findings) {
+    for batch in [&LOAD_18, &LOAD_20] {
+        let ours = peak(m, &rs_red(batch, "drop", 50));
+        let what = format!("{}, 95th percentile of the edge queue", batch.name);
+        f.less(&format!("{what}, RED"), &ours, &peak(m, &red(batch)));
+        let tail = At::new(batch.name, "drop-tail 100");
+        f.less(&format!("{what}, drop-tail"), &ours, &peak(m, &tail));
+        let set = peak(m, &rs_red(batch, "set", 50)).shown();
+        let name = batch.name;
+        f.remark(format!("{name}, with the reading `set`: {set}"));
+    }
+}
+
+/// Whether one of delay and loss is lower, and the other not more than 5 % higher.
+fn better(f: &mut Findings, what: &str, ours: [Samples; 2], theirs: [Samples; 2]) {
+    let means = |samples: &[Samples; 2]| Some([samples[0].mean()?, samples[1].mean()?]);
+    let (Some(a), Some(b)) = (means(&ours), means(&theirs)) else {
+        return;
+    };
+    let wins = |one: usize, other: usize| a[one] < b[one] && a[other] <= 1.05 * b[other];
+    let said = format!(
+        "{what}: delay {} and {} ms, loss {} and {}",
+        ours[0].shown(),
+        theirs[0].shown(),
+        ours[1].shown(),
+        theirs[1].shown()
+    );
+    f.is(said, wins(0, 1) || wins(1, 0));
+}
+
+fn another_law(m: &Measured, f: &mut Findings) {
+    let both = |at: &At| [m.samples(at, DELAY), m.samples(at, LOSS)];
+    for (law, count) in [("PI, drop 50", "drop"), ("PI, set 50", "set")] {
+        let (ours, theirs) = (at(law), rs_red(&LOAD_20, count, 50));
+        better(
+            f,
+            &format!("{law} and RED's law"),
+            both(&ours),
+            both(&theirs),
+        );
+        f.remark(format!(
+            "{law}: goodput {} Mbit/s, with RED's law {}",
+            goodput(m, &ours).shown(),
+            goodput(m, &theirs).shown()
+        ));
+    }
+    for name in ["set 50, 100 ms under way", "set 50, 20 % lost"] {
+        let [delay, loss] = both(&at(name)).map(|a| a.shown());
+        f.remark(format!("{name}: delay {delay} ms, loss {loss}"));
+    }
+    let [delay, loss] = both(&at("static limits")).map(|a| a.shown());
+    f.remark(format!(
+        "static limits: delay {delay} ms, loss {loss}, goodput {} Mbit/s",
+        goodput(m, &at("static limits")).shown()
+    ));
+}
+
+/// Jain's index of the loss ratios of the four ingresses' traffic.
+fn evenness(m: &Measured, at: &At) -> Samples {
+    let of = |n: u32| {
+        let traffics = ["a", "b", "udp"].map(|kind| {
+            let name = format!("{kind}{n}");
+            let loss = m.samples(at, &format!("loss_ratio.{name}"));
+            let received = m.samples(at, &format!("packets_received_per_s.{name}"));
+            let sent = received.with(&loss, |received, loss| received / (1.0 - loss));
+            (sent.with(&received, |sent, received| sent - received), sent)
+        });
+        let sum = |place: fn(&(Samples, Samples)) -> &Samples| {
+            let all = traffics.iter().map(place).cloned();
+            all.reduce(|a, b| a.with(&b, |a, b| a + b))
+                .unwrap_or_default()
+        };
+        sum(|t| &t.0).with(&sum(|t| &t.1), |lost, sent| lost / sent)
+    };
+    let [a, b, c, d] = [4, 5, 6, 7].map(of);
+    // Jain's index of four, from two sums.
+    let pair = |x: &Samples, y: &Samples, of: fn(f64, f64) -> f64| x.with(y, of);
+    let sums = pair(
+        &pair(&a, &b, |x, y| x + y),
+        &pair(&c, &d, |x, y| x + y),
+        |x, y| x + y,
+    );
+    let squares = |x: f64, y: f64| x * x + y * y;
+    let squares = pair(&pair(&a, &b, squares), &pair(&c, &d, squares), |x, y| x + y);
+    sums.with(&squares, |sum, squares| sum * sum / (4.0 * squares))
+}
+
+fn similar_traffic(m: &Measured, f: &mut Findings) {
+    let even = evenness(m, &rs_red(&LOAD_14, "drop", 50));
+    let skewed = evenness(m, &at("skewed, drop 50"));
+    f.less(
+        "Jain's index of loss by ingress, skewed and even load",
+        &skewed,
+        &even,
+    );
+    for name in [
+        "skewed, drop 50",
+        "skewed, drop 50, contribution",
+        "skewed, set 50",
+        "skewed, set 50, contribution",
+        "skewed, RED 100",
+        "skewed, static limits",
+    ] {
+        let at = at(name);
+        f.remark(format!(
+            "{name}: Jain {}, goodput {} Mbit/s, loss {}, delay {} ms",
+            evenness(m, &at).shown(),
+            goodput(m, &at).shown(),
+            m.samples(&at, LOSS).shown(),
+            m.samples(&at, DELAY).shown()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_better_and_the_other_not_much_worse() {
+        let of = |delay: f64, loss: f64| [delay, loss].map(|x| Samples::new(vec![x]));
+        let verdict = |ours, theirs| {
+            let mut f = Findings::default();
+            better(&mut f, "x", ours, theirs);
+            f.judgement().0.word()
+        };
+        assert_eq!(verdict(of(90.0, 0.0209), of(100.0, 0.02)), "holds");
+        assert_eq!(verdict(of(90.0, 0.022), of(100.0, 0.02)), "fails");
+        assert_eq!(verdict(of(104.0, 0.019), of(100.0, 0.02)), "holds");
+    }
+}
