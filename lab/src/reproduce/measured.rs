@@ -115,6 +115,12 @@ impl Measured {
             .map(|goodput| goodput / offered)
     }
 
+    /// What of a point's runs is counted.
+    pub(super) fn window(&self, at: &At) -> Option<Window> {
+        let (from, until) = self.known(at)?.scenario.window();
+        Some([from, until])
+    }
+
     /// The runs of a point.
     pub(super) fn point(&self, at: &At) -> Option<&PointResult> {
         self.known(at).map(|known| &known.result)

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`recipe`]: what a result is made of, as tables
-//! - [`lru_fq`], [`sd_bm`]: the tables of a paper; one such file or folder for each
+//! - [`lru_fq`], [`sd_bm`], [`forces_flow_control`]: the tables of a paper; one such file or folder for each
 //! - [`measured`]: from batches to runs and back
 //! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
@@ -17,6 +17,7 @@
 //! verdict. A verdict is on a claim's own check, which the claim's function spells out.
 
 pub mod figure;
+mod forces_flow_control;
 pub mod judge;
 mod lru_fq;
 mod markdown;
@@ -43,7 +44,7 @@ use recipe::{Batch, Check, Claim, Column, Line, Paper, Recipe, Table};
 pub use text::text;
 
 /// Every paper.
-pub const PAPERS: &[&Paper] = &[&lru_fq::PAPER, &sd_bm::PAPER];
+pub const PAPERS: &[&Paper] = &[&lru_fq::PAPER, &sd_bm::PAPER, &forces_flow_control::PAPER];
 
 /// Seeds of each point, and of a quick run; runs of each point in the lab.
 const RUNS: u64 = 10;

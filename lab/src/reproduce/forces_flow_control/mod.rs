@@ -1,0 +1,60 @@
+//! Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers": what its figures
+//! and its text say, and how each claim is decided.
+//!
+//! - [`model`]: the equations
+//! - [`one_fe`]: Figures 11 and 12
+//! - [`many_fes`]: Figures 14 to 17
+//! - [`words`]: what the text claims, and what a lab with a TML will decide
+
+mod many_fes;
+mod model;
+mod one_fe;
+mod words;
+
+use super::recipe::Paper;
+
+/// The paper.
+pub(super) const PAPER: Paper = Paper {
+    name: "forces-flow-control",
+    source: "Zhuge, Yu, Liu, Wang, \"Research on Internal Flow Control Mechanism of ForCES Routers\", \
+             Information Technology Journal",
+    results: &[
+        &model::MODEL,
+        &words::FIG7,
+        &words::FIG8,
+        &words::FIG9,
+        &one_fe::FIG11,
+        &one_fe::FIG12,
+        &many_fes::FIG14,
+        &many_fes::FIG15,
+        &many_fes::FIG16,
+        &many_fes::FIG17,
+        &words::TEXT,
+    ],
+};
+
+/// A scenario of this paper; its runs are short as they are.
+macro_rules! batch {
+    ($name:literal) => {
+        batch!($name, $name, ["6 s", "0 s"])
+    };
+    ($name:literal, $file:literal, $quick:expr) => {
+        $crate::reproduce::recipe::Batch {
+            name: concat!("forces ", $name),
+            file: concat!("forces-flow-control/", $file, ".toml"),
+            text: include_str!(concat!(
+                "../../../../scenarios/forces-flow-control/",
+                $file,
+                ".toml"
+            )),
+            set: &[],
+            only: &[],
+            quick: $quick,
+        }
+    };
+}
+use batch;
+
+/// What control messages have of a frame of 1000 B, and redirect messages: rates of the paper count frames.
+const TCP: f64 = 0.946;
+const UDP: f64 = 0.958;

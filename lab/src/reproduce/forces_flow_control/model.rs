@@ -1,0 +1,361 @@
+//! The equations: what is computed, and what two queues and five forwarding elements make of them.
+
+use rand::RngExt;
+use weir_base::setting::{Scalar, Setting};
+use weir_base::{Instant, Span, Streams};
+use weir_controller::flow_control::{committed, excess};
+use weir_controller::{Controller, Order, Sample, Spec};
+use weir_discipline::dppbrb::{Law, by_rate};
+
+use super::many_fes::{FIG17_RUNS, all_control, fig17, redirect};
+use super::{TCP, UDP, batch};
+use crate::reproduce::judge::{Findings, Samples, shown};
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::{At, Batch, Recipe, claim, not_run};
+
+const SHARES: Batch = batch!("shares", "shares", ["11 s", "1 s"]);
+
+/// Figure 17 at x = 50, with another delta.
+const DELTA_0: Batch = delta("forces delta 0", &[("controller.flow.delta", "0")]);
+const DELTA_0_1: Batch = delta("forces delta 0.1 %", &[("controller.flow.delta", "0.001")]);
+const DELTA_1: Batch = delta("forces delta 1 %", &[("controller.flow.delta", "0.01")]);
+const DELTA_5: Batch = delta("forces delta 5 %", &[("controller.flow.delta", "0.05")]);
+
+const fn delta(name: &'static str, set: &'static [(&'static str, &'static str)]) -> Batch {
+    Batch {
+        name,
+        set,
+        only: &["on, x 50"],
+        ..FIG17_RUNS
+    }
+}
+
+const NEEDS_TML: &str = "needs the TML with its processes and threads, which is not built yet";
+
+pub(super) const MODEL: Recipe = Recipe {
+    id: "forces-flow-control/model",
+    title: "The equations, computed and in queues",
+    notes: &[
+        "R21: the printed B_c of 21.92 M is B_e, alpha is delta, and equation 13 clips at B_e. The sweep of delta is Figure 17 \
+         at x = 50.",
+    ],
+    batches: &[&SHARES, &DELTA_0, &DELTA_0_1, &DELTA_1, &DELTA_5],
+    tables: &[],
+    figures: &[],
+    claims: &[
+        not_run(
+            "forces-flow-control/model.1",
+            "The CETML's work is linear in FEs, channels and messages, plus set-up",
+            NEEDS_TML,
+        ),
+        not_run(
+            "forces-flow-control/model.2",
+            "Threads load the CETML less than processes",
+            NEEDS_TML,
+        ),
+        not_run(
+            "forces-flow-control/model.3",
+            "Send and receive in separate threads: more resources, more throughput",
+            NEEDS_TML,
+        ),
+        claim(
+            "forces-flow-control/model.4",
+            "While both queues wait, their shares are p_c and 1 - p_c",
+            shares,
+        ),
+        claim(
+            "forces-flow-control/model.5",
+            "p_c = 0 or 1 shuts one queue out; otherwise the server never idles",
+            ends,
+        ),
+        not_run(
+            "forces-flow-control/model.6",
+            "The rate estimator settles on the true rate",
+            "a unit test decides it: dppbrb::tests::the_estimate_settles_within_five_windows (2 % after 5 K)",
+        ),
+        claim(
+            "forces-flow-control/model.7",
+            "Dropping by rate alone trims a flow to its bandwidth",
+            trims,
+        ),
+        claim(
+            "forces-flow-control/model.8",
+            "p_c stays in [1/2, 1], falls by lambda_p at ease, grows under pressure",
+            stays,
+        ),
+        claim(
+            "forces-flow-control/model.9",
+            "The committed rate is 15 Mbit/s, B_c 22.5 Mbit",
+            |_, f| {
+                let rate = committed(TOTAL, &[CONTROL; 5]);
+                f.between("B_c / T_s, Mbit/s", &one(rate / 1e6), [15.0, 15.0]);
+                f.between("B_c, Mbit", &one(rate * 1.5 / 1e6), [22.5, 22.5]);
+            },
+        ),
+        claim(
+            "forces-flow-control/model.10",
+            "B_e is about 21.92 Mbit/s at delta = 1 %",
+            |_, f| f.between("B_e, Mbit/s", &one(two_quiet(0.01)), [21.91, 21.93]),
+        ),
+        claim(
+            "forces-flow-control/model.11",
+            "delta = 0: no extra burst",
+            |_, f| {
+                let rate = committed(TOTAL, &[CONTROL; 5]);
+                let all = excess(rate, 0.0, &mut [50e6; 5]);
+                f.is(
+                    format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6)),
+                    all == rate,
+                );
+            },
+        ),
+        claim(
+            "forces-flow-control/model.12",
+            "A smaller delta: a smaller B_e, less burst, less congestion",
+            smaller_delta,
+        ),
+        claim(
+            "forces-flow-control/model.13",
+            "delta = 0 treats FEs alike, but wastes bandwidth",
+            no_delta,
+        ),
+        claim(
+            "forces-flow-control/model.14",
+            "The CE computes anew when the number of FEs changes",
+            |_, f| anew(f),
+        ),
+    ],
+};
+
+/// Five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
+const TOTAL: f64 = 100e6;
+const CONTROL: f64 = 5e6;
+
+/// B_e in Mbit/s where three of the five redirect 50 Mbit/s and two 5.
+fn two_quiet(delta: f64) -> f64 {
+    let rate = committed(TOTAL, &[CONTROL; 5]);
+    excess(rate, delta, &mut [50e6, 50e6, 50e6, 5e6, 5e6]) / 1e6
+}
+
+fn one(x: f64) -> Samples {
+    Samples::new(vec![x])
+}
+
+fn at(variant: &str) -> At {
+    At::new(SHARES.name, variant)
+}
+
+/// Frames of control and of redirect messages that arrive, in Mbit/s.
+fn frames(m: &Measured, variant: &str) -> [Samples; 2] {
+    let goodput = |kind: &str| m.samples(&at(variant), &format!("{kind}_goodput_mbps"));
+    [
+        goodput("tcp").map(|x| x / TCP),
+        goodput("udp").map(|x| x / UDP),
+    ]
+}
+
+fn shares(m: &Measured, f: &mut Findings) {
+    for share in [0.5, 0.65, 0.8, 0.95] {
+        let [control, redirect] = frames(m, &share.to_string());
+        let measured = control.with(&redirect, |c, r| c / (c + r));
+        f.between(
+            &format!("p_c = {share}, share of control messages"),
+            &measured,
+            [share - 0.01, share + 0.01],
+        );
+    }
+    f.remark("a unit test has both queues filled at every moment: probabilistic_priority::tests::both_backlogged_share_by_the_probability");
+}
+
+fn ends(m: &Measured, f: &mut Findings) {
+    let [control, _] = frames(m, "0");
+    f.at_most("p_c = 0, control messages, Mbit/s", &control, 0.0);
+    let [_, redirect] = frames(m, "1");
+    f.at_most("p_c = 1, redirect messages, Mbit/s", &redirect, 0.0);
+    for variant in ["0, only control", "1, only redirect"] {
+        let use_of_link = m.samples(&at(variant), "utilisation_ratio.uplink");
+        f.at_least(
+            &format!("p_c = {variant} messages, use of the link"),
+            &use_of_link,
+            0.999,
+        );
+    }
+}
+
+fn trims(_: &Measured, f: &mut Findings) {
+    const PACKETS: u32 = 200_000;
+    let mut draws = Streams::new(1).stream("reproduce.trims");
+    for k in [1.5, 2.0, 4.0] {
+        let drop = by_rate(1e6, k * 1e6);
+        let left = (0..PACKETS).filter(|_| draws.random::<f64>() >= drop);
+        let output = left.count() as f64 * k / f64::from(PACKETS);
+        f.between(
+            &format!("at {k} B_i, output by B_i"),
+            &one(output),
+            [0.98, 1.02],
+        );
+    }
+    let law = table_1();
+    let product = |queue| 4.0 * (1.0 - law.by_buffer(queue) * by_rate(1e6, 4e6));
+    f.remark(format!(
+        "the product of equation 9 drops less: at 4 B_i, {} B_i pass where 50 messages wait, {} B_i where 75 do",
+        shown(product(50)),
+        shown(product(75))
+    ));
+}
+
+/// The constants of Table 1.
+fn table_1() -> Law {
+    Law {
+        buffer_slope: 0.0127,
+        buffer_offset: 0.0,
+        threshold: 0.011,
+        decay: 0.995,
+        max_threshold: 75,
+        min_threshold: 25,
+    }
+}
+
+fn stays(_: &Measured, f: &mut Findings) {
+    const STEPS: u32 = 1_000_000;
+    let (law, mut share) = (table_1(), 0.8);
+    let mut draws = Streams::new(1).stream("reproduce.stays");
+    let [mut outside, mut wrong] = [0, 0];
+    for _ in 0..STEPS {
+        let drop = match draws.random_bool(0.5) {
+            true => 0.0,
+            false => draws.random::<f64>().powi(3),
+        };
+        let next = law.adjust(share, drop);
+        outside += u32::from(!(0.5..=1.0).contains(&next));
+        let right = match drop {
+            0.0 => next == (share * law.decay).max(0.5),
+            drop if drop > law.threshold => next > share || next == 1.0,
+            _ => next == share,
+        };
+        wrong += u32::from(!right);
+        share = next;
+    }
+    f.is(
+        format!("{outside} of {STEPS} steps leave [1/2, 1]"),
+        outside == 0,
+    );
+    f.is(format!("{wrong} steps go another way"), wrong == 0);
+}
+
+fn smaller_delta(m: &Measured, f: &mut Findings) {
+    let deltas = [
+        (0.0, &DELTA_0),
+        (0.001, &DELTA_0_1),
+        (0.01, &DELTA_1),
+        (0.05, &DELTA_5),
+    ];
+    let place = |batch: &Batch| At::new(batch.name, "on, x 50");
+    let name = |delta: f64| format!("{} %", 100.0 * delta);
+    let level = deltas.map(|(delta, _)| (name(delta), one(two_quiet(delta))));
+    f.ascends("B_e, Mbit/s, by delta,", &level);
+    let full = deltas.map(|(delta, batch)| {
+        let at = place(batch);
+        let full = m.window(&at).map(|window| {
+            m.curve(&at, "queue_packets.ce", window, |packets| {
+                let full = packets.iter().filter(|n| **n >= 99.0).count();
+                Some(full as f64 / packets.len() as f64)
+            })
+        });
+        (name(delta), full.unwrap_or_default())
+    });
+    f.rises(
+        "share of time with a full queue at the CE's link, by delta,",
+        &full,
+    );
+    let control = deltas.map(|(delta, batch)| {
+        let control = all_control(m, &place(batch)).shown();
+        format!("{} {control}", name(delta))
+    });
+    f.remark(format!(
+        "control messages of all, Mbit/s: {}",
+        control.join(", ")
+    ));
+}
+
+fn no_delta(m: &Measured, f: &mut Findings) {
+    let at = |batch: &Batch| At::new(batch.name, "on, x 50");
+    let rate = |fe| redirect(m, &at(&DELTA_0), fe);
+    for (a, b) in [(1, 2), (2, 3), (1, 3)] {
+        f.within(&format!("FE{a} and FE{b}"), &rate(a), &rate(b), 0.02);
+    }
+    let used = |at: &At| m.samples(at, "utilisation_ratio.ce");
+    f.less(
+        "use of the CE's link at 0 and at 1 %",
+        &used(&at(&DELTA_0)),
+        &used(&fig17("on", 50)),
+    );
+}
+
+/// Five FEs; the fifth answers up to 1 s and from 2 s on. How long it takes until all others have been
+/// ordered the new rates.
+fn anew(f: &mut Findings) {
+    let none: [(&str, &Scalar); 0] = [];
+    let Ok(spec) = Spec::check("flow_control", &[5], none) else {
+        return;
+    };
+    let mut controller = spec.build();
+    let level = |n: usize| {
+        let rate = committed(TOTAL, &vec![CONTROL; n]);
+        let mut redirect = [50e6, 50e6, 5e6, 5e6, 50e6];
+        [rate, excess(rate, 0.01, &mut redirect[..n])]
+    };
+    (0..1000)
+        .step_by(40)
+        .for_each(|now| drop(step(controller.as_mut(), now)));
+    for (event, until, present) in [(1000, 2000, 4), (2000, 3000, 5)] {
+        let [rate, more] = level(present);
+        let took = (event..until).step_by(40).find(|now| {
+            let orders = step(controller.as_mut(), *now);
+            let is = |order: &Order, parameter: &str, wanted: f64| {
+                let right = |rate: &Setting| matches!(rate, Setting::Rate(r) if (r.as_bps() as f64 - wanted).abs() < 1.0);
+                order.parameter == parameter && right(&order.value)
+            };
+            let ordered = |queue: usize, parameter: &str, wanted: f64| {
+                let mut of = orders.iter().filter(|order| order.queue == queue);
+                of.any(|order| is(order, parameter, wanted))
+            };
+            (0..present).all(|fe| ordered(fe, "committed", rate) && ordered(fe, "excess", more))
+        });
+        let what = format!(
+            "{present} FEs: B_c/T_s {} and B_e {} Mbit/s everywhere",
+            shown(rate / 1e6),
+            shown(more / 1e6)
+        );
+        match took {
+            Some(now) => f.at_most(
+                &format!("{what}, after s"),
+                &one((now - event) as f64 / 1e3),
+                1.0,
+            ),
+            None => f.is(format!("{what}: not within 1 s"), false),
+        }
+    }
+}
+
+/// Hands the controller a sample at `now`, in ms.
+fn step(controller: &mut dyn Controller, now: u64) -> Vec<Order> {
+    let samples: Vec<Option<Sample>> = [50, 50, 5, 5, 50]
+        .iter()
+        .enumerate()
+        .map(|(fe, mbps)| {
+            let sample = Sample {
+                read: [mbps * now * 125, 0],
+                ..Sample::default()
+            };
+            (fe != 4 || !(1000..2000).contains(&now)).then_some(sample)
+        })
+        .collect();
+    let mut orders = Vec::new();
+    controller.sample(
+        Instant::ZERO + Span::from_millis(now),
+        &samples,
+        &mut orders,
+    );
+    orders
+}

@@ -1,0 +1,315 @@
+//! Figures 11 and 12: one forwarding element, and an attack through it.
+
+use super::{TCP, UDP, batch};
+use crate::reproduce::figure::{Figure, Lines};
+use crate::reproduce::judge::{Findings, Samples};
+use crate::reproduce::measured::{Measured, Window};
+use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::statistics::mean;
+
+const FIG11_RUNS: Batch = batch!("fig11");
+const FIG12_RUNS: Batch = batch!("fig12");
+
+/// The three disciplines of the figures.
+const DISCIPLINES: [&str; 3] = ["dppbrb", "drr", "drop-tail"];
+/// While the uplink is overloaded.
+const FULL: Window = [2.5, 6.0];
+
+const READINGS: &str = "R18: 100 packets for each queue of DPPBRB, K = 20 ms, p_c starts at 0.8. R19: DRR's buckets are \
+     source addresses, so that control and redirect messages of the source share one; quantum 256 B (our least \
+     one; ns-2 has 250 B); its two buckets share 200 packets. Messages are frames of 1000 B and rates count frames: the paper's \
+     rates come to exactly what the links carry.";
+
+pub(super) const FIG11: Recipe = Recipe {
+    id: "forces-flow-control/fig11",
+    title: "An attack on one FE, all rates growing: DPPBRB, DRR and drop-tail",
+    notes: &[READINGS],
+    batches: &[&FIG11_RUNS],
+    tables: &[],
+    figures: &[
+        Figure {
+            title: "DPPBRB: frames at the CE, Mbit/s",
+            x: "time, s",
+            draw: |m, lines| over_time(m, lines, &at11("dppbrb")),
+        },
+        Figure {
+            title: "DRR: frames at the CE, Mbit/s",
+            x: "time, s",
+            draw: |m, lines| over_time(m, lines, &at11("drr")),
+        },
+        Figure {
+            title: "Drop-tail: frames at the CE, Mbit/s",
+            x: "time, s",
+            draw: |m, lines| over_time(m, lines, &at11("drop-tail")),
+        },
+    ],
+    claims: &[
+        claim(
+            "forces-flow-control/fig11.1",
+            "Before congestion all flows pass, under all disciplines",
+            |m, f| {
+                for discipline in DISCIPLINES {
+                    all_pass(
+                        m,
+                        f,
+                        &at11(discipline),
+                        &["control", "redirect", "attack"],
+                        [0.2, 2.2],
+                    );
+                }
+            },
+        ),
+        claim(
+            "forces-flow-control/fig11.2",
+            "Under DPPBRB control messages keep their rate",
+            |m, f| kept(m, f, at11),
+        ),
+        claim(
+            "forces-flow-control/fig11.3",
+            "Under DPPBRB redirect messages give way as time goes on",
+            |m, f| {
+                let at = at11("dppbrb");
+                falls(
+                    f,
+                    "redirect messages and attack",
+                    &m.curve(&at, "udp_mbps", FULL, slope),
+                );
+                let goodput = |window| m.curve(&at, "goodput_mbps.redirect", window, mean);
+                f.less(
+                    "redirect messages of the source, Mbit/s at 5 to 6 s and at 2.5 to 3.5 s",
+                    &goodput([5.0, 6.0]),
+                    &goodput([2.5, 3.5]),
+                );
+            },
+        ),
+        claim(
+            "forces-flow-control/fig11.4",
+            "Under DRR it is the opposite",
+            |m, f| {
+                opposite(m, f, at11);
+                let at = at11("drr");
+                falls(
+                    f,
+                    "delivered share of control messages",
+                    &trend(m, &at, "control"),
+                );
+            },
+        ),
+        claim(
+            "forces-flow-control/fig11.5",
+            "Drop-tail is worse still",
+            |m, f| worse_still(m, f, at11),
+        ),
+    ],
+};
+
+pub(super) const FIG12: Recipe = Recipe {
+    id: "forces-flow-control/fig12",
+    title: "An attack on one FE, control and redirect messages at constant rates",
+    notes: &[READINGS],
+    batches: &[&FIG12_RUNS],
+    tables: &[],
+    figures: &[
+        Figure {
+            title: "DPPBRB: frames at the CE, Mbit/s",
+            x: "time, s",
+            draw: |m, lines| over_time(m, lines, &at12("dppbrb")),
+        },
+        Figure {
+            title: "DRR: frames at the CE, Mbit/s",
+            x: "time, s",
+            draw: |m, lines| over_time(m, lines, &at12("drr")),
+        },
+        Figure {
+            title: "Drop-tail: frames at the CE, Mbit/s",
+            x: "time, s",
+            draw: |m, lines| over_time(m, lines, &at12("drop-tail")),
+        },
+    ],
+    claims: &[
+        claim(
+            "forces-flow-control/fig12.1",
+            "Before the attack the flows pass, under all disciplines",
+            |m, f| {
+                for discipline in DISCIPLINES {
+                    all_pass(
+                        m,
+                        f,
+                        &at12(discipline),
+                        &["control", "redirect"],
+                        [0.2, 1.0],
+                    );
+                }
+            },
+        ),
+        claim(
+            "forces-flow-control/fig12.2",
+            "Under DPPBRB control messages keep their 4 Mbit/s",
+            |m, f| kept(m, f, at12),
+        ),
+        claim(
+            "forces-flow-control/fig12.3",
+            "Under DPPBRB redirect messages of the source fall with time",
+            |m, f| {
+                let fall = m.curve(&at12("dppbrb"), "goodput_mbps.redirect", [1.5, 6.0], slope);
+                falls(f, "redirect messages of the source", &fall);
+            },
+        ),
+        claim(
+            "forces-flow-control/fig12.4",
+            "Under DRR it is the opposite",
+            |m, f| opposite(m, f, at12),
+        ),
+        claim(
+            "forces-flow-control/fig12.5",
+            "Drop-tail is worse still",
+            |m, f| worse_still(m, f, at12),
+        ),
+    ],
+};
+
+fn at11(variant: &str) -> At {
+    At::new(FIG11_RUNS.name, variant)
+}
+
+fn at12(variant: &str) -> At {
+    At::new(FIG12_RUNS.name, variant)
+}
+
+/// Control messages of both figures keep their rate under DPPBRB: for the text's claim too.
+pub(super) const RUNS: [&Batch; 2] = [&FIG11_RUNS, &FIG12_RUNS];
+
+pub(super) fn both_kept(m: &Measured, f: &mut Findings) {
+    f.at_least("rates that grow", &control(m, &at11("dppbrb")), 0.95);
+    f.at_least("constant rates", &control(m, &at12("dppbrb")), 0.95);
+}
+
+/// Control messages delivered by offered, while the uplink is overloaded.
+fn control(m: &Measured, at: &At) -> Samples {
+    m.delivered(at, "control", FULL)
+}
+
+fn all_pass(m: &Measured, f: &mut Findings, at: &At, traffics: &[&str], window: Window) {
+    for traffic in traffics {
+        let what = format!("{}, {traffic} delivered by offered", at.variant);
+        f.at_least(&what, &m.delivered(at, traffic, window), 0.95);
+    }
+}
+
+fn kept(m: &Measured, f: &mut Findings, at: fn(&str) -> At) {
+    f.at_least("delivered by offered", &control(m, &at("dppbrb")), 0.95);
+    let shown = |variants: &[&str]| {
+        let shown = variants.iter();
+        let shown = shown.map(|variant| format!("{variant} {}", control(m, &at(variant)).shown()));
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    f.remark(format!(
+        "beside it: {}",
+        shown(&["drop-tail", "drr", "drr by flow", "drr by class"])
+    ));
+    let readings = [
+        "dppbrb, start 0.5",
+        "dppbrb, K 10 ms",
+        "dppbrb, K 100 ms",
+        "dppbrb, K 500 ms",
+        "dppbrb, UDP 210 B",
+    ];
+    f.remark(format!("other readings: {}", shown(&readings)));
+}
+
+fn opposite(m: &Measured, f: &mut Findings, at: fn(&str) -> At) {
+    let at_drr = at("drr");
+    let redirect = |at: &At| m.delivered(at, "redirect", FULL);
+    f.at_most(
+        "drr, control messages delivered by offered",
+        &control(m, &at_drr),
+        0.9,
+    );
+    f.less(
+        "drr, delivered by offered, control and redirect messages",
+        &control(m, &at_drr),
+        &redirect(&at_drr),
+    );
+    for variant in ["drr by flow", "drr by class", "drr, UDP 210 B"] {
+        let at = at(variant);
+        let (control, redirect) = (control(m, &at).shown(), redirect(&at).shown());
+        f.remark(format!("{variant}: control {control}, redirect {redirect}"));
+    }
+}
+
+fn worse_still(m: &Measured, f: &mut Findings, at: fn(&str) -> At) {
+    let tail = control(m, &at("drop-tail"));
+    f.less(
+        "control messages delivered by offered, drop-tail and dppbrb",
+        &tail,
+        &control(m, &at("dppbrb")),
+    );
+    f.not_more(
+        "control messages delivered by offered, drop-tail and drr",
+        &tail,
+        &control(m, &at("drr")),
+    );
+    let small = |variant| control(m, &at(variant)).shown();
+    f.remark(format!(
+        "with UDP in packets of 210 B: drop-tail {}, drr {}",
+        small("drop-tail, UDP 210 B"),
+        small("drr, UDP 210 B")
+    ));
+}
+
+fn over_time(m: &Measured, lines: &mut Lines, at: &At) {
+    lines.over_time("control", m, (at, "tcp_mbps"), 1.0 / TCP);
+    for name in ["redirect", "attack"] {
+        let curve = format!("goodput_mbps.{name}");
+        lines.over_time(name, m, (at, &curve), 1.0 / UDP);
+    }
+}
+
+/// The slope of the line that fits best, for each step.
+fn slope(values: &[f64]) -> Option<f64> {
+    let middle = (values.len() as f64 - 1.0) / 2.0;
+    let x = |place: usize| place as f64 - middle;
+    let square: f64 = (0..values.len()).map(|n| x(n) * x(n)).sum();
+    let sum: f64 = values.iter().enumerate().map(|(n, y)| x(n) * y).sum();
+    (square > 0.0).then(|| sum / square)
+}
+
+/// The slope of what is delivered by what is offered, over steps of 0.5 s.
+fn trend(m: &Measured, at: &At, traffic: &str) -> Samples {
+    let starts = (5..12).map(|n| f64::from(n) / 2.0);
+    let shares: Vec<Samples> = starts
+        .map(|from| m.delivered(at, traffic, [from, from + 0.5]))
+        .collect();
+    // A sum of all shares by their distance from the middle: the slope, but for a constant.
+    let weighted = shares.iter().enumerate();
+    let weighted = weighted.map(|(n, share)| share.map(|x| x * (n as f64 - 3.0) / 28.0));
+    weighted
+        .reduce(|sum, share| sum.with(&share, |a, b| a + b))
+        .unwrap_or_default()
+}
+
+fn falls(f: &mut Findings, what: &str, slope: &Samples) {
+    let steps = if what.starts_with("delivered") {
+        "0.5 s"
+    } else {
+        "0.1 s"
+    };
+    f.above(
+        &format!("{what}, fall for each {steps}"),
+        &slope.map(|x| -x),
+        0.0,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slope_by_hand() {
+        assert_eq!(slope(&[1.0, 3.0, 5.0]), Some(2.0));
+        // x = -1.5, -.5, .5, 1.5: (1.5 + .5 * 0 + 0 + 4.5) / 5.
+        assert_eq!(slope(&[-1.0, 0.0, 0.0, 3.0]), Some(1.2));
+        assert_eq!(slope(&[1.0]), None);
+    }
+}
