@@ -211,6 +211,7 @@ impl Spec {
             Self::ProbabilisticPriority(params) => 2 * params.limit,
             Self::Pfq(params) => params.limit,
             Self::Pdrr(params) => params.limit,
+            Self::LruFq(params) => 2 * params.limit, // of each queue
         }
     }
 
