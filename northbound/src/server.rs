@@ -23,7 +23,8 @@ use tokio::sync::Semaphore;
 use weir_model::ChangeRequest;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+    AdmissionReport, ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
+    RouteReport,
 };
 
 /// Connections served at once; more wait in the socket's backlog.
@@ -47,6 +48,8 @@ pub trait Operator: Send + Sync + 'static {
     fn queues(&self) -> Answer<Vec<QueueReport>>;
     /// The flows that disciplines know by identity, fastest first.
     fn hogs(&self) -> Answer<Vec<HogReport>>;
+    /// Flows that an admission control accepted or lets wait.
+    fn flows(&self) -> Answer<Vec<AdmissionReport>>;
     /// The routes.
     fn routes(&self) -> Vec<RouteReport>;
     /// The neighbours.
@@ -143,6 +146,7 @@ fn router(operator: Arc<dyn Operator>) -> Router {
         .route("/v1/ports", get(|s: Shared| ask(s, |o| o.ports())))
         .route("/v1/queues", get(|s: Shared| ask(s, |o| o.queues())))
         .route("/v1/hogs", get(|s: Shared| ask(s, |o| o.hogs())))
+        .route("/v1/flows", get(|s: Shared| ask(s, |o| o.flows())))
         .route("/v1/routes", get(|s: Shared| ask(s, |o| Ok(o.routes()))))
         .route(
             "/v1/neighbours",

@@ -9,7 +9,8 @@ use weir_live::clock;
 use weir_live::worker::Worker;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+    AdmissionReport, ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
+    RouteReport,
 };
 use weir_model::{Change, ChangeRequest};
 use weir_northbound::{Answer, Operator};
@@ -60,6 +61,10 @@ impl Operator for Console {
 
     fn hogs(&self) -> Answer<Vec<HogReport>> {
         self.ask(|worker| get::hogs(&worker.plane, clock::now()))
+    }
+
+    fn flows(&self) -> Answer<Vec<AdmissionReport>> {
+        self.ask(|worker| get::flows(&worker.plane, clock::now()))
     }
 
     fn routes(&self) -> Vec<RouteReport> {

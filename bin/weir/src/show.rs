@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_base::Rate;
 use weir_model::report::{
-    Count, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+    AdmissionReport, Count, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
+    RouteReport,
 };
 use weir_northbound::client::{self, ClientError};
 
@@ -21,6 +22,8 @@ pub(crate) enum Subject {
     Queues,
     /// Flows that a discipline knows by identity, and why they are where they are
     Hogs,
+    /// Flows that an admission control accepted, lets wait or blocks, with their acceptance delay
+    Flows,
     /// Routes in force
     Routes,
     /// Neighbours, and packets that wait for them
@@ -36,6 +39,7 @@ pub(crate) fn show(socket: &Path, subject: Subject, json: bool) -> Result<(), Cl
         Subject::Ports => show.print("ports", ports),
         Subject::Queues => show.print("queues", queues),
         Subject::Hogs => show.print("hogs", hogs),
+        Subject::Flows => show.print("flows", flows),
         Subject::Routes => show.print("routes", routes),
         Subject::Neighbours => show.print("neighbours", neighbours),
         Subject::Drops => show.print("drops", drops),
@@ -132,6 +136,26 @@ fn hogs(rows: &[HogReport]) -> Table {
             row.flow.clone(),
             row.key.clone(),
             row.standing.clone(),
+            format!("{:.3} Mbit", row.rate_bps as f64 / 1e6),
+            count(&row.seen),
+            format!("{:.1} s", row.known_s),
+            format!("{:.3} s", row.silent_s),
+        ]);
+    }
+    table
+}
+
+fn flows(rows: &[AdmissionReport]) -> Table {
+    let mut table = Table::new(&[
+        "PORT", "FLOW", "STANDING", "CLASS", "DELAY", "RATE", "SEEN", "KNOWN", "SILENT",
+    ]);
+    for row in rows {
+        table.row([
+            row.port.clone(),
+            row.flow.clone(),
+            row.standing.clone(),
+            row.class.clone().unwrap_or_else(|| "-".to_owned()),
+            format!("{:.3} s", row.acceptance_delay_s),
             format!("{:.3} Mbit", row.rate_bps as f64 / 1e6),
             count(&row.seen),
             format!("{:.1} s", row.known_s),

@@ -1,9 +1,9 @@
 //! The reports: what a plane says of itself, by value.
 
 use weir_base::Instant;
-use weir_discipline::FlowStanding;
+use weir_discipline::{FlowClass, FlowStanding};
 use weir_model::report::{
-    DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+    AdmissionReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
 };
 use weir_packet::Reason;
 use weir_path::plane::Plane;
@@ -67,11 +67,14 @@ pub fn queues(plane: &Plane) -> Vec<QueueReport> {
     plane.ports().iter().map(report).collect()
 }
 
-/// The flows that disciplines know by identity, fastest first.
+/// The flows that classifiers know by identity, fastest first.
 pub fn hogs(plane: &Plane, now: Instant) -> Vec<HogReport> {
     let mut hogs = Vec::new();
     for slot in plane.ports() {
         slot.port.queue().flows(now, &mut |flow| {
+            if !flow.standing.is_of_classifier() {
+                return;
+            }
             hogs.push(HogReport {
                 port: slot.name.clone(),
                 flow: flow.key.to_string(),
@@ -88,11 +91,53 @@ pub fn hogs(plane: &Plane, now: Instant) -> Vec<HogReport> {
     hogs
 }
 
+/// Flows of a port that are told at most: an admission control may know a million.
+const FLOWS_MAX: usize = 1000;
+
+/// The flows that admission controls accepted or let wait: of each port those who wait first, the longest
+/// before others; then by their latest packet.
+pub fn flows(plane: &Plane, now: Instant) -> Vec<AdmissionReport> {
+    let mut all = Vec::new();
+    for slot in plane.ports() {
+        let mut flows = Vec::new();
+        slot.port.queue().flows(now, &mut |flow| {
+            if !flow.standing.is_of_classifier() {
+                flows.push(flow);
+            }
+        });
+        flows.sort_by_key(|flow| match flow.standing {
+            FlowStanding::Waiting => (0, flow.since),
+            _ => (1, Instant::ZERO + Instant::FAR_FUTURE.since(flow.latest)),
+        });
+        flows.truncate(FLOWS_MAX);
+        all.extend(flows.iter().map(|flow| AdmissionReport {
+            port: slot.name.clone(),
+            flow: flow.key.to_string(),
+            standing: standing(flow.standing).to_owned(),
+            class: match flow.standing {
+                FlowStanding::Accepted(FlowClass::Streaming) => Some("streaming".to_owned()),
+                FlowStanding::Accepted(FlowClass::Elastic) => Some("elastic".to_owned()),
+                _ => None,
+            },
+            acceptance_delay_s: flow.waited.unwrap_or_default().as_secs_f64(),
+            rate_bps: flow.rate.as_bps(),
+            seen: flow.seen.into(),
+            known_s: now.since(flow.since).as_secs_f64(),
+            silent_s: now.since(flow.latest).as_secs_f64(),
+        }));
+    }
+    all
+}
+
 fn standing(standing: FlowStanding) -> &'static str {
     match standing {
         FlowStanding::Watched => "watched",
         FlowStanding::Hog => "hog",
         FlowStanding::Pinned => "pinned",
+        FlowStanding::Accepted(_) => "accepted",
+        FlowStanding::Waiting => "waiting",
+        FlowStanding::SetAside => "set aside",
+        FlowStanding::Blocked => "blocked",
     }
 }
 

@@ -95,6 +95,30 @@ pub struct HogReport {
     pub silent_s: f64,
 }
 
+/// A flow that an admission control knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AdmissionReport {
+    /// Name of the port.
+    pub port: String,
+    /// The flow.
+    pub flow: String,
+    /// `accepted`, `waiting`, `blocked` (removed, and not to come back for a time), or `set aside`
+    /// (removed, and to come back before others).
+    pub standing: String,
+    /// What an accepted flow is taken for: `streaming` or `elastic`.
+    pub class: Option<String>,
+    /// From its first packet to the one that was let through; of a flow that waits, so far.
+    pub acceptance_delay_s: f64,
+    /// Mean rate since it is known.
+    pub rate_bps: u64,
+    /// Seen since it is known: of an accepted flow what came since, of a waiting one what was refused.
+    pub seen: Count,
+    /// For how long it has been accepted, or has waited.
+    pub known_s: f64,
+    /// How long ago its latest packet came.
+    pub silent_s: f64,
+}
+
 /// A route in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteReport {

@@ -85,28 +85,28 @@ drawn cannot be foreseen.",
     ],
 };
 
-const MIN_THRESHOLD: Parameter = Parameter {
+pub(crate) const MIN_THRESHOLD: Parameter = Parameter {
     name: "min_threshold",
     kind: Kind::Count(0, 1_000_000),
     default: "0 packets",
     about: "average from which packets are drawn; 0 for 0.4 of the limit",
 };
 
-const MAX_THRESHOLD: Parameter = Parameter {
+pub(crate) const MAX_THRESHOLD: Parameter = Parameter {
     name: "max_threshold",
     kind: Kind::Count(0, 1_000_000),
     default: "0 packets",
     about: "average from which all elastic packets are dropped; 0 for 0.9 of the limit",
 };
 
-const MAX_PROBABILITY: Parameter = Parameter {
+pub(crate) const MAX_PROBABILITY: Parameter = Parameter {
     name: "max_probability",
     kind: Kind::Ratio(0.0, 1.0),
     default: "0.02",
     about: "probability P_t at max_threshold that a packet is dropped with the drawn one",
 };
 
-const LIMIT: Parameter = Parameter {
+pub(crate) const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 1_000_000),
     default: "10000 packets",

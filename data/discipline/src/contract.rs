@@ -1,7 +1,7 @@
 //! What every discipline promises to the port that drives it.
 
 use weir_base::setting::Parameter;
-use weir_base::{Instant, Rate, Tally};
+use weir_base::{Instant, Rate, Span, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
 use crate::spec::Spec;
@@ -134,6 +134,8 @@ pub struct FlowReport {
     pub since: Instant,
     /// When its latest packet came.
     pub latest: Instant,
+    /// How long it had to wait to be accepted, or has waited, where flows must be accepted.
+    pub waited: Option<Span>,
 }
 
 /// How a discipline treats a flow that it knows.
@@ -145,6 +147,30 @@ pub enum FlowStanding {
     Hog,
     /// A hog that stays known until it falls silent.
     Pinned,
+    /// Accepted by an admission control.
+    Accepted(FlowClass),
+    /// Not accepted yet.
+    Waiting,
+    /// Removed, and to come back before others.
+    SetAside,
+    /// Removed, and not to come back for a time.
+    Blocked,
+}
+
+/// What an accepted flow is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowClass {
+    /// Little of it ever waits: voice, say.
+    Streaming,
+    /// It takes what it can get.
+    Elastic,
+}
+
+impl FlowStanding {
+    /// Whether the flow is known to a classifier of high-bandwidth flows, not to an admission control.
+    pub const fn is_of_classifier(self) -> bool {
+        matches!(self, Self::Watched | Self::Hog | Self::Pinned)
+    }
 }
 
 /// The manual page of a discipline, as `weir describe` prints it.

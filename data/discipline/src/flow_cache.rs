@@ -310,6 +310,7 @@ impl FlowCache {
                 rate,
                 since: name.since,
                 latest: flow.latest,
+                waited: None,
             });
         }
     }

@@ -5,13 +5,13 @@
 //! A discipline is a pure state machine: time, flow keys and the books are handed in by [`Cx`].
 //! It does not know what a port, a device or a clock is.
 //!
-//! - disciplines: [`fifo`], [`codel`], [`drr`], [`sfq`], [`stfq`], [`fq_codel`], [`host_fair`],
+//! - disciplines: [`fifo`], [`codel`], [`drr`], [`fan`], [`sfq`], [`stfq`], [`fq_codel`], [`host_fair`],
 //!   [`class_weights`], [`lru_fq`], [`red`], [`refill`], [`impair`],
 //!   [`probabilistic_priority`], [`dppbrb`], [`token_bucket`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
 //!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
 //!   flow sends), `link_rate`, `chance`
-//! - of flow tables: `index` (by hash), `table`, `split` (two queues over one)
+//! - of flow tables: `index` (by hash), `lists` (orders over entries), `table`, `split` (two queues over one)
 //! - between control and forwarding elements: `channels` (control and redirect messages)
 //! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
 //!   for those who do not react), `classes` (traffic by its headers)
@@ -25,6 +25,7 @@ pub mod codel;
 pub mod contract;
 pub mod dppbrb;
 pub mod drr;
+pub mod fan;
 pub mod fifo;
 pub mod fq_codel;
 pub mod host_fair;
@@ -54,6 +55,7 @@ mod flow_cache;
 mod hosts;
 mod index;
 mod link_rate;
+mod lists;
 mod longest;
 mod lru;
 mod ranking;
@@ -69,7 +71,7 @@ mod properties;
 mod rig;
 
 pub use contract::{
-    Admission, Cx, Discipline, FlowReport, FlowStanding, Manual, Ready, SpecMismatch,
+    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Manual, Ready, SpecMismatch,
 };
 pub use metered::Metered;
 pub use spec::Spec;

@@ -1,24 +1,29 @@
 //! A map of fixed size that knows which entry was used longest ago, all in constant time.
 //!
 //! ```text
-//!  hash --> index (open addressing, tags) --> entry 5        lists:  top  5 <-> 0 <-> 3  bottom
-//!                                                                    top  1              bottom
+//!  hash --> index --> entry 5        lists:  top  5 <-> 0 <-> 3  bottom
+//!                                            top  1              bottom
 //! ```
 //!
-//! Entries are in one or the other of several recency lists; the links are in an array of their own, which
-//! stays small. An entry leaves only by being replaced.
+//! Entries are in one or the other of several recency lists. An entry leaves by being replaced or removed;
+//! the place of a removed one is the next that is used.
+//!
+//! What is looked up is the 64-bit keyed hash: two of `n` flows are taken for one with a
+//! probability of about `n^2 / 2^65`, and nobody without the key can bring it about.
 
 use std::hint::black_box;
 
 use crate::index::Index;
+use crate::lists::Lists;
 
 /// The map. `LISTS` recency lists order its entries.
 #[derive(Debug)]
 pub(crate) struct Lru<V, const LISTS: usize> {
     index: Index,
     entries: Vec<Entry<V>>,
-    /// Of each entry, then of each list's anchor.
-    links: Box<[Link]>,
+    /// The recency lists, and one of removed entries.
+    lists: Lists,
+    len: usize,
     capacity: usize,
 }
 
@@ -30,38 +35,26 @@ struct Entry<V> {
     value: V,
 }
 
-/// Neighbours in a recency list: towards the bottom, towards the top.
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    below: u32,
-    above: u32,
-}
-
 impl<V, const LISTS: usize> Lru<V, LISTS> {
     /// An empty map with room for `capacity` entries, taken now.
     pub(crate) fn new(capacity: usize) -> Self {
-        let anchor = |list| Link {
-            below: (capacity + list) as u32,
-            above: (capacity + list) as u32,
-        };
-        let mut links = vec![Link { below: 0, above: 0 }; capacity];
-        links.extend((0..LISTS).map(anchor));
         Self {
             index: Index::new(capacity),
             entries: Vec::with_capacity(capacity),
-            links: links.into_boxed_slice(),
+            lists: Lists::new(capacity, LISTS + 1),
+            len: 0,
             capacity,
         }
     }
 
     /// The number of entries.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.len
     }
 
     /// Whether the next entry must replace one.
     pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() >= self.capacity
+        self.len >= self.capacity
     }
 
     /// Makes sure of room for `capacity` entries in all. Entries keep their numbers.
@@ -70,32 +63,29 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
             return;
         }
         let mut new = Self::new(capacity);
-        for list in 0..LISTS {
-            for entry in self.upwards(list) {
-                new.link_on_top(entry, list);
+        for list in 0..=LISTS {
+            for entry in self.lists.upwards(list) {
+                new.lists.put(entry, list);
+                if list < LISTS {
+                    new.index.insert(self.entries[entry].hash, entry);
+                }
             }
         }
-        for (number, entry) in self.entries.iter().enumerate() {
-            new.index.insert(entry.hash, number);
-        }
         new.entries.append(&mut self.entries);
+        new.len = self.len;
         *self = new;
     }
 
     /// The entry of `hash`.
     pub(crate) fn find(&self, hash: u64) -> Option<usize> {
-        let is = |entry: usize| self.entries[entry].hash == hash;
-        self.index.find(hash, is)
+        self.index
+            .find(hash, |entry| self.entries[entry].hash == hash)
     }
 
     /// Loads what `find` and `raise` will need.
     pub(crate) fn touch(&self, hash: u64) {
         if let Some(entry) = self.find(hash) {
-            let Link { below, above } = self.links[entry];
-            black_box((
-                self.links[below as usize].above,
-                self.links[above as usize].below,
-            ));
+            black_box(self.lists.neighbours(entry));
         }
     }
 
@@ -119,10 +109,20 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         if self.is_full() {
             return Err(value);
         }
-        let entry = self.entries.len();
-        self.entries.push(Entry { hash, value });
+        let entry = match self.lists.bottom(LISTS) {
+            Some(spare) => {
+                self.entries[spare] = Entry { hash, value };
+                self.lists.raise(spare, list);
+                spare
+            }
+            None => {
+                self.entries.push(Entry { hash, value });
+                self.lists.put(self.entries.len() - 1, list);
+                self.entries.len() - 1
+            }
+        };
         self.index.insert(hash, entry);
-        self.link_on_top(entry, list);
+        self.len += 1;
         Ok(entry)
     }
 
@@ -135,45 +135,38 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         std::mem::replace(&mut self.entries[entry].value, value)
     }
 
+    /// Removes an entry. Its value stays readable under its number until the place is used again.
+    pub(crate) fn remove(&mut self, entry: usize) {
+        self.index.remove(self.entries[entry].hash, entry);
+        self.lists.raise(entry, LISTS);
+        self.len -= 1;
+    }
+
     /// Moves an entry, from whichever list it is in, to the top of `list`.
     pub(crate) fn raise(&mut self, entry: usize, list: usize) {
-        let Link { below, above } = self.links[entry];
-        self.links[below as usize].above = above;
-        self.links[above as usize].below = below;
-        self.link_on_top(entry, list);
+        self.lists.raise(entry, list);
     }
 
     /// The entry at the bottom of `list`.
     pub(crate) fn bottom(&self, list: usize) -> Option<usize> {
-        let anchor = self.capacity + list;
-        let entry = self.links[anchor].above as usize;
-        (entry != anchor).then_some(entry)
+        self.lists.bottom(list)
+    }
+
+    /// The entry on top of `list`.
+    pub(crate) fn top(&self, list: usize) -> Option<usize> {
+        self.lists.top(list)
     }
 
     /// The entries of `list`, from the bottom to the top.
     pub(crate) fn upwards(&self, list: usize) -> impl Iterator<Item = usize> {
-        let anchor = self.capacity + list;
-        let start = self.links[anchor].above as usize;
-        std::iter::successors(Some(start), |at| Some(self.links[*at].above as usize))
-            .take_while(move |at| *at != anchor)
+        self.lists.upwards(list)
     }
 
     /// Bytes of memory taken.
     pub(crate) fn state_bytes(&self) -> usize {
         self.index.state_bytes()
-            + size_of_val(&*self.links)
+            + self.lists.state_bytes()
             + self.entries.capacity() * size_of::<Entry<V>>()
-    }
-
-    fn link_on_top(&mut self, entry: usize, list: usize) {
-        let anchor = self.capacity + list;
-        let top = self.links[anchor].below;
-        self.links[entry] = Link {
-            below: top,
-            above: anchor as u32,
-        };
-        self.links[top as usize].above = entry as u32;
-        self.links[anchor].below = entry as u32;
     }
 }
 
@@ -211,10 +204,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_a_vector(mut capacity in 1_usize..10, calls in prop::collection::vec((0_u64..16, 0_usize..2, any::<u32>()), 0..400)) {
+        fn behaves_as_a_vector(mut capacity in 1_usize..10, calls in prop::collection::vec((0_u64..16, 0_usize..2, any::<u32>(), 0_u8..4), 0..400)) {
             let mut lru = Lru::<u32, 2>::new(capacity);
             let mut reference = Reference::default();
-            for (n, list, value) in calls {
+            for (n, list, value, remove) in calls {
                 let hash = hash(n);
                 lru.touch(hash);
                 if value % 50 == 0 && capacity < 14 {
@@ -222,6 +215,10 @@ mod tests {
                     lru.reserve(capacity);
                 }
                 match (lru.find(hash), reference.take(hash)) {
+                    (Some(entry), Some((_, value))) if remove == 0 => {
+                        prop_assert_eq!(*lru.get(entry), value);
+                        lru.remove(entry);
+                    }
                     (Some(entry), Some((_, value))) => {
                         prop_assert_eq!(*lru.get(entry), value);
                         lru.raise(entry, list);

@@ -7,8 +7,8 @@ use weir_base::{Instant, Streams};
 
 use crate::contract::{Discipline, Manual, SpecMismatch};
 use crate::{
-    afan, class_weights, codel, dppbrb, drr, fifo, fq_codel, host_fair, impair, lru_fq, pdrr, pfq,
-    probabilistic_priority, red, refill, sfq, stfq, token_bucket,
+    afan, class_weights, codel, dppbrb, drr, fan, fifo, fq_codel, host_fair, impair, lru_fq, pdrr,
+    pfq, probabilistic_priority, red, refill, sfq, stfq, token_bucket,
 };
 
 /// A discipline with its parameters.
@@ -17,6 +17,8 @@ use crate::{
 pub enum Spec {
     /// Approximate flow-aware networking.
     Afan(afan::Params),
+    /// Admission control in front of a scheduler.
+    Fan(fan::Params),
     /// First in, first out.
     Fifo(fifo::Params),
     /// A queue for each class of traffic.
@@ -73,6 +75,7 @@ pub const MANUALS: &[&Manual] = &[
     &token_bucket::MANUAL,
     &pfq::MANUAL,
     &pdrr::MANUAL,
+    &fan::MANUAL,
 ];
 
 /// Why a discipline's configuration was refused.
@@ -123,6 +126,7 @@ impl Spec {
             "token_bucket" => Self::TokenBucket(token_bucket::Params::new(&settings)),
             "pfq" => Self::Pfq(pfq::Params::new(&settings)),
             "pdrr" => Self::Pdrr(pdrr::Params::new(&settings)),
+            "fan" => Self::Fan(fan::Params::new(&settings)?),
             _ => unreachable!("{kind} has a manual but no parameters"),
         })
     }
@@ -159,6 +163,7 @@ impl Spec {
             Self::TokenBucket(_) => &token_bucket::MANUAL,
             Self::Pfq(_) => &pfq::MANUAL,
             Self::Pdrr(_) => &pdrr::MANUAL,
+            Self::Fan(_) => &fan::MANUAL,
         }
     }
 
@@ -188,6 +193,7 @@ impl Spec {
             Self::TokenBucket(params) => params.settings(),
             Self::Pfq(params) => params.settings(),
             Self::Pdrr(params) => params.settings(),
+            Self::Fan(params) => params.settings(),
         }
     }
 
@@ -208,10 +214,11 @@ impl Spec {
             Self::Afan(params) => params.limit,
             Self::TokenBucket(params) => params.limit,
             Self::Dppbrb(params) => 2 * params.limit, // of each queue
+            Self::LruFq(params) => 2 * params.limit,  // of each queue
             Self::ProbabilisticPriority(params) => 2 * params.limit,
             Self::Pfq(params) => params.limit,
             Self::Pdrr(params) => params.limit,
-            Self::LruFq(params) => 2 * params.limit, // of each queue
+            Self::Fan(params) => params.limit(),
         }
     }
 
@@ -273,6 +280,7 @@ impl Spec {
             }
             Self::Pfq(params) => Box::new(pfq::Pfq::new(params.clone(), now)),
             Self::Pdrr(params) => Box::new(pdrr::Pdrr::new(params.clone(), now)),
+            Self::Fan(params) => Box::new(fan::Fan::new(params.clone(), now, streams)),
         }
     }
 

@@ -61,6 +61,8 @@ pub enum Reason {
     NeighbourQueueFull,
     /// Every packet slot of the router is in use.
     PoolExhausted,
+    /// The link was congested, and its flow is not one of those that were accepted.
+    NotAdmitted,
     /// The queue was full.
     QueueFull,
     /// The discipline's AQM chose it.
@@ -82,7 +84,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -108,6 +110,7 @@ impl Reason {
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
         Self::PoolExhausted,
+        Self::NotAdmitted,
         Self::QueueFull,
         Self::Congestion,
         Self::LongestFlow,
@@ -199,6 +202,10 @@ impl Reason {
                 "Too many packets wait for next hops to answer.",
             ),
             Self::PoolExhausted => ("pool-exhausted", "Every packet slot is in use."),
+            Self::NotAdmitted => (
+                "not-admitted",
+                "The link was congested, and its flow is not one of those accepted.",
+            ),
             Self::QueueFull => ("queue-full", "The queue was full."),
             Self::Congestion => ("congestion", "The discipline's AQM chose it."),
             Self::LongestFlow => (

@@ -46,7 +46,7 @@ impl Actor for Sampler {
                 watch.queue_packets.push(backlog.packets);
                 watch.queue_bytes.push(backlog.bytes);
                 let meters = &fabric.meters;
-                watch.sample_flows(wire.port.queue(), fabric.now, |key| meters.traffic(key));
+                watch.sample(wire.port.queue(), fabric.now, |key| meters.traffic(key));
             }
         }
         Some(fabric.now + self.step)

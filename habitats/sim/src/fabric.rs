@@ -216,7 +216,12 @@ impl Fabric {
 
     #[inline]
     fn offer(&mut self, port: PortId, packet: Packet) {
-        self.wires[port.0 as usize].port.offer(packet);
+        let wire = &mut self.wires[port.0 as usize];
+        if let Some(watch) = &mut wire.watch {
+            let flow = self.flights.get(packet.slot).flow;
+            watch.passages.offered(flow, self.now);
+        }
+        wire.port.offer(packet);
         self.touch(port);
     }
 
@@ -326,7 +331,8 @@ impl Fabric {
             usize::MAX,
             &mut |packet, sending| {
                 if let Some(watch) = watch {
-                    watch.departed(&packet, sending.start, || flights.get(packet.slot).traffic);
+                    let flight = flights.get(packet.slot);
+                    watch.departed(&packet, sending.start, flight.flow, flight.traffic);
                     if let Some(trace) = &mut watch.trace {
                         let content = &flights.get(packet.slot).content;
                         let key = flights.keys.key(&packet);

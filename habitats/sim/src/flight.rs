@@ -17,6 +17,8 @@ pub struct Flight {
     pub sent: Instant,
     /// The traffic that it counts for.
     pub traffic: u32,
+    /// The flow that it is of.
+    pub flow: u32,
     /// The content.
     pub content: Content,
 }

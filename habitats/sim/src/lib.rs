@@ -14,7 +14,7 @@
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]:
 //!   applications
-//! - [`meter`]: what is counted; [`trace`]: what passes a port, as a capture
+//! - [`meter`]: what is counted; [`passage`]: when flows pass a port; [`gauges`]: those of its queue; [`trace`]: what passes a port, as a capture
 //! - [`actor`]: whoever acts at times of its own
 //!
 //! A run depends on the seed and on nothing else: every user of chance has a stream of its own, and
@@ -26,8 +26,10 @@ pub mod endpoint;
 pub mod event;
 pub mod fabric;
 pub mod flight;
+pub mod gauges;
 pub mod meter;
 pub mod network;
+pub mod passage;
 pub mod simulation;
 pub mod tcp;
 pub mod trace;

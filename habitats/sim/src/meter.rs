@@ -10,7 +10,9 @@ use weir_discipline::contract::FlowStanding;
 use weir_packet::{FlowKey, Packet, Reason};
 
 use crate::flight::Flight;
+use crate::gauges::Gauges;
 use crate::network::PortId;
+use crate::passage::Passages;
 use crate::trace::Trace;
 
 /// Delays from a microsecond on, to three digits. Memory grows with the longest of them.
@@ -124,17 +126,34 @@ pub struct Watch {
     pub classes: Option<Vec<[u64; 2]>>,
     /// What the discipline knows of flows, if it knows them by identity.
     pub known: Option<Known>,
+    /// The discipline's gauges.
+    pub gauges: Gauges,
+    /// What became of each flow.
+    pub passages: Passages,
     /// What passed it, packet by packet, if that was asked for.
     pub trace: Option<Trace>,
 }
 
-/// Flows that a discipline knows, counted at each sampling in the window.
+/// Flows that a discipline knows, counted at each sampling.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Samplings.
+    /// Samplings in the window.
     pub samples: u64,
-    /// By traffic: sums over the samplings of the flows known, and of those treated as hogs.
-    pub flows: Vec<[u64; 2]>,
+    /// By traffic: sums over the samplings in the window.
+    pub flows: Vec<Knowledge>,
+    /// By traffic, at each sampling of the whole run: flows known or accepted.
+    pub curves: Vec<Vec<u32>>,
+}
+
+/// Flows of one traffic, by what the discipline takes them for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// Known to a classifier, or accepted by an admission control.
+    pub known: u64,
+    /// Of these, those treated as hogs.
+    pub hogs: u64,
+    /// Not accepted yet.
+    pub waiting: u64,
 }
 
 impl Watch {
@@ -147,45 +166,68 @@ impl Watch {
 
     /// Counts packets by class too, and flows by what is known of them.
     pub(crate) fn look_inside(&mut self, traffics: usize) {
-        let flows = vec![[0; 2]; traffics];
-        self.classes = Some(flows.clone());
-        self.known = Some(Known { samples: 0, flows });
+        self.classes = Some(vec![[0; 2]; traffics]);
+        self.known = Some(Known {
+            samples: 0,
+            flows: vec![Knowledge::default(); traffics],
+            curves: vec![Vec::new(); traffics],
+        });
     }
 
-    /// A packet has left; `traffic` is asked for only if it is needed.
+    /// A packet of the flow `flow` of `traffic` has left.
     #[inline]
-    pub(crate) fn departed(&mut self, packet: &Packet, at: Instant, traffic: impl FnOnce() -> u32) {
+    pub(crate) fn departed(&mut self, packet: &Packet, at: Instant, flow: u32, traffic: u32) {
+        self.passages.departed(flow, traffic, at);
         if at >= self.from {
             self.sojourn.record(at.since(packet.enqueued));
             self.sent.count(packet.bytes());
             if let Some(classes) = &mut self.classes {
-                classes[traffic() as usize][usize::from(packet.class.0.min(1))] += 1;
+                classes[traffic as usize][usize::from(packet.class.0.min(1))] += 1;
             }
         }
     }
 
-    /// Looks up what the discipline knows of flows, each of the traffic that `traffic` names.
-    pub(crate) fn sample_flows(
+    /// Looks at the discipline's gauges, and at what it knows of flows, each of the traffic that `traffic`
+    /// names.
+    pub(crate) fn sample(
         &mut self,
         queue: &Metered,
         now: Instant,
         traffic: impl Fn(&FlowKey) -> Option<u32>,
     ) {
+        let from = self.from;
+        let inspect = |report: &mut dyn FnMut(&'static str, u64)| queue.inspect(report);
+        self.gauges.sample(now, from, inspect);
         let Some(known) = &mut self.known else {
             return;
         };
-        if now < self.from {
-            return;
-        }
-        known.samples += 1;
+        let mut seen = vec![Knowledge::default(); known.flows.len()];
         queue.flows(now, &mut |flow| {
             // Another key than the 5-tuple does not tell whose packets these are.
-            if let Some(traffic) = traffic(&flow.key) {
-                let [all, hogs] = &mut known.flows[traffic as usize];
-                *all += 1;
-                *hogs += u64::from(flow.standing != FlowStanding::Watched);
+            let Some(traffic) = traffic(&flow.key) else {
+                return;
+            };
+            let seen = &mut seen[traffic as usize];
+            match flow.standing {
+                FlowStanding::Watched | FlowStanding::Accepted(_) => seen.known += 1,
+                FlowStanding::Hog | FlowStanding::Pinned => {
+                    seen.known += 1;
+                    seen.hogs += 1;
+                }
+                FlowStanding::Waiting => seen.waiting += 1,
+                FlowStanding::SetAside | FlowStanding::Blocked => {}
             }
         });
+        known.samples += u64::from(now >= from);
+        let all = known.flows.iter_mut().zip(&mut known.curves).zip(seen);
+        for ((sums, curve), seen) in all {
+            curve.push(seen.known as u32);
+            if now >= from {
+                sums.known += seen.known;
+                sums.hogs += seen.hogs;
+                sums.waiting += seen.waiting;
+            }
+        }
     }
 }
 
@@ -332,11 +374,11 @@ mod tests {
         };
         let second = Instant::ZERO + Span::from_secs(1);
         let mut watch = Watch::new(second);
-        watch.departed(&packet(1), second, || unreachable!("nobody looks inside"));
+        watch.departed(&packet(1), second, 0, 0);
         watch.look_inside(2);
-        watch.departed(&packet(1), Instant::ZERO, || 0); // before the window
-        watch.departed(&packet(1), second, || 1);
-        watch.departed(&packet(0), second, || 1);
+        watch.departed(&packet(1), Instant::ZERO, 0, 0); // before the window
+        watch.departed(&packet(1), second, 1, 1);
+        watch.departed(&packet(0), second, 1, 1);
         assert_eq!(watch.classes, Some(vec![[0, 0], [1, 1]]));
         assert_eq!(watch.sent.packets, 3);
     }

@@ -92,7 +92,7 @@ impl Simulation {
         for port in ports {
             let mut watch = Watch::new(from);
             let wire = &mut self.fabric.wires[port.0 as usize];
-            if let Spec::LruFq(_) = wire.port.queue().spec() {
+            if let Spec::LruFq(_) | Spec::Fan(_) = wire.port.queue().spec() {
                 watch.look_inside(self.fabric.meters.traffics.len());
             }
             wire.watch = Some(Box::new(watch));
@@ -152,7 +152,7 @@ impl Simulation {
         let flow = self.flow(course.traffic, course.start, None);
         let pace = self.pace(load, course);
         let [own, peer] = [(); 2].map(|()| self.endpoints.reserve());
-        let route = self.routes(course, Protocol::Udp, [own, peer])[0];
+        let route = self.routes(course, Protocol::Udp, [own, peer], flow)[0];
         self.endpoints
             .put(own, Endpoint::Source(Box::new(Source { route, pace })));
         let jitter = Jitter::default();
@@ -365,7 +365,7 @@ impl Simulation {
         applications: [Application; 2],
     ) -> [EndpointId; 2] {
         let ends = [(); 2].map(|()| self.endpoints.reserve());
-        let routes = self.routes(course, Protocol::Tcp, ends);
+        let routes = self.routes(course, Protocol::Tcp, ends, flow);
         let connections = [Connection::client(options), Connection::server(options)];
         let parts = routes.into_iter().zip(connections).zip(applications);
         for (id, ((route, connection), application)) in ends.into_iter().zip(parts) {
@@ -395,7 +395,13 @@ impl Simulation {
     }
 
     /// How packets go, there and back.
-    fn routes(&mut self, course: &Course, protocol: Protocol, ends: [EndpointId; 2]) -> [Route; 2] {
+    fn routes(
+        &mut self,
+        course: &Course,
+        protocol: Protocol,
+        ends: [EndpointId; 2],
+        flow: u32,
+    ) -> [Route; 2] {
         let source_port = self.next_port;
         self.next_port = self.next_port.checked_add(1).unwrap_or(PORT_FIRST);
         let ports = &mut self.fabric.meters.ports;
@@ -428,6 +434,7 @@ impl Simulation {
                 key: self.fabric.flights.keys.hashed(key),
                 headers,
                 traffic: course.traffic,
+                flow,
             }
         };
         [route(0, 1), route(1, 0)]

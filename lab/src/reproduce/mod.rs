@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - [`recipe`]: what a result is made of, as tables
-//! - [`lru_fq`], [`sd_bm`], [`forces_flow_control`]: the tables of a paper; one such file or folder for each
+//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: the tables of a paper; one such file
+//!   or folder for each
 //! - [`measured`]: from batches to runs and back
 //! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
@@ -16,6 +17,7 @@
 //! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
 //! verdict. A verdict is on a claim's own check, which the claim's function spells out.
 
+mod afan_eccm;
 pub mod figure;
 mod forces_flow_control;
 pub mod judge;
@@ -44,7 +46,12 @@ use recipe::{Batch, Check, Claim, Column, Line, Paper, Recipe, Table};
 pub use text::text;
 
 /// Every paper.
-pub const PAPERS: &[&Paper] = &[&lru_fq::PAPER, &sd_bm::PAPER, &forces_flow_control::PAPER];
+pub const PAPERS: &[&Paper] = &[
+    &lru_fq::PAPER,
+    &afan_eccm::PAPER,
+    &sd_bm::PAPER,
+    &forces_flow_control::PAPER,
+];
 
 /// Seeds of each point, and of a quick run; runs of each point in the lab.
 const RUNS: u64 = 10;

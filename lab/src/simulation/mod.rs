@@ -8,6 +8,7 @@
 //! - [`build`]: a scenario as a simulation
 //! - [`control`]: its controllers as actors
 //! - [`observe`]: what the simulator sees and the lab does not: delays, places of loss, queues
+//! - [`passage`]: how flows passed the watched links: acceptance delay, outages
 //! - [`trace`]: captures of links
 //!
 //! A run depends on its scenario and its seed only, so results are the same whatever `--jobs` says.
@@ -15,6 +16,7 @@
 mod build;
 mod control;
 mod observe;
+mod passage;
 mod trace;
 
 use std::sync::Mutex;

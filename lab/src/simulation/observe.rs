@@ -7,6 +7,7 @@ use weir_base::Instant;
 use weir_sim::meter::{Delays, Meter, Watch};
 
 use super::build::World;
+use super::passage;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
 use crate::results::{Curve, FlowRow};
 use crate::scenario::{Kind, Scenario};
@@ -17,7 +18,7 @@ fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
 }
 
-type Metrics = BTreeMap<String, f64>;
+pub(super) type Metrics = BTreeMap<String, f64>;
 
 /// What the ends of each traffic have to report, as the lab's tools do.
 pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
@@ -191,7 +192,13 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         queue.inspect(&mut |gauge, value| {
             metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
         });
+        for gauge in &watch.gauges.all {
+            let of = |what: &str| format!("gauge_{what}.{name}.{}", gauge.name);
+            metrics.insert(of("mean"), gauge.mean());
+            metrics.insert(of("dev"), gauge.deviation());
+        }
     }
+    passage::add_metrics(scenario, world, metrics);
 }
 
 /// Which queue the packets of each traffic left from, and how many of its flows are known, on
@@ -206,7 +213,13 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
             }
         }
         if let Some(known) = watch.known.as_ref().filter(|known| known.samples > 0) {
-            for (what, sum) in ["known_flows", "hog_flows"].iter().zip(known.flows[number]) {
+            let sums = known.flows[number];
+            let sums = [
+                ("known_flows", sums.known),
+                ("hog_flows", sums.hogs),
+                ("waiting_flows", sums.waiting),
+            ];
+            for (what, sum) in sums {
                 let mean = sum as f64 / known.samples as f64;
                 metrics.insert(format!("{what}.{link}.{name}"), mean);
             }

@@ -35,6 +35,8 @@ pub(crate) struct Route {
     pub(crate) headers: u32,
     /// The traffic that it counts for.
     pub(crate) traffic: u32,
+    /// The flow that it is an end of; all fetches of a web traffic count as one.
+    pub(crate) flow: u32,
 }
 
 impl Route {
@@ -45,6 +47,7 @@ impl Route {
             to: self.peer,
             sent: fabric.now,
             traffic: self.traffic,
+            flow: self.flow,
             content,
         };
         fabric.send(self, flight, self.headers + len, ecn);

@@ -1,0 +1,52 @@
+//! RAEF, remove active elastic flows: as EFM, but only flows that have been on the list for a time.
+//!
+//! Source: Domzal and Jajszczyk, ICC 2008, as told in section 3 of the ECCM paper.
+
+use weir_base::Instant;
+
+use super::{Action, Event, Mechanism, Rules};
+use crate::fan::removal::Removal;
+
+/// It has no state: every run is the same.
+#[derive(Debug)]
+pub(super) struct Raef;
+
+/// The removal of elastic flows that were accepted `active_time` ago, or before; none in the first moments.
+pub(super) fn active(now: Instant, rules: &Rules) -> Option<Removal> {
+    let passed = now.since(Instant::ZERO) >= rules.active_time;
+    passed.then(|| Removal::elastic(now.before(rules.active_time)))
+}
+
+impl Mechanism for Raef {
+    fn word(&self) -> &'static str {
+        "raef"
+    }
+
+    fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
+        match event {
+            Event::NewFlow { due: true, .. } => {
+                active(now, rules).map_or(Action::Nothing, Action::Remove)
+            }
+            _ => Action::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::*;
+    use super::*;
+
+    #[test]
+    fn a_run_removes_those_of_ten_seconds_and_more() {
+        let old = |ms| Action::Remove(Removal::elastic(at(ms)));
+        let lines = [
+            (9_999, DUE, Action::Nothing), // nobody can be that old
+            (10_000, DUE, old(0)),
+            (16_000, DUE, old(6_000)),
+            (16_000, NOT_DUE, Action::Nothing),
+            (16_500, CLEAR, Action::Nothing),
+        ];
+        run(&mut Raef, &rules(), &lines);
+    }
+}

@@ -1,0 +1,128 @@
+//! RAMAF, remove and accept most active flows: as many of the most active flows leave as are too many for
+//! the least fair rate; when that is seen, they come back, and new flows with them.
+//!
+//! ```text
+//!   idle ──due: remove N──▶ removed ──fair rate high enough: restore──▶ open ──next estimate──▶ idle
+//!     ▲                     due: remove N again                          │ congested: new elastic flows leave
+//!     └──────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Equation 8: N = flows on the list - (100 / min_FR - 1), with min_FR in per cent: at 5 % nineteen remain.
+//!
+//! Source: Domzal et al., ICC 2011, as told in section 3, equation 8 and Figure 3 of the ECCM paper.
+//!
+//! Deviations: flows with an MTU or less queued are not removed, however large N is, because they are not
+//! active. If the link is not congested at the estimate that ends a run, there is room for the new elastic
+//! flows, and they stay.
+
+use weir_base::{Instant, Span};
+
+use super::{Action, Event, Mechanism, Rules};
+use crate::fan::admission::Estimate;
+use crate::fan::removal::Removal;
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ramaf {
+    /// Nothing is under way.
+    #[default]
+    Idle,
+    /// Flows were removed, and the fair rate is not yet seen to be high enough.
+    Removed,
+    /// They are back since then, and new flows come in.
+    Open(Instant),
+}
+
+/// Equation 8.
+fn too_many(flows: u64, min_fair_rate: f64) -> u64 {
+    // Rounded up a little: 1 / 0.05 is 20 for us, however it is represented.
+    let remain = (1.0 / min_fair_rate - 1.0 + 1e-9) as u64;
+    flows.saturating_sub(remain)
+}
+
+impl Mechanism for Ramaf {
+    fn word(&self) -> &'static str {
+        "ramaf"
+    }
+
+    fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
+        match (*self, event) {
+            (_, Event::NewFlow { due: true, flows }) => {
+                *self = Self::Removed;
+                let count = too_many(flows, rules.min_fair_rate);
+                Action::Remove(Removal::most_active(count).set_aside())
+            }
+            (Self::Removed, Event::Estimate(Estimate::Clear)) => {
+                *self = Self::Open(now);
+                Action::Restore
+            }
+            (Self::Open(since), Event::Estimate(estimate)) => {
+                *self = Self::Idle;
+                match estimate {
+                    Estimate::Congested => Action::Remove(Removal::new_ones(since, now)),
+                    Estimate::Clear => Action::Nothing,
+                }
+            }
+            _ => Action::Nothing,
+        }
+    }
+
+    fn sets_aside(&self, _rules: &Rules) -> Option<Option<Span>> {
+        Some(None)
+    }
+
+    fn ranks(&self, _rules: &Rules) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::*;
+    use super::*;
+
+    #[test]
+    fn equation_8_by_hand() {
+        // min_FR 5 %: 100 / 5 - 1 = 19 flows remain; 40 - 19 = 21.
+        assert_eq!(too_many(40, 0.05), 21);
+        assert_eq!(too_many(19, 0.05), 0);
+        assert_eq!(too_many(5, 0.05), 0);
+        // 100 / 3 - 1 = 32.3: 32 remain.
+        assert_eq!(too_many(40, 0.03), 8);
+    }
+
+    #[test]
+    fn a_run_from_end_to_end() {
+        let most = Action::Remove(Removal::most_active(21).set_aside());
+        let lines = [
+            (2900, NOT_DUE, Action::Nothing),
+            (3000, CONGESTED, Action::Nothing),
+            (3100, DUE, most),
+            (3500, CONGESTED, Action::Nothing),
+            (4000, CLEAR, Action::Restore),
+            (4200, NOT_DUE, Action::Nothing), // by the priority load
+            (
+                4500,
+                CONGESTED,
+                Action::Remove(Removal::new_ones(at(4000), at(4500))),
+            ),
+            (5000, CLEAR, Action::Nothing),
+        ];
+        let mut ramaf = Ramaf::default();
+        run(&mut ramaf, &rules(), &lines);
+        assert_eq!(ramaf, Ramaf::Idle);
+    }
+
+    #[test]
+    fn it_repeats_while_it_is_not_enough_and_keeps_those_for_whom_there_is_room() {
+        let most = Action::Remove(Removal::most_active(21).set_aside());
+        let lines = [
+            (3000, DUE, most),
+            (6000, DUE, most),
+            (6500, CLEAR, Action::Restore),
+            (7000, CLEAR, Action::Nothing),
+            (7500, CONGESTED, Action::Nothing),
+        ];
+        run(&mut Ramaf::default(), &rules(), &lines);
+    }
+}

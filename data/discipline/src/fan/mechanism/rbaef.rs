@@ -1,0 +1,56 @@
+//! RBAEF, remove and block active elastic flows: as RAEF, and those removed may not come back for a time.
+//!
+//! Source: Domzal and Jajszczyk, ICC 2008, as told in section 3 of the ECCM paper.
+
+use weir_base::{Instant, Span};
+
+use super::raef::active;
+use super::{Action, Event, Gate, Mechanism, Rules};
+
+/// It has no state: every run is the same.
+#[derive(Debug)]
+pub(super) struct Rbaef;
+
+impl Mechanism for Rbaef {
+    fn word(&self) -> &'static str {
+        "rbaef"
+    }
+
+    fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
+        match event {
+            Event::NewFlow { due: true, .. } => active(now, rules)
+                .map_or(Action::Nothing, |removal| {
+                    Action::Remove(removal.set_aside())
+                }),
+            _ => Action::Nothing,
+        }
+    }
+
+    fn gate(&self, _rules: &Rules) -> Gate {
+        Gate::NotBlocked
+    }
+
+    fn sets_aside(&self, rules: &Rules) -> Option<Option<Span>> {
+        Some(Some(rules.blocked_time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::*;
+    use super::*;
+    use crate::fan::removal::Removal;
+
+    #[test]
+    fn a_run_blocks_what_it_removes() {
+        let blocked = |ms| Action::Remove(Removal::elastic(at(ms)).set_aside());
+        let lines = [
+            (9_999, DUE, Action::Nothing),
+            (16_000, DUE, blocked(6_000)),
+            (16_500, CLEAR, Action::Nothing),
+        ];
+        run(&mut Rbaef, &rules(), &lines);
+        assert_eq!(Rbaef.gate(&rules()), Gate::NotBlocked);
+        assert_eq!(Rbaef.sets_aside(&rules()), Some(Some(Span::from_secs(2))));
+    }
+}

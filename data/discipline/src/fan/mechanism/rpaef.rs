@@ -1,0 +1,63 @@
+//! RPAEF, remove and prioritize in access active elastic flows: as RAEF, and those removed come back before
+//! others.
+//!
+//! While any of them is on the priority access flow list, and the link is not congested, each packet of
+//! another new flow gets its flow in with the probability P_RPAEF only: streams, which send all the
+//! time, soon do, and few elastic flows.
+//!
+//! Source: Domzal et al., GLOBECOM 2009, as told in section 3 of the ECCM paper.
+
+use weir_base::{Instant, Span};
+
+use super::raef::active;
+use super::{Action, Event, Gate, Mechanism, Rules};
+
+/// It has no state: every run is the same.
+#[derive(Debug)]
+pub(super) struct Rpaef;
+
+impl Mechanism for Rpaef {
+    fn word(&self) -> &'static str {
+        "rpaef"
+    }
+
+    fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
+        match event {
+            Event::NewFlow { due: true, .. } => active(now, rules)
+                .map_or(Action::Nothing, |removal| {
+                    Action::Remove(removal.set_aside())
+                }),
+            _ => Action::Nothing,
+        }
+    }
+
+    fn gate(&self, rules: &Rules) -> Gate {
+        Gate::SetAsideFirst(rules.priority_admission)
+    }
+
+    fn sets_aside(&self, rules: &Rules) -> Option<Option<Span>> {
+        Some(Some(rules.priority_time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::*;
+    use super::*;
+    use crate::chance::Chance;
+    use crate::fan::removal::Removal;
+
+    #[test]
+    fn a_run_prefers_what_it_removes() {
+        let preferred = |ms| Action::Remove(Removal::elastic(at(ms)).set_aside());
+        let lines = [
+            (9_999, DUE, Action::Nothing),
+            (16_000, DUE, preferred(6_000)),
+            (16_500, CLEAR, Action::Nothing),
+        ];
+        run(&mut Rpaef, &rules(), &lines);
+        let gate = Gate::SetAsideFirst(Chance::new(0.03));
+        assert_eq!(Rpaef.gate(&rules()), gate);
+        assert_eq!(Rpaef.sets_aside(&rules()), Some(Some(Span::from_secs(2))));
+    }
+}

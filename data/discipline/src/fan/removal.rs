@@ -1,0 +1,258 @@
+//! Taking flows off the protected flow list: which ones, how many, and where to.
+//!
+//! What a mechanism asks for may concern every flow on the list. It is done in slices of a fixed number of
+//! flows, so that no packet waits for a walk over all of them.
+
+use weir_base::Instant;
+
+use super::flow_list::{FlowList, Listed};
+
+/// In which order elastic flows are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Oldest,
+    Newest,
+    MostActive,
+}
+
+/// Elastic flows that are to leave the list: all that were accepted in a certain time, or the first few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Removal {
+    order: Order,
+    /// Accepted then or later.
+    from: Instant,
+    /// Accepted then or before.
+    until: Instant,
+    /// How many at most.
+    left: u64,
+    /// Whether they are remembered.
+    pub(super) sets_aside: bool,
+}
+
+/// What a slice came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slice {
+    /// Flows that were looked at.
+    pub(super) reads: u64,
+    /// Whether nothing is left to do.
+    pub(super) is_done: bool,
+}
+
+/// Flows that are looked at in one slice.
+const SLICE: usize = 256;
+
+impl Removal {
+    fn all(order: Order, from: Instant, until: Instant) -> Self {
+        Self {
+            order,
+            from,
+            until,
+            left: u64::MAX,
+            sets_aside: false,
+        }
+    }
+
+    /// All that were accepted up to `until`.
+    pub(super) fn elastic(until: Instant) -> Self {
+        Self::all(Order::Oldest, Instant::ZERO, until)
+    }
+
+    /// The one that is on the list for longest.
+    pub(super) fn oldest(now: Instant) -> Self {
+        Self {
+            left: 1,
+            ..Self::elastic(now)
+        }
+    }
+
+    /// So many of those with the most bytes queued.
+    pub(super) fn most_active(count: u64) -> Self {
+        Self {
+            left: count,
+            ..Self::all(Order::MostActive, Instant::ZERO, Instant::FAR_FUTURE)
+        }
+    }
+
+    /// All that were accepted between two times, which are not long ago.
+    pub(super) fn new_ones(from: Instant, until: Instant) -> Self {
+        Self::all(Order::Newest, from, until)
+    }
+
+    /// The same, and they are remembered.
+    pub(super) fn set_aside(self) -> Self {
+        Self {
+            sets_aside: true,
+            ..self
+        }
+    }
+
+    /// Whether it ends a run: new flows leave again.
+    pub(super) fn is_clean_up(&self) -> bool {
+        self.order == Order::Newest
+    }
+
+    /// Gets the list ready for the first slice.
+    pub(super) fn begin(&self, list: &mut FlowList) {
+        list.begin_walk(self.order == Order::Oldest);
+    }
+
+    /// The next slice. `queued` tells the bytes of a flow that wait; a flow with more than `mtu` of them is
+    /// elastic. What leaves goes to `out`.
+    pub(super) fn advance(
+        &mut self,
+        list: &mut FlowList,
+        mtu: u64,
+        queued: &dyn Fn(u64) -> u64,
+        out: &mut dyn FnMut(u64, Listed),
+    ) -> Slice {
+        let mut slice = Slice::default();
+        for _ in 0..SLICE {
+            let next = match (self.left, self.order) {
+                (0, _) => None,
+                (_, Order::MostActive) => list.most_active(),
+                _ => list.walk(),
+            };
+            let Some(entry) = next else {
+                slice.is_done = true;
+                return slice;
+            };
+            slice.reads += 1;
+            let (flow, hash) = (*list.get(entry), list.hash(entry));
+            let bytes = queued(hash);
+            match self.order {
+                Order::MostActive => {
+                    // The scheduler may have dropped some of it in the meantime.
+                    list.set_activity(entry, bytes);
+                    if list.most_active() != Some(entry) {
+                        continue;
+                    }
+                    slice.is_done = bytes <= mtu; // no other one has more
+                }
+                // In the order in which they became elastic, all others were on the list before.
+                Order::Newest => {
+                    slice.is_done = flow.elastic.is_some_and(|at| at < self.from);
+                }
+                Order::Oldest => {}
+            }
+            if slice.is_done {
+                return slice;
+            }
+            if bytes > mtu && (self.from..=self.until).contains(&flow.since) {
+                let listed = list.remove(entry);
+                out(hash, listed);
+                self.left -= 1;
+            }
+        }
+        slice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flow_list::Flow;
+    use super::*;
+    use weir_base::{Span, Tally};
+    use weir_packet::FlowKey;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(ms)
+    }
+
+    /// Flows 1, 2, ... accepted at 1, 2, ... seconds, elastic from then on; flow n has n kB waiting.
+    fn list(flows: u64) -> FlowList {
+        let mut list = FlowList::new(1000, true);
+        for n in 1..=flows {
+            let flow = Flow {
+                since: at(1000 * n),
+                latest: at(1000 * n),
+                seen: Tally::ZERO,
+                elastic: None,
+            };
+            let listed = Listed {
+                flow,
+                key: FlowKey::default(),
+                waited: Span::ZERO,
+            };
+            list.insert(n, listed, flow.since);
+            let entry = list.find(n).unwrap();
+            list.mark_elastic(entry, flow.since);
+            list.set_activity(entry, 2100 * n);
+        }
+        list
+    }
+
+    /// All slices of a removal: who left, in order, and how many flows were looked at.
+    fn all(
+        removal: Removal,
+        list: &mut FlowList,
+        queued: impl Fn(u64) -> u64,
+    ) -> (Vec<u64>, Vec<u64>) {
+        let (mut left, mut reads) = (Vec::new(), Vec::new());
+        let mut removal = removal;
+        removal.begin(list);
+        loop {
+            let slice = removal.advance(list, 1500, &queued, &mut |hash, _| left.push(hash));
+            reads.push(slice.reads);
+            if slice.is_done {
+                return (left, reads);
+            }
+        }
+    }
+
+    #[test]
+    fn the_oldest_elastic_ones() {
+        // Flow 1 has nothing waiting: it is not active.
+        let queued = |n| if n == 1 { 0 } else { 2000 * n };
+        let all_old = all(Removal::elastic(at(3000)), &mut list(5), queued);
+        assert_eq!(all_old, (vec![2, 3], vec![5]));
+        let one = all(Removal::oldest(at(9000)), &mut list(5), queued);
+        assert_eq!(one, (vec![2], vec![2]));
+    }
+
+    #[test]
+    fn the_newest_ones_without_looking_at_the_others() {
+        let new = all(Removal::new_ones(at(4000), at(4500)), &mut list(5), |n| {
+            2000 * n
+        });
+        assert_eq!(new, (vec![4], vec![3])); // 5 came later, 3 was elastic before
+    }
+
+    #[test]
+    fn the_most_active_ones_as_the_scheduler_has_them_now() {
+        let most = all(Removal::most_active(2), &mut list(5), |n| 2000 * n);
+        assert_eq!(most, (vec![5, 4], vec![2]));
+        // All of flow 5 was dropped meanwhile, and most of 4.
+        let queued = |n| [0, 2100, 4000, 6000, 1600, 0][n as usize];
+        let most = all(Removal::most_active(9), &mut list(5), queued);
+        assert_eq!(most.0, [3, 2, 1, 4]);
+    }
+
+    #[test]
+    fn many_flows_leave_in_slices() {
+        let (left, reads) = all(Removal::elastic(at(u64::MAX >> 30)), &mut list(600), |_| {
+            9000
+        });
+        assert_eq!(left.len(), 600);
+        assert_eq!(reads, [256, 256, 88]);
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_its_flow_has_left() {
+        let mut list = list(600);
+        let mut removal = Removal::elastic(at(u64::MAX >> 30));
+        removal.begin(&mut list);
+        let mut left = Vec::new();
+        removal.advance(&mut list, 1500, &|_| 9000, &mut |hash, _| left.push(hash));
+        // The very flow at which the walk goes on, and the one after it, time out.
+        for hash in [257, 258] {
+            let entry = list.find(hash).unwrap();
+            list.remove(entry);
+        }
+        while !removal
+            .advance(&mut list, 1500, &|_| 9000, &mut |hash, _| left.push(hash))
+            .is_done
+        {}
+        assert_eq!(left.len(), 598);
+        assert_eq!(list.len(), 0);
+    }
+}

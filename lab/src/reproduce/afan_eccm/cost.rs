@@ -1,0 +1,123 @@
+//! Section 4: operations on lists, RAMAF against ECCM.
+
+use super::{ENDLESS, FAST, FIGURES, at, gauge, per};
+use crate::reproduce::judge::{Findings, Samples};
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::{At, Recipe, claim, not_run};
+
+pub(super) const COST: Recipe = Recipe {
+    id: "afan-eccm/cost",
+    title: "What a run of a mechanism costs",
+    notes: &[
+        "Interval 3 s. A read is a flow on the list that a run looks at, a write one that it sets aside or puts back; \
+         of ECCM it is the fair rate. Looking for new elastic flows at the end of a run is counted apart.",
+        "RAMAF finds the most active flows by a ranking that is kept up to date with every packet, so it reads little \
+         more flows than it removes; the paper has it read the whole list.",
+    ],
+    batches: &[&FIGURES, &FAST, &ENDLESS],
+    tables: &[],
+    figures: &[],
+    claims: &[
+        claim(
+            "afan-eccm/cost.1",
+            "75 runs of the mechanism in 300 s",
+            |m, f| {
+                f.is(
+                    "300 / (3 + 2 x 0.5) = 75",
+                    300.0 / (3.0 + 2.0 * 0.5) == 75.0,
+                );
+                for mechanism in ["ramaf", "eccm"] {
+                    let runs = gauge(m, &at(mechanism, 3), "runs");
+                    f.between(&format!("runs of {mechanism}"), &runs, [60.0, 75.0]);
+                }
+                others(m, f, "runs");
+            },
+        ),
+        claim("afan-eccm/cost.2", "RAMAF reads 3000 entries", |m, f| {
+            f.is("75 x 40 = 3000", 75 * 40 == 3000);
+            f.remark(format!(
+                "flows on the list before a run {}, looked at in a run {}",
+                per_run(m, "ramaf", "flows_before_runs").shown(),
+                per_run(m, "ramaf", "list_reads").shown()
+            ));
+        }),
+        claim(
+            "afan-eccm/cost.3",
+            "RAMAF writes 825 + 825 entries",
+            |m, f| {
+                f.is("75 x 11 = 825", 75 * 11 == 825);
+                f.remark(format!(
+                "by equation 8 with 40 flows 75 x 21 = 1575 (R13); removed in a run {}, written {}",
+                per_run(m, "ramaf", "removed").shown(),
+                per_run(m, "ramaf", "list_writes").shown()
+            ));
+            },
+        ),
+        claim("afan-eccm/cost.4", "ECCM writes 75 values", |m, f| {
+            f.is("one value in each of 75 runs", true);
+            let writes = gauge(m, &at("eccm", 3), "list_writes");
+            let runs = gauge(m, &at("eccm", 3), "runs");
+            f.within("values written and runs", &writes, &runs, 0.0);
+        }),
+        claim(
+            "afan-eccm/cost.5",
+            "ECCM needs far fewer list operations",
+            |m, f| {
+                let [ramaf, eccm] = ["ramaf", "eccm"].map(|mechanism| operations(m, mechanism));
+                f.times("reads and writes, RAMAF to ECCM", &ramaf, &eccm, 20.0);
+            },
+        ),
+        claim(
+            "afan-eccm/cost.6",
+            "Also with the clean-up of new IDs counted",
+            |m, f| {
+                let [ramaf, eccm] = ["ramaf", "eccm"].map(|mechanism| {
+                    let clean_up = gauge(m, &at(mechanism, 3), "clean_up_reads");
+                    let removed = gauge(m, &at(mechanism, 3), "removed_new");
+                    let clean_up = clean_up.with(&removed, |a, b| a + b);
+                    operations(m, mechanism).with(&clean_up, |a, b| a + b)
+                });
+                f.less("all operations, ECCM and RAMAF", &eccm, &ramaf);
+            },
+        ),
+        claim(
+            "afan-eccm/cost.7",
+            "ECCM needs less memory (no second list)",
+            |m, f| {
+                let most = |mechanism| gauge(m, &at(mechanism, 3), "set_aside_most");
+                for other in ["ramaf", "efmp"] {
+                    let what = format!("flows beside the list at most, ECCM and {other}");
+                    f.less(&what, &most("eccm"), &most(other));
+                }
+            },
+        ),
+        not_run(
+            "afan-eccm/cost.8",
+            "A run costs less time",
+            "a bench: a simulation has no processor. The operations of cost.5 and cost.6 are counted; slices of 256 \
+             flows bound the time of each",
+        ),
+    ],
+};
+
+fn operations(m: &Measured, mechanism: &str) -> Samples {
+    let reads = gauge(m, &at(mechanism, 3), "list_reads");
+    let writes = gauge(m, &at(mechanism, 3), "list_writes");
+    reads.with(&writes, |reads, writes| reads + writes)
+}
+
+fn per_run(m: &Measured, mechanism: &str, name: &str) -> Samples {
+    let runs = gauge(m, &at(mechanism, 3), "runs");
+    per(&gauge(m, &at(mechanism, 3), name), &runs)
+}
+
+/// A gauge under the other readings.
+fn others(m: &Measured, f: &mut Findings, name: &str) {
+    for batch in [FAST, ENDLESS] {
+        let shown = ["ramaf 3", "eccm 3"].map(|variant| {
+            let value = gauge(m, &At::new(batch.name, variant), name);
+            format!("{variant} {}", value.shown())
+        });
+        f.remark(format!("{}: {name} {}", batch.name, shown.join(", ")));
+    }
+}

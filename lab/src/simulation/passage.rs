@@ -1,0 +1,178 @@
+//! How flows passed the watched links: acceptance delay, goodput since they were let in, outages, and what
+//! a run of a mechanism changed.
+//!
+//! A flow that passes several watched links is let in when it has passed all of them. One that never was
+//! counts in the acceptance delay with its age at the end of the run. Web fetches are not told apart here.
+
+use weir_base::{Instant, Span};
+use weir_sim::meter::{Flow, Watch};
+use weir_sim::passage::{Passage, SENDING_STEP};
+
+use super::build::World;
+use super::observe::Metrics;
+use crate::reported::mbps;
+use crate::scenario::{Kind, Scenario};
+use crate::statistics::mean;
+
+/// How long after a run of a mechanism it has let in whom it lets in: half an interval of the fair rate and
+/// a sampling.
+const LET_IN: Span = Span::from_millis(350);
+/// How long after a run its clean-up is over.
+const CLEANED_UP: Span = Span::from_secs(1);
+
+/// How a flow passed all watched links.
+struct Passed<'a> {
+    flow: &'a Flow,
+    /// When it came.
+    offered: Instant,
+    /// When it was let in everywhere.
+    passed: Option<Instant>,
+    outage: Option<Span>,
+}
+
+/// All of it.
+pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+    let end = Instant::ZERO + scenario.duration;
+    let meters = world.simulation.meters();
+    let watches = world.watched.iter().filter_map(|(name, port)| {
+        let watch = world.simulation.watched(*port)?;
+        Some((name.as_str(), watch))
+    });
+    let watches: Vec<(&str, &Watch)> = watches.collect();
+    for (number, traffic) in scenario.traffic.iter().enumerate() {
+        let name = &traffic.name;
+        if traffic.kind.kind() == Kind::Web {
+            continue;
+        }
+        let flows = meters.flows.iter().zip(0..);
+        let flows = flows.filter(|(flow, _)| flow.traffic == number as u32);
+        let passed: Vec<Passed<'_>> = flows
+            .filter_map(|(flow, id)| passed(flow, &watches, id, end))
+            .collect();
+        add_passed(scenario, name, &passed, metrics);
+        for (link, watch) in &watches {
+            add_sending(scenario, [*link, name.as_str()], watch, number, metrics);
+            add_runs(
+                scenario,
+                [*link, name.as_str()],
+                watch,
+                number,
+                &passed,
+                metrics,
+            );
+        }
+    }
+}
+
+fn passed<'a>(
+    flow: &'a Flow,
+    watches: &[(&str, &Watch)],
+    id: u32,
+    end: Instant,
+) -> Option<Passed<'a>> {
+    let passages = watches.iter().map(|(_, watch)| watch.passages.get(id));
+    let passages: Vec<Passage> = passages.filter(|p| p.offered.is_some()).collect();
+    let everywhere = passages.iter().all(|passage| passage.passed.is_some());
+    let outages = passages.iter();
+    let outages = outages.filter_map(|p| p.outage_until(end, flow.end.is_some()));
+    Some(Passed {
+        flow,
+        offered: passages.iter().filter_map(|p| p.offered).min()?,
+        passed: match everywhere {
+            true => passages.iter().filter_map(|p| p.passed).max(),
+            false => None,
+        },
+        outage: outages.max(),
+    })
+}
+
+/// Delays, goodput and outages.
+fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut Metrics) {
+    let end = Instant::ZERO + scenario.duration;
+    let from = Instant::ZERO + scenario.warm_up;
+    let delay = |until: Instant, p: &Passed<'_>| until.since(p.offered).as_secs_f64();
+    let accepted = || all.iter().filter_map(|p| p.passed.map(|at| (p, at)));
+    let every = all.iter().map(|p| delay(p.passed.unwrap_or(end), p));
+    let every: Vec<f64> = every.collect();
+    let of_accepted: Vec<f64> = accepted().map(|(p, at)| delay(at, p)).collect();
+    let goodput = |(p, at): (&Passed<'_>, Instant)| {
+        let until = p.flow.end.unwrap_or(end);
+        let seconds = until.since(at.max(from)).as_secs_f64();
+        (seconds > 0.0).then(|| mbps(p.flow.window_bytes, seconds))
+    };
+    let goodputs: Vec<f64> = accepted().filter_map(goodput).collect();
+    let outages = all.iter().filter_map(|p| p.outage);
+    let outages: Vec<f64> = outages.map(Span::as_secs_f64).collect();
+    let mut set = |what: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            metrics.insert(format!("{what}.{name}"), value);
+        }
+    };
+    set("acceptance_delay_s", mean(&every));
+    set(
+        "acceptance_delay_s_max",
+        every.iter().copied().reduce(f64::max),
+    );
+    set("acceptance_delay_s_accepted", mean(&of_accepted));
+    let never = (every.len() - of_accepted.len()) as f64;
+    set("never_accepted_flows", (!every.is_empty()).then_some(never));
+    set("goodput_since_accepted_mbps", mean(&goodputs));
+    set("outage_s_mean", mean(&outages));
+    set("outage_s_max", outages.iter().copied().reduce(f64::max));
+}
+
+/// Flows that sent in each ten seconds of the window.
+fn add_sending(
+    scenario: &Scenario,
+    [link, name]: [&str; 2],
+    watch: &Watch,
+    traffic: usize,
+    metrics: &mut Metrics,
+) {
+    let step = SENDING_STEP.as_nanos();
+    let first = scenario.warm_up.as_nanos().div_ceil(step) as usize;
+    let last = (scenario.duration.as_nanos() / step) as usize;
+    let steps = watch.passages.sending.iter().take(last).skip(first);
+    let counts = steps.map(|counts| counts.get(traffic).copied().unwrap_or(0) as f64);
+    if let Some(mean) = mean(&counts.collect::<Vec<_>>()) {
+        metrics.insert(format!("sending_flows.{link}.{name}"), mean);
+    }
+}
+
+/// Around the runs of a mechanism: how many more flows are accepted a second after each, and which share of
+/// those that waited before it was let in by it.
+fn add_runs(
+    scenario: &Scenario,
+    [link, name]: [&str; 2],
+    watch: &Watch,
+    traffic: usize,
+    all: &[Passed<'_>],
+    metrics: &mut Metrics,
+) {
+    let Some(known) = &watch.known else {
+        return;
+    };
+    let at = |sampling: usize| Instant::ZERO + scenario.sample.times(sampling as u64);
+    let later = CLEANED_UP.as_nanos().div_ceil(scenario.sample.as_nanos()) as usize;
+    let curve = &known.curves[traffic];
+    let mut growth = Vec::new();
+    let (mut waited, mut let_in) = (0_u64, 0_u64);
+    for run in &watch.gauges.runs {
+        let (before, after) = (at(run - 1), at(*run) + LET_IN);
+        if let (Some(old), Some(new)) = (curve.get(run - 1), curve.get(run + later)) {
+            growth.push(f64::from(*new) - f64::from(*old));
+        }
+        let waits = |p: &&Passed<'_>| p.offered <= before && p.passed.is_none_or(|at| at > before);
+        for p in all.iter().filter(waits) {
+            waited += 1;
+            let_in += u64::from(p.passed.is_some_and(|at| at <= after));
+        }
+    }
+    if let Some(mean) = mean(&growth) {
+        metrics.insert(format!("run_growth_flows.{link}.{name}"), mean);
+    }
+    if waited > 0 {
+        let ratio = let_in as f64 / waited as f64;
+        metrics.insert(format!("run_let_in_ratio.{link}.{name}"), ratio);
+    }
+}
