@@ -62,8 +62,10 @@ pub enum Kind {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Either a number of packets from zero to the first, or a rate up to the second.
-    PacketsOrRate(u64, Rate),
+    /// A number of packets from zero to the first, a rate up to the second, or a share between 0 and 1.
+    PacketsRateOrShare(u64, Rate),
+    /// Either a real number from the first to the second, or this word.
+    RatioOrWord(f64, f64, &'static str),
     /// Any text of at most so many bytes.
     Text(usize),
 }
@@ -233,7 +235,7 @@ impl Settings {
         }
     }
 
-    /// The setting `name` whatever its kind, for [`Kind::PacketsOrRate`].
+    /// The setting `name` whatever its kind, for [`Kind::PacketsRateOrShare`] and [`Kind::RatioOrWord`].
     pub fn setting(&self, name: &str) -> &Setting {
         self.get(name)
     }
@@ -278,17 +280,29 @@ impl Kind {
             text.parse().ok()
         }
         Some(match (self, scalar) {
-            (Self::Count(..) | Self::PacketsOrRate(..), Scalar::Integer(n)) => {
+            (Self::Count(..) | Self::PacketsRateOrShare(..), Scalar::Integer(n)) => {
                 Setting::Count(u64::try_from(*n).ok()?)
             }
             (Self::Count(..), Scalar::Text(text)) => Setting::Count(read_packets(text).ok()?),
-            (Self::PacketsOrRate(..), Scalar::Text(text)) => match read_packets(text) {
-                Ok(n) => Setting::Count(n),
-                Err(_) => Setting::Rate(parsed(text)?),
-            },
-            (Self::Ratio(..), Scalar::Integer(n)) => Setting::Ratio(*n as f64),
-            (Self::Ratio(..), Scalar::Real(x)) => Setting::Ratio(*x),
-            (Self::Ratio(..), Scalar::Text(text)) => Setting::Ratio(read_ratio(text)?),
+            (Self::PacketsRateOrShare(..), Scalar::Real(x)) => Setting::Ratio(*x),
+            (Self::PacketsRateOrShare(..), Scalar::Text(text)) => {
+                // "0.05" and "1/20" are shares; "20" is not, it is a number of packets.
+                match (read_ratio(text), read_packets(text)) {
+                    (Some(x), _) if x.fract() != 0.0 || text.contains('/') => Setting::Ratio(x),
+                    (_, Ok(n)) => Setting::Count(n),
+                    (_, Err(_)) => Setting::Rate(parsed(text)?),
+                }
+            }
+            (Self::RatioOrWord(_, _, word), Scalar::Text(text)) if word == text => {
+                Setting::Word(word)
+            }
+            (Self::Ratio(..) | Self::RatioOrWord(..), Scalar::Integer(n)) => {
+                Setting::Ratio(*n as f64)
+            }
+            (Self::Ratio(..) | Self::RatioOrWord(..), Scalar::Real(x)) => Setting::Ratio(*x),
+            (Self::Ratio(..) | Self::RatioOrWord(..), Scalar::Text(text)) => {
+                Setting::Ratio(read_ratio(text)?)
+            }
             (Self::Span(..), Scalar::Text(text)) => Setting::Span(parsed(text)?),
             (Self::Rate(..), Scalar::Text(text)) => Setting::Rate(parsed(text)?),
             (Self::Bytes(..), Scalar::Text(text)) => Setting::Bytes(parsed(text)?),
@@ -306,13 +320,17 @@ impl Kind {
     fn permits(&self, setting: &Setting) -> bool {
         match (self, setting) {
             (Self::Count(min, max), Setting::Count(n)) => (min..=max).contains(&n),
-            (Self::Ratio(min, max), Setting::Ratio(x)) => (min..=max).contains(&x),
+            (Self::Ratio(min, max) | Self::RatioOrWord(min, max, _), Setting::Ratio(x)) => {
+                (min..=max).contains(&x)
+            }
             (Self::Span(min, max), Setting::Span(s)) => (min..=max).contains(&s),
             (Self::Rate(min, max), Setting::Rate(r)) => (min..=max).contains(&r),
             (Self::Bytes(min, max), Setting::Bytes(b)) => (min..=max).contains(&b),
-            (Self::Flag, Setting::Flag(_)) | (Self::Word(_), Setting::Word(_)) => true,
-            (Self::PacketsOrRate(max, _), Setting::Count(n)) => n <= max,
-            (Self::PacketsOrRate(_, max), Setting::Rate(r)) => r <= max,
+            (Self::Flag, Setting::Flag(_)) => true,
+            (Self::Word(_) | Self::RatioOrWord(..), Setting::Word(_)) => true,
+            (Self::PacketsRateOrShare(max, _), Setting::Count(n)) => n <= max,
+            (Self::PacketsRateOrShare(_, max), Setting::Rate(r)) => r <= max,
+            (Self::PacketsRateOrShare(..), Setting::Ratio(x)) => 0.0 < *x && *x < 1.0,
             (Self::Text(max), Setting::Text(text)) => text.len() <= *max,
             _ => false,
         }
@@ -364,10 +382,13 @@ impl fmt::Display for Kind {
             Self::Bytes(min, max) => write!(f, "a size from \"{min}\" to \"{max}\""),
             Self::Flag => f.write_str("true or false"),
             Self::Word(words) => write!(f, "one of {}", words.join(", ")),
-            Self::PacketsOrRate(packets, rate) => write!(
+            Self::PacketsRateOrShare(packets, rate) => write!(
                 f,
-                "a number of packets up to {packets}, or a rate up to \"{rate}\""
+                "a number of packets up to {packets}, a rate up to \"{rate}\", or a share like \"1/20\""
             ),
+            Self::RatioOrWord(min, max, word) => {
+                write!(f, "a number from {min} to {max}, or \"{word}\"")
+            }
             Self::Text(max) => write!(f, "a text of at most {max} bytes"),
         }
     }
@@ -392,9 +413,15 @@ mod tests {
         },
         Parameter {
             name: "threshold",
-            kind: Kind::PacketsOrRate(1000, Rate::from_mbps(10)),
+            kind: Kind::PacketsRateOrShare(1000, Rate::from_mbps(10)),
             default: "125 packets",
             about: "packets or rate",
+        },
+        Parameter {
+            name: "share",
+            kind: Kind::RatioOrWord(0.0, 1.0, "adaptive"),
+            default: "adaptive",
+            about: "a number or a word",
         },
     ];
 
@@ -417,6 +444,35 @@ mod tests {
             settings.setting("threshold"),
             &Setting::Rate(Rate::from_mbps(2))
         );
+    }
+
+    #[test]
+    fn a_threshold_may_be_a_share() {
+        for written in [Scalar::Text("1/20".into()), Scalar::Real(0.05)] {
+            let settings = check("threshold", written).unwrap();
+            assert_eq!(settings.setting("threshold"), &Setting::Ratio(0.05));
+        }
+        let shown = Scalar::Text(Setting::Ratio(0.05).to_string());
+        let settings = check("threshold", shown).unwrap();
+        assert_eq!(settings.setting("threshold"), &Setting::Ratio(0.05));
+        for (number, words) in [(0.0, "0/1"), (1.0, "1/1"), (1.5, "3/2")] {
+            assert!(check("threshold", Scalar::Real(number)).is_err());
+            assert!(check("threshold", Scalar::Text(words.into())).is_err());
+        }
+    }
+
+    #[test]
+    fn a_ratio_may_be_a_word() {
+        let shared = |scalar| check("share", scalar).map(|s| s.setting("share").clone());
+        let text = |text: &str| Scalar::Text(text.into());
+        assert_eq!(shared(text("adaptive")), Ok(Setting::Word("adaptive")));
+        assert_eq!(shared(text("1/4")), Ok(Setting::Ratio(0.25)));
+        assert_eq!(shared(Scalar::Integer(1)), Ok(Setting::Ratio(1.0)));
+        assert_eq!(
+            shared(text("adapted")).unwrap_err().to_string(),
+            "`share` is \"adapted\", but must be a number from 0 to 1, or \"adaptive\""
+        );
+        assert!(shared(Scalar::Real(1.5)).is_err());
     }
 
     #[test]

@@ -307,7 +307,7 @@ impl Load {
             let traffic = self.traffic;
             self.traffic.steady_share = 1.0;
             let open = Spec::LruFq(lru_fq::Params {
-                admission: 1.0,
+                admission: lru_fq::Rule::Fixed(1.0),
                 ..params.clone()
             });
             if self.discipline.reconfigure(&open, self.now).is_ok() {

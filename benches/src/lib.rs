@@ -1,6 +1,7 @@
 //! What is measured, and how: numbers for people, never assertions.
 //!
 //! - [`discipline`]: what a discipline costs a packet, in memory
+//! - [`flow_cache`]: how well LRU-FQ knows the largest flows
 //! - [`forwarding`]: what the whole path costs in memory
 //! - [`live`]: what forwarding costs on real interfaces, against a copy loop and the kernel
 //! - [`pacing`]: how well a paced port keeps its rate
@@ -8,6 +9,7 @@
 //! - [`testbed`]: the three hosts in a row that both run on
 
 pub mod discipline;
+pub mod flow_cache;
 pub mod forwarding;
 pub mod live;
 pub mod pacing;

@@ -12,6 +12,7 @@
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
 //! - `simulation`: the same in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
+//! - `attack`: what an attack does to everybody else
 //! - [`compare`]: both habitats side by side
 //! - [`report`]: results as a page, tables, sheets, plots
 //!
@@ -21,6 +22,7 @@
 //! Both habitats read the same files, lay out the same network and fill the same [`reported`]
 //! counts, so that a metric means the same in both.
 
+mod attack;
 pub mod compare;
 mod cpu;
 pub mod error;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::attack;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Transfer, mbps};
 use crate::results::Curve;
 use crate::scenario::{Kind, Scenario};
@@ -74,6 +75,7 @@ pub fn measure(
         let fetches = web.iter().flat_map(|r| &r.fetches);
         measure_web(&mut metrics, &fetches.collect::<Vec<_>>(), (from, until));
     }
+    attack::measure(scenario, reported, &mut metrics.0);
     (metrics.0, curves)
 }
 

@@ -3,6 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /v1/ports`, `queues`, `hogs`, `flows`, `routes`, `neighbours`, `drops` | a list of the values in [`weir_model::report`] |
+//! | `GET /v1/hogs?all=true&most=200` | watched flows too, and more than 50 of them; 1000 at most |
 //! | `GET /v1/config` | what is in force: path and value of every component |
 //! | `PUT /v1/config` with a configuration file as body | [`ApplyReport`](weir_model::report::ApplyReport); 422 if it was refused and nothing changed |
 //! | `PATCH /v1/config` with a list of [`ChangeRequest`](weir_model::ChangeRequest)s | the same; what is not named stays as it is, and so does the state of every discipline whose kind stays; a value that is set again is a change too |

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Path as Segment, State};
+use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -23,8 +23,8 @@ use tokio::sync::Semaphore;
 use weir_model::ChangeRequest;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    AdmissionReport, ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
-    RouteReport,
+    AdmissionReport, ApplyReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport,
+    QueueReport, RouteReport,
 };
 
 /// Connections served at once; more wait in the socket's backlog.
@@ -47,7 +47,7 @@ pub trait Operator: Send + Sync + 'static {
     /// The disciplines.
     fn queues(&self) -> Answer<Vec<QueueReport>>;
     /// The flows that disciplines know by identity, fastest first.
-    fn hogs(&self) -> Answer<Vec<HogReport>>;
+    fn hogs(&self, query: HogQuery) -> Answer<Vec<HogReport>>;
     /// Flows that an admission control accepted or lets wait.
     fn flows(&self) -> Answer<Vec<AdmissionReport>>;
     /// The routes.
@@ -145,7 +145,10 @@ fn router(operator: Arc<dyn Operator>) -> Router {
     Router::new()
         .route("/v1/ports", get(|s: Shared| ask(s, |o| o.ports())))
         .route("/v1/queues", get(|s: Shared| ask(s, |o| o.queues())))
-        .route("/v1/hogs", get(|s: Shared| ask(s, |o| o.hogs())))
+        .route(
+            "/v1/hogs",
+            get(|s: Shared, Query(query)| ask(s, move |o| o.hogs(query))),
+        )
         .route("/v1/flows", get(|s: Shared| ask(s, |o| o.flows())))
         .route("/v1/routes", get(|s: Shared| ask(s, |o| Ok(o.routes()))))
         .route(

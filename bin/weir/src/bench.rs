@@ -1,6 +1,6 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
-use weir_benches::{discipline, forwarding, live, pacing, simulator};
+use weir_benches::{discipline, flow_cache, forwarding, live, pacing, simulator};
 
 use crate::table::Table;
 use crate::{Failure, print_json};
@@ -11,6 +11,15 @@ pub(crate) enum BenchCommand {
     /// Each discipline in memory, over fifo, by number of flows
     Discipline {
         /// Fewer packets: a second instead of ten
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// How well the cache of lru_fq knows the largest flows, by size and admission
+    FlowCache {
+        /// A tenth of the packets: ten seconds instead of two minutes
         #[arg(long)]
         quick: bool,
         /// Print JSON
@@ -69,6 +78,14 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 print_json(&rows);
             } else {
                 discipline::print(&rows);
+            }
+        }
+        BenchCommand::FlowCache { quick, json } => {
+            let rows = flow_cache::run(quick).map_err(wrong)?;
+            if json {
+                print_json(&rows);
+            } else {
+                flow_cache::print(&rows);
             }
         }
         BenchCommand::Forwarding { packets, json } => {

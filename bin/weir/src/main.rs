@@ -79,6 +79,8 @@ enum Command {
         #[arg(short, long)]
         json: bool,
         #[command(flatten)]
+        selection: show::Selection,
+        #[command(flatten)]
         router: RouterSocket,
     },
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
@@ -166,8 +168,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Show {
             subject,
             json,
+            selection,
             router,
-        } => show::show(&router.socket, subject, json).map_err(|e| Failure::Run(e.to_string())),
+        } => show::show(&router.socket, subject, selection, json)
+            .map_err(|e| Failure::Run(e.to_string())),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { name } => describe(&name),
         Command::List { what } => {

@@ -9,8 +9,8 @@ use weir_live::clock;
 use weir_live::worker::Worker;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    AdmissionReport, ApplyReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
-    RouteReport,
+    AdmissionReport, ApplyReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport,
+    QueueReport, RouteReport,
 };
 use weir_model::{Change, ChangeRequest};
 use weir_northbound::{Answer, Operator};
@@ -59,8 +59,8 @@ impl Operator for Console {
         self.ask(|worker| get::queues(&worker.plane))
     }
 
-    fn hogs(&self) -> Answer<Vec<HogReport>> {
-        self.ask(|worker| get::hogs(&worker.plane, clock::now()))
+    fn hogs(&self, query: HogQuery) -> Answer<Vec<HogReport>> {
+        self.ask(move |worker| get::hogs(&worker.plane, clock::now(), query))
     }
 
     fn flows(&self) -> Answer<Vec<AdmissionReport>> {

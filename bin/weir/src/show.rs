@@ -32,13 +32,32 @@ pub(crate) enum Subject {
     Drops,
 }
 
+/// Which flows `weir show hogs` lists.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Selection {
+    /// Hogs: the watched flows too
+    #[arg(long)]
+    all: bool,
+    /// Hogs: so many at most, the fastest ones (up to 1000)
+    #[arg(long, default_value = "50", value_name = "FLOWS")]
+    most: usize,
+}
+
 /// Prints `subject` of the router on `socket`.
-pub(crate) fn show(socket: &Path, subject: Subject, json: bool) -> Result<(), ClientError> {
+pub(crate) fn show(
+    socket: &Path,
+    subject: Subject,
+    selection: Selection,
+    json: bool,
+) -> Result<(), ClientError> {
     let show = Show { socket, json };
     match subject {
         Subject::Ports => show.print("ports", ports),
         Subject::Queues => show.print("queues", queues),
-        Subject::Hogs => show.print("hogs", hogs),
+        Subject::Hogs => {
+            let Selection { all, most } = selection;
+            show.print(&format!("hogs?all={all}&most={most}"), hogs)
+        }
         Subject::Flows => show.print("flows", flows),
         Subject::Routes => show.print("routes", routes),
         Subject::Neighbours => show.print("neighbours", neighbours),

@@ -1,9 +1,10 @@
 //! The reports: what a plane says of itself, by value.
 
 use weir_base::Instant;
-use weir_discipline::{FlowClass, FlowStanding};
+use weir_discipline::{FlowClass, FlowReport, FlowStanding};
 use weir_model::report::{
-    AdmissionReport, DropReport, HogReport, NeighbourReport, PortReport, QueueReport, RouteReport,
+    AdmissionReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport, QueueReport,
+    RouteReport,
 };
 use weir_packet::Reason;
 use weir_path::plane::Plane;
@@ -67,28 +68,33 @@ pub fn queues(plane: &Plane) -> Vec<QueueReport> {
     plane.ports().iter().map(report).collect()
 }
 
+/// Flows in one answer at most: the forwarding thread waits for it.
+const HOGS_MAX: usize = 1000;
+
 /// The flows that classifiers know by identity, fastest first.
-pub fn hogs(plane: &Plane, now: Instant) -> Vec<HogReport> {
-    let mut hogs = Vec::new();
+pub fn hogs(plane: &Plane, now: Instant, query: HogQuery) -> Vec<HogReport> {
+    let mut hogs: Vec<(&str, FlowReport)> = Vec::new();
     for slot in plane.ports() {
         slot.port.queue().flows(now, &mut |flow| {
-            if !flow.standing.is_of_classifier() {
-                return;
+            let asked = query.all || flow.standing != FlowStanding::Watched;
+            if asked && flow.standing.is_of_classifier() {
+                hogs.push((&slot.name, flow));
             }
-            hogs.push(HogReport {
-                port: slot.name.clone(),
-                flow: flow.key.to_string(),
-                key: flow.kind.word().to_owned(),
-                standing: standing(flow.standing).to_owned(),
-                rate_bps: flow.rate.as_bps(),
-                seen: flow.seen.into(),
-                known_s: now.since(flow.since).as_secs_f64(),
-                silent_s: now.since(flow.latest).as_secs_f64(),
-            });
         });
     }
-    hogs.sort_by_key(|hog| std::cmp::Reverse(hog.rate_bps));
-    hogs
+    hogs.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.rate));
+    hogs.truncate(query.most.min(HOGS_MAX));
+    let report = |(port, flow): (&str, FlowReport)| HogReport {
+        port: port.to_owned(),
+        flow: flow.key.to_string(),
+        key: flow.kind.word().to_owned(),
+        standing: standing(flow.standing).to_owned(),
+        rate_bps: flow.rate.as_bps(),
+        seen: flow.seen.into(),
+        known_s: now.since(flow.since).as_secs_f64(),
+        silent_s: now.since(flow.latest).as_secs_f64(),
+    };
+    hogs.into_iter().map(report).collect()
 }
 
 /// Flows of a port that are told at most: an admission control may know a million.

@@ -119,6 +119,25 @@ pub struct AdmissionReport {
     pub silent_s: f64,
 }
 
+/// Which flows are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HogQuery {
+    /// Watched flows too, not only hogs and pinned ones.
+    pub all: bool,
+    /// So many at most, the fastest.
+    pub most: usize,
+}
+
+impl Default for HogQuery {
+    fn default() -> Self {
+        Self {
+            all: false,
+            most: 50,
+        }
+    }
+}
+
 /// A route in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteReport {

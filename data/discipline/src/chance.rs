@@ -5,9 +5,22 @@
 pub(crate) struct Chance(u64);
 
 impl Chance {
+    /// The share of certainty.
+    pub(crate) const ONE: u64 = 1 << 53;
+
     /// From a probability of 0 (never) to 1 (always).
     pub(crate) fn new(probability: f64) -> Self {
-        Self((probability * (1_u64 << 53) as f64) as u64)
+        Self((probability * Self::ONE as f64) as u64)
+    }
+
+    /// From a share of [`ONE`](Self::ONE).
+    pub(crate) fn of(share: u64) -> Self {
+        Self(share)
+    }
+
+    /// The share of [`ONE`](Self::ONE).
+    pub(crate) fn share(self) -> u64 {
+        self.0
     }
 
     /// Whether it happens, for a `draw` from all of `u64`.

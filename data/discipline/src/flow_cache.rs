@@ -4,7 +4,7 @@
 //!             found                              above the threshold
 //!  packet --> cache? --> count it, raise it --> hog? --> yes: hit queue     (with pins: keep it)
 //!               | no                              | no
-//!               +--> with probability p replaces the bottom  --> miss queue
+//!               +--> by lottery replaces the bottom  ----------> miss queue
 //! ```
 //!
 //! Source: Achanta and Reddy, ICC 2004, section II.A and Figure 2. The manual page of
@@ -14,18 +14,21 @@ use rand::Rng;
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{FlowKey, KeyKind, Packet};
 
-use crate::chance::Chance;
 use crate::contract::{Cx, FlowReport, FlowStanding};
+use crate::lottery::{Lottery, Rule};
 use crate::lru::Lru;
 use crate::rate::{RateEstimate, Window};
+use crate::share::Total;
 
 /// From where on a flow in the cache is a hog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
     /// From this many packets since its admission.
     Packets(u64),
     /// From this estimated rate.
     Rate(Rate),
+    /// From this share of what all flows send together.
+    Share(f64),
 }
 
 impl Threshold {
@@ -34,10 +37,12 @@ impl Threshold {
         matches!(self, Self::Packets(0..=1)) || self == Self::Rate(Rate::from_bps(0))
     }
 
-    fn is_met(self, seen: Tally, rate: impl FnOnce() -> Rate) -> bool {
+    /// For a flow of which so much was seen, at this rate; `total` is everybody's.
+    fn is_met(self, seen: Tally, rate: impl FnOnce() -> Rate, total: &Total) -> bool {
         match self {
             Self::Packets(packets) => seen.packets >= packets,
             Self::Rate(least) => rate() >= least,
+            Self::Share(share) => rate().as_bps() as f64 >= total.share(share),
         }
     }
 }
@@ -50,13 +55,13 @@ pub(crate) struct Policy {
     /// What counts as one flow.
     pub(crate) key: KeyKind,
     /// Whether a miss admits its flow.
-    pub(crate) admission: Chance,
+    pub(crate) admission: Rule,
     /// From where on a flow is a hog.
     pub(crate) threshold: Threshold,
     /// How long a hog is kept after it was one; `None` to keep none.
     pub(crate) pin_timeout: Option<Span>,
-    /// Window of the rate estimate.
-    pub(crate) window: Window,
+    /// Window of the rates.
+    pub(crate) window: Span,
 }
 
 impl Policy {
@@ -93,6 +98,8 @@ struct Flow {
     seen: Tally,
     rate: RateEstimate,
     latest: Instant,
+    /// The turn of its latest packet.
+    turn: u64,
     /// When it was above the threshold last.
     identified: Instant,
     /// Whether its latest packet was above the threshold.
@@ -116,10 +123,16 @@ const PINNED: usize = 1;
 #[derive(Debug)]
 pub(crate) struct FlowCache {
     policy: Policy,
+    window: Window,
     flows: Lru<Flow, 2>,
     names: Vec<Name>,
     hogs: u64,
     pinned: usize,
+    /// How often the flow changed from one packet to the next, and the hash of the latest one's.
+    turns: u64,
+    latest: u64,
+    lottery: Lottery,
+    total: Total,
     stream: Stream,
     stats: Stats,
 }
@@ -130,9 +143,14 @@ impl FlowCache {
         Self {
             flows: Lru::new(policy.flows),
             names: Vec::with_capacity(policy.flows),
+            lottery: Lottery::new(policy.admission, policy.flows),
+            window: Window::new(policy.window),
             policy,
             hogs: 0,
             pinned: 0,
+            turns: 0,
+            latest: 0,
+            total: Total::UNKNOWN,
             stream,
             stats: Stats::default(),
         }
@@ -141,12 +159,19 @@ impl FlowCache {
     /// Counts a packet, and says whether it belongs to a hog.
     pub(crate) fn is_hog(&mut self, cx: &Cx<'_>, packet: &Packet) -> bool {
         let hash = cx.keys.hash(packet, self.policy.key);
+        self.turns += u64::from(hash != self.latest);
+        self.latest = hash;
+        let bytes = packet.bytes();
+        self.total.count(self.policy.window, cx.now, bytes);
         if let Some(entry) = self.flows.find(hash) {
             self.stats.hits += 1;
-            return self.hit(entry, cx.now, packet.bytes());
+            return self.hit(entry, cx.now, bytes);
         }
         self.stats.misses += 1;
-        if self.policy.admission.happens(self.stream.next_u64()) {
+        if self
+            .lottery
+            .admits(self.stream.next_u64(), self.flows.is_full())
+        {
             self.admit(cx, packet, hash);
         }
         false
@@ -162,10 +187,12 @@ impl FlowCache {
         let policy = &self.policy;
         let flow = self.flows.get_mut(entry);
         flow.seen.count(bytes);
-        flow.rate
-            .update(policy.window, now.since(flow.latest), bytes);
+        flow.rate.update(self.window, now.since(flow.latest), bytes);
         flow.latest = now;
-        let hog = policy.threshold.is_met(flow.seen, || flow.rate.rate());
+        flow.turn = self.turns;
+        let hog = policy
+            .threshold
+            .is_met(flow.seen, || flow.rate.rate(), &self.total);
         let was_hog = std::mem::replace(&mut flow.hog, hog);
         if hog {
             flow.identified = now;
@@ -199,6 +226,7 @@ impl FlowCache {
             seen: Tally::one(packet.bytes()),
             rate: RateEstimate::default(),
             latest: cx.now,
+            turn: self.turns,
             identified: Instant::ZERO,
             hog: false,
             pinned: false,
@@ -214,6 +242,9 @@ impl FlowCache {
             self.names[entry] = name;
             self.hogs -= u64::from(old.hog);
             self.pinned -= usize::from(old.pinned);
+            if !old.pinned {
+                self.lottery.replaced(self.turns - old.turn);
+            }
             self.stats.evictions += 1;
             self.stats.evicted_hogs += u64::from(old.hog);
         } else {
@@ -250,9 +281,14 @@ impl FlowCache {
         unpinned.sort_by_key(|entry| flow(entry).latest);
 
         let mut new = Self {
+            turns: self.turns,
+            latest: self.latest,
+            lottery: self.lottery,
+            total: self.total,
             stats: self.stats,
             ..Self::new(policy, self.stream.clone())
         };
+        new.lottery.renew(new.policy.admission, new.policy.flows);
         for (entries, list) in [(unpinned, UNPINNED), (pinned, PINNED)] {
             for entry in entries {
                 let flow = Flow {
@@ -286,6 +322,7 @@ impl FlowCache {
         report("cached", self.flows.len() as u64);
         report("hogs", self.hogs);
         report("pinned", self.pinned as u64);
+        report("admission", self.lottery.millionths());
     }
 
     /// The flows in the cache: pinned ones first, then from the bottom to the top.
@@ -294,10 +331,14 @@ impl FlowCache {
         for entry in of(PINNED).chain(of(UNPINNED)) {
             let (flow, name) = (self.flows.get(entry), &self.names[entry]);
             let silence = now.since(flow.latest);
-            let rate = flow.rate.faded(self.policy.window, silence);
+            let rate = flow.rate.faded(self.window, silence);
             let standing = if flow.pinned {
                 FlowStanding::Pinned
-            } else if self.policy.threshold.is_met(flow.seen, || rate) {
+            } else if self
+                .policy
+                .threshold
+                .is_met(flow.seen, || rate, &self.total)
+            {
                 FlowStanding::Hog
             } else {
                 FlowStanding::Watched
@@ -307,7 +348,7 @@ impl FlowCache {
                 kind: self.policy.key,
                 standing,
                 seen: flow.seen,
-                rate,
+                rate: flow.rate.shown(self.window, silence, now.since(name.since)),
                 since: name.since,
                 latest: flow.latest,
                 waited: None,
@@ -323,14 +364,16 @@ mod tests {
     use proptest::prelude::*;
     use weir_base::Streams;
 
+    use crate::chance::Chance;
+
     fn policy() -> Policy {
         Policy {
             flows: 2,
             key: KeyKind::Flow,
-            admission: Chance::new(1.0),
+            admission: Rule::Fixed(1.0),
             threshold: Threshold::Packets(3),
             pin_timeout: None,
-            window: Window::new(Span::from_millis(100)),
+            window: Span::from_millis(100),
         }
     }
 
@@ -424,6 +467,32 @@ mod tests {
     }
 
     #[test]
+    fn a_hog_by_its_share() {
+        use FlowStanding::{Hog, Watched};
+        // 1000 B every millisecond is 8 Mbit/s. Flow 0 sends every second one of them, the others one of
+        // twenty: from an eighth on, after the first window, flow 0 alone is a hog.
+        let mut rig = Rig::new(12);
+        let mut cache = cache(Policy {
+            flows: 11,
+            threshold: Threshold::Share(0.125),
+            ..policy()
+        });
+        let round: Vec<usize> = (1..=10).flat_map(|flow| [flow, 0]).collect();
+        let standings = |known: Vec<(usize, FlowStanding)>| {
+            let of_zero = known.iter().find(|(flow, _)| *flow == 0).unwrap().1;
+            let others = known.iter().filter(|(flow, _)| *flow != 0);
+            assert!(others.clone().all(|(_, standing)| *standing == Watched));
+            of_zero
+        };
+        (0..4).for_each(|_| assert_eq!(standings(play(&mut cache, &mut rig, &round)), Watched));
+        (0..40).for_each(|_| drop(play(&mut cache, &mut rig, &round)));
+        assert_eq!(standings(play(&mut cache, &mut rig, &round)), Hog);
+        // While it pauses others send, and its place is among them again.
+        let others: Vec<usize> = (1..=10).cycle().take(400).collect();
+        assert_eq!(standings(play(&mut cache, &mut rig, &others)), Watched);
+    }
+
+    #[test]
     fn pins_leave_a_quarter_of_the_cache() {
         let mut rig = Rig::new(99);
         let mut cache = cache(Policy {
@@ -476,7 +545,7 @@ mod tests {
         let mut rig = Rig::new(1000);
         let mut cache = cache(Policy {
             flows: 1000,
-            admission: Chance::new(0.02),
+            admission: Rule::Fixed(0.02),
             ..policy()
         });
         for flow in 0..1000 {
@@ -493,11 +562,14 @@ mod tests {
         assert_eq!(cache.stats.admissions, admitted.count() as u64);
     }
 
-    /// Figure 2 word for word, on a vector from the bottom to the top.
+    /// Figure 2 word for word, on a vector from the bottom to the top; and the law of the adaptive
+    /// probability, on the history of all packets.
     struct Reference {
         policy: Policy,
         stream: Stream,
         flows: Vec<Known>,
+        history: Vec<(usize, Instant, u64)>,
+        share: u64,
     }
 
     struct Known {
@@ -511,6 +583,7 @@ mod tests {
 
     impl Reference {
         fn is_hog(&mut self, flow: usize, bytes: u64, now: Instant) -> bool {
+            self.history.push((flow, now, bytes));
             let pins = self.flows.iter().filter(|f| f.pinned).count();
             if let Some(at) = self.flows.iter().position(|f| f.flow == flow) {
                 let mut known = self.flows.remove(at);
@@ -523,6 +596,7 @@ mod tests {
                 let hog = match self.policy.threshold {
                     Threshold::Packets(least) => known.packets >= least,
                     Threshold::Rate(least) => known.rate >= least.as_bps() as f64,
+                    Threshold::Share(share) => known.rate.trunc() >= share * self.total(),
                 };
                 if hog {
                     known.identified = now;
@@ -534,7 +608,13 @@ mod tests {
                 self.flows.push(known);
                 return hog;
             }
-            if self.policy.admission.happens(self.stream.next_u64()) {
+            let draw = self.stream.next_u64();
+            let admitted = match self.policy.admission {
+                Rule::Fixed(probability) => Chance::new(probability).happens(draw),
+                Rule::Adaptive if self.flows.len() < self.policy.flows => true,
+                Rule::Adaptive => Chance::of(self.share).happens(draw),
+            };
+            if admitted {
                 if self.flows.len() >= self.policy.flows && !self.make_room(now) {
                     return false;
                 }
@@ -550,6 +630,29 @@ mod tests {
             false
         }
 
+        /// What all sent in the latest whole window, if one was just before this one.
+        fn total(&self) -> f64 {
+            let window = Span::from_millis(100);
+            let (mut total, mut begun) = (f64::INFINITY, self.history[0].1);
+            for (_, at, _) in &self.history {
+                let passed = at.since(begun);
+                if passed < window {
+                    continue;
+                }
+                let inside = self
+                    .history
+                    .iter()
+                    .filter(|(_, t, _)| (begun..*at).contains(t));
+                let bits: u64 = inside.map(|(.., bytes)| 8 * bytes).sum();
+                total = match passed >= Span::from_millis(200) {
+                    true => f64::INFINITY,
+                    false => bits as f64 / passed.as_secs_f64(),
+                };
+                begun = *at;
+            }
+            total
+        }
+
         fn silent(&self, known: &Known, now: Instant) -> bool {
             let timeout = self.policy.pin_timeout;
             timeout.is_none_or(|timeout| now.since(known.identified) >= timeout)
@@ -562,7 +665,23 @@ mod tests {
                 .filter(|(_, f)| self.silent(f, now))
                 .map(|(at, _)| at);
             let victim = released.or_else(|| self.flows.iter().position(|f| !f.pinned));
-            victim.map(|at| self.flows.remove(at)).is_some()
+            let Some(gone) = victim.map(|at| self.flows.remove(at)) else {
+                return false;
+            };
+            if !gone.pinned && self.policy.admission == Rule::Adaptive {
+                let step = self.share / 2; // for fewer than 16 entries
+                let latest = self
+                    .history
+                    .iter()
+                    .rposition(|(flow, ..)| *flow == gone.flow);
+                let since = &self.history[latest.unwrap()..];
+                let turns = since.windows(2).filter(|two| two[0].0 != two[1].0).count();
+                self.share = match turns < 100 * self.policy.flows {
+                    true => (self.share - step).max((1 << 53) / 200),
+                    false => (self.share + step).min(1 << 53),
+                };
+            }
+            true
         }
     }
 
@@ -573,14 +692,19 @@ mod tests {
             threshold in prop_oneof![
                 (0_u64..6).prop_map(Threshold::Packets),
                 (0_u64..600_000).prop_map(|bps| Threshold::Rate(Rate::from_bps(bps))),
+                (0.01..0.6).prop_map(Threshold::Share),
             ],
-            admission in prop_oneof![Just(1.0), 0.0..1.0],
+            admission in prop_oneof![
+                Just(Rule::Fixed(1.0)),
+                (0.0..1.0).prop_map(Rule::Fixed),
+                Just(Rule::Adaptive),
+            ],
             pin in prop::option::of(1_u64..200),
             packets in prop::collection::vec((0_usize..12, 1_u32..1500, 0_u64..40), 0..400),
         ) {
             let policy = Policy {
                 flows: size,
-                admission: Chance::new(admission),
+                admission,
                 threshold,
                 pin_timeout: pin.map(Span::from_millis),
                 ..policy()
@@ -588,7 +712,13 @@ mod tests {
             let stream = Streams::new(9).stream("x");
             let mut rig = Rig::new(12);
             let mut cache = FlowCache::new(policy.clone(), stream.clone());
-            let mut reference = Reference { policy, stream, flows: Vec::new() };
+            let mut reference = Reference {
+                policy,
+                stream,
+                flows: Vec::new(),
+                history: Vec::new(),
+                share: 1 << 53,
+            };
             for (flow, bytes, gap_ms) in packets {
                 rig.now += Span::from_millis(gap_ms + u64::from(gap_ms == 0)); // ties have their own test
                 let packet = rig.packet(flow, bytes);
@@ -596,6 +726,10 @@ mod tests {
                 prop_assert_eq!(cache.is_hog(&rig.cx(), &packet), expected);
                 let pinned = reference.flows.iter().filter(|f| f.pinned).count();
                 prop_assert_eq!((cache.pinned, cache.flows.len()), (pinned, reference.flows.len()));
+                if reference.policy.admission == Rule::Adaptive {
+                    let millionths = (u128::from(reference.share) * 1_000_000) >> 53;
+                    prop_assert_eq!(u128::from(cache.lottery.millionths()), millionths);
+                }
                 let mut left: Vec<_> = known(&cache, rig.now).into_iter().map(|(f, _)| f).collect();
                 let mut right: Vec<_> = reference.flows.iter().map(|f| f.flow).collect();
                 left.sort_unstable();

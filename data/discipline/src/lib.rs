@@ -9,8 +9,8 @@
 //!   [`class_weights`], [`lru_fq`], [`red`], [`refill`], [`impair`],
 //!   [`probabilistic_priority`], [`dppbrb`], [`token_bucket`]
 //! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
-//!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `rate` (how fast a
-//!   flow sends), `link_rate`, `chance`
+//!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `lottery` (which
+//!   flows get into it), `rate` (how fast a flow sends), `share` (and all together), `link_rate`, `chance`
 //! - of flow tables: `index` (by hash), `lists` (orders over entries), `table`, `split` (two queues over one)
 //! - between control and forwarding elements: `channels` (control and redirect messages)
 //! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
@@ -57,10 +57,12 @@ mod index;
 mod link_rate;
 mod lists;
 mod longest;
+mod lottery;
 mod lru;
 mod ranking;
 mod rate;
 mod sets;
+mod share;
 mod split;
 mod table;
 mod urn;

@@ -19,10 +19,8 @@ use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::bins::{KEY, key_kind};
-use crate::chance::Chance;
 use crate::contract::{Admission, Cx, Discipline, FlowReport, Manual, Ready, SpecMismatch};
 use crate::flow_cache::{FlowCache, Policy};
-use crate::rate::Window;
 use crate::spec::Spec;
 use crate::stfq::{ByteCost, Clock, Tag};
 
@@ -47,12 +45,24 @@ the hit queue and 0 for the miss queue, so that who watches the port can count b
                  a miss replaces the         miss, or below the threshold
                  bottom with probability p
 
-Choosing parameters. The cache must be larger than the number of hogs to expect, or they push each
-other out. With a threshold in packets it must not be much larger: on a link with few flows, every
-flow that lasts ends up in a large cache, and reaches any number of packets. With a threshold as a
-rate the size hardly matters. The default cache of 64 is for a link with up to some 20 hogs.
-The default limit of 500 packets lets both queues together hold as much as the default FIFO does;
-a queue that has half the link then delays a packet as long as that FIFO at most.
+Admission. A fixed probability has to suit the cache and the traffic: too high, and a tail of small flows
+pushes the hogs out; too low, and a hog waits although there is room. The adaptive one is steered by what
+it is for, the time that an entry stays although no packet of its flow comes. When an entry of a cache of
+n is replaced after fewer than 100 n turns without a packet of its flow, the probability falls, else it
+grows, by one part in about sqrt(n) each time. A turn is a packet of another flow than the one before. It
+begins with 1 and stays between 1/200 and 1; while the cache is not full, every miss is admitted.
+
+Threshold. A share is of the rate of all flows together, measured over `rate_window`; nobody is above it
+in the first window, nor in the first one after a pause of two windows. A number of packets counts from the
+admission on, and is not a rate: on a link with few flows, every flow that lasts reaches it.
+
+Choosing parameters. The cache must be larger than the number of hogs to expect, or they push each other
+out. With a threshold in packets it must not be much larger: every flow that lasts ends up in a large
+cache, and becomes a hog. With a threshold as a rate or a share the size hardly matters. The default of
+1/20 finds up to 20 hogs, and the default cache of 64 has room for them. It does not suit a link with
+fewer than some ten flows that last: each of them is above it, hog or not; then say a rate that they do
+not reach. The default limit of 500 packets lets both queues together hold as much as the default FIFO
+does; a queue that has half the link then delays a packet as long as that FIFO at most.
 
 Order. When a flow crosses the threshold, or leaves the cache, its packets go to the other queue, and
 may overtake those that still wait in the first one. Within one queue they keep their order.
@@ -61,18 +71,21 @@ With `pin`, a flow above the threshold cannot be replaced. It is released when i
 threshold for `pin_timeout`: its place is the first to be replaced then. At most three quarters of
 the cache are pinned, so that new hogs can always be found.
 
-Deviations: while the cache is not full, a miss is also admitted with the probability only, so that
-start-up is no exception. The packet that gets its flow admitted is counted as seen, but is a miss.
-The limit on pins and their release are ours; the paper only proposes pinning. Flows are told apart by
-the 64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual time is
-treated as in `stfq`. A new `key` empties the cache, because its entries mean something else then.
+Deviations: the adaptive admission and the threshold as a share are ours; the paper has 1/50 or 1/55, and
+125 packets or a rate. With a fixed admission a miss is also admitted with the probability only while the
+cache is not full, so that start-up is no exception. The packet that gets its flow admitted is counted as
+seen, but is a miss. The limit on pins and their release are ours; the paper only proposes pinning. Flows
+are told apart by the 64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual
+time is treated as in `stfq`. A new `key` empties the cache, because its entries mean something else then.
 
 An attacker with more hogs than the cache has entries makes them push each other out: part of their
-packets is in the miss queue then (a larger cache or `pin` helps). One who changes his addresses with
-each packet has no flow: all of it is in the miss queue, together with everybody else, and the cache is
-stirred with every admission (`key = \"destination\"` finds the victim instead). One who stays below
-the threshold, or sends in turns from many flows, is not a hog. With pins, he can hold three quarters of
-the cache by one packet of each flow in each `pin_timeout`.",
+packets is in the miss queue then (a larger cache or `pin` helps). With more than 20 equal ones none is
+above a share of 1/20. One who changes his addresses with each packet has no flow: all of it is in the
+miss queue, together with everybody else, and admissions replace useful entries (`key = \"destination\"`
+finds the victim instead). He lowers the adaptive probability, but not below 1/200: a hog is found after
+200 of its packets on average, and stays. One who stays below the threshold, or sends in turns from many
+flows, is not a hog. With pins, he can hold three quarters of the cache by one packet of each flow in each
+`pin_timeout`.",
     parameters: &[
         CACHE, ADMISSION, THRESHOLD, HIT_WEIGHT, MISS_WEIGHT, PIN, PIN_TIMEOUT, KEY, LIMIT, RATE_WINDOW,
     ],
@@ -87,6 +100,7 @@ the cache by one packet of each flow in each `pin_timeout`.",
         ("cached", "flows in the cache"),
         ("hogs", "flows in the cache whose latest packet was above the threshold"),
         ("pinned", "flows in the cache that cannot be replaced"),
+        ("admission", "probability that a miss admits its flow now, in millionths"),
         ("to_hit", "packets for the hit queue, dropped ones included"),
         ("to_miss", "packets for the miss queue, dropped ones included"),
         ("full_hit", "packets dropped because the hit queue was full"),
@@ -105,18 +119,21 @@ const CACHE: Parameter = Parameter {
     about: "flows in the cache; more than the hogs to expect",
 };
 
+/// The word for an admission probability that adapts.
+const ADAPTIVE: &str = "adaptive";
+
 const ADMISSION: Parameter = Parameter {
     name: "admission",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "1/50",
-    about: "probability that a miss admits its flow to the cache",
+    kind: Kind::RatioOrWord(0.0, 1.0, ADAPTIVE),
+    default: ADAPTIVE,
+    about: "probability that a miss admits its flow to the cache, or adaptive",
 };
 
 const THRESHOLD: Parameter = Parameter {
     name: "threshold",
-    kind: Kind::PacketsOrRate(1_000_000_000, Rate::from_mbps(1_000_000)),
-    default: "125 packets",
-    about: "packets since admission, or rate, from which a flow in the cache is a hog",
+    kind: Kind::PacketsRateOrShare(1_000_000_000, Rate::from_mbps(1_000_000)),
+    default: "1/20",
+    about: "what makes a flow in the cache a hog: packets since admission, a rate, or a share of all",
 };
 
 const HIT_WEIGHT: Parameter = Parameter {
@@ -158,18 +175,19 @@ const RATE_WINDOW: Parameter = Parameter {
     name: "rate_window",
     kind: Kind::Span(Span::from_micros(10), Span::from_secs(100)),
     default: "100 ms",
-    about: "window of the rate estimate",
+    about: "window of the rates, of a flow and of all together",
 };
 
 pub use crate::flow_cache::Threshold;
+pub use crate::lottery::Rule;
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// Flows in the cache.
     pub cache: usize,
-    /// Probability that a miss admits its flow.
-    pub admission: f64,
+    /// How a miss admits its flow.
+    pub admission: Rule,
     /// From where on a flow in the cache is a hog.
     pub threshold: Threshold,
     /// Share of the hit queue.
@@ -184,7 +202,7 @@ pub struct Params {
     pub key: KeyKind,
     /// Packets held at most, in each of the two queues.
     pub limit: usize,
-    /// Window of the rate estimate.
+    /// Window of the rates.
     pub rate_window: Span,
 }
 
@@ -193,9 +211,13 @@ impl Params {
     pub fn new(settings: &Settings) -> Result<Self, SettingError> {
         let params = Self {
             cache: settings.count("cache") as usize,
-            admission: settings.ratio("admission"),
+            admission: match settings.setting("admission") {
+                Setting::Ratio(probability) => Rule::Fixed(*probability),
+                _ => Rule::Adaptive,
+            },
             threshold: match settings.setting("threshold") {
                 Setting::Rate(rate) => Threshold::Rate(*rate),
+                Setting::Ratio(share) => Threshold::Share(*share),
                 _ => Threshold::Packets(settings.count("threshold")),
             },
             hit_weight: settings.count("hit_weight") as u32,
@@ -221,10 +243,15 @@ impl Params {
         let threshold = match self.threshold {
             Threshold::Packets(packets) => Setting::Count(packets),
             Threshold::Rate(rate) => Setting::Rate(rate),
+            Threshold::Share(share) => Setting::Ratio(share),
+        };
+        let admission = match self.admission {
+            Rule::Fixed(probability) => Setting::Ratio(probability),
+            Rule::Adaptive => Setting::Word(ADAPTIVE),
         };
         Settings::from_pairs([
             ("cache", Setting::Count(self.cache as u64)),
-            ("admission", Setting::Ratio(self.admission)),
+            ("admission", admission),
             ("threshold", threshold),
             ("hit_weight", Setting::Count(self.hit_weight.into())),
             ("miss_weight", Setting::Count(self.miss_weight.into())),
@@ -240,10 +267,10 @@ impl Params {
         Policy {
             flows: self.cache,
             key: self.key,
-            admission: Chance::new(self.admission),
+            admission: self.admission,
             threshold: self.threshold,
             pin_timeout: self.pin.then_some(self.pin_timeout),
-            window: Window::new(self.rate_window),
+            window: self.rate_window,
         }
     }
 }
@@ -441,7 +468,7 @@ mod tests {
 
     fn params() -> Params {
         Params {
-            admission: 1.0,
+            admission: Rule::Fixed(1.0),
             threshold: Threshold::Packets(2),
             limit: 100,
             ..Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
@@ -541,7 +568,7 @@ mod tests {
             let mut rig = Rig::new(6);
             let mut fq = lru_fq(Params {
                 cache: 3,
-                admission: 0.5,
+                admission: Rule::Fixed(0.5),
                 hit_weight: weights.0,
                 miss_weight: weights.1,
                 limit: 1000,

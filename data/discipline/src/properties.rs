@@ -26,6 +26,8 @@ fn value(kind: Kind, draw: u64) -> Scalar {
         Kind::Ratio(min, _) if draw.is_multiple_of(8) => Setting::Ratio(min),
         Kind::Ratio(_, max) if draw % 8 == 1 => Setting::Ratio(max),
         Kind::Ratio(min, max) => Setting::Ratio(min + (max - min) * (small % 1000) as f64 / 1000.0),
+        Kind::RatioOrWord(_, _, word) if draw.is_multiple_of(4) => Setting::Word(word),
+        Kind::RatioOrWord(min, max, _) => return value(Kind::Ratio(min, max), draw),
         Kind::Span(min, max) => {
             Setting::Span((min + Span::from_nanos(small % 20_000_000)).min(max))
         }
@@ -45,10 +47,15 @@ fn value(kind: Kind, draw: u64) -> Scalar {
             let network = small % 16;
             return Scalar::Text(format!("from 10.0.0.{network} = 2, udp = 1, rest = 3"));
         }
-        Kind::PacketsOrRate(max, _) if draw.is_multiple_of(2) => {
+        Kind::PacketsRateOrShare(max, _) if draw.is_multiple_of(2) => {
             Setting::Count((small % 6).min(max))
         }
-        Kind::PacketsOrRate(_, max) => Setting::Rate(Rate::from_bps(small % 10_000_000).min(max)),
+        Kind::PacketsRateOrShare(..) if draw % 4 == 1 => {
+            Setting::Ratio((1 + small % 999) as f64 / 1000.0)
+        }
+        Kind::PacketsRateOrShare(_, max) => {
+            Setting::Rate(Rate::from_bps(small % 10_000_000).min(max))
+        }
     };
     Scalar::Text(setting.to_string())
 }
@@ -318,11 +325,15 @@ proptest! {
 fn candidates(kind: Kind) -> Vec<Scalar> {
     let ends = match kind {
         Kind::Count(min, max) => vec![Setting::Count(min), Setting::Count(max)],
-        Kind::Ratio(min, max) => vec![Setting::Ratio(min), Setting::Ratio(max)],
+        Kind::Ratio(min, max) | Kind::RatioOrWord(min, max, _) => {
+            vec![Setting::Ratio(min), Setting::Ratio(max)]
+        }
         Kind::Span(min, max) => vec![Setting::Span(min), Setting::Span(max)],
         Kind::Rate(min, max) => vec![Setting::Rate(min), Setting::Rate(max)],
         Kind::Bytes(min, max) => vec![Setting::Bytes(min), Setting::Bytes(max)],
-        Kind::PacketsOrRate(packets, rate) => vec![Setting::Count(packets), Setting::Rate(rate)],
+        Kind::PacketsRateOrShare(packets, rate) => {
+            vec![Setting::Count(packets), Setting::Rate(rate)]
+        }
         Kind::Flag | Kind::Word(_) | Kind::Text(_) => Vec::new(),
     };
     let ends = ends.into_iter().map(|end| Scalar::Text(end.to_string()));

@@ -95,6 +95,14 @@ impl RateEstimate {
     pub(crate) fn faded(self, window: Window, silence: Span) -> Rate {
         Rate::from_bps((self.0 * window.weights(silence).0) as u64)
     }
+
+    /// The same for showing, of a flow that is so `old`: the estimate of a young flow is too low, because
+    /// it began with nothing. Two packets are no rate, so at least a quarter of the window counts.
+    pub(crate) fn shown(self, window: Window, silence: Span, old: Span) -> Rate {
+        const LEAST: f64 = 0.22; // 1 - e^(-1/4)
+        let filled = (1.0 - window.weights(old).0).max(LEAST);
+        Rate::from_bps((self.0 * window.weights(silence).0 / filled) as u64)
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +127,11 @@ mod tests {
         // Silent for 100 ms: 0.36787944 * 86 466.47 = 31 809.24, cut to whole bits.
         let faded = estimate.faded(window, Span::from_millis(100));
         assert_eq!(faded, Rate::from_bps(31_809));
+        // The two packets came in the flow's first 200 ms: 86 466.47 / (1 - e^-2) = 100 000.
+        let young = estimate.shown(window, Span::ZERO, Span::from_millis(200));
+        assert!((99_999..=100_000).contains(&young.as_bps()), "{young}");
+        let sudden = estimate.shown(window, Span::ZERO, Span::ZERO);
+        assert_eq!(sudden, Rate::from_bps((86_466.471_676 / 0.22) as u64));
     }
 
     #[test]

@@ -220,6 +220,10 @@ impl Fabric {
         if let Some(watch) = &mut wire.watch {
             let flow = self.flights.get(packet.slot).flow;
             watch.passages.offered(flow, self.now);
+            if let Some(identification) = &mut watch.identification {
+                let traffic = self.flights.get(packet.slot).traffic;
+                identification.offered(traffic, self.flights.keys.key(&packet), self.now);
+            }
         }
         wire.port.offer(packet);
         self.touch(port);

@@ -15,6 +15,7 @@
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]:
 //!   applications
 //! - [`meter`]: what is counted; [`passage`]: when flows pass a port; [`gauges`]: those of its queue; [`trace`]: what passes a port, as a capture
+//! - [`identification`]: how well a discipline knows the hogs
 //! - [`actor`]: whoever acts at times of its own
 //!
 //! A run depends on the seed and on nothing else: every user of chance has a stream of its own, and
@@ -27,6 +28,7 @@ pub mod event;
 pub mod fabric;
 pub mod flight;
 pub mod gauges;
+pub mod identification;
 pub mod meter;
 pub mod network;
 pub mod passage;

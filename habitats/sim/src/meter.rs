@@ -11,6 +11,7 @@ use weir_packet::{FlowKey, Packet, Reason};
 
 use crate::flight::Flight;
 use crate::gauges::Gauges;
+use crate::identification::Identification;
 use crate::network::PortId;
 use crate::passage::Passages;
 use crate::trace::Trace;
@@ -130,6 +131,8 @@ pub struct Watch {
     pub gauges: Gauges,
     /// What became of each flow.
     pub passages: Passages,
+    /// The same against the truth, if that is known.
+    pub identification: Option<Identification>,
     /// What passed it, packet by packet, if that was asked for.
     pub trace: Option<Trace>,
 }

@@ -14,6 +14,7 @@ use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
 use crate::fabric::{Event, Fabric};
 use crate::flight::Content;
+use crate::identification::{Examiner, Identification};
 use crate::meter::{Flow, Jitter, Meter, Meters, Watch};
 use crate::network::{Network, NetworkError, NodeId, PortId};
 use crate::tcp::{Connection, Options, Segment};
@@ -102,6 +103,21 @@ impl Simulation {
             step: interval,
         };
         self.actor(Box::new(sampler), Instant::ZERO);
+    }
+
+    /// Compares what the queues of these ports, which are watched, say of flows with the truth: whether
+    /// those of each traffic are hogs.
+    pub fn examine(&mut self, ports: &[PortId], hogs: &[bool]) {
+        let from = self.fabric.meters.from;
+        for port in ports {
+            if let Some(watch) = &mut self.fabric.wires[port.0 as usize].watch {
+                watch.identification = Some(Identification::new(from, hogs.to_vec()));
+            }
+        }
+        let examiner = Examiner {
+            ports: ports.to_vec(),
+        };
+        self.actor(Box::new(examiner), Instant::ZERO);
     }
 
     /// Writes down the first `packets` packets that leave a port or end there.

@@ -100,7 +100,9 @@ pub const LINK: &[&Key] = &[
 /// `[controller.NAME]`, beside the parameters and links of its kind.
 pub const CONTROLLER: &[&Key] = &[&PERIOD, &CONTROLLER_DELAY, &CONTROLLER_LOSS];
 /// `[traffic.NAME]`, of any kind.
-pub const TRAFFIC: &[&Key] = &[&KIND, &FROM, &TO, &START, &SPREAD, &ARRIVALS, &STOP, &IP];
+pub const TRAFFIC: &[&Key] = &[
+    &KIND, &FROM, &TO, &START, &SPREAD, &ARRIVALS, &STOP, &IP, &HOG,
+];
 /// `[traffic.NAME]` with `kind = "tcp"`.
 pub const TCP: &[&Key] = &[&FLOWS, &SIZE, &RATE, &TOTAL_RATE, &SPACING, &ON, &OFF];
 /// `[traffic.NAME]` with `kind = "udp"`.
@@ -328,6 +330,14 @@ key!(
     Form::Setting(Kind::Word(&["v4", "v6"])),
     "v4",
     "IP version"
+);
+key!(
+    HOG,
+    "hog",
+    FLAG,
+    "false",
+    "whether this is the attack: metrics then compare the other traffic before, during and after it, and \
+     what a discipline knows of flows with this truth"
 );
 key!(
     FLOWS,

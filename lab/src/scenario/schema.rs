@@ -210,14 +210,19 @@ fn kind(kind: &Kind) -> Value {
             { "type": "number", "minimum": min, "maximum": max },
             text(&format!("{NUMBER}( */ *{NUMBER})?"), kind),
         ] }),
+        Kind::RatioOrWord(min, max, word) => json!({ "anyOf": [
+            { "type": "number", "minimum": min, "maximum": max },
+            text(&format!("({word}|{NUMBER}( */ *{NUMBER})?)"), kind),
+        ] }),
         Kind::Span(..) => text(&quantity(TIME_UNITS), kind),
         Kind::Rate(..) => text(&quantity(RATE_UNITS), kind),
         Kind::Bytes(..) => text(&quantity(SIZE_UNITS), kind),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Word(words) => json!({ "enum": words }),
-        Kind::PacketsOrRate(packets, _) => json!({ "anyOf": [
+        Kind::PacketsRateOrShare(packets, _) => json!({ "anyOf": [
             { "type": "integer", "minimum": 0, "maximum": packets },
-            text(&format!("{NUMBER} *((packets?)?|{RATE_UNITS})"), kind),
+            { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1 },
+            text(&format!("{NUMBER} *((packets?)?|{RATE_UNITS}|/ *{NUMBER})"), kind),
         ] }),
         Kind::Text(bytes) => json!({ "type": "string", "maxLength": bytes }),
     }

@@ -29,6 +29,8 @@ pub struct Traffic {
     pub stop: Option<Span>,
     /// Over IPv6 instead of IPv4.
     pub ipv6: bool,
+    /// Whether it is the attack, or part of it.
+    pub hog: bool,
     /// What it is.
     pub kind: TrafficKind,
 }
@@ -218,6 +220,7 @@ impl Traffic {
             starts,
             stop: stop.filter(|stop| *stop < duration),
             ipv6: section.word(&IP)? == "v6",
+            hog: section.flag(&HOG)?,
             kind: check_kind(&section, hosts)?,
         };
         let end = traffic.end(duration).as_secs_f64();
@@ -473,6 +476,14 @@ arrivals = "exponential 1 s"
             options: TcpOptions::default(),
         };
         assert_eq!(scenario.traffic[2].kind, wanted);
+    }
+
+    #[test]
+    fn a_traffic_may_be_the_attack() {
+        let scenario = with("traffic.flood", "hog = true").unwrap();
+        let hogs: Vec<bool> = scenario.traffic.iter().map(|t| t.hog).collect();
+        assert_eq!(hogs, [false, true, false]);
+        refused("traffic.flood", "hog = 1", "true or false");
     }
 
     #[test]

@@ -119,6 +119,10 @@ impl World {
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
         world.simulation.watch(&ids);
+        let hogs: Vec<bool> = scenario.traffic.iter().map(|t| t.hog).collect();
+        if hogs.contains(&true) {
+            world.simulation.examine(&ids, &hogs);
+        }
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use weir_base::Instant;
+use weir_sim::identification::Quality;
 use weir_sim::meter::{Delays, Meter, Watch};
 
 use super::build::World;
@@ -11,7 +12,7 @@ use super::passage;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
 use crate::results::{Curve, FlowRow};
 use crate::scenario::{Kind, Scenario};
-use crate::statistics::mean;
+use crate::statistics::{mean, percentile};
 use crate::steered::Gauges;
 
 fn seconds(at: Instant) -> f64 {
@@ -187,6 +188,10 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
             metrics.insert(format!("utilisation_ratio.{name}"), utilisation);
         }
         add_inside(scenario, name, watch, metrics);
+        let quality = watch.identification.as_ref().and_then(|i| i.quality());
+        if let Some(quality) = quality {
+            add_quality(name, quality, metrics);
+        }
         let queue = world.simulation.fabric().port(*port).queue();
         metrics.insert(format!("state_bytes.{name}"), queue.state_bytes() as f64);
         queue.inspect(&mut |gauge, value| {
@@ -199,6 +204,26 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         }
     }
     passage::add_metrics(scenario, world, metrics);
+}
+
+/// How well the discipline knows the hogs.
+fn add_quality(link: &str, mut quality: Quality, metrics: &mut Metrics) {
+    let detection = &mut quality.detection_s;
+    detection.sort_by(f64::total_cmp);
+    let values = [
+        ("hog_precision_ratio", quality.precision),
+        ("hog_recall_ratio", quality.recall),
+        ("hog_false_positives", Some(quality.false_positives)),
+        ("hog_detection_s_mean", mean(detection)),
+        ("hog_detection_s_p50", percentile(detection, 0.5)),
+        ("hog_detection_s_max", detection.last().copied()),
+        ("hogs_undetected", Some(quality.undetected as f64)),
+    ];
+    for (name, value) in values {
+        if let Some(value) = value {
+            metrics.insert(format!("{name}.{link}"), value);
+        }
+    }
 }
 
 /// Which queue the packets of each traffic left from, and how many of its flows are known, on
