@@ -331,14 +331,7 @@ key!(
     "v4",
     "IP version"
 );
-key!(
-    HOG,
-    "hog",
-    FLAG,
-    "false",
-    "whether this is the attack: metrics then compare the other traffic before, during and after it, and \
-     what a discipline knows of flows with this truth"
-);
+key!(HOG, "hog", FLAG, "false", "whether this is the attack");
 key!(
     FLOWS,
     "flows",
