@@ -158,3 +158,18 @@ fn dppbrb_keeps_control_messages_alive_under_a_flood_of_redirect() {
     assert!(delivered("dppbrb") >= 0.95, "{}", delivered("dppbrb"));
     assert!(delivered("fifo") <= 0.5, "{}", delivered("fifo"));
 }
+
+#[test]
+fn eccm_lets_streams_in_while_tcp_fills_the_link() {
+    let Some(result) = run("lab/afan-eccm.toml", &[], &[]) else {
+        return;
+    };
+    // Counted from four seconds after the last stream began: with ECCM all are there by then.
+    let delivered = |variant| metric(&result, variant, "udp_delivered_ratio");
+    assert!(delivered("eccm") >= 0.95, "{}", delivered("eccm"));
+    assert!(delivered("none") <= 0.5, "{}", delivered("none"));
+    for variant in ["none", "eccm"] {
+        let elastic = metric(&result, variant, "tcp_goodput_mbps");
+        assert!(elastic >= 6.5, "{variant}: {elastic}");
+    }
+}
