@@ -275,7 +275,6 @@ impl HostFair {
             }
             return Some(packet);
         }
-        self.clock.idle();
         None
     }
 

@@ -352,6 +352,9 @@ impl LruFq {
 
 impl Discipline for LruFq {
     fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
+        if self.turn().is_none() {
+            self.clock.idle();
+        }
         let which = if self.cache.is_hog(cx, &packet) {
             HIT
         } else {
@@ -373,10 +376,7 @@ impl Discipline for LruFq {
     }
 
     fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
-        let Some(which) = self.turn() else {
-            self.clock.idle();
-            return None;
-        };
+        let which = self.turn()?;
         let queue = &mut self.queues[which];
         let packet = queue.pop()?;
         self.clock.serve(&mut queue.tag, queue.cost, packet.bytes());
@@ -513,6 +513,27 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_period_ends_and_its_debts_with_it() {
+        // A packet of a hog is as dear as 1000 others. When all have left, that is forgotten.
+        let mut rig = Rig::new(2000);
+        let mut fq = lru_fq(Params {
+            miss_weight: 1000,
+            ..params()
+        });
+        for _ in 0..10 {
+            rig.offer(&mut fq, 0, 1000);
+            rig.take(&mut fq);
+        }
+        assert_eq!((gauge(&fq, "to_hit"), fq.ready(rig.now)), (9, Ready::Empty));
+        rig.offer(&mut fq, 0, 1000);
+        for n in 1..50 {
+            rig.offer(&mut fq, n, 1000);
+        }
+        let first = [(); 2].map(|()| rig.take(&mut fq).unwrap().slot.0);
+        assert!(first.contains(&0), "{first:?}");
+    }
+
+    #[test]
     fn each_queue_has_its_own_limit() {
         let mut rig = Rig::new(50);
         let mut fq = lru_fq(Params {
@@ -587,7 +608,7 @@ mod tests {
                 } else {
                     match rig.take(&mut fq) {
                         Some(packet) => prop_assert!(reference.serve(packet.id)),
-                        None => prop_assert!(reference.idle()),
+                        None => prop_assert!(reference.is_empty()),
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use weir_base::Instant;
 use weir_packet::{Ecn, Fates, FlowKey, Keys, Packet, Slot};
 
-use crate::contract::{Admission, Cx, Discipline};
+use crate::contract::{Admission, Cx, Discipline, Ready};
 
 /// Time, flow keys and books. Flow `n` has its key at slot `n`.
 pub(crate) struct Rig {
@@ -86,8 +86,11 @@ impl Rig {
         discipline.enqueue(&mut cx, packet)
     }
 
-    /// Takes a packet.
+    /// Takes a packet, as a port does: it asks only a discipline that says that it has one.
     pub(crate) fn take(&mut self, discipline: &mut dyn Discipline) -> Option<Packet> {
+        if discipline.ready(self.now) != Ready::Now {
+            return None;
+        }
         discipline.dequeue(&mut self.cx())
     }
 }

@@ -46,10 +46,10 @@ costs the logarithm of the number of queues that hold packets.
 When the limit is reached, the longest queue (by bytes) loses the packet at its head, which is not
 charged for. All flows have the same weight here; `lru_fq` has two queues with weights of their own.
 
-Deviations: the virtual time jumps to the greatest finish tag when a packet is asked for and none is
-there, rather than at the end of the last transmission, which a discipline does not see; a flow can
-gain one packet by it. A change of `key` or `buckets` lets the packets held leave before all others, so
-that a flow stays in order.
+Deviations: the virtual time jumps to the greatest finish tag when a packet comes and none is held, even
+while the last one is still being sent, because a discipline does not see the end of a transmission; a
+flow can gain one packet by it. A change of `key` or `buckets` lets the packets held leave before all
+others, so that a flow stays in order.
 
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. Queues
 cannot be aimed at: the hash is keyed.",
@@ -106,7 +106,8 @@ impl Clock {
         self.finish_max = self.finish_max.max(*tag);
     }
 
-    /// The busy period is over.
+    /// The busy period is over: to be called when a packet comes and none is held. Not when a packet
+    /// is asked for and none is there, because a port asks only for packets that are there.
     pub(crate) fn idle(&mut self) {
         self.now = self.finish_max;
     }
@@ -203,13 +204,23 @@ impl Stfq {
             }
             return Some(packet);
         }
-        self.clock.idle();
         None
+    }
+
+    /// Nothing is held: the busy period is over, and queues emptied to make room are out of turn.
+    fn settle(&mut self) {
+        for Reverse((_, bin)) in self.waiting.drain() {
+            self.places[bin as usize].waits = false;
+        }
+        self.clock.idle();
     }
 }
 
 impl Discipline for Stfq {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        if self.bins.held().packets == 0 {
+            self.settle();
+        }
         let bin = self.bins.bin(cx.keys.hash(&packet, self.params.key));
         let full = self.bins.is_full(self.params.limit);
         self.stats.longest_flow += u64::from(full);
@@ -340,6 +351,24 @@ pub(crate) mod tests {
         assert_eq!(first.iter().filter(|p| p.slot.0 == 1).count(), 2);
     }
 
+    #[test]
+    fn a_busy_period_ends_without_a_question() {
+        // Flow 0 sends ten packets and all leave. An hour later it alternates with flow 1.
+        let mut rig = Rig::apart(2, 64);
+        let mut stfq = Stfq::new(params());
+        for _ in 0..10 {
+            rig.offer(&mut stfq, 0, 1000);
+        }
+        while stfq.ready(rig.now) == Ready::Now {
+            rig.take(&mut stfq);
+        }
+        for flow in [1, 1, 1, 0, 0, 0] {
+            rig.offer(&mut stfq, flow, 1000);
+        }
+        let first: Vec<_> = (0..4).filter_map(|_| rig.take(&mut stfq)).collect();
+        assert_eq!(first.iter().filter(|p| p.slot.0 == 0).count(), 2);
+    }
+
     /// The paper's section II, word for word: each packet has its tags from its arrival, and the
     /// queue is searched for the least start tag. Tags in exact fractions: bytes times `SCALE`.
     #[derive(Default)]
@@ -363,6 +392,9 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn enqueue(&mut self, flow: usize, weight: u128, id: u64, bytes: u128) {
+            if self.queued.is_empty() {
+                self.now = self.finish_max; // a busy period has ended
+            }
             let start = self.now.max(self.finish[flow]);
             self.finish[flow] = start + bytes * SCALE / weight;
             self.queued.push((start, self.finish[flow], flow, id));
@@ -382,8 +414,7 @@ pub(crate) mod tests {
             in_order && least == Some(start)
         }
 
-        pub(crate) fn idle(&mut self) -> bool {
-            self.now = self.finish_max;
+        pub(crate) fn is_empty(&self) -> bool {
             self.queued.is_empty()
         }
     }
@@ -401,7 +432,7 @@ pub(crate) mod tests {
                 } else {
                     match rig.take(&mut stfq) {
                         Some(packet) => prop_assert!(reference.serve(packet.id)),
-                        None => prop_assert!(reference.idle()),
+                        None => prop_assert!(reference.is_empty()),
                     }
                 }
             }
