@@ -23,6 +23,17 @@ impl Chance {
         self.0
     }
 
+    /// The chance to take one of two packets such that of the bytes taken it is this share: the longer a
+    /// packet, the more seldom it is taken. It is the same chance if both are equally long.
+    pub(crate) fn by_bytes(self, ours: u64, theirs: u64) -> Self {
+        if ours == theirs {
+            return self;
+        }
+        let for_us = self.0 as f64 * theirs as f64;
+        let for_them = (Self::ONE - self.0) as f64 * ours as f64;
+        Self::new(for_us / (for_us + for_them))
+    }
+
     /// Whether it happens, for a `draw` from all of `u64`.
     pub(crate) fn happens(self, draw: u64) -> bool {
         draw >> 11 < self.0
@@ -32,6 +43,20 @@ impl Chance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn by_bytes_by_hand() {
+        // 60 B against 1514 B: .5 * 1514 / (.5 * 1514 + .5 * 60) = .961 880 559 085.
+        let chance = |p, ours, theirs| {
+            let chance = Chance::new(p).by_bytes(ours, theirs);
+            chance.share() as f64 / Chance::ONE as f64
+        };
+        assert!((chance(0.5, 60, 1514) - 0.961_880_559_085).abs() < 1e-12);
+        assert!((chance(0.8, 1000, 500) - 2.0 / 3.0).abs() < 1e-12); // 400 / (400 + 200)
+        assert_eq!((chance(0.0, 60, 1514), chance(1.0, 1514, 60)), (0.0, 1.0));
+        let p = Chance::new(0.7);
+        assert_eq!(p.by_bytes(1000, 1000), p);
+    }
 
     #[test]
     fn never_always_and_half() {

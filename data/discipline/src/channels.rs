@@ -2,7 +2,7 @@
 //! belongs to which, and a queue for each.
 //!
 //! ```text
-//!               control   +-> [ | |     ] --+  with probability p, if both wait
+//!               control   +-> [ | |     ] --+  with share p of the bytes, if both wait
 //!  arrivals --+-----------+                 +--> link
 //!               redirect  +-> [ | | | | ] --+  otherwise
 //! ```
@@ -130,15 +130,21 @@ impl Channels {
         self.queues[channel].push_back(packet);
     }
 
-    /// The next packet to send: if both queues hold one, a control message with the chance `control`.
-    /// An empty queue gives its turn away.
+    /// The next packet to send: if both queues hold one, such that control messages have the share
+    /// `control` of the bytes. An empty queue gives its turn away.
     pub(crate) fn serve(&mut self, control: Chance) -> Option<Packet> {
-        let channel = match self.queues.each_ref().map(VecDeque::is_empty) {
-            [true, true] => return None,
-            [false, true] => CONTROL,
-            [true, false] => REDIRECT,
-            [false, false] if control.happens(self.draw()) => CONTROL,
-            [false, false] => REDIRECT,
+        let heads = self.queues.each_ref().map(VecDeque::front);
+        let channel = match heads.map(|head| head.map(Packet::bytes)) {
+            [None, None] => return None,
+            [Some(_), None] => CONTROL,
+            [None, Some(_)] => REDIRECT,
+            [Some(ours), Some(theirs)] => {
+                let control = control.by_bytes(ours, theirs);
+                match control.happens(self.draw()) {
+                    true => CONTROL,
+                    false => REDIRECT,
+                }
+            }
         };
         self.pop(channel)
     }

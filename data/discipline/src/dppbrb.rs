@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!               control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
-//!  arrivals --+-----------+                           |                      with probability p_c
-//!               redirect  +-> rate r_d, queue x_d --> p_dp: dropped          a control message
+//!  arrivals --+-----------+                           |                      control messages have
+//!               redirect  +-> rate r_d, queue x_d --> p_dp: dropped          p_c of the bytes
 //!
 //!  p_dp = (A x + B) max(0, 1 - B_i / r_i)     while min_threshold < x <= max_threshold
 //! ```
@@ -34,13 +34,13 @@ pub const MANUAL: Manual = Manual {
     source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1",
     text: "\
 Dynamic probabilistic priority based on rate and buffer. Control messages and redirect messages (all
-others) have a queue each. While both wait, a control message is served with probability p_c, so that its
-channel has the bandwidth p_c B of the link's rate B, and the other one the rest. An empty queue gives its
-turn away.
+others) have a queue each. While both wait, a control message is drawn such that its channel has p_c of the
+bytes (see `probabilistic_priority`): the bandwidth p_c B of the link's rate B, and the other one the rest.
+An empty queue gives its turn away.
 
                  control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
-    arrivals --+-----------+                           |                      with probability p_c
-                 redirect  +-> rate r_d, queue x_d --> p_dp: dropped          a control message
+    arrivals --+-----------+                           |                      control messages have
+                 redirect  +-> rate r_d, queue x_d --> p_dp: dropped          p_c of the bytes
 
 Each arrival moves the rate estimate r of its channel, with a window K of `estimate`. It finds x messages in
 its queue. Above `max_threshold` it is dropped. Between the thresholds
@@ -59,11 +59,14 @@ Choosing parameters. The defaults are the paper's, for a link of 10 Mbit/s and m
 channel that needs less than half of the link is never in want, because p_c does not fall below 1/2.
 `min_threshold` messages wait before p_c begins to grow: keep it below what the control channel may wait for.
 
-Deviations and readings. The text says that p_c is 1/2 when service begins, its Table 1 says 0.8: we start
-at `share`. Table 1 is damaged: K = 20 ms is our reading, as are 75 and 25 for the thresholds. The text
-leaves x = max_threshold open: it belongs to the range between. A control message that is dropped above
-`max_threshold` does not move p_c, as the text has it. (buffer_slope x + buffer_offset) counts as 1 at most.
-Bytes are those of layer 2. When p_c has come to 1 and control messages always wait, no redirect message
+Deviations and readings. In the paper, p_c is the probability that a control message is served, and all
+messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with p_c
+B: beside long redirect messages, short control messages had much less than that, and were lost while p_c
+fell. At equal lengths both are the same. The text says that p_c is 1/2 when service begins, its Table 1 says
+0.8: we start at `share`. Table 1 is damaged: K = 20 ms is our reading, as are 75 and 25 for the thresholds.
+The text leaves x = max_threshold open: it belongs to the range between. A control message that is dropped
+above `max_threshold` does not move p_c, as the text has it. (buffer_slope x + buffer_offset) counts as 1 at
+most. Bytes are those of layer 2. When p_c has come to 1 and control messages always wait, no redirect message
 leaves, as the text says.
 
 An attacker among the redirect messages takes from them only. But p_dp does not tell them apart, so that
@@ -626,6 +629,38 @@ mod tests {
         assert_eq!(gauge(&dppbrb, "control_share"), 900);
     }
 
+    /// Offers both channels messages of these lengths at these rates in Mbit/s for 6 s, on 10 Mbit/s;
+    /// says how many control messages came and were sent.
+    fn offered_and_sent(lengths: [u32; 2], rates: [u64; 2]) -> [u64; 2] {
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        let (mut next, mut free) = ([Instant::ZERO; 2], Instant::ZERO);
+        let (mut offered, mut sent) = (0, 0);
+        while next[0].min(next[1]) < Instant::ZERO + Span::from_secs(6) {
+            let channel = usize::from(next[REDIRECT] < next[CONTROL]);
+            while dppbrb.ready(free) == Ready::Now && free <= next[channel] {
+                rig.now = free;
+                let packet = rig.take(&mut dppbrb).unwrap();
+                sent += u64::from(packet.slot.0 == 0);
+                free += Rate::from_mbps(10).time_for(packet.bytes());
+            }
+            rig.now = next[channel];
+            free = free.max(rig.now);
+            rig.offer(&mut dppbrb, channel, lengths[channel]);
+            offered += u64::from(channel == CONTROL);
+            next[channel] += Rate::from_mbps(rates[channel]).time_for(lengths[channel].into());
+        }
+        [offered, sent + gauge(&dppbrb, "control_packets")]
+    }
+
+    #[test]
+    fn long_redirect_messages_do_not_push_short_control_messages_out() {
+        // 1 Mbit/s of the 5 that are always the control channel's, beside 20 Mbit/s.
+        for lengths in [[60, 1514], [60, 60], [1514, 60], [1000, 1000]] {
+            let [offered, sent] = offered_and_sent(lengths, [1, 20]);
+            assert_eq!(sent, offered, "{lengths:?}");
+        }
+    }
+
     #[test]
     fn redirect_messages_need_tokens() {
         let mut limited = params();
@@ -661,13 +696,13 @@ mod tests {
         }
     }
 
-    /// The text of "Packet enqueue" and "Packet dequeue", word for word.
+    /// The text of "Packet enqueue" and "Packet dequeue", word for word, but that p_c counts bytes.
     struct Text {
         p: Params,
         p_c: f64,
         r: [f64; 2],
         t: [f64; 2],
-        queues: [VecDeque<u64>; 2],
+        queues: [VecDeque<(u64, f64)>; 2],
         draws: Stream,
     }
 
@@ -709,18 +744,22 @@ mod tests {
                 }
             }
             if x < self.p.limit as u64 {
-                self.queues[i].push_back(id);
+                self.queues[i].push_back((id, bytes));
             }
         }
 
         fn dequeue(&mut self) -> Option<u64> {
-            if self.queues[REDIRECT].is_empty() {
-                return self.queues[CONTROL].pop_front();
-            }
-            if !self.queues[CONTROL].is_empty() && self.draw() < self.p_c {
-                return self.queues[CONTROL].pop_front();
-            }
-            self.queues[REDIRECT].pop_front()
+            let heads =
+                [CONTROL, REDIRECT].map(|i| self.queues[i].front().map(|(_, bytes)| *bytes));
+            let channel = match heads {
+                [_, None] => CONTROL,
+                [None, _] => REDIRECT,
+                [Some(c), Some(r)] => {
+                    let control = self.p_c * r / (self.p_c * r + (1.0 - self.p_c) * c);
+                    usize::from(self.draw() >= control)
+                }
+            };
+            self.queues[channel].pop_front().map(|(id, _)| id)
         }
     }
 

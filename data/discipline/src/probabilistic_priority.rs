@@ -1,7 +1,7 @@
-//! Probabilistic priority: of two waiting queues, one is served with a set probability.
+//! Probabilistic priority: of two waiting queues, one is drawn such that it has a set share.
 //!
 //! ```text
-//!  control   [ | |     ] --+  with probability p
+//!  control   [ | |     ] --+  with share p of the bytes
 //!                          +--> link                 an empty queue gives its turn away
 //!  redirect  [ | | | | ] --+  with 1 - p
 //! ```
@@ -24,25 +24,29 @@ pub use crate::channels::Control;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "probabilistic_priority",
-    purpose: "two queues; control messages are served with a set probability while both wait",
+    purpose: "two queues; control messages have a set share of the bytes while both wait",
     source: "Jiang, Tham, Ko, Computer Communications 25, 2002; Zhuge et al., ITJ, equation 5",
     text: "\
 Control messages and redirect messages (all others) have a queue each, first in, first out. Each time
-the link is free and both wait, a control message leaves with probability `share`, a redirect message
-otherwise. If only one queue holds messages, it has the whole link. A queue that is full drops what comes.
+the link is free and both wait, one of their heads is drawn. A control message of c bytes leaves before a
+redirect message of r bytes with the probability
 
-    control   [ | |     ] --+  with probability share
+    share r / (share r + (1 - share) c)              share, if they are equally long
+
+    control   [ | |     ] --+  with this probability
                             +--> link
     redirect  [ | | | | ] --+  otherwise
 
-While both wait, control messages have `share` of the messages sent, and of the bytes where all are
-equally long. With a share of 1 a redirect message never leaves before a control message: strict
-priority. With 0 it is the other way round.
+So control messages have `share` of the bytes sent while both wait. If only one queue holds messages, it has
+the whole link. A queue that is full drops what comes. With a share of 1 a redirect message never leaves
+before a control message: strict priority. With 0 it is the other way round.
 
 Choosing parameters. The share is what control messages may take at most from redirect messages when
 they need it; what they do not need is not lost. `dppbrb` moves the share by itself.
 
-Deviations: the paper has any number of queues, each with a probability; we have two.
+Deviations: the paper has any number of queues, each with a probability; we have two. Its probability
+is for each message, because all of its messages are equally long. Ours counts bytes, or short control
+messages would have next to nothing beside long redirect messages.
 
 An attacker among the redirect messages fills their queue only: control messages keep `share`. One who
 gets his packets taken for control messages (over TCP, with `control = \"tcp\"`) fills theirs, and takes
@@ -61,7 +65,7 @@ const SHARE: Parameter = Parameter {
     name: "share",
     kind: Kind::Ratio(0.0, 1.0),
     default: "0.8",
-    about: "probability that a control message is served while both queues wait",
+    about: "share of the bytes that control messages have while both queues wait",
 };
 
 /// Parameters.
@@ -69,7 +73,7 @@ const SHARE: Parameter = Parameter {
 pub struct Params {
     /// Which packets are control messages.
     pub control: Control,
-    /// Probability that a control message is served while both queues wait.
+    /// Share of the bytes that control messages have while both queues wait.
     pub share: f64,
     /// Packets held at most, in each of the two queues.
     pub limit: usize,
@@ -227,6 +231,29 @@ mod tests {
     }
 
     #[test]
+    fn the_share_is_one_of_bytes_at_any_lengths() {
+        // The redirect queue's lengths mixed. 100 000 messages, of which those of 1514 B weigh most.
+        for (control, redirect) in [(60, [1514, 1514]), (1514, [60, 60]), (300, [60, 1514])] {
+            for share in [0.5, 0.8] {
+                let (mut rig, mut priority) = (rig(&PROTOCOLS), priority(share));
+                let mut bytes = [0, 0];
+                for n in 0..100_000 {
+                    if priority.channels.len(CONTROL) == 0 {
+                        rig.offer(&mut priority, CONTROL, control);
+                    }
+                    if priority.channels.len(REDIRECT) == 0 {
+                        rig.offer(&mut priority, REDIRECT, redirect[n % 2]);
+                    }
+                    let packet = rig.take(&mut priority).unwrap();
+                    bytes[packet.slot.0 as usize] += packet.bytes();
+                }
+                let measured = bytes[CONTROL] as f64 / (bytes[CONTROL] + bytes[REDIRECT]) as f64;
+                assert!((measured - share).abs() < 0.015, "{measured} of {share}");
+            }
+        }
+    }
+
+    #[test]
     fn at_the_ends_one_queue_is_shut_out() {
         for (share, control) in [(0.0, 0), (1.0, 10_000)] {
             let mut priority = priority(share);
@@ -261,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// The text's "Packet dequeue", word for word.
+        /// The text's "Packet dequeue", word for word: its messages are equally long.
         #[test]
         fn serves_as_the_text(share in 0.0_f64..1.0, calls in prop::collection::vec(0_usize..4, 0..400)) {
             let (mut rig, mut priority) = (rig(&PROTOCOLS), priority(share));
