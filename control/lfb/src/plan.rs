@@ -117,11 +117,14 @@ impl Plan {
     }
 
     /// The plan after some changes: what they do not name stays as it is, but a discipline of
-    /// another kind begins with its defaults. No port comes or goes.
+    /// another kind begins with its defaults and with what is asked for beside it, in whatever order.
+    /// No port comes or goes.
     pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let mut all = self.changes();
-        for change in changes {
+        let is_kind = |change: &&Change| change.path.segments().ends_with(&["discipline", "kind"]);
+        let others = changes.iter().filter(|change| !is_kind(change));
+        for change in changes.iter().filter(is_kind).chain(others) {
             let path = &change.path;
             if let ["port", port, ..] = path.segments()[..]
                 && !self.ports.iter().any(|p| p.name == port)
@@ -133,7 +136,7 @@ impl Plan {
                     format!("there is no port `{port}`{near}"),
                 ));
             }
-            if path.segments().ends_with(&["discipline", "kind"]) && !all.contains(change) {
+            if is_kind(&change) && !all.contains(change) {
                 all.retain(|c| c.path.parent() != path.parent());
             }
             all.retain(|c| c.path != *path);
@@ -288,8 +291,10 @@ mod tests {
             ("red", "true")
         );
         // Another kind begins with its defaults, but for what is asked for with it.
-        let fifo = plan.with(&[kind("fifo"), limit(7)]).unwrap();
-        assert_eq!(fifo.shown()["port.wan.discipline.limit"], "7");
+        for changes in [[kind("fifo"), limit(7)], [limit(7), kind("fifo")]] {
+            let fifo = plan.with(&changes).unwrap();
+            assert_eq!(fifo.shown()["port.wan.discipline.limit"], "7");
+        }
         let faults = |changes: &[Change]| plan.with(changes).unwrap_err()[0].to_string();
         assert!(faults(&[kind("fifo"), gentle]).contains("unknown key `gentle`"));
         let near = faults(&[change(&["port", "wam", "rate"], text("1 Mbit"))]);
