@@ -58,12 +58,13 @@ pub(crate) struct Running {
     pool: usize,
     neighbours: Mutex<Neighbours>,
     in_force: Mutex<InForce>,
+    /// When single components were changed last. Whoever changes some holds it while he waits for his
+    /// turn, and nothing else waits for it.
+    changed: Mutex<Instant>,
 }
 
 struct InForce {
     plan: Plan,
-    /// When single components were changed last.
-    changed: Instant,
     /// Keeps transit away from the kernel for as long as it lives.
     guard: TransitGuard,
 }
@@ -164,11 +165,8 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
         frame_bytes_max,
         pool,
         neighbours: Mutex::new(neighbours),
-        in_force: Mutex::new(InForce {
-            plan,
-            changed: Instant::now(),
-            guard,
-        }),
+        in_force: Mutex::new(InForce { plan, guard }),
+        changed: Mutex::new(Instant::now()),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_kernel(Arc::clone(&running)));
@@ -337,10 +335,8 @@ impl Running {
     /// port that is named hears of it also if nothing changes: a discipline may take a value that
     /// is set again as a sign of life.
     pub(crate) fn change(&self, changes: &[Change]) -> Result<Vec<String>, Vec<String>> {
+        self.wait_for_turn();
         let mut in_force = self.lock();
-        // Whoever sends changes without end gets so many a second, and forwarding stays undisturbed.
-        std::thread::sleep(CHANGE_GAP.saturating_sub(in_force.changed.elapsed()));
-        in_force.changed = Instant::now();
         let plan = in_force.plan.with(changes);
         let plan =
             plan.map_err(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())?;
@@ -351,6 +347,13 @@ impl Running {
         let named: Vec<String> = changes.iter().filter_map(port).collect();
         self.put_in_force(&mut in_force, plan, &named)
             .map_err(|why| vec![why])
+    }
+
+    /// Whoever sends changes without end gets so many a second, and forwarding stays undisturbed.
+    fn wait_for_turn(&self) {
+        let mut changed = lock(&self.changed);
+        std::thread::sleep(CHANGE_GAP.saturating_sub(changed.elapsed()));
+        *changed = Instant::now();
     }
 
     fn put_in_force(
