@@ -2,12 +2,37 @@
 
 use std::collections::BTreeMap;
 
+use weir_base::Span;
+use weir_controller::Controller;
+
 use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::statistics::mean;
 
-/// What a controller's gauges were after each sample, by name.
-pub(crate) type Gauges = BTreeMap<&'static str, Vec<f64>>;
+/// What a controller's gauges were after each sample.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gauges {
+    /// How far the samples are apart, which on the lab may be more than the scenario says.
+    period: Span,
+    values: BTreeMap<&'static str, Vec<f64>>,
+}
+
+impl Gauges {
+    /// Of a controller that is asked so often.
+    pub(crate) fn new(period: Span) -> Self {
+        Self {
+            period,
+            values: BTreeMap::new(),
+        }
+    }
+
+    /// Adds what the controller says after a sample.
+    pub(crate) fn note(&mut self, controller: &dyn Controller) {
+        controller.inspect(&mut |name, value| {
+            self.values.entry(name).or_default().push(value);
+        });
+    }
+}
 
 /// Adds the gauges of each controller: their means after the warm-up, what they were at the end,
 /// and their curves.
@@ -18,11 +43,11 @@ pub(crate) fn add(
     curves: &mut BTreeMap<String, Curve>,
 ) {
     for (controller, gauges) in scenario.controllers.iter().zip(all) {
-        let skipped = scenario
-            .warm_up
-            .as_nanos()
-            .div_ceil(controller.period.as_nanos());
-        for (gauge, values) in gauges {
+        for (gauge, values) in &gauges.values {
+            let skipped = scenario
+                .warm_up
+                .as_nanos()
+                .div_ceil(gauges.period.as_nanos());
             let name = format!("controller.{}.{gauge}", controller.name);
             if let Some(mean) = mean(values.get(skipped as usize..).unwrap_or_default()) {
                 metrics.insert(format!("{name}.mean"), mean);
@@ -31,7 +56,7 @@ pub(crate) fn add(
                 metrics.insert(name.clone(), *last);
             }
             let curve = Curve {
-                step_s: controller.period.as_secs_f64(),
+                step_s: gauges.period.as_secs_f64(),
                 values: values.clone(),
             };
             curves.insert(name, curve);

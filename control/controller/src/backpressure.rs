@@ -47,8 +47,8 @@ by `proportional` for each packet that the queue has grown, and by `integral` fo
 target and second. In the long run the queue has the length of the target then, whatever the load.
 
 With `share = \"alike\"`, as in the paper, every ingress gets the same probability. With \"contribution\" each
-gets it in proportion to the packets that it was offered of late, such that the same number of packets is
-dropped in all: an ingress that brings little is hardly held. Its section IV-D leaves this open.
+gets it in proportion to the packets that it was offered of late, up to 1, such that the same number of
+packets is dropped in all: an ingress that brings little is hardly held. Its section IV-D leaves this open.
 
 Choosing parameters. In the paper's way, with all backlogs, the thresholds are a quarter and three quarters
 of all places in the queues, thresholds of the ingresses and limit of the egress together; it works as long
@@ -63,12 +63,16 @@ the devices report, which by their books is the same less those packets; `queue 
 equation as it stands. Either counts what the ingresses hold because of the probability, which so feeds
 itself: as soon as they alone hold more than `target`, or much more than `min_threshold`, it need not fall
 again. `queue = \"egress\"` sees the egress only. An ingress counts for `max_threshold` packets at most. A
-queue that does not answer counts with its latest sample for 25 samples, and then as empty.
+queue that does not answer counts with its latest sample for 25 samples, and then as empty and as one that
+brings nothing.
 
-An attacker who fills the egress makes all ingresses hold; the thresholds there bound what waits. A device
-that reports a false backlog drives the probability to `max_probability`, not further; with \"contribution\"
-one that reports few arrivals puts its share on the others. He who can keep samples or orders from arriving
-ends the backpressure: the ingresses forget a probability that is not repeated (see refill, lifetime).",
+An attacker who fills the egress makes all ingresses hold; the thresholds there bound what waits. Devices are
+trusted. With all backlogs, one ingress that reports a false one drives the probability to `max_probability`
+on top of what the others hold, or to 1 with `gentle` off; two of them, the egress alone, or one with the
+integral queue or `law = \"pi\"` drive it to 1 in any case, and then the ingresses let nothing through. With
+\"contribution\" one that reports few arrivals puts its share on the others. He who can keep samples or
+orders from arriving ends the backpressure: the ingresses forget a probability that is not repeated (see
+refill, lifetime).",
     roles: &[
         Role {
             name: "ingress",
@@ -272,6 +276,9 @@ impl Known {
         let Some(sample) = sample else {
             self.silent = self.silent.saturating_add(1);
             (self.received, self.sent) = (0, 0);
+            if self.silent >= SILENT_MAX {
+                self.contributes = 0.0;
+            }
             return;
         };
         // The first one is where the sums begin. A queue that has begun anew has smaller ones.
@@ -279,8 +286,9 @@ impl Known {
         let passed = |now: Tally, before: Tally| now.packets.saturating_sub(before.packets);
         self.received = passed(sample.received, before.received);
         self.sent = passed(sample.sent, before.sent);
-        let step = CONTRIBUTION_WEIGHT * (self.received as f64 - self.contributes);
-        self.contributes += step;
+        // After a silence, what came in all of it.
+        let in_one = self.received as f64 / (f64::from(self.silent) + 1.0);
+        self.contributes += CONTRIBUTION_WEIGHT * (in_one - self.contributes);
         self.latest = Some(sample);
         self.silent = 0;
     }
@@ -341,20 +349,33 @@ impl State {
 
     /// The probability of each ingress.
     fn shares(&self, params: &Params) -> impl Iterator<Item = f64> {
-        let sum = |of: fn(f64) -> f64| -> f64 {
-            let each = self.ingresses.iter().map(|known| of(known.contributes));
-            each.sum()
-        };
-        let (all, squares) = (sum(|x| x), sum(|x| x * x));
-        // Such that the sum of probability times arrivals stays what it is.
-        let each_packet = match params.by_contribution && squares > 0.0 {
-            true => Some(self.probability * all / squares),
-            false => None,
-        };
+        let each_packet = params.by_contribution.then(|| self.each_packet());
         self.ingresses.iter().map(move |known| match each_packet {
-            Some(each) => (each * known.contributes).min(1.0),
-            None => self.probability,
+            Some(Some(each)) => (each * known.contributes).min(1.0),
+            _ => self.probability,
         })
+    }
+
+    /// Probability for each packet that an ingress contributes, up to 1 in all, such that the sum of
+    /// probability times arrivals stays what it is; none if nothing arrives.
+    fn each_packet(&self) -> Option<f64> {
+        let mut arrivals: Vec<f64> = self.ingresses.iter().map(|k| k.contributes).collect();
+        arrivals.sort_by(|a, b| b.total_cmp(a));
+        let mut dropped = self.probability * arrivals.iter().sum::<f64>();
+        let mut squares: f64 = arrivals.iter().map(|x| x * x).sum();
+        for greatest in arrivals {
+            if squares <= 0.0 {
+                return None;
+            }
+            let each = dropped / squares;
+            if each * greatest <= 1.0 {
+                return Some(each);
+            }
+            // It drops all that it is offered, and the others share the rest.
+            dropped -= greatest;
+            squares -= greatest * greatest;
+        }
+        None
     }
 }
 
@@ -434,14 +455,12 @@ mod tests {
         }
     }
 
-    /// A sample whose books balance.
+    /// A sample of a queue that holds what is left.
     fn sample(received: u64, sent: u64, dropped: u64) -> Option<Sample> {
         Some(Sample {
             received: packets(received),
             sent: packets(sent),
-            dropped: packets(dropped),
             backlog: packets(received - sent - dropped),
-            link_rate: None,
             read: Default::default(),
         })
     }
@@ -573,6 +592,56 @@ mod tests {
         assert!(told[1..].iter().all(|share| *share == told[1]));
         close(told[1], 0.05 * 7.0 / 19.0);
         close(4.0 * told[0] + 3.0 * told[1], 7.0 * 0.05);
+    }
+
+    #[test]
+    fn what_one_cannot_drop_the_others_do() {
+        let mut rig = Rig::new(3, &[("weight", "1"), ("share", "contribution")]);
+        let at = |n: u64| {
+            let [a, b, c] = [4 * n, n, n];
+            [
+                sample(a, a, 0),
+                sample(b, b, 0),
+                sample(c, c, 0),
+                sample(6 * n + 405, 6 * n, 0),
+            ]
+        };
+        rig.tell(&at(0));
+        // rho_b = 0.1 + 0.9 * 180 / 225 = 0.82 of 6: 4.92, of which 4.92 * 16 / 18 > 4 falls to the first.
+        let told = rig.tell(&at(10));
+        close(told[0], 1.0);
+        close(told[1], 0.46);
+        close(told[2], 0.46);
+    }
+
+    #[test]
+    fn who_is_gone_bears_nothing() {
+        let mut rig = Rig::new(2, &[("weight", "1"), ("share", "contribution")]);
+        let at = |n: u64, first: bool| {
+            let one = sample(n, n, 0);
+            [one.filter(|_| first), one, sample(2 * n + 150, 2 * n, 0)]
+        };
+        rig.tell(&at(0, true));
+        let both = rig.tell(&at(10, true));
+        close(both[0], 0.05);
+        close(both[1], 0.05);
+        let mut told = both;
+        for n in 0..u64::from(SILENT_MAX) {
+            told = rig.tell(&at(20 + 10 * n, false));
+        }
+        close(told[0], 0.0);
+        close(told[1], 0.05);
+    }
+
+    #[test]
+    fn a_silence_makes_no_peak() {
+        let mut known = Known::default();
+        let mut other = Known::default();
+        for n in 0..100 {
+            known.take(sample(10 * n, 0, 0));
+            other.take(sample(10 * n, 0, 0).filter(|_| n < 90 || n == 99));
+        }
+        assert!(other.contributes <= 10.0 && other.contributes > 0.95 * known.contributes);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What passes between a controller and the queues that it steers.
 
 use weir_base::setting::{Parameter, Setting};
-use weir_base::{Instant, Rate, Tally};
+use weir_base::{Instant, Tally};
 
 /// What one queue says of itself. Sums are since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,12 +10,8 @@ pub struct Sample {
     pub received: Tally,
     /// Given out by it.
     pub sent: Tally,
-    /// Ended in it.
-    pub dropped: Tally,
     /// Held now.
     pub backlog: Tally,
-    /// What its link is paced to; none if it takes whatever it is given.
-    pub link_rate: Option<Rate>,
     /// Gauges of its discipline, in the order of the role's `reads`.
     pub read: [u64; READS_MAX],
 }

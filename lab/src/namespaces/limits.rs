@@ -4,6 +4,7 @@ use weir_base::Span;
 
 use super::endpoints::Endpoints;
 use super::routes::spread_hosts;
+use super::steering::PERIOD_MIN;
 use super::traffic;
 use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
@@ -189,6 +190,17 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
             delayed.join(", ")
         ));
     }
+    let hasty = scenario
+        .controllers
+        .iter()
+        .filter(|c| c.period < PERIOD_MIN);
+    let hasty: Vec<_> = hasty.map(|c| c.name.as_str()).collect();
+    if !hasty.is_empty() {
+        notes.push(format!(
+            "queues are asked every {PERIOD_MIN} at most, and no more often by controllers either ({})",
+            hasty.join(", ")
+        ));
+    }
     for traffic in &scenario.traffic {
         let left_out = traffic.kind.tcp_options().map(not_emulated);
         let left_out = left_out.unwrap_or_default();
@@ -313,5 +325,11 @@ rate = "1 Mbit"
             "ends = [\"left\", \"a\"]\ndelay = \"0.1 ms\"",
         );
         assert!(delay.unwrap()[0].starts_with("delays below 1 ms are not emulated (links l)"));
+        let left = "ends = [\"left\", \"a\"]";
+        let hasty = format!(
+            "{left}\nreverse_discipline = {{ kind = \"refill\" }}\n[controller.fast]\n\
+             kind = \"backpressure\"\nperiod = \"1 ms\"\ningress = [\"l.reverse\"]\negress = [\"r\"]"
+        );
+        assert!(with(left, &hasty).unwrap()[0].ends_with("by controllers either (fast)"));
     }
 }

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use rand::RngExt;
 use serde::Deserialize;
-use weir_base::{Instant, Rate, Span, Stream, Streams, Tally};
+use weir_base::{Instant, Span, Stream, Streams, Tally};
 use weir_controller::contract::READS_MAX;
 use weir_controller::{Controller, Order, Sample};
 
@@ -31,7 +31,10 @@ use crate::steered::{self, Gauges};
 use crate::topology::{Topology, Watched};
 
 /// Queues are not asked more often than this.
-const PERIOD_MIN: Span = Span::from_millis(10);
+pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
+
+/// Changes of one request; a router takes no more than 256.
+const CHANGES_MAX: usize = 256;
 
 /// All that looks at the queues of a run, and steers them.
 #[derive(Debug)]
@@ -158,7 +161,7 @@ fn sample(watched: Vec<Watched>, mut queues: Queues, step: Span, course: Course)
                 *gauges = said.gauges;
             }
         }
-        next = next + step;
+        next += step;
     }
     Sampled { step, queues: seen }
 }
@@ -177,7 +180,6 @@ struct Place {
     service: usize,
     /// Name of the router's port.
     port: String,
-    link_rate: Option<Rate>,
 }
 
 /// What a router says of a queue, as far as it is needed here.
@@ -186,7 +188,6 @@ struct Said {
     port: String,
     received: Count,
     sent: Count,
-    dropped: Count,
     backlog: Count,
     gauges: BTreeMap<String, u64>,
 }
@@ -205,7 +206,7 @@ impl From<Count> for Tally {
 
 impl Said {
     /// What a controller is handed of it.
-    fn sample(&self, link_rate: Option<Rate>, reads: &[&str]) -> Sample {
+    fn sample(&self, reads: &[&str]) -> Sample {
         let mut read = [0; READS_MAX];
         for (value, gauge) in read.iter_mut().zip(reads) {
             *value = self.gauges.get(*gauge).copied().unwrap_or(0);
@@ -213,9 +214,7 @@ impl Said {
         Sample {
             received: self.received.into(),
             sent: self.sent.into(),
-            dropped: self.dropped.into(),
             backlog: self.backlog.into(),
-            link_rate,
             read,
         }
     }
@@ -234,7 +233,6 @@ impl Queues {
             Place {
                 service,
                 port: interface.name.clone(),
-                link_rate: interface.rate,
             }
         };
         let places = queues.iter().map(place).collect();
@@ -260,26 +258,41 @@ impl Queues {
         self.places.iter().map(said).collect()
     }
 
-    /// Carries orders out, one question for each router; what the first to refuse said.
+    /// Carries orders out, router by router; what the first to refuse said.
     fn carry_out(&mut self, orders: &[Order]) -> Result<(), String> {
         let mut done = Ok(());
         for (number, service) in self.services.iter_mut().enumerate() {
+            let change = |order: &Order| {
+                let port = &self.places[order.queue].port;
+                let path = format!("port.{port}.discipline.{}", order.parameter);
+                (path, order.value.to_string())
+            };
             let of_router = orders
-                .iter()
-                .filter(|order| self.places[order.queue].service == number);
-            let changes: Vec<_> = of_router
-                .map(|order| {
-                    let port = &self.places[order.queue].port;
-                    let path = format!("port.{port}.discipline.{}", order.parameter);
-                    (path, order.value.to_string())
-                })
-                .collect();
-            if !changes.is_empty() {
+                .chunk_by(|a, b| a.queue == b.queue)
+                .filter(|of_queue| self.places[of_queue[0].queue].service == number)
+                .map(|of_queue| of_queue.iter().map(change).collect());
+            for changes in requests(of_router) {
                 done = done.and(service.change(&changes).map_err(|e| e.to_string()));
             }
         }
         done
     }
+}
+
+/// Paths and values.
+type Changes = Vec<(String, String)>;
+
+/// The changes of several queues as requests that a router takes. Those of one queue stay together:
+/// they may be wrong one by one.
+fn requests(queues: impl Iterator<Item = Changes>) -> Vec<Changes> {
+    let mut requests: Vec<Changes> = Vec::new();
+    for mut changes in queues {
+        match requests.last_mut() {
+            Some(last) if last.len() + changes.len() <= CHANGES_MAX => last.append(&mut changes),
+            _ => requests.push(changes),
+        }
+    }
+    requests
 }
 
 /// A controller, its queues, and the channel between them.
@@ -301,17 +314,21 @@ struct Channel {
 impl Channel {
     fn new(described: &Described, queues: Queues, course: Course) -> Self {
         let streams = Streams::new(course.seed).below("controller");
+        let period = described.period.max(PERIOD_MIN);
         Self {
             controller: described.spec.build(),
             queues,
             reads: described.spec.reads().collect(),
-            period: described.period.max(PERIOD_MIN),
+            period,
             delay: described.delay,
             loss: described.loss,
             chance: streams.stream(&described.name),
             samples: VecDeque::new(),
             orders: VecDeque::new(),
-            steered: Steered::default(),
+            steered: Steered {
+                gauges: Gauges::new(period),
+                refused: None,
+            },
         }
     }
 
@@ -353,9 +370,9 @@ impl Channel {
             .into_iter()
             .map(|said| said.filter(|_| !self.is_lost()))
             .collect();
-        let queues = said.iter().zip(&self.queues.places).zip(&self.reads);
+        let queues = said.iter().zip(&self.reads);
         let samples = queues
-            .map(|((said, place), reads)| Some(said.as_ref()?.sample(place.link_rate, reads)))
+            .map(|(said, reads)| Some(said.as_ref()?.sample(reads)))
             .collect();
         self.samples.push_back((now + self.delay, samples));
     }
@@ -365,9 +382,24 @@ impl Channel {
         self.controller.sample(time, samples, &mut orders);
         orders.retain(|_| !self.is_lost());
         self.orders.push_back((now + self.delay, orders));
-        let gauges = &mut self.steered.gauges;
-        self.controller.inspect(&mut |name, value| {
-            gauges.entry(name).or_default().push(value);
-        });
+        self.steered.gauges.note(self.controller.as_ref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_orders_are_several_requests_and_no_queue_is_split() {
+        let of_queue = |n: usize| {
+            let change = |name: &str| (format!("port.p{n}.discipline.{name}"), "1".to_owned());
+            ["flow_control", "committed", "excess"].map(change).to_vec()
+        };
+        let requests = requests((0..200).map(of_queue));
+        let sizes: Vec<usize> = requests.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [255, 255, 90]);
+        assert_eq!(requests[1][0].0, "port.p85.discipline.flow_control");
+        assert!(super::requests(std::iter::empty()).is_empty());
     }
 }

@@ -47,7 +47,7 @@ impl Steering {
             streams: streams.clone(),
             next_sample: Instant::ZERO,
             under_way: VecDeque::new(),
-            gauges: Gauges::default(),
+            gauges: Arc::new(Mutex::new(steered::Gauges::new(described.period))),
         }
     }
 
@@ -73,9 +73,7 @@ impl Steering {
         orders.retain(|_| !self.is_lost());
         self.under_way.push_back((there + self.delay, orders));
         let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        self.controller.inspect(&mut |name, value| {
-            gauges.entry(name).or_default().push(value);
-        });
+        gauges.note(self.controller.as_ref());
     }
 
     fn carry_out(&self, orders: Vec<Order>, fabric: &mut Fabric) {
@@ -104,9 +102,7 @@ fn look(fabric: &Fabric, port: PortId, reads: &[&str]) -> Sample {
     Sample {
         received: ledger.received,
         sent: ledger.sent,
-        dropped: ledger.dropped,
         backlog: port.queue().backlog(),
-        link_rate: port.link().rate,
         read,
     }
 }
