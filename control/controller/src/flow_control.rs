@@ -77,16 +77,19 @@ const FLAG: &str = "flow_control";
 const COMMITTED: &str = "committed";
 const EXCESS: &str = "excess";
 
+/// The greatest rate here, and of the token buckets.
+const RATE_MAX: Rate = Rate::from_mbps(1_000_000);
+
 const TOTAL: Parameter = Parameter {
     name: "total",
-    kind: setting::Kind::Rate(Rate::from_bps(1000), Rate::from_mbps(1_000_000)),
+    kind: setting::Kind::Rate(Rate::from_bps(1000), RATE_MAX),
     default: "100 Mbit",
     about: "rate of the control element's link",
 };
 
 const CONTROL: Parameter = Parameter {
     name: "control",
-    kind: setting::Kind::Rate(Rate::from_bps(0), Rate::from_mbps(1_000_000)),
+    kind: setting::Kind::Rate(Rate::from_bps(0), RATE_MAX),
     default: "5 Mbit",
     about: "rate that the control messages of one forwarding element need",
 };
@@ -235,7 +238,9 @@ impl Controller for FlowControl {
             }
         }
         self.rates = self.compute();
-        let [committed, excess] = self.rates.map(|rate| Rate::from_bps(rate.round() as u64));
+        // B_e may be beyond what a queue takes: a single FE of the fastest link has it and `delta` more.
+        let ordered = |rate: f64| Rate::from_bps(rate.round() as u64).min(RATE_MAX);
+        let [committed, excess] = self.rates.map(ordered);
         for (queue, element) in self.elements.iter().enumerate() {
             if element.answered.is_none() {
                 continue;
@@ -392,6 +397,20 @@ mod tests {
             };
             assert_eq!(ordered(&orders, 5), expected, "at {now} ms");
         }
+    }
+
+    #[test]
+    fn no_order_is_beyond_what_a_queue_takes() {
+        let settings = [
+            ("total", Scalar::Text("1000 Gbit".into())),
+            ("control", Scalar::Text("0 bit".into())),
+        ];
+        let settings = settings.iter().map(|(name, scalar)| (*name, scalar));
+        let spec = crate::Spec::check("flow_control", &[1], settings).unwrap();
+        let mut orders = Vec::new();
+        spec.build()
+            .sample(at(0), &[Some(Sample::default())], &mut orders);
+        assert_eq!(ordered(&orders, 1), [Some([1_000_000_000; 2])]);
     }
 
     #[test]
