@@ -116,12 +116,9 @@ impl Scenario {
         let traffic = top.sections("traffic")?.into_iter();
         let traffic = traffic.map(|(name, section)| scenario.check_traffic(name, section));
         let traffic: Vec<_> = traffic.collect::<Result<_, _>>()?;
-        let controllers = top.sections("controller")?.into_iter();
         let wires =
             |link: &Link| -> usize { link.ends.iter().map(|end| scenario.count(end)).product() };
-        let controllers = controllers
-            .map(|(name, section)| Controller::check(name, section, &links, &wires))
-            .collect::<Result<_, _>>()?;
+        let controllers = Controller::check_all(top.sections("controller")?, &links, &wires)?;
         top.finish_with(&[TOP], &["router", "host", "link", "traffic", "controller"])?;
         Ok(Self {
             links,

@@ -35,13 +35,62 @@ pub struct Queue {
     pub link: String,
     /// Whether it is the queue at the link's second end.
     pub reverse: bool,
+    /// Parameters that the controller sets there.
+    pub sets: &'static [&'static str],
+}
+
+impl Queue {
+    fn is(&self, other: &Self) -> bool {
+        (&self.link, self.reverse) == (&other.link, other.reverse)
+    }
+
+    /// As it is written.
+    fn name(&self) -> String {
+        let end = if self.reverse { ".reverse" } else { "" };
+        format!("{}{end}", self.link)
+    }
 }
 
 /// Wires of a link, by its name: what a role's list of links comes to.
 type Wires<'a> = &'a dyn Fn(&Link) -> usize;
 
 impl Controller {
-    pub(super) fn check(
+    /// All of a scenario; no two set the same parameter of one queue.
+    pub(super) fn check_all(
+        sections: Vec<(String, Section<'_>)>,
+        links: &[Link],
+        wires: Wires<'_>,
+    ) -> Result<Vec<Self>, ScenarioError> {
+        let mut all: Vec<Self> = Vec::new();
+        for (name, section) in sections {
+            let (path, origin) = (section.path.clone(), section.origin());
+            let controller = Self::check(name, section, links, wires)?;
+            for other in &all {
+                if let Some((queue, parameter)) = controller.contended(other) {
+                    let (queue, other) = (queue.name(), &other.name);
+                    let why = format!(
+                        "`{path}` sets `{parameter}` at \"{queue}\", and so does the controller {other}"
+                    );
+                    return Err(ScenarioError::new(origin, why));
+                }
+            }
+            all.push(controller);
+        }
+        Ok(all)
+    }
+
+    /// A parameter that another one sets too.
+    fn contended(&self, other: &Self) -> Option<(&Queue, &'static str)> {
+        self.queues.iter().find_map(|queue| {
+            let mut same = other.queues.iter().filter(|known| known.is(queue));
+            same.find_map(|known| {
+                let both = queue.sets.iter().find(|name| known.sets.contains(name));
+                both.map(|name| (queue, *name))
+            })
+        })
+    }
+
+    fn check(
         name: String,
         section: Section<'_>,
         links: &[Link],
@@ -53,6 +102,16 @@ impl Controller {
         let mut counts = Vec::new();
         for role in manual.roles {
             let of_role = check_role(&section, role, links)?;
+            for (place, queue) in of_role.iter().enumerate() {
+                let mut others = of_role[..place].iter().chain(&queues);
+                if others.any(|other: &Queue| other.is(queue)) {
+                    let why = format!(
+                        "names \"{}\", which this controller has already",
+                        queue.name()
+                    );
+                    return Err(section.error(role.name, why));
+                }
+            }
             let count =
                 |queue: &Queue| links.iter().find(|l| l.name == queue.link).map_or(0, wires);
             counts.push(of_role.iter().map(count).sum());
@@ -137,7 +196,84 @@ fn check_role(
         Ok(Queue {
             link: link.to_owned(),
             reverse,
+            sets: role.sets,
         })
     };
     node.items().iter().map(queue).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::plan::plan;
+
+    const SMALL: &str = r#"
+title = "small"
+[router.a]
+[router.b]
+[host.left]
+[host.right]
+[link.l]
+ends = ["a", "left"]
+discipline = { kind = "refill" }
+[link.m]
+ends = ["a", "b"]
+discipline = { kind = "refill" }
+reverse_discipline = { kind = "refill" }
+[link.r]
+ends = ["b", "right"]
+[traffic.long]
+kind = "tcp"
+from = "left"
+to = "right"
+"#;
+
+    fn controllers(ingress: [&str; 2]) -> Result<usize, String> {
+        let mut text = SMALL.to_owned();
+        for (name, ingress) in ["one", "two"].iter().zip(ingress) {
+            if !ingress.is_empty() {
+                text += &format!(
+                    "[controller.{name}]\nkind = \"backpressure\"\ningress = [{ingress}]\negress = [\"r\"]\n"
+                );
+            }
+        }
+        let (scenario, _) = plan(&text, &[], &[]).map_err(|error| error.to_string())?;
+        Ok(scenario.controllers.len())
+    }
+
+    #[test]
+    fn no_parameter_of_a_queue_is_set_by_two() {
+        assert_eq!(controllers([r#""l""#, r#""m", "m.reverse""#]), Ok(2));
+        let error = controllers([r#""l", "m""#, r#""m.reverse", "m""#]).unwrap_err();
+        assert!(
+            error.ends_with(
+                "`controller.two` sets `probability` at \"m\", and so does the controller one"
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn no_queue_is_there_twice() {
+        let error = controllers([r#""l", "m", "l""#, ""]).unwrap_err();
+        assert!(
+            error.ends_with(
+                "`controller.one.ingress` names \"l\", which this controller has already"
+            ),
+            "{error}"
+        );
+        let error = controllers([r#""l", "r""#, ""]).unwrap_err();
+        assert!(error.contains("no `probability`"), "{error}");
+        let text = SMALL.replace(
+            "[link.r]\n",
+            "[link.r]\ndiscipline = { kind = \"refill\" }\n",
+        );
+        let text = format!(
+            "{text}[controller.one]\nkind = \"backpressure\"\ningress = [\"r\"]\negress = [\"r\"]\n"
+        );
+        let error = plan(&text, &[], &[]).unwrap_err().to_string();
+        assert!(
+            error.contains("`controller.one.egress` names \"r\", which"),
+            "{error}"
+        );
+    }
 }
