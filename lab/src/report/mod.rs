@@ -28,7 +28,7 @@ mod style;
 mod table;
 
 pub(crate) use page::{escape, section};
-pub(crate) use plot::{Dot, Line, Plot};
+pub(crate) use plot::{Dot, LINES_MAX, Line, Plot};
 pub(crate) use plots::mean_curve;
 pub(crate) use style::STYLE;
 

@@ -60,7 +60,7 @@ const COLOURS: [RGBColor; LINES_MAX] = [
     RGBColor(150, 120, 40),
 ];
 /// Lines of one plot at most.
-pub(super) const LINES_MAX: usize = 8;
+pub(crate) const LINES_MAX: usize = 8;
 const INK: RGBColor = RGBColor(29, 35, 43);
 const FAINT: RGBColor = RGBColor(211, 216, 222);
 const SIZE: (u32, u32) = (820, 460);

@@ -3,7 +3,7 @@
 use super::judge::Samples;
 use super::measured::Measured;
 use super::recipe::At;
-use crate::report::{Dot, Line, Plot, mean_curve};
+use crate::report::{Dot, LINES_MAX, Line, Plot, mean_curve};
 
 /// A picture.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Figure {
     pub title: &'static str,
     /// The axis below, with its unit.
     pub x: &'static str,
-    /// Draws its lines, at most eight.
+    /// Draws its lines. More than fit one picture become several pictures.
     pub draw: fn(&Measured, &mut Lines),
 }
 
@@ -60,16 +60,20 @@ impl Lines {
 }
 
 impl Figure {
-    /// The picture as SVG; none if nothing of it was measured.
-    pub(super) fn svg(&self, measured: &Measured) -> Option<String> {
+    /// The pictures as SVG; none if nothing of it was measured. The error is a sentence.
+    pub(super) fn svgs(&self, measured: &Measured) -> Result<Vec<String>, String> {
         let mut lines = Lines::default();
         (self.draw)(measured, &mut lines);
         lines.0.retain(|line| !line.points.is_empty());
-        let plot = Plot {
-            title: self.title.to_owned(),
-            x: self.x.to_owned(),
-            lines: lines.0,
+        let draw = |lines: &[Line]| {
+            let plot = Plot {
+                title: self.title.to_owned(),
+                x: self.x.to_owned(),
+                lines: lines.to_vec(),
+            };
+            let failed = |why| format!("no picture \"{}\": {why}", self.title);
+            plot.svg().map_err(failed)
         };
-        (!plot.lines.is_empty()).then(|| plot.svg().ok())?
+        lines.0.chunks(LINES_MAX).map(draw).collect()
     }
 }

@@ -21,10 +21,15 @@ pub(super) fn markdown(reproduction: &Reproduction) -> String {
 /// A line for each paper: how many of its claims have which verdict.
 fn summary(reproduction: &Reproduction) -> String {
     let paper = |result: &ResultReport| result.id.split('/').next().unwrap_or(result.id);
-    let mut papers: Vec<&str> = reproduction.results.iter().map(paper).collect();
-    papers.dedup();
+    let mut papers: Vec<&str> = Vec::new();
+    for name in reproduction.results.iter().map(paper) {
+        if !papers.contains(&name) {
+            papers.push(name);
+        }
+    }
     let words: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.word()).collect();
-    let mut text = format!("| paper | claims | {} |\n", words.join(" | "));
+    // A table begins after an empty line.
+    let mut text = format!("\n| paper | claims | {} |\n", words.join(" | "));
     text += &format!("|---|{}\n", "---:|".repeat(1 + words.len()));
     for name in papers {
         let of_paper = reproduction.results.iter().filter(|r| paper(r) == name);
@@ -79,8 +84,17 @@ fn row(row: &RowReport) -> String {
 
 /// Text that ends no cell and begins no markup.
 fn cell(text: &str) -> String {
-    let text = text.replace('|', "\\|").replace('<', "&lt;");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => safe += "&lt;",
+            '&' => safe += "&amp;",
+            '\\' | '|' | '*' | '_' | '`' | '[' | ']' => safe.extend(['\\', c]),
+            c => safe.push(c),
+        }
+    }
+    safe
 }
 
 #[cfg(test)]
@@ -90,5 +104,6 @@ mod tests {
     #[test]
     fn a_cell_stays_a_cell() {
         assert_eq!(cell("a | b\n <c>"), "a \\| b &lt;c>");
+        assert_eq!(cell("*d* _e_ `f` [g]"), r"\*d\* \_e\_ \`f\` \[g\]");
     }
 }

@@ -207,17 +207,22 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     if options.quick {
         how += " A quick look: fewer seeds and shorter runs than the verdicts are meant for.";
     }
+    // A picture that fails is said, and costs none of what was measured.
+    let mut notes = measured.notes.clone();
     Ok(Reproduction {
         results: recipes
             .iter()
-            .map(|recipe| report(recipe, &measured))
+            .map(|recipe| report(recipe, &measured, &mut notes))
             .collect(),
         how,
-        notes: measured.notes.clone(),
+        notes,
     })
 }
 
-fn report(recipe: &'static Recipe, measured: &Measured) -> ResultReport {
+fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
+    let drawn = recipe.figures.iter().map(|figure| figure.svgs(measured));
+    let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
+    notes.extend(failed.into_iter().filter_map(Result::err));
     let mut files: Vec<&str> = recipe.batches.iter().map(|batch| batch.file).collect();
     files.dedup();
     ResultReport {
@@ -233,11 +238,7 @@ fn report(recipe: &'static Recipe, measured: &Measured) -> ResultReport {
             .iter()
             .map(|claim| decide(claim, measured))
             .collect(),
-        pictures: recipe
-            .figures
-            .iter()
-            .filter_map(|figure| figure.svg(measured))
-            .collect(),
+        pictures: drawn.into_iter().flatten().flatten().collect(),
         title: recipe.title,
         notes: recipe.notes,
         files,
