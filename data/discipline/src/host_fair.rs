@@ -590,6 +590,8 @@ mod tests {
     #[derive(Default)]
     struct Queue {
         host: usize,
+        /// Its number, which decides between equal tags.
+        bin: usize,
         packets: VecDeque<(u64, u64)>,
         tag: u128,
         waits: bool,
@@ -597,12 +599,12 @@ mod tests {
     }
 
     impl Reference {
-        fn enqueue(&mut self, flow: usize, host: usize, id: u64, bytes: u64) {
+        fn enqueue(&mut self, flow: usize, [host, bin]: [usize; 2], id: u64, bytes: u64) {
             if self.flows.values().all(|q| q.packets.is_empty()) {
                 self.idle();
             }
             let queue = self.flows.entry(flow).or_default();
-            queue.host = host;
+            (queue.host, queue.bin) = (host, bin);
             if !queue.waits {
                 queue.waits = true;
                 queue.tag = queue.tag.max(self.now);
@@ -621,14 +623,14 @@ mod tests {
 
         /// Takes packet `id`; says whether its flow had the least tag.
         fn serve(&mut self, flow: usize, id: u64) -> bool {
-            let tag = self.flows[&flow].tag;
+            let Queue { tag, bin, .. } = self.flows[&flow];
             for queue in self.flows.values_mut() {
-                if queue.packets.is_empty() && queue.tag < tag {
+                if queue.packets.is_empty() && (queue.tag, queue.bin) < (tag, bin) {
                     (queue.waits, queue.busy) = (false, false); // it had its turn
                 }
             }
             let least = self.flows.values().filter(|q| !q.packets.is_empty());
-            let least = least.map(|q| q.tag).min();
+            let least = least.map(|q| (q.tag, q.bin)).min();
             let Some(queue) = self.flows.get_mut(&flow) else {
                 return false;
             };
@@ -643,7 +645,7 @@ mod tests {
                 queue.tag += load * u128::from(bytes);
                 self.finish_max = self.finish_max.max(queue.tag);
             }
-            least == Some(tag) && head.is_some_and(|(first, _)| first == id)
+            least == Some((tag, bin)) && head.is_some_and(|(first, _)| first == id)
         }
     }
 
@@ -656,8 +658,13 @@ mod tests {
             let mut reference = Reference::default();
             for (arrival, flow, bytes) in calls {
                 if arrival {
-                    reference.enqueue(flow, hosts[flow].into(), rig.next_id(), bytes.into());
+                    let id = rig.next_id();
                     rig.offer(&mut fair, flow, bytes);
+                    let hash = rig.keys.hash_key(rig.keys.key_at(Slot(flow as u32)));
+                    let Place::Own(bin) = fair.sets.find(hash, |_| false) else {
+                        unreachable!("six flows need share no queue")
+                    };
+                    reference.enqueue(flow, [hosts[flow].into(), bin], id, bytes.into());
                 } else if let Some(packet) = rig.take(&mut fair) {
                     prop_assert!(reference.serve(packet.slot.0 as usize, packet.id));
                 } else {
