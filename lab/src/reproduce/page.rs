@@ -80,7 +80,10 @@ fn item(text: &str) -> String {
 fn result(result: &ResultReport) -> String {
     let claims: String = result.claims.iter().map(claim).collect();
     let notes: String = result.notes.iter().map(|note| item(note)).collect();
-    let files = result.files.join(", ");
+    let files = match result.files.join(", ") {
+        none if none.is_empty() => none,
+        files => format!("Scenarios: <code>{}</code>; ", escape(&files)),
+    };
     let rows = match result.rows.is_empty() {
         true => String::new(),
         false => numbers(&result.rows),
@@ -89,8 +92,8 @@ fn result(result: &ResultReport) -> String {
     let pictures: String = result.pictures.iter().map(picture).collect();
     let body = format!(
         "{pictures}<ul class=\"claims\">{claims}</ul>{rows}<ul class=\"notes\">{notes}</ul>\
-         <p>Scenarios: <code>{}</code>; <code>weir reproduce {} --on {}</code></p>",
-        escape(&files),
+         <p>{}<code>weir reproduce {} --on {}</code></p>",
+        files,
         escape(result.id),
         escape(result.on)
     );
