@@ -53,7 +53,8 @@ impl Curve {
 }
 
 /// The paper's p_a: what is drawn, for p_b and the packets since the last drop. At a constant p_b all
-/// distances between two drops from 1 to 1/p_b - 1 packets are equally likely then.
+/// distances between two drops from 1 on are equally likely then. Which is the greatest depends on the
+/// caller: 1/p_b - 1 where the packet that is judged has been counted (RED), 1/p_b where it has not.
 pub fn spread(base: f64, count: u64) -> f64 {
     let due = count as f64 * base;
     if due < 1.0 {

@@ -36,14 +36,14 @@ the elastic queue has been empty for the time of m packets of `mtu` bytes.
                +--> average --> drawn packet of the [ elastic queue  ] --then---+
                                 same flow? drop it
 
-From `min_threshold` on, a packet is drawn from the elastic queue at random. If it is of the arriving
-packet's flow, it is dropped, and the arriving one is dropped too with the probability P = P_t / (1 - count
-P_t), where P_t grows in proportion from 0 at `min_threshold` to `max_probability` at `max_threshold`, and
-count is how many packets have passed this chance since it dropped one. A flow with many packets in the
-queue is drawn often: so flows get about the same share without a queue for each. At a constant P_t the
-distances between two such drops are evenly 1 to 1/P_t, on average 1/(2 P_t) + 1/2. From `max_threshold`
-on, every arriving elastic packet is dropped. A threshold of 0 stands for 0.4 or 0.9 of the limit, as in
-the paper.
+From `min_threshold` on, a packet is drawn from the elastic queue at random. If it is of the arriving packet's
+flow, it is dropped, and the arriving one is dropped too with the probability P = P_t / (1 - count P_t), where
+P_t grows in proportion from 0 at `min_threshold` to `max_probability` at `max_threshold`, and count is how
+many packets have passed this chance since it dropped one. A flow with many packets in the queue is drawn
+often: so flows get about the same share without a queue for each. At a constant P_t the distances between two
+such drops are evenly 1 to 1/P_t, on average 1/(2 P_t) + 1/2. From `max_threshold` on, every arriving elastic
+packet is dropped. A threshold of 0 stands for 0.4 or 0.9 of the limit, as in the paper, whatever the other
+one is; `red` derives it from the other one.
 
 A packet costs one look-up of its flow and no search. It leaves with the class of its queue, 0 for priority
 and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front of it.

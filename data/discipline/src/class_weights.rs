@@ -44,9 +44,10 @@ has no ports here, not even the first one. The last class is `rest`, which is al
 A packet that finds `limit` packets of its class is dropped.
 
 Deviations: one level of classes, no rates and no ceilings of their own: the port paces, and classes share
-what it has by weight (in Linux, HTB with a common rate, or DRR with a filter). New weights hold from the
-next packet on. When the matches change, the packets held leave before all others. Until those are fewer than
-all classes together may hold, no class takes more.
+what it has by weight (in Linux, HTB with a common rate, or DRR with a filter). New weights hold from the next
+packet on. When the matches change, the packets held leave before all others, and `class_n` and `full_n` go on
+counting for the class that is the nth now. Until those are fewer than all classes together may hold, no class
+takes more.
 
 An attacker takes the whole of the class that his packets match, and no more: who shares it with him
 loses as in a plain queue. He chooses the class if it goes by port or protocol, which he can write as he

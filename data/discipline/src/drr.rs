@@ -29,7 +29,7 @@ pub const MANUAL: Manual = Manual {
 Flows are hashed to queues. The queues with packets take turns: a turn adds the quantum to the
 queue's deficit, and the queue sends as long as the packet at its head fits the deficit. What is
 left is kept for the next turn; a queue that runs empty loses it. A packet costs constant time if
-the quantum is at least a full frame, else up to (frame / quantum) turns.
+the quantum is at least a full frame, else up to (frame / quantum) turns of all queues.
 
     flow hash --+-> [ | | ]   deficit 200  --+
                 +-> [ ]       deficit 0      +--> round robin --> link

@@ -57,10 +57,11 @@ Put it at the uplink with `hosts = \"source\"`, at the way to the local network 
 
 Deviations from CAKE: the scheduler is start-time fair queueing, not deficit round robin with a quantum
 divided by the load, because then one packet of a host with a thousand flows takes a thousand turns; here it
-takes the logarithm of the flows, and there is no `quantum`. CoDel is that of RFC 8289. A flow whose queue was
-taken by others stays with the queue that it shares until that is empty, so that it keeps its order, which
-CAKE does not. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter, and
-no look behind NAT. A change of `hosts` or `flows` lets the packets held leave before all others, unjudged.
+takes the logarithm of the flows on average (queues that ran empty leave when their tag is the least, at worst
+all of them in one call), and there is no `quantum`. CoDel is that of RFC 8289. A flow whose queue was taken
+by others stays with the queue that it shares until that is empty, so that it keeps its order, which CAKE does
+not. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter, and no look
+behind NAT. A change of `hosts` or `flows` lets the packets held leave before all others, unjudged.
 
 An attacker with one address gets one host's share, however many flows he opens. With forged addresses he is
 as many hosts as he likes, until the queues are all taken; then flows share queues, and all fare alike. With

@@ -39,9 +39,10 @@ its flow's own queue, and waits for the flow's turn.
                +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin  --then---+
 
 A fictitious flow takes its turns among the others. Each of them ends a round, and says that a flow with
-packets waiting at all times would have been served one `quantum`: this tells the fair rate. A round ends
-also when nothing is queued. So a flow that sends less than the fair rate always has priority, with no
-more memory than one list, and no more work than constant time.
+packets waiting at all times would have been served one `quantum`: this tells the fair rate. A round ends also
+when nothing is queued. So a flow that sends less than the fair rate always has priority, with no more memory
+than one list. A packet costs constant time if the quantum is at least a full frame, else up to (frame /
+quantum) turns of all flows.
 
 When the limit is reached, the longest own queue (by bytes) loses the packet at its head; if all are empty,
 the arriving packet is dropped. There are as many places for flows as for packets. A packet leaves with the

@@ -49,18 +49,20 @@ than 1/rho_b packets in T without a drop, and one that has less to send is not h
 Choosing parameters. A hundred packets at the congested link and four ingresses with a `threshold` of 50 hold
 as many packets as 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than
 `threshold` packets under way, or they all wait there for packets that nobody sends. `lifetime` must be
-several times the period of the controller: a probability that has not been set again for so long counts as
-0, and the queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. A
-probability that is set in a file needs a long lifetime.
+several times the period of the controller: a probability that has not been set again for so long counts as 0,
+and the queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. Any change of
+the queue's parameters counts as setting the probability again, one that has expired too: a controller that
+repeats the value it set before must be heard. A probability that is set in a file needs a long lifetime.
 
-Deviations. The text holds the packet at the head of the egress queue; the ingress queue is meant, or nothing
-would be kept back. It says that n counts from the last drop, and no more: that is `count_resets = \"drop\"`.
-With \"hold\" n begins anew with each hold, too, and hardly anything is held, because rho_a stays near rho_b.
-\"set\" is ours, and the default, because the queue cannot come to a stand with it. n counts packets that
-left: with arrivals instead, the queue would run empty between two drops. A hold for certain is not drawn,
-and takes no work until rho_a changes. An arrival that finds the limit begins n anew as well. `lifetime` is
-ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a whatever waits: RED's drops,
-moved to the ingress.
+Deviations. A packet time is what its bytes of layer 2 take at the rate of the link, without the framing of
+layer 1, and 1 s at most. The text holds the packet at the head of the egress queue; the ingress queue is
+meant, or nothing would be kept back. It says that n counts from the last drop, and no more: that is
+`count_resets = \"drop\"`. With \"hold\" n begins anew with each hold, too, and hardly anything is held,
+because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
+with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
+hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit begins n
+anew as well. `lifetime` is ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
+whatever waits: RED's drops, moved to the ingress.
 
 An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
 where few packets come, may keep each until `threshold` others have come behind it, or the probability
@@ -70,7 +72,7 @@ apart by flow.",
         THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, LIFETIME, RATE, LIMIT,
     ],
     gauges: &[
-        ("probability", "probability rho_b in force, in millionths"),
+        ("probability", "probability rho_b in force at the latest packet or change, in millionths"),
         ("holds", "times that the packet at the head was held for a packet time"),
         ("early", "packets dropped by chance, above the threshold"),
         ("full", "packets dropped because the queue was full"),
