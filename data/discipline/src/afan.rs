@@ -18,6 +18,7 @@ use crate::red::WEIGHT;
 use crate::scheduler::{Idle, MTU, Scheduler, Sums};
 use crate::spec::Spec;
 use crate::split::Split;
+use crate::thresholds;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -149,13 +150,8 @@ impl Params {
             0 => "max_threshold", // the other one is derived
             _ => "min_threshold",
         };
-        if min < max {
-            return Ok(params);
-        }
-        Err(SettingError::Contradiction {
-            name,
-            why: format!("{min} packets is not below max_threshold, which is {max}"),
-        })
+        thresholds::check(name, min, max, params.limit)?;
+        Ok(params)
     }
 
     /// Back to settings, for showing.

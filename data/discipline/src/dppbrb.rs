@@ -23,6 +23,7 @@ use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::link_rate::{LinkRate, RATE};
 use crate::rate::{RateEstimate, Window};
 use crate::spec::Spec;
+use crate::thresholds;
 use crate::token_bucket::{self, BURST, COMMITTED, EXCESS, FLOW_CONTROL, Gate, Limits};
 
 pub use crate::channels::Control;
@@ -57,7 +58,8 @@ With `flow_control`, redirect messages need tokens before all that: see `token_b
 
 Choosing parameters. The defaults are the paper's, for a link of 10 Mbit/s and messages of 1000 B. A control
 channel that needs less than half of the link is never in want, because p_c does not fall below 1/2.
-`min_threshold` messages wait before p_c begins to grow: keep it below what the control channel may wait for.
+`min_threshold` messages wait before p_c begins to grow: keep it below what the control channel may wait
+for. With a smaller `limit`, set smaller thresholds too.
 
 Deviations and readings. In the paper, p_c is the probability that a control message is served, and all
 messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with p_c
@@ -149,7 +151,7 @@ const MIN_THRESHOLD: Parameter = Parameter {
     name: "min_threshold",
     kind: Kind::Count(0, 1_000_000),
     default: "25 packets",
-    about: "messages in a queue up to which p_dp is 0",
+    about: "messages in a queue up to which p_dp is 0; less than max_threshold and limit",
 };
 
 /// Parameters.
@@ -232,19 +234,15 @@ impl Params {
             max_threshold: settings.count("max_threshold"),
             min_threshold: settings.count("min_threshold"),
         };
-        if law.min_threshold >= law.max_threshold {
-            let max = law.max_threshold;
-            return Err(SettingError::Contradiction {
-                name: "min_threshold",
-                why: format!("it is not below max_threshold, which is {max}"),
-            });
-        }
+        let limit = settings.count("limit") as usize;
+        let (min, max) = (law.min_threshold as f64, law.max_threshold as f64);
+        thresholds::check(MIN_THRESHOLD.name, min, max, limit)?;
         Ok(Self {
             control: Control::new(settings),
             share: settings.ratio("share"),
             law,
             estimate: settings.span("estimate"),
-            limit: settings.count("limit") as usize,
+            limit,
             rate: settings.rate("rate"),
             limits: Limits::new(settings),
         })

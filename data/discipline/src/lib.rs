@@ -65,6 +65,7 @@ mod sets;
 mod share;
 mod split;
 mod table;
+mod thresholds;
 mod urn;
 
 #[cfg(test)]

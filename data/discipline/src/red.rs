@@ -30,6 +30,7 @@ use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::fifo::LIMIT;
 use crate::link_rate::{LinkRate, RATE};
 use crate::spec::Spec;
+use crate::thresholds;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -182,19 +183,12 @@ impl Params {
             limit: settings.count("limit") as usize,
         };
         let (min, max) = params.thresholds();
-        let limit = params.limit;
-        let why = if min >= max {
-            format!("{min} packets is not below max_threshold, which is {max}")
-        } else if min >= limit as f64 {
-            format!("the average never comes to {min} packets, because limit is {limit}")
-        } else {
-            return Ok(params);
-        };
         let name = match params.min_threshold {
             0 => "max_threshold", // the other one is derived from it
             _ => "min_threshold",
         };
-        Err(SettingError::Contradiction { name, why })
+        thresholds::check(name, min, max, params.limit)?;
+        Ok(params)
     }
 
     /// Back to settings, for showing.
@@ -525,7 +519,7 @@ mod tests {
         );
         assert_eq!(
             error(&[("max_threshold", 3000)]),
-            "`max_threshold`: the average never comes to 1000 packets, because limit is 1000"
+            "`max_threshold`: more than 1000 packets never wait, because limit is 1000"
         );
     }
 

@@ -1,0 +1,43 @@
+//! What must hold between two thresholds of a queue and its limit.
+
+use weir_base::setting::SettingError;
+
+/// The lower threshold must be below the upper one, and below the limit, or the queue never comes above
+/// it and nothing is ever decided by it. The error names the setting `name`.
+pub(crate) fn check(
+    name: &'static str,
+    min: f64,
+    max: f64,
+    limit: usize,
+) -> Result<(), SettingError> {
+    let why = if min >= max {
+        format!("{min} packets is not below max_threshold, which is {max}")
+    } else if min >= limit as f64 {
+        format!("more than {min} packets never wait, because limit is {limit}")
+    } else {
+        return Ok(());
+    };
+    Err(SettingError::Contradiction { name, why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_that_is_never_passed_is_refused() {
+        let error = |min, max, limit| {
+            let error = check("min_threshold", min, max, limit).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(check("min_threshold", 9.0, 30.0, 10), Ok(()));
+        assert_eq!(
+            error(30.0, 30.0, 100),
+            "`min_threshold`: 30 packets is not below max_threshold, which is 30"
+        );
+        assert_eq!(
+            error(10.0, 30.0, 10),
+            "`min_threshold`: more than 10 packets never wait, because limit is 10"
+        );
+    }
+}
