@@ -39,7 +39,8 @@ the weights of all classes that have packets; what a class does not use, the oth
 
 The words of a match are `tcp`, `udp`, `icmp`, `icmpv6` or `protocol N`; `from` and `to` with a network or an
 address; `port` with a port or a range, of source or destination. All words of a match must hold. A fragment
-has no ports here, not even the first one. The last class is `rest`, which is all other packets.
+has no ports here, not even the first one. The last class is `rest`, which is all other packets. A class to
+which one before it leaves nothing, and words that never hold together, are errors.
 
 A packet that finds `limit` packets of its class is dropped.
 

@@ -66,8 +66,8 @@ impl Classes {
                 return Err(reader.at(part, "comes after `rest`, which leaves no packet for it"));
             }
             let rule = reader.rule(part)?;
-            if let Some(n) = classes.iter().position(|other| other.terms == rule.terms) {
-                let why = format!("matches the same packets as class {}", n + 1);
+            if let Some(n) = classes.iter().position(|other| other.takes_all_of(&rule)) {
+                let why = format!("matches nothing that class {} leaves to it", n + 1);
                 return Err(reader.at(part, &why));
             }
             classes.push(rule);
@@ -121,7 +121,38 @@ impl Classes {
     }
 }
 
+impl Rule {
+    /// Whether each packet that matches `other` matches this one too. `rest` takes what is left.
+    fn takes_all_of(&self, other: &Self) -> bool {
+        let implied = |term: &Term| other.terms.iter().any(|narrow| narrow.implies(term));
+        !other.terms.is_empty() && self.terms.iter().all(implied)
+    }
+}
+
 impl Term {
+    /// Whether all packets for which this holds are such for which `wide` holds.
+    fn implies(&self, wide: &Self) -> bool {
+        match (self, wide) {
+            (Self::From(narrow), Self::From(wide)) | (Self::To(narrow), Self::To(wide)) => {
+                narrow.is_within(wide)
+            }
+            (Self::Port(first, last), Self::Port(from, to)) => from <= first && last <= to,
+            _ => self == wide,
+        }
+    }
+
+    /// Whether both can hold for one packet.
+    fn agrees_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Protocol(a), Self::Protocol(b)) => a == b,
+            (Self::From(a), Self::From(b)) | (Self::To(a), Self::To(b)) => {
+                a.is_within(b) || b.is_within(a)
+            }
+            (Self::From(a), Self::To(b)) | (Self::To(a), Self::From(b)) => a.family == b.family,
+            _ => true, // a packet has two ports
+        }
+    }
+
     fn holds(&self, key: &FlowKey) -> bool {
         match self {
             Self::Protocol(number) => key.protocol == *number && key.family != Family::Link,
@@ -138,6 +169,11 @@ impl Term {
 impl Network {
     fn has(&self, family: Family, address: [u8; 16]) -> bool {
         family == self.family && u128::from_be_bytes(address) & self.mask == self.bits
+    }
+
+    fn is_within(&self, wide: &Self) -> bool {
+        let inside = self.bits & wide.mask == wide.bits && self.mask & wide.mask == wide.mask;
+        self.family == wide.family && inside
     }
 
     /// `10.0.1.0/24`, or one address.
@@ -197,7 +233,12 @@ impl Reader<'_> {
                 }
                 return Ok(Rule { terms, weight });
             }
-            terms.push(self.term(word, &mut left)?);
+            let term = self.term(word, &mut left)?;
+            if !terms.iter().all(|other| term.agrees_with(other)) {
+                let why = "never holds together with the words before it";
+                return Err(self.at(word, why));
+            }
+            terms.push(term);
         }
         if terms.is_empty() {
             return Err(self.at(part, "has no match before its weight"));
@@ -330,7 +371,31 @@ mod tests {
             ),
             (
                 "tcp = 1, tcp = 2, rest = 1",
-                "`tcp = 2` at character 10 matches the same packets as class 1",
+                "`tcp = 2` at character 10 matches nothing that class 1 leaves to it",
+            ),
+            (
+                "tcp from 10.0.0.0/8 = 1, from 10.0.0.0/8 tcp = 2, rest = 1",
+                "`from 10.0.0.0/8 tcp = 2` at character 26 matches nothing that class 1 leaves to it",
+            ),
+            (
+                "udp = 1, tcp = 1, tcp port 80 = 2, rest = 1",
+                "`tcp port 80 = 2` at character 19 matches nothing that class 2 leaves to it",
+            ),
+            (
+                "to 10.0.0.0/8 port 1-99 = 1, port 80 to 10.1.0.0/16 = 2, rest = 1",
+                "`port 80 to 10.1.0.0/16 = 2` at character 30 matches nothing that class 1 leaves to it",
+            ),
+            (
+                "tcp udp = 1, rest = 1",
+                "`udp` at character 5 never holds together with the words before it",
+            ),
+            (
+                "to 10.0.0.0/24 to 10.0.1.0/24 = 1, rest = 1",
+                "`to` at character 16 never holds together with the words before it",
+            ),
+            (
+                "from 10.0.0.0/24 to ::/0 = 1, rest = 1",
+                "`to` at character 18 never holds together with the words before it",
             ),
             (
                 "tcp rest = 1",
@@ -351,6 +416,20 @@ mod tests {
         let many: Vec<_> = (1..=16).map(|port| format!("port {port} = 1")).collect();
         let error = Classes::parse(&(many.join(", ") + ", rest = 1")).unwrap_err();
         assert!(error.ends_with("is more than 16 classes"), "{error}");
+    }
+
+    #[test]
+    fn a_class_that_keeps_something_is_no_error() {
+        for text in [
+            "tcp port 80 = 1, tcp = 2, rest = 1",
+            "to 10.1.0.0/16 = 1, to 10.0.0.0/8 = 2, rest = 1",
+            "to 10.0.0.0/8 = 1, from 10.0.0.0/8 = 2, rest = 1",
+            "port 80-90 = 1, port 85-95 = 2, rest = 1",
+            "port 80 port 90 = 1, rest = 1", // one is the source's
+            "from 0.0.0.0/0 = 1, from ::/0 = 1, tcp = 1, rest = 1",
+        ] {
+            assert!(Classes::parse(text).is_ok(), "{text}");
+        }
     }
 
     #[test]
