@@ -20,7 +20,7 @@ use weir_packet::{Packet, Reason};
 use crate::bins::{Bins, Measure};
 use crate::contract::Cx;
 use crate::lru::Lru;
-use crate::scheduler::{ELASTIC, PRIORITY};
+use crate::scheduler::{self, ELASTIC, PRIORITY};
 use crate::urn::Waiting;
 
 /// The list of flows without packets, by their latest one.
@@ -223,11 +223,12 @@ impl<S> ActiveFlows<S> {
 
     /// The gauges of the queues.
     pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("priority_packets", self.priority_held.packets);
-        report("priority_bytes", self.priority_held.bytes);
-        report("elastic_packets", self.own.held().packets);
-        report("elastic_bytes", self.own.held().bytes);
-        report("active", self.active);
-        report("active_elastic", self.active_own);
+        let backlogs = scheduler::Backlogs {
+            priority: self.priority_held,
+            elastic: self.own.held(),
+            active: self.active,
+            active_elastic: self.active_own,
+        };
+        backlogs.inspect(report);
     }
 }

@@ -15,7 +15,7 @@ use crate::chance::Chance;
 use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::link_rate::{LinkRate, RATE};
 use crate::red::WEIGHT;
-use crate::scheduler::{Idle, MTU, Scheduler, Sums};
+use crate::scheduler::{Backlogs, GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::spec::Spec;
 use crate::split::Split;
 use crate::thresholds;
@@ -77,12 +77,12 @@ drawn cannot be foreseen.",
         ("full_priority", "priority packets dropped because the queue was full of such"),
         ("to_priority", "packets for the priority queue, dropped ones included"),
         ("to_elastic", "packets for the elastic queue, dropped ones included"),
-        ("priority_packets", "packets in the priority queue"),
-        ("priority_bytes", "bytes in the priority queue"),
-        ("elastic_packets", "packets in the elastic queue"),
-        ("elastic_bytes", "bytes in the elastic queue"),
-        ("active", "flows with packets in either queue"),
-        ("active_elastic", "flows with packets in the elastic queue"),
+        GAUGES[0],
+        GAUGES[1],
+        GAUGES[2],
+        GAUGES[3],
+        GAUGES[4],
+        GAUGES[5],
     ],
 };
 
@@ -181,18 +181,13 @@ impl Params {
         }
     }
 
-    fn law(&self, port: Option<Rate>) -> Law {
-        let packet_time = self.link_rate(port).time_for(self.mtu_bytes);
+    fn law(&self, link: Rate) -> Law {
+        let packet_time = link.time_for(self.mtu_bytes);
         Law {
             weight: self.weight,
             curve: self.curve(),
             packet_time: packet_time.max(Span::from_nanos(1)),
         }
-    }
-
-    fn link_rate(&self, port: Option<Rate>) -> Rate {
-        let given = self.rate;
-        LinkRate { given, port }.get()
     }
 }
 
@@ -271,7 +266,7 @@ struct Stats {
 pub struct Afan {
     params: Params,
     law: Law,
-    link_rate: Option<Rate>,
+    link_rate: LinkRate,
     queues: Split,
     state: State,
     stream: Stream,
@@ -282,16 +277,23 @@ pub struct Afan {
 impl Afan {
     /// Empty queues at `now`. All memory they will ever use is taken now.
     pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
+        let link_rate = LinkRate::of(params.rate);
         Self {
-            law: params.law(None),
-            link_rate: None,
+            law: params.law(link_rate.get()),
+            link_rate,
             queues: Split::new(params.limit),
             state: State::NEW,
             stream,
-            idle: Idle::new(now, params.link_rate(None)),
+            idle: Idle::new(now, link_rate.get()),
             stats: Stats::default(),
             params,
         }
+    }
+
+    /// The parameters or the rate of the link have changed.
+    fn apply_rate(&mut self) {
+        self.law = self.params.law(self.link_rate.get());
+        self.idle.set_rate(self.link_rate.get());
     }
 
     fn room(&self) -> bool {
@@ -366,7 +368,7 @@ impl Afan {
         cx.fates.discard(packet, why);
         self.took_elastic(cx.now);
         if self.queues.len() == 0 {
-            self.idle.begin(cx.now, 0);
+            self.idle.begin(cx.now);
         }
     }
 
@@ -420,8 +422,9 @@ impl Discipline for Afan {
                 packet
             }
         };
+        self.idle.send(cx.now, packet.bytes());
         if self.queues.len() == 0 {
-            self.idle.begin(cx.now, packet.bytes());
+            self.idle.begin(cx.now);
         }
         Some(packet)
     }
@@ -450,9 +453,8 @@ impl Discipline for Afan {
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.link_rate = rate;
-        self.law = self.params.law(rate);
-        self.idle.set_rate(self.params.link_rate(rate));
+        self.link_rate.port = rate;
+        self.apply_rate();
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
@@ -461,7 +463,8 @@ impl Discipline for Afan {
         };
         self.queues.reserve(params.limit);
         self.params = params.clone();
-        self.set_link_rate(self.link_rate);
+        self.link_rate.given = params.rate;
+        self.apply_rate();
         Ok(())
     }
 
@@ -482,12 +485,13 @@ impl Discipline for Afan {
         report("full_priority", stats.full_priority);
         report("to_priority", stats.to_priority);
         report("to_elastic", stats.to_elastic);
-        report("priority_packets", queues.priority().packets);
-        report("priority_bytes", queues.priority().bytes);
-        report("elastic_packets", queues.elastic().packets);
-        report("elastic_bytes", queues.elastic().bytes);
-        report("active", queues.active() as u64);
-        report("active_elastic", queues.active_elastic().into());
+        let backlogs = Backlogs {
+            priority: queues.priority(),
+            elastic: queues.elastic(),
+            active: queues.active() as u64,
+            active_elastic: queues.active_elastic().into(),
+        };
+        backlogs.inspect(report);
     }
 }
 
@@ -522,7 +526,7 @@ mod tests {
     /// The law of the paper's set-up: thresholds of 4000 and 9000 of 10 000 packets.
     fn paper() -> Law {
         let params = Params::new(&Settings::defaults(MANUAL.parameters)).unwrap();
-        params.law(Some(Rate::from_mbps(100)))
+        params.law(Rate::from_mbps(100))
     }
 
     fn state(average: f64) -> State {

@@ -288,8 +288,7 @@ struct State {
     share: f64,
     chance: Chance,
     arrivals: [Arrivals; 2],
-    /// What the port is paced to.
-    link_rate: Option<Rate>,
+    link_rate: LinkRate,
 }
 
 impl State {
@@ -304,16 +303,16 @@ impl State {
         if by_buffer == 0.0 {
             return 0.0;
         }
-        let total = LinkRate {
-            given: params.rate,
-            port: self.link_rate,
-        };
         let share = match channel {
             CONTROL => self.share,
             _ => 1.0 - self.share,
         };
         let rate = self.arrivals[channel].estimate.rate();
-        by_buffer * by_rate(share * total.get().as_bps() as f64, rate.as_bps() as f64)
+        by_buffer
+            * by_rate(
+                share * self.link_rate.get().as_bps() as f64,
+                rate.as_bps() as f64,
+            )
     }
 }
 
@@ -347,7 +346,7 @@ impl Dppbrb {
                 share: params.share,
                 chance: Chance::new(params.share),
                 arrivals: [Arrivals::default(); 2],
-                link_rate: None,
+                link_rate: LinkRate::of(params.rate),
             },
             channels: Channels::new(params.limit, stream),
             params,
@@ -423,6 +422,7 @@ impl Discipline for Dppbrb {
             self.state.set_share(params.share); // otherwise p_c stays where it has come to
         }
         self.window = Window::new(params.estimate);
+        self.state.link_rate.given = params.rate;
         self.gate.change(&params.limits, now);
         self.channels.reserve(params.limit);
         self.params = params.clone();
@@ -430,7 +430,7 @@ impl Discipline for Dppbrb {
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.state.link_rate = rate;
+        self.state.link_rate.port = rate;
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -24,6 +24,11 @@ pub(crate) struct LinkRate {
 }
 
 impl LinkRate {
+    /// Of a discipline that has this parameter, and does not know its port yet.
+    pub(crate) fn of(given: Rate) -> Self {
+        Self { given, port: None }
+    }
+
     /// The rate that counts; never zero.
     pub(crate) fn get(self) -> Rate {
         let known = |rate: &Rate| *rate != Rate::default();

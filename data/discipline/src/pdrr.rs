@@ -19,7 +19,7 @@ use crate::bins::QUANTUM;
 use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::fifo::LIMIT;
 use crate::link_rate::{LinkRate, RATE};
-use crate::scheduler::{Idle, Scheduler, Sums};
+use crate::scheduler::{GAUGES, Idle, Scheduler, Sums};
 use crate::spec::Spec;
 
 /// The manual page.
@@ -66,12 +66,12 @@ are no buckets to aim at.",
         ("to_priority", "packets that went to the priority queue"),
         ("to_elastic", "packets that went to their flow's own queue"),
         ("rounds", "rounds that are over"),
-        ("priority_packets", "packets in the priority queue"),
-        ("priority_bytes", "bytes in the priority queue"),
-        ("elastic_packets", "packets in the flows' own queues"),
-        ("elastic_bytes", "bytes in the flows' own queues"),
-        ("active", "flows with packets waiting"),
-        ("active_elastic", "flows with packets in their own queues"),
+        GAUGES[0],
+        GAUGES[1],
+        GAUGES[2],
+        GAUGES[3],
+        GAUGES[4],
+        GAUGES[5],
     ],
 };
 
@@ -103,11 +103,6 @@ impl Params {
             ("rate", Setting::Rate(self.rate)),
             ("limit", Setting::Count(self.limit as u64)),
         ])
-    }
-
-    fn link_rate(&self, port: Option<Rate>) -> Rate {
-        let given = self.rate;
-        LinkRate { given, port }.get()
     }
 }
 
@@ -150,7 +145,7 @@ struct Stats {
 #[derive(Debug)]
 pub struct Pdrr {
     params: Params,
-    link_rate: Option<Rate>,
+    link_rate: LinkRate,
     flows: ActiveFlows<Share>,
     /// Rounds that are over.
     round: u64,
@@ -165,13 +160,14 @@ pub struct Pdrr {
 impl Pdrr {
     /// Empty queues at `now`. All memory they will ever use is taken now.
     pub fn new(params: Params, now: Instant) -> Self {
+        let link_rate = LinkRate::of(params.rate);
         Self {
-            link_rate: None,
+            link_rate,
             flows: ActiveFlows::new(params.limit),
             round: 0,
             last_place: 0,
             fictitious: 0,
-            idle: Idle::new(now, params.link_rate(None)),
+            idle: Idle::new(now, link_rate.get()),
             stats: Stats::default(),
             params,
         }
@@ -263,7 +259,8 @@ impl Discipline for Pdrr {
         let packet = self.next()?;
         if self.flows.held().packets == 0 {
             self.round += 1;
-            self.idle.begin(cx.now, packet.bytes());
+            self.idle.send(cx.now, packet.bytes());
+            self.idle.begin(cx.now);
         }
         Some(packet)
     }
@@ -292,8 +289,8 @@ impl Discipline for Pdrr {
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.link_rate = rate;
-        self.idle.set_rate(self.params.link_rate(rate));
+        self.link_rate.port = rate;
+        self.idle.set_rate(self.link_rate.get());
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
@@ -302,7 +299,8 @@ impl Discipline for Pdrr {
         };
         self.flows.reserve(params.limit);
         self.params = params.clone();
-        self.set_link_rate(self.link_rate);
+        self.link_rate.given = params.rate;
+        self.idle.set_rate(self.link_rate.get());
         Ok(())
     }
 

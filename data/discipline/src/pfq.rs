@@ -18,7 +18,7 @@ use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::fifo::LIMIT;
 use crate::link_rate::{LinkRate, RATE};
 use crate::ranking::Ranking;
-use crate::scheduler::{Idle, MTU, Scheduler, Sums};
+use crate::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::spec::Spec;
 
 /// The manual page.
@@ -63,12 +63,12 @@ flow he gets one share. Flows are told apart by the whole keyed hash: there are 
         ("to_priority", "packets that went to the front"),
         ("to_elastic", "packets that went where their start tag says"),
         ("virtual_time", "bytes that a flow with packets waiting at all times would have been served"),
-        ("priority_packets", "packets in front"),
-        ("priority_bytes", "bytes in front"),
-        ("elastic_packets", "packets behind the front"),
-        ("elastic_bytes", "bytes behind the front"),
-        ("active", "flows with packets waiting"),
-        ("active_elastic", "flows with packets waiting behind the front"),
+        GAUGES[0],
+        GAUGES[1],
+        GAUGES[2],
+        GAUGES[3],
+        GAUGES[4],
+        GAUGES[5],
     ],
 };
 
@@ -101,11 +101,6 @@ impl Params {
             ("limit", Setting::Count(self.limit as u64)),
         ])
     }
-
-    fn link_rate(&self, port: Option<Rate>) -> Rate {
-        let given = self.rate;
-        LinkRate { given, port }.get()
-    }
 }
 
 /// A flow's place in virtual time.
@@ -131,7 +126,7 @@ struct Stats {
 #[derive(Debug)]
 pub struct Pfq {
     params: Params,
-    link_rate: Option<Rate>,
+    link_rate: LinkRate,
     flows: ActiveFlows<Place>,
     /// Flows with elastic packets, by start tag.
     ranking: Ranking,
@@ -145,13 +140,14 @@ pub struct Pfq {
 impl Pfq {
     /// An empty queue at `now`. All memory it will ever use is taken now.
     pub fn new(params: Params, now: Instant) -> Self {
+        let link_rate = LinkRate::of(params.rate);
         Self {
-            link_rate: None,
+            link_rate,
             flows: ActiveFlows::new(params.limit),
             ranking: Ranking::new(params.limit),
             virtual_time: 0,
             period: 0,
-            idle: Idle::new(now, params.link_rate(None)),
+            idle: Idle::new(now, link_rate.get()),
             stats: Stats::default(),
             params,
         }
@@ -252,7 +248,8 @@ impl Discipline for Pfq {
         let packet = self.next()?;
         if self.flows.held().packets == 0 {
             self.period += 1;
-            self.idle.begin(cx.now, packet.bytes());
+            self.idle.send(cx.now, packet.bytes());
+            self.idle.begin(cx.now);
         }
         Some(packet)
     }
@@ -281,8 +278,8 @@ impl Discipline for Pfq {
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.link_rate = rate;
-        self.idle.set_rate(self.params.link_rate(rate));
+        self.link_rate.port = rate;
+        self.idle.set_rate(self.link_rate.get());
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
@@ -292,7 +289,8 @@ impl Discipline for Pfq {
         self.flows.reserve(params.limit);
         self.ranking.reserve(params.limit);
         self.params = params.clone();
-        self.set_link_rate(self.link_rate);
+        self.link_rate.given = params.rate;
+        self.idle.set_rate(self.link_rate.get());
         Ok(())
     }
 

@@ -218,12 +218,9 @@ impl Params {
         }
     }
 
-    fn law(&self, port: Option<Rate>) -> Law {
+    fn law(&self, link: Rate) -> Law {
         let (min, max) = self.thresholds();
-        let given = self.rate;
-        let packet_time = LinkRate { given, port }
-            .get()
-            .time_for(self.mean_packet_bytes);
+        let packet_time = link.time_for(self.mean_packet_bytes);
         Law {
             weight: self.weight,
             curve: Curve {
@@ -317,7 +314,7 @@ struct Stats {
 pub struct Red {
     params: Params,
     law: Law,
-    link_rate: Option<Rate>,
+    link_rate: LinkRate,
     queue: VecDeque<Packet>,
     backlog: Tally,
     state: State,
@@ -328,9 +325,10 @@ pub struct Red {
 impl Red {
     /// An empty queue. All memory it will ever use is taken now.
     pub fn new(params: Params, stream: Stream) -> Self {
+        let link_rate = LinkRate::of(params.rate);
         Self {
-            law: params.law(None),
-            link_rate: None,
+            law: params.law(link_rate.get()),
+            link_rate,
             queue: VecDeque::with_capacity(params.limit),
             params,
             backlog: Tally::ZERO,
@@ -408,8 +406,8 @@ impl Discipline for Red {
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
-        self.link_rate = rate;
-        self.law = self.params.law(rate);
+        self.link_rate.port = rate;
+        self.law = self.params.law(self.link_rate.get());
     }
 
     fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
@@ -418,7 +416,8 @@ impl Discipline for Red {
         };
         let more = params.limit.saturating_sub(self.queue.len());
         self.queue.reserve(more);
-        self.law = params.law(self.link_rate);
+        self.link_rate.given = params.rate;
+        self.law = params.law(self.link_rate.get());
         self.params = params.clone();
         Ok(())
     }

@@ -327,10 +327,7 @@ impl Refill {
     /// An empty queue. All memory it will ever use is taken now.
     pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
         Self {
-            link_rate: LinkRate {
-                given: params.rate,
-                port: None,
-            },
+            link_rate: LinkRate::of(params.rate),
             queue: VecDeque::with_capacity(params.limit),
             state: State {
                 count: 0,

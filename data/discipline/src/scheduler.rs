@@ -5,7 +5,7 @@
 //! own matter: the papers define it differently for each.
 
 use weir_base::setting::{Kind, Parameter};
-use weir_base::{Bytes, Instant, Rate, Span};
+use weir_base::{Bytes, Instant, Rate, Span, Tally};
 use weir_packet::Class;
 
 use crate::contract::Discipline;
@@ -36,6 +36,42 @@ pub(crate) const PRIORITY: Class = Class(0);
 /// The class of all others.
 pub(crate) const ELASTIC: Class = Class(1);
 
+/// What each of the three says of its queues.
+pub(crate) const GAUGES: [(&str, &str); 6] = [
+    ("priority_packets", "priority packets that wait"),
+    ("priority_bytes", "bytes of the priority packets that wait"),
+    ("elastic_packets", "elastic packets that wait"),
+    ("elastic_bytes", "bytes of the elastic packets that wait"),
+    ("active", "flows with packets waiting"),
+    ("active_elastic", "flows with elastic packets waiting"),
+];
+
+/// The values of [`GAUGES`].
+pub(crate) struct Backlogs {
+    pub(crate) priority: Tally,
+    pub(crate) elastic: Tally,
+    /// Flows with packets.
+    pub(crate) active: u64,
+    /// Flows with elastic packets.
+    pub(crate) active_elastic: u64,
+}
+
+impl Backlogs {
+    pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        let values = [
+            self.priority.packets,
+            self.priority.bytes,
+            self.elastic.packets,
+            self.elastic.bytes,
+            self.active,
+            self.active_elastic,
+        ];
+        for ((name, _), value) in GAUGES.into_iter().zip(values) {
+            report(name, value);
+        }
+    }
+}
+
 /// The `mtu` parameter.
 pub(crate) const MTU: Parameter = Parameter {
     name: "mtu",
@@ -51,6 +87,8 @@ pub(crate) struct Idle {
     over: Span,
     /// When the latest one began or will begin; none while packets wait.
     since: Option<Instant>,
+    /// When the link has finished what it was last given.
+    free_at: Instant,
     /// What a byte takes on the link, in nanoseconds.
     byte_nanos: f64,
 }
@@ -61,6 +99,7 @@ impl Idle {
         Self {
             over: Span::ZERO,
             since: Some(now),
+            free_at: now,
             byte_nanos: byte_nanos(rate),
         }
     }
@@ -78,11 +117,17 @@ impl Idle {
         }
     }
 
-    /// Nothing is queued any more, and so many bytes are sent now.
+    /// So many bytes are sent from now on.
     #[inline]
-    pub(crate) fn begin(&mut self, now: Instant, bytes: u64) {
+    pub(crate) fn send(&mut self, now: Instant, bytes: u64) {
         let sending = Span::from_nanos((bytes as f64 * self.byte_nanos) as u64);
-        self.since = Some(now + sending);
+        self.free_at = now + sending;
+    }
+
+    /// Nothing is queued any more: idle from now on, or when the link is free.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.since = Some(self.free_at.max(now));
     }
 
     /// The whole idle time up to `now`.
@@ -107,10 +152,17 @@ mod tests {
         assert_eq!(idle.until(at(15)), Span::from_millis(5));
         idle.end(at(20)); // 10 ms
         assert_eq!(idle.until(at(30)), Span::from_millis(10));
-        idle.begin(at(30), 1000); // idle from 34 ms on
+        idle.send(at(30), 1000);
+        idle.begin(at(30)); // idle from 34 ms on
         assert_eq!(idle.until(at(32)), Span::from_millis(10));
         assert_eq!(idle.until(at(40)), Span::from_millis(16));
         idle.end(at(33)); // before the link was free
         assert_eq!(idle.until(at(50)), Span::from_millis(10));
+        idle.send(at(50), 1000);
+        idle.begin(at(52)); // what waited was dropped under way: idle from 54 ms on
+        assert_eq!(idle.until(at(55)), Span::from_millis(11));
+        idle.end(at(55));
+        idle.begin(at(60)); // long after that
+        assert_eq!(idle.until(at(61)), Span::from_millis(12));
     }
 }
