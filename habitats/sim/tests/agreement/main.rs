@@ -180,6 +180,75 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("stfq", &[("limit", "150"), ("buckets", "8")]),
+    (
+        "afan",
+        &[
+            ("limit", "60"),
+            ("min_threshold", "5"),
+            ("max_threshold", "40"),
+            ("weight", "0.05"),
+            ("mtu", "600 B"),
+        ],
+    ),
+    (
+        "class_weights",
+        &[("classes", "udp = 2, rest = 1"), ("limit", "30")],
+    ),
+    (
+        "dppbrb",
+        &[
+            ("control", "class"),
+            ("limit", "50"),
+            ("min_threshold", "5"),
+            ("max_threshold", "40"),
+            ("estimate", "2 ms"),
+        ],
+    ),
+    (
+        "fan",
+        &[
+            ("limit", "60"),
+            ("min_threshold", "5"),
+            ("max_threshold", "40"),
+            ("mtu", "600 B"),
+            ("interval", "20 ms"),
+            ("fair_rate_interval", "10 ms"),
+            ("priority_load_interval", "5 ms"),
+            ("flow_timeout", "100 ms"),
+            ("flows", "16"),
+            ("waiting", "8"),
+        ],
+    ),
+    (
+        "host_fair",
+        &[
+            ("flows", "16"),
+            ("target", "1 ms"),
+            ("interval", "10 ms"),
+            ("ecn", "true"),
+            ("limit", "100"),
+        ],
+    ),
+    ("pdrr", &[("limit", "60"), ("quantum", "600 B")]),
+    ("pfq", &[("limit", "60"), ("mtu", "600 B")]),
+    (
+        "probabilistic_priority",
+        &[("limit", "50"), ("control", "class")],
+    ),
+    (
+        "refill",
+        &[("threshold", "20"), ("limit", "60"), ("probability", "0.2")],
+    ),
+    (
+        "token_bucket",
+        &[
+            ("flow_control", "true"),
+            ("committed", "25 Mbit"),
+            ("excess", "30 Mbit"),
+            ("burst", "3000 B"),
+            ("limit", "40"),
+        ],
+    ),
 ];
 
 fn spec(kind: &str, settings: &[(&str, &str)]) -> Spec {
@@ -232,7 +301,11 @@ fn the_fabric_agrees_with_a_port() {
     let trains = trains();
     for (spec, hard) in specs() {
         let outcome = fabric_agrees(&spec, &trains);
-        assert!(outcome.sent.len() > 1000);
+        assert!(
+            outcome.sent.len() > 1000,
+            "{spec:?}: {}",
+            outcome.sent.len()
+        );
         assert!(!hard || outcome.lost.len() > 50, "{spec:?}");
     }
 }
