@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_batch_can_be_read() {
+    fn every_batch_can_be_run() {
         let recipes = crate::reproduce::select(&[]).unwrap();
         for batch in recipes.iter().flat_map(|recipe| recipe.batches) {
             for (on, quick) in [
@@ -328,6 +328,11 @@ mod tests {
                 let points = points(batch, quick, &[], on);
                 let points = points.unwrap_or_else(|error| panic!("{}: {error}", batch.name));
                 assert!(!points.is_empty(), "{}", batch.name);
+                if on == Habitat::Sim && !quick {
+                    let plan = plan_of(points).unwrap();
+                    let checked = simulation::check(&plan, &RunOptions::default());
+                    checked.unwrap_or_else(|error| panic!("{}: {error}", batch.name));
+                }
             }
         }
     }
