@@ -18,7 +18,7 @@ use weir_base::Tally;
 use weir_packet::{Packet, Reason};
 
 use crate::bins::{Bins, Measure};
-use crate::contract::Cx;
+use crate::contract::{Cx, Ready};
 use crate::lru::Lru;
 use crate::scheduler::{self, ELASTIC, PRIORITY};
 use crate::urn::Waiting;
@@ -39,6 +39,17 @@ pub(crate) struct ActiveFlows<S> {
     priority_held: Tally,
     active: u64,
     active_own: u64,
+    stats: Stats,
+}
+
+/// What the queues count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    longest_flow: u64,
+    full: u64,
+    to_priority: u64,
+    to_elastic: u64,
+    priority_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -58,6 +69,7 @@ impl<S> ActiveFlows<S> {
             priority_held: Tally::ZERO,
             active: 0,
             active_own: 0,
+            stats: Stats::default(),
         }
     }
 
@@ -74,6 +86,19 @@ impl<S> ActiveFlows<S> {
     #[inline]
     pub(crate) fn held(&self) -> Tally {
         self.priority_held + self.own.held()
+    }
+
+    /// Whether anything waits.
+    pub(crate) fn ready(&self) -> Ready {
+        match self.held().packets {
+            0 => Ready::Empty,
+            _ => Ready::Now,
+        }
+    }
+
+    /// Bytes that have come for priority since the beginning.
+    pub(crate) fn priority_bytes(&self) -> u64 {
+        self.stats.priority_bytes
     }
 
     /// Bytes that wait of the flow with this hash.
@@ -159,6 +184,8 @@ impl<S> ActiveFlows<S> {
             self.active += 1;
             self.flows.raise(flow, LIGHT);
         }
+        self.stats.to_priority += 1;
+        self.stats.priority_bytes += packet.bytes();
         self.priority_held.count(packet.bytes());
         self.priority.push_back(Waiting {
             flow: flow as u32,
@@ -176,6 +203,7 @@ impl<S> ActiveFlows<S> {
             self.active_own += 1;
             self.flows.raise(flow, IN_TURN);
         }
+        self.stats.to_elastic += 1;
         self.own.push(flow, packet);
     }
 
@@ -208,8 +236,12 @@ impl<S> ActiveFlows<S> {
 
     /// Ends the packet at the head of the longest own queue, and gives its flow; none if all are empty.
     pub(crate) fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
-        let flow = self.own.longest()?;
+        let Some(flow) = self.own.longest() else {
+            self.stats.full += 1;
+            return None;
+        };
         let packet = self.pop_own(flow)?;
+        self.stats.longest_flow += 1;
         cx.fates.discard(packet, Reason::LongestFlow);
         Some(flow)
     }
@@ -221,8 +253,16 @@ impl<S> ActiveFlows<S> {
             + self.priority.capacity() * size_of::<Waiting>()
     }
 
-    /// The gauges of the queues.
-    pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+    /// The gauges of what was counted.
+    pub(crate) fn inspect_counts(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", self.stats.longest_flow);
+        report("full", self.stats.full);
+        report("to_priority", self.stats.to_priority);
+        report("to_elastic", self.stats.to_elastic);
+    }
+
+    /// The gauges of what waits.
+    pub(crate) fn inspect_backlogs(&self, report: &mut dyn FnMut(&'static str, u64)) {
         let backlogs = scheduler::Backlogs {
             priority: self.priority_held,
             elastic: self.own.held(),

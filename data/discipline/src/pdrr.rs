@@ -130,17 +130,6 @@ impl Share {
     }
 }
 
-/// What the queues count.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stats {
-    longest_flow: u64,
-    full: u64,
-    to_priority: u64,
-    to_elastic: u64,
-    priority_bytes: u64,
-    fair_bytes: u64,
-}
-
 /// The queues and their round.
 #[derive(Debug)]
 pub struct Pdrr {
@@ -153,8 +142,9 @@ pub struct Pdrr {
     last_place: u64,
     /// The place of the fictitious flow.
     fictitious: u64,
+    /// Bytes that the fictitious flow has been served.
+    fair_bytes: u64,
     idle: Idle,
-    stats: Stats,
 }
 
 impl Pdrr {
@@ -168,7 +158,7 @@ impl Pdrr {
             last_place: 0,
             fictitious: 0,
             idle: Idle::new(now, link_rate.get()),
-            stats: Stats::default(),
+            fair_bytes: 0,
             params,
         }
     }
@@ -187,7 +177,7 @@ impl Pdrr {
                 self.last_place += 1;
                 self.fictitious = self.last_place;
                 self.round += 1;
-                self.stats.fair_bytes += self.params.quantum_bytes;
+                self.fair_bytes += self.params.quantum_bytes;
             }
             let bytes = self.flows.front_bytes(flow)?;
             let share = self.flows.state(flow);
@@ -216,8 +206,8 @@ impl Scheduler for Pdrr {
 
     fn sums(&self, now: Instant) -> Sums {
         Sums {
-            priority_bytes: self.stats.priority_bytes,
-            fair_bytes: self.stats.fair_bytes as f64,
+            priority_bytes: self.flows.priority_bytes(),
+            fair_bytes: self.fair_bytes as f64,
             idle: self.idle.until(now),
         }
     }
@@ -225,12 +215,8 @@ impl Scheduler for Pdrr {
 
 impl Discipline for Pdrr {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        if !self.room() {
-            if self.flows.make_room(cx).is_none() {
-                self.stats.full += 1;
-                return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-            }
-            self.stats.longest_flow += 1;
+        if !self.room() && self.flows.make_room(cx).is_none() {
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
         self.idle.end(cx.now);
         let hash = cx.keys.hash(&packet, KeyKind::Flow);
@@ -240,8 +226,6 @@ impl Discipline for Pdrr {
         let used = share.of_round(self.round);
         if alone && *used + packet.bytes() <= self.params.quantum_bytes {
             *used += packet.bytes();
-            self.stats.to_priority += 1;
-            self.stats.priority_bytes += packet.bytes();
             self.flows.push_priority(flow, packet);
             return Admission::Queued;
         }
@@ -250,7 +234,6 @@ impl Discipline for Pdrr {
             share.place = self.last_place;
             share.deficit = self.params.quantum_bytes;
         }
-        self.stats.to_elastic += 1;
         self.flows.push_own(flow, packet);
         Admission::Queued
     }
@@ -274,10 +257,7 @@ impl Discipline for Pdrr {
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.flows.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        self.flows.ready()
     }
 
     fn backlog(&self) -> Tally {
@@ -309,12 +289,9 @@ impl Discipline for Pdrr {
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
-        report("full", self.stats.full);
-        report("to_priority", self.stats.to_priority);
-        report("to_elastic", self.stats.to_elastic);
+        self.flows.inspect_counts(report);
         report("rounds", self.round);
-        self.flows.inspect(report);
+        self.flows.inspect_backlogs(report);
     }
 }
 
@@ -526,7 +503,7 @@ mod tests {
                 }
                 prop_assert_eq!(gauge(&pdrr, "active_elastic"), reference.list.len() as u64 - 1);
                 prop_assert_eq!(gauge(&pdrr, "priority_packets"), reference.priority.len() as u64);
-                prop_assert_eq!(pdrr.stats.fair_bytes, reference.fair);
+                prop_assert_eq!(pdrr.fair_bytes, reference.fair);
             }
         }
     }

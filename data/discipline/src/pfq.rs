@@ -112,16 +112,6 @@ struct Place {
     period: u64,
 }
 
-/// What the queue counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stats {
-    longest_flow: u64,
-    full: u64,
-    to_priority: u64,
-    to_elastic: u64,
-    priority_bytes: u64,
-}
-
 /// The queue.
 #[derive(Debug)]
 pub struct Pfq {
@@ -134,7 +124,6 @@ pub struct Pfq {
     virtual_time: u64,
     period: u64,
     idle: Idle,
-    stats: Stats,
 }
 
 impl Pfq {
@@ -148,7 +137,6 @@ impl Pfq {
             virtual_time: 0,
             period: 0,
             idle: Idle::new(now, link_rate.get()),
-            stats: Stats::default(),
             params,
         }
     }
@@ -162,7 +150,6 @@ impl Pfq {
         let Some(flow) = self.flows.make_room(cx) else {
             return false;
         };
-        self.stats.longest_flow += 1;
         if self.flows.own_is_empty(flow) {
             self.ranking.remove(flow);
         }
@@ -200,7 +187,7 @@ impl Scheduler for Pfq {
 
     fn sums(&self, now: Instant) -> Sums {
         Sums {
-            priority_bytes: self.stats.priority_bytes,
+            priority_bytes: self.flows.priority_bytes(),
             fair_bytes: self.virtual_time as f64,
             idle: self.idle.until(now),
         }
@@ -210,7 +197,6 @@ impl Scheduler for Pfq {
 impl Discipline for Pfq {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         if !self.room() && !self.make_room(cx) {
-            self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
         self.idle.end(cx.now);
@@ -231,15 +217,12 @@ impl Discipline for Pfq {
         }
         if streaming {
             place.tag += packet.bytes();
-            self.stats.to_priority += 1;
-            self.stats.priority_bytes += packet.bytes();
             self.flows.push_priority(flow, packet);
             return Admission::Queued;
         }
         if alone {
             self.ranking.set(flow, place.tag);
         }
-        self.stats.to_elastic += 1;
         self.flows.push_own(flow, packet);
         Admission::Queued
     }
@@ -263,10 +246,7 @@ impl Discipline for Pfq {
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.flows.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        self.flows.ready()
     }
 
     fn backlog(&self) -> Tally {
@@ -299,12 +279,9 @@ impl Discipline for Pfq {
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("longest_flow", self.stats.longest_flow);
-        report("full", self.stats.full);
-        report("to_priority", self.stats.to_priority);
-        report("to_elastic", self.stats.to_elastic);
+        self.flows.inspect_counts(report);
         report("virtual_time", self.virtual_time);
-        self.flows.inspect(report);
+        self.flows.inspect_backlogs(report);
     }
 }
 

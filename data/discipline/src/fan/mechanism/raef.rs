@@ -11,10 +11,12 @@ use crate::fan::removal::Removal;
 #[derive(Debug)]
 pub(super) struct Raef;
 
-/// The removal of elastic flows that were accepted `active_time` ago, or before; none in the first moments.
-pub(super) fn active(now: Instant, rules: &Rules) -> Option<Removal> {
+/// When a run is due, the removal of elastic flows that were accepted `active_time` ago, or before; none in
+/// the first moments.
+pub(super) fn removal(event: Event, now: Instant, rules: &Rules) -> Option<Removal> {
+    let due = matches!(event, Event::NewFlow { due: true, .. });
     let passed = now.since(Instant::ZERO) >= rules.active_time;
-    passed.then(|| Removal::elastic(now.before(rules.active_time)))
+    (due && passed).then(|| Removal::elastic(now.before(rules.active_time)))
 }
 
 impl Mechanism for Raef {
@@ -23,12 +25,7 @@ impl Mechanism for Raef {
     }
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
-        match event {
-            Event::NewFlow { due: true, .. } => {
-                active(now, rules).map_or(Action::Nothing, Action::Remove)
-            }
-            _ => Action::Nothing,
-        }
+        removal(event, now, rules).map_or(Action::Nothing, Action::Remove)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use weir_base::{Instant, Span};
 
-use super::raef::active;
+use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
 
 /// It has no state: every run is the same.
@@ -17,13 +17,9 @@ impl Mechanism for Rbaef {
     }
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
-        match event {
-            Event::NewFlow { due: true, .. } => active(now, rules)
-                .map_or(Action::Nothing, |removal| {
-                    Action::Remove(removal.set_aside())
-                }),
-            _ => Action::Nothing,
-        }
+        removal(event, now, rules).map_or(Action::Nothing, |removal| {
+            Action::Remove(removal.set_aside())
+        })
     }
 
     fn gate(&self, _rules: &Rules) -> Gate {

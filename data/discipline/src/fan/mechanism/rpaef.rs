@@ -9,7 +9,7 @@
 
 use weir_base::{Instant, Span};
 
-use super::raef::active;
+use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
 
 /// It has no state: every run is the same.
@@ -22,13 +22,9 @@ impl Mechanism for Rpaef {
     }
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
-        match event {
-            Event::NewFlow { due: true, .. } => active(now, rules)
-                .map_or(Action::Nothing, |removal| {
-                    Action::Remove(removal.set_aside())
-                }),
-            _ => Action::Nothing,
-        }
+        removal(event, now, rules).map_or(Action::Nothing, |removal| {
+            Action::Remove(removal.set_aside())
+        })
     }
 
     fn gate(&self, rules: &Rules) -> Gate {
