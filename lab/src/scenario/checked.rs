@@ -238,14 +238,13 @@ impl Scenario {
         if from == to {
             return Err(section.error("to", "must be another host than `from`"));
         }
-        let to_group = self.group(&to).map_or(1, |g| g.count);
-        let from_group = self.group(&from).map_or(1, |g| g.count);
-        if to_group > 1 && to_group != from_group {
+        let [senders, receivers] = [&from, &to].map(|name| self.count(name));
+        if receivers > 1 && receivers != senders {
             let why =
                 "must be one host, or as many hosts as `from` (then each has its own partner)";
             return Err(section.error("to", why));
         }
-        Traffic::check(name, section, (from, to), from_group, self.duration)
+        Traffic::check(name, section, (from, to), senders as u32, self.duration)
     }
 }
 
