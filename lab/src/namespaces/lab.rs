@@ -47,6 +47,9 @@ const ASK_BEFORE: Span = Span::from_millis(300);
 const LOOK: Span = Span::from_millis(100);
 /// Processors that other programs may use before the result says so.
 const OTHERS_MAX: f64 = 0.25;
+/// Processors' clocks may differ by this much before the result says so: emulated delays begin at
+/// a millisecond.
+const CLOCKS_APART_MAX: Span = Span::from_micros(50);
 /// Open files that a lab needs: some for each namespace and each child.
 const FILES: u64 = 16_384;
 
@@ -62,6 +65,14 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     notes.dedup();
     namespace::become_root()?;
     namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
+    let apart =
+        clock::disagreement().map_err(Error::io("cannot compare the processors' clocks"))?;
+    if apart > CLOCKS_APART_MAX {
+        notes.push(format!(
+            "the clocks of this machine's processors are {apart} apart: delays and times are off \
+             by as much, and queues stand still while they differ"
+        ));
+    }
     let executable = match &options.executable {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,

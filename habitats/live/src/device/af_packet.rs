@@ -208,6 +208,10 @@ impl Device for AfPacket {
             let Some(slot) = self.ring.head() else {
                 if taken == 0 {
                     self.check_when_empty()?;
+                    let looked = clock::now();
+                    if self.ring.head().is_none() {
+                        self.stamps.nothing_before(looked);
+                    }
                 }
                 return Ok(taken);
             };
