@@ -192,6 +192,19 @@ fn dppbrb_keeps_control_messages_alive_under_a_flood_of_redirect() {
 }
 
 #[test]
+fn flow_control_keeps_every_fes_control_messages_alive() {
+    shows("lab/flow-control.toml", &[], &[], |result| {
+        let delivered = |variant| metric(result, variant, "tcp_delivered_ratio");
+        let [off, on] = ["off", "on"].map(delivered);
+        ensure(on >= 0.95 && off <= 0.2, (off, on))?;
+        // The FEs that nobody attacks redirect what they would.
+        let redirect = |n| metric(result, "on", &format!("goodput_mbps.redirect{n}"));
+        let redirected = [redirect(2), redirect(3)];
+        ensure(redirected.iter().all(|&mbps| mbps >= 1.9), redirected)
+    });
+}
+
+#[test]
 fn eccm_lets_streams_in_while_tcp_fills_the_link() {
     shows("lab/afan-eccm.toml", &[], &[], |result| {
         // Counted from four seconds after the last stream began: with ECCM all are there by then.
