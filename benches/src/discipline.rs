@@ -2,13 +2,14 @@
 //!
 //! Packets come in batches of 32, as from a receive ring: each batch is touched (`prefetch`), then
 //! offered, then as many packets are taken. A standing backlog keeps the scheduler at work. Half of
-//! the packets belong to a few steady flows, the others to flows drawn evenly from all. The flow key
+//! the packets belong to a few steady TCP flows, the others to UDP flows drawn evenly from all. The flow key
 //! of a packet is written before the clock starts, so that ten million flows need no more slots than a
 //! thousand. What reading the clock costs is subtracted. Each figure is the least of several rounds, and each
 //! round measures a FIFO and FQ-CoDel beside it: the ratios are what may be compared between machines.
 //!
 //! A discipline that holds packets back for a time (a shaper, an emulated link) gives fewer than it takes; its
-//! backlog is bounded by the slots. AFAN is measured a second time with thresholds at which each elastic packet
+//! backlog is bounded by the slots. One whose limits do not permit the backlog is kept at half of what they do;
+//! packets that it drops all the same cost less than those that it queues, so their share is told. AFAN is measured a second time with thresholds at which each elastic packet
 //! is compared with a drawn one, because at its defaults so short a queue needs no comparison.
 
 use std::time::Instant as Clock;
@@ -48,6 +49,8 @@ pub struct Row {
     pub cache: Option<u64>,
     /// Share of packets that were of no flow in the cache, if it has one.
     pub miss_ratio: Option<f64>,
+    /// Share of packets that it dropped.
+    pub drop_ratio: f64,
     /// Nanoseconds for the enqueue and the dequeue of one packet.
     pub ns: f64,
     /// That, divided by the same of a FIFO in the same round.
@@ -94,16 +97,17 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
 /// Prints rows as an aligned table.
 pub fn print(rows: &[Row]) {
     println!(
-        "discipline                  flows  cache  misses  ns/packet  x fifo  x fq_codel  state bytes"
+        "discipline                  flows  cache  misses  drops  ns/packet  x fifo  x fq_codel  state bytes"
     );
     for row in rows {
         let cache = row.cache.map(|n| n.to_string()).unwrap_or_default();
         let misses = row.miss_ratio.map(|r| format!("{:.0} %", r * 100.0));
         println!(
-            "{:22} {:>10} {cache:>6} {:>7} {:>10.1} {:>7.2} {:>11.2} {:>12}",
+            "{:22} {:>10} {cache:>6} {:>7} {:>6} {:>10.1} {:>7.2} {:>11.2} {:>12}",
             row.discipline,
             row.flows,
             misses.unwrap_or_default(),
+            format!("{:.0} %", row.drop_ratio * 100.0),
             row.ns,
             row.ratio_to_fifo,
             row.ratio_to_fq_codel,
@@ -152,13 +156,21 @@ impl Traffic {
     }
 
     fn key(self, stream: &mut Stream) -> FlowKey {
-        let flow = if stream.random::<f64>() < self.steady_share {
-            u32::MAX as u64 - stream.random_range(0..self.steady)
+        const TCP: u8 = 6;
+        const UDP: u8 = 17;
+        let (flow, protocol) = if stream.random::<f64>() < self.steady_share {
+            (u32::MAX as u64 - stream.random_range(0..self.steady), TCP)
         } else {
-            stream.random_range(0..self.flows)
+            (stream.random_range(0..self.flows), UDP)
         };
         let [a, b, c, d] = (flow as u32).to_be_bytes();
-        FlowKey::ip([a, b, c, d].into(), [192, 0, 2, 1].into(), 17, 5000, 53)
+        FlowKey::ip(
+            [a, b, c, d].into(),
+            [192, 0, 2, 1].into(),
+            protocol,
+            5000,
+            53,
+        )
     }
 }
 
@@ -168,6 +180,7 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
     let mut load = Load::new(spec, traffic);
     load.fill_cache(spec);
     let before = load.lookups();
+    (load.offered, load.dropped) = (0, 0);
     let clock_ns = clock_ns();
     let [mut ns, mut fifo_ns, mut fq_codel_ns] = [f64::MAX; 3];
     for _ in 0..effort.rounds {
@@ -187,6 +200,7 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
             _ => None,
         },
         miss_ratio: misses,
+        drop_ratio: load.dropped as f64 / load.offered as f64,
         ns,
         ratio_to_fifo: ns / fifo_ns,
         ratio_to_fq_codel: ns / fq_codel_ns,
@@ -205,8 +219,10 @@ struct Load {
     now: Instant,
     id: u64,
     taken: Vec<Packet>,
-    /// Packets that are held after each batch: [`BACKLOG`], or what the limits permit.
+    /// Packets that are held after each batch: [`BACKLOG`], or half of what the limits permit.
     standing: usize,
+    offered: usize,
+    dropped: usize,
 }
 
 impl Load {
@@ -223,6 +239,8 @@ impl Load {
             id: 0,
             taken: Vec::with_capacity(BATCH),
             standing: 0,
+            offered: 0,
+            dropped: 0,
         };
         for _ in 0..4 * BACKLOG / BATCH {
             if load.backlog() < BACKLOG {
@@ -230,7 +248,10 @@ impl Load {
                 load.offer(&mut batch);
             }
         }
-        load.standing = load.backlog().min(BACKLOG);
+        load.standing = match load.backlog() {
+            held if held < BACKLOG => held / 2,
+            _ => BACKLOG,
+        };
         load
     }
 
@@ -291,13 +312,16 @@ impl Load {
         let (mut nanos, mut packets) = (0, 0);
         for _ in 0..batches {
             let mut batch = self.batch();
-            packets += batch.len();
+            let (came, held) = (batch.len(), self.backlog());
             let start = Clock::now();
             self.offer(&mut batch);
-            let more = self.backlog().saturating_sub(self.standing);
-            self.take(more);
+            let queued = self.backlog();
+            self.take(queued.saturating_sub(self.standing));
             nanos += start.elapsed().as_nanos();
+            self.dropped += held + came - queued;
+            packets += came;
         }
+        self.offered += packets;
         (nanos as f64 - clock_ns * f64::from(batches)) / packets.max(1) as f64
     }
 
