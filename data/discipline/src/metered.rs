@@ -6,7 +6,7 @@
 use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
+use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready, SpecMismatch};
 use crate::spec::Spec;
 
 /// A discipline with its ledger.
@@ -131,6 +131,14 @@ impl Metered {
     /// Flows that the discipline knows by identity.
     pub fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
         self.inner.flows(now, report);
+    }
+
+    /// Puts new parameters of the same kind in force: all state stays.
+    pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
+        self.inner.reconfigure(&spec, now)?;
+        *self.spec = spec;
+        self.balance();
+        Ok(())
     }
 
     /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets

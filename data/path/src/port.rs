@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 
 use weir_base::{Instant, Rate, Span, Streams, Tally};
-use weir_discipline::{Admission, Cx, Metered, Ready, Spec};
+use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
 use weir_packet::{Fates, Keys, Packet, Reason};
 
 /// How fast the link is, and what a frame costs on it.
@@ -183,6 +183,12 @@ impl Port {
             self.free_at = self.free_at.min(self.clock + DEBT_MAX); // a slow link's frame is no debt of a fast one
         }
         self.queue.reconfigure(&mut cx, spec, streams);
+    }
+
+    /// Puts new parameters of the same discipline in force: it keeps its state, the link is the same.
+    pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
+        self.clock = self.clock.max(now);
+        self.queue.set(spec, self.clock)
     }
 
     /// Ends everything that is held.

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_base::{Instant, Span, Streams};
-use weir_discipline::Spec;
+use weir_base::{Instant, Span};
+use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Ecn, Fates, KeyKind, Packet, Reason};
 use weir_path::port::Port;
 
@@ -131,20 +131,12 @@ impl Fabric {
         &self.wires[port.0 as usize].port
     }
 
-    /// Puts other parameters in force at a port, as a controller does.
-    pub fn reconfigure(&mut self, port: PortId, spec: Spec, streams: &Streams) {
+    /// Puts other parameters of its discipline in force at a port, as a controller does.
+    pub fn set(&mut self, port: PortId, spec: Spec) -> Result<(), SpecMismatch> {
         let wire = &mut self.wires[port.0 as usize];
-        let link = *wire.port.link();
-        wire.port.reconfigure(
-            spec,
-            link,
-            self.now,
-            &self.flights.keys,
-            &mut self.fates,
-            streams,
-        );
-        self.bury(port);
+        wire.port.set(spec, self.now)?;
         self.touch(port);
+        Ok(())
     }
 
     /// Events so far.

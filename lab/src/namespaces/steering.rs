@@ -2,32 +2,31 @@
 //! services.
 //!
 //! ```text
-//!   every period:  GET /v1/queues of each router ──delay──▶ controller (the same state machine as
-//!                                                               │       in simulation)
-//!                  PATCH /v1/config of each router ◀──delay─────┘
+//!   every period:  GET /v1/queues of each router ────▶ channel and controller (the same as in
+//!                                                          │                   simulation)
+//!                  PATCH /v1/config of each router ◀───────┘
 //! ```
 //!
 //! The delay and the losses of the channel are the scenario's; what the sockets, the routers and
 //! this machine take comes on top: about a millisecond. A router that does not answer in time has no
 //! sample. A thread ends by itself with the run.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
-use rand::RngExt;
 use serde::Deserialize;
-use weir_base::{Instant, Span, Stream, Streams, Tally};
+use weir_base::{Instant, Span, Streams, Tally};
 use weir_controller::contract::READS_MAX;
-use weir_controller::{Controller, Order, Sample};
+use weir_controller::{Order, Sample};
 
 use super::northbound::Service;
 use super::traffic::sleep_until;
 use crate::error::Error;
 use crate::results::Curve;
-use crate::scenario::{Controller as Described, Scenario};
+use crate::scenario::Scenario;
 use crate::statistics::mean;
-use crate::steered::{self, Gauges};
+use crate::steered::{self, Channel, Gauges};
 use crate::topology::{Topology, Watched};
 
 /// Queues are not asked more often than this.
@@ -81,9 +80,15 @@ impl Steering {
         let failed = |error| Error::io("cannot start a thread")(error);
         let controllers = scenario.controllers.iter().map(|described| {
             let queues = Queues::new(topology, &topology.steered(scenario, described), socket);
-            let channel = Channel::new(described, queues, course);
+            let period = described.period.max(PERIOD_MIN);
+            let channel = Channel::new(described, period, &Streams::new(course.seed));
+            let reads: Vec<_> = described.spec.reads().collect();
+            let steered = Steered {
+                gauges: Gauges::new(period),
+                refused: None,
+            };
             let thread = thread::Builder::new().name(format!("controller-{}", described.name));
-            thread.spawn(move || channel.run(course))
+            thread.spawn(move || steer(channel, queues, &reads, steered, course))
         });
         let controllers = controllers.collect::<Result<_, _>>().map_err(failed)?;
         let watched = match scenario.watch {
@@ -295,94 +300,31 @@ fn requests(queues: impl Iterator<Item = Changes>) -> Vec<Changes> {
     requests
 }
 
-/// A controller, its queues, and the channel between them.
-struct Channel {
-    controller: Box<dyn Controller>,
-    queues: Queues,
-    /// Gauges that are read of each queue.
-    reads: Vec<&'static [&'static str]>,
-    period: Span,
-    delay: Span,
-    loss: f64,
-    chance: Stream,
-    /// Samples, and orders, on their way: each with its arrival.
-    samples: VecDeque<(Instant, Vec<Option<Sample>>)>,
-    orders: VecDeque<(Instant, Vec<Order>)>,
-    steered: Steered,
-}
-
-impl Channel {
-    fn new(described: &Described, queues: Queues, course: Course) -> Self {
-        let streams = Streams::new(course.seed).below("controller");
-        let period = described.period.max(PERIOD_MIN);
-        Self {
-            controller: described.spec.build(),
-            queues,
-            reads: described.spec.reads().collect(),
-            period,
-            delay: described.delay,
-            loss: described.loss,
-            chance: streams.stream(&described.name),
-            samples: VecDeque::new(),
-            orders: VecDeque::new(),
-            steered: Steered {
-                gauges: Gauges::new(period),
-                refused: None,
-            },
+/// Lets a controller steer its queues until the run ends.
+fn steer(
+    mut channel: Channel,
+    mut queues: Queues,
+    reads: &[&'static [&'static str]],
+    mut steered: Steered,
+    course: Course,
+) -> Steered {
+    let of_run = |now: Instant| Instant::ZERO + now.since(course.start);
+    loop {
+        let due = course.start + channel.due().since(Instant::ZERO);
+        if due >= course.end {
+            return steered;
         }
-    }
-
-    fn run(mut self, course: Course) -> Steered {
-        let mut next = course.start;
-        loop {
-            let due = [
-                Some(next),
-                self.samples.front().map(|(due, _)| *due),
-                self.orders.front().map(|(due, _)| *due),
-            ];
-            let due = due.into_iter().flatten().min().unwrap_or(next);
-            if due >= course.end {
-                return self.steered;
-            }
-            let now = sleep_until(due);
-            if next <= now {
-                self.look(now);
-                next = (next + self.period).max(now); // what was missed is not made up for
-            }
-            while let Some((_, samples)) = self.samples.pop_front_if(|(due, _)| *due <= now) {
-                self.decide(Instant::ZERO + now.since(course.start), now, &samples);
-            }
-            while let Some((_, orders)) = self.orders.pop_front_if(|(due, _)| *due <= now) {
-                if let Err(why) = self.queues.carry_out(&orders) {
-                    self.steered.refused.get_or_insert(why);
-                }
+        let now = of_run(sleep_until(due));
+        if channel.wants_samples(now) {
+            let said = queues.look();
+            let sample = |queue: usize| Some(said[queue].as_ref()?.sample(reads[queue]));
+            channel.sample(now, said.len(), sample, &mut steered.gauges);
+        }
+        while let Some(orders) = channel.arrived(now) {
+            if let Err(why) = queues.carry_out(&orders) {
+                steered.refused.get_or_insert(why);
             }
         }
-    }
-
-    fn is_lost(&mut self) -> bool {
-        self.loss > 0.0 && self.chance.random_bool(self.loss)
-    }
-
-    fn look(&mut self, now: Instant) {
-        let said = self.queues.look();
-        let said: Vec<Option<Said>> = said
-            .into_iter()
-            .map(|said| said.filter(|_| !self.is_lost()))
-            .collect();
-        let queues = said.iter().zip(&self.reads);
-        let samples = queues
-            .map(|(said, reads)| Some(said.as_ref()?.sample(reads)))
-            .collect();
-        self.samples.push_back((now + self.delay, samples));
-    }
-
-    fn decide(&mut self, time: Instant, now: Instant, samples: &[Option<Sample>]) {
-        let mut orders = Vec::new();
-        self.controller.sample(time, samples, &mut orders);
-        orders.retain(|_| !self.is_lost());
-        self.orders.push_back((now + self.delay, orders));
-        self.steered.gauges.note(self.controller.as_ref());
     }
 }
 

@@ -1,36 +1,23 @@
-//! Controllers in virtual time: an actor that carries samples and orders, with the delay and the
-//! losses of the channel between a controller and its queues.
+//! Controllers in virtual time: an actor that looks at queues and carries orders out.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rand::RngExt;
 use weir_base::setting::Scalar;
-use weir_base::{Instant, Span, Stream, Streams};
-use weir_controller::{Controller, Order, READS_MAX, Sample};
+use weir_base::{Instant, Streams};
+use weir_controller::{Order, READS_MAX, Sample};
 use weir_sim::{Actor, Fabric, PortId};
 
 use crate::scenario::Controller as Described;
-use crate::steered;
+use crate::steered::{self, Channel};
 
 /// What a controller's gauges were, while it runs and after that.
 pub(super) type Gauges = Arc<Mutex<steered::Gauges>>;
 
-/// A controller with its queues and the channel to them.
+/// A controller with its queues.
 pub(super) struct Steering {
-    controller: Box<dyn Controller>,
+    channel: Channel,
     /// Each queue's port, and the gauges that are read there.
     queues: Vec<(PortId, &'static [&'static str])>,
-    period: Span,
-    /// Of a sample, and of an order.
-    delay: Span,
-    loss: f64,
-    chance: Stream,
-    /// Of the run, for disciplines that are built anew.
-    streams: Streams,
-    next_sample: Instant,
-    /// Orders on their way.
-    under_way: VecDeque<(Instant, Vec<Order>)>,
     gauges: Gauges,
 }
 
@@ -38,15 +25,8 @@ impl Steering {
     /// The controller as it is described, for these queues.
     pub(super) fn new(described: &Described, ports: Vec<PortId>, streams: &Streams) -> Self {
         Self {
-            controller: described.spec.build(),
+            channel: Channel::new(described, described.period, streams),
             queues: ports.into_iter().zip(described.spec.reads()).collect(),
-            period: described.period,
-            delay: described.delay,
-            loss: described.loss,
-            chance: streams.below("controller").stream(&described.name),
-            streams: streams.clone(),
-            next_sample: Instant::ZERO,
-            under_way: VecDeque::new(),
             gauges: Arc::new(Mutex::new(steered::Gauges::new(described.period))),
         }
     }
@@ -56,24 +36,15 @@ impl Steering {
         Arc::clone(&self.gauges)
     }
 
-    fn is_lost(&mut self) -> bool {
-        self.loss > 0.0 && self.chance.random_bool(self.loss)
-    }
-
-    /// Samples every queue. What the controller makes of it arrives a round trip later.
     fn sample(&mut self, fabric: &Fabric) {
-        let queues = self.queues.clone();
-        let samples: Vec<Option<Sample>> = queues
-            .iter()
-            .map(|(port, reads)| (!self.is_lost()).then(|| look(fabric, *port, reads)))
-            .collect();
-        let mut orders = Vec::new();
-        let there = fabric.now() + self.delay;
-        self.controller.sample(there, &samples, &mut orders);
-        orders.retain(|_| !self.is_lost());
-        self.under_way.push_back((there + self.delay, orders));
+        let queues = &self.queues;
+        let look = |queue: usize| {
+            let (port, reads) = queues[queue];
+            Some(look(fabric, port, reads))
+        };
         let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        gauges.note(self.controller.as_ref());
+        self.channel
+            .sample(fabric.now(), queues.len(), look, &mut gauges);
     }
 
     fn carry_out(&self, orders: Vec<Order>, fabric: &mut Fabric) {
@@ -81,9 +52,13 @@ impl Steering {
             let (port, _) = self.queues[order.queue];
             let value = Scalar::Text(order.value.to_string());
             let spec = fabric.port(port).queue().spec();
-            match spec.with(order.parameter, &value) {
-                Ok(spec) => fabric.reconfigure(port, spec, &self.streams),
-                Err(error) => unreachable!("the queues of a controller are checked: {error}"),
+            let spec = spec.with(order.parameter, &value);
+            let set = spec.map_err(|e| e.to_string()).and_then(|spec| {
+                let set = fabric.set(port, spec);
+                set.map_err(|e| e.to_string())
+            });
+            if let Err(error) = set {
+                unreachable!("the queues of a controller are checked: {error}");
             }
         }
     }
@@ -110,14 +85,12 @@ fn look(fabric: &Fabric, port: PortId, reads: &[&str]) -> Sample {
 impl Actor for Steering {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
         let now = fabric.now();
-        if self.next_sample <= now {
+        if self.channel.wants_samples(now) {
             self.sample(fabric);
-            self.next_sample = now + self.period;
         }
-        while let Some((_, orders)) = self.under_way.pop_front_if(|(due, _)| *due <= now) {
+        while let Some(orders) = self.channel.arrived(now) {
             self.carry_out(orders, fabric);
         }
-        let arrival = self.under_way.front().map(|(due, _)| *due);
-        Some(arrival.map_or(self.next_sample, |due| due.min(self.next_sample)))
+        Some(self.channel.due())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use weir_base::{Instant, Rate, Spacing, Span, Streams};
+use weir_base::{Instant, Rate, Spacing, Span};
 use weir_discipline::Spec;
 use weir_sim::{Actor, Course, Fabric, Network, PortId, Simulation};
 
@@ -15,18 +15,18 @@ const FRAME: u64 = 1250;
 const RATE: Rate = Rate::from_mbps(10);
 
 /// Puts parameters in force at a port, at each of some times.
-struct Reconfigure {
+struct Set {
     port: PortId,
     spec: Spec,
     times: Vec<Instant>,
     acted: Arc<Mutex<Vec<Instant>>>,
 }
 
-impl Actor for Reconfigure {
+impl Actor for Set {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
         let now = fabric.now();
         self.acted.lock().unwrap().push(now);
-        fabric.reconfigure(self.port, self.spec.clone(), &Streams::new(1));
+        fabric.set(self.port, self.spec.clone()).unwrap();
         self.times.iter().copied().find(|at| *at > now)
     }
 }
@@ -46,7 +46,7 @@ fn sending(queue: Spec, rate: Rate, pieces: f64) -> (Simulation, PortId) {
     (sim, port)
 }
 
-fn reconfigure(
+fn set(
     sim: &mut Simulation,
     port: PortId,
     spec: Spec,
@@ -54,7 +54,7 @@ fn reconfigure(
 ) -> Arc<Mutex<Vec<Instant>>> {
     let acted = Arc::new(Mutex::new(Vec::new()));
     let first = times[0];
-    let actor = Reconfigure {
+    let actor = Set {
         port,
         spec,
         times,
@@ -77,7 +77,7 @@ fn held(sim: &Simulation, port: PortId) -> u64 {
 fn an_actor_acts_at_its_times_and_then_no_more() {
     let (mut sim, port) = sending(fifo(10), RATE, 100.0);
     let times = vec![millis(3), nanos(7_000_001), millis(500)];
-    let acted = reconfigure(&mut sim, port, fifo(10), times.clone());
+    let acted = set(&mut sim, port, fifo(10), times.clone());
     sim.run_until(nanos(2_999_999));
     assert!(acted.lock().unwrap().is_empty());
     sim.run_until(millis(2000));
@@ -90,7 +90,7 @@ fn a_lower_limit_holds_from_its_time_on_and_takes_nothing_back() {
     // Twice what the link carries: a frame of two is held, 100 of them after 0.2 s.
     let (mut sim, port) = sending(fifo(1000), RATE, 2000.0);
     let at = nanos(200_300_000);
-    reconfigure(&mut sim, port, fifo(20), vec![at]);
+    set(&mut sim, port, fifo(20), vec![at]);
     sim.run_until(at.before(Span::from_nanos(1)));
     let before = held(&sim, port);
     assert!((198..=200).contains(&before), "{before}");
@@ -104,19 +104,24 @@ fn a_lower_limit_holds_from_its_time_on_and_takes_nothing_back() {
     assert!((19..=20).contains(&held(&sim, port)));
 }
 
+/// An actor that offers a port another discipline than it has.
+struct Replace(PortId);
+
+impl Actor for Replace {
+    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
+        let refused = fabric.set(self.0, spec("drr", &[])).unwrap_err();
+        assert_eq!((refused.in_place, refused.offered), ("fifo", "drr"));
+        None
+    }
+}
+
 #[test]
-fn another_discipline_takes_over_what_is_held() {
+fn an_actor_sets_parameters_and_replaces_no_discipline() {
     let (mut sim, port) = sending(fifo(1000), RATE, 2000.0);
-    let at = nanos(200_300_000);
-    reconfigure(&mut sim, port, spec("drr", &[]), vec![at]);
-    let kind = |sim: &Simulation| sim.fabric().port(port).queue().spec().kind();
-    sim.run_until(at.before(Span::from_nanos(1)));
-    assert_eq!(kind(&sim), "fifo");
-    let before = held(&sim, port);
-    sim.run_until(at);
-    assert_eq!((kind(&sim), held(&sim, port)), ("drr", before));
+    sim.actor(Box::new(Replace(port)), millis(200));
     sim.run_until(millis(400));
-    assert_eq!(lost(&sim), 0);
+    let queue = sim.fabric().port(port).queue();
+    assert_eq!(queue.spec(), &fifo(1000));
     // The link went on as if nothing had happened: the first frame came at 0.55 ms.
     assert_eq!(sim.fabric().port(port).sent().packets, 400);
 }
@@ -128,7 +133,7 @@ fn a_controller_does_not_speed_a_link_up() {
         let slow = Rate::from_bps(64_000);
         let (mut sim, port) = sending(fifo(1000), slow, 20.0);
         if let Some(times) = times {
-            reconfigure(&mut sim, port, fifo(1000), times);
+            set(&mut sim, port, fifo(1000), times);
         }
         sim.run_until(millis(10_000));
         sim.fabric().port(port).sent()
