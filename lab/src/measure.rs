@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::attack;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Transfer, mbps};
 use crate::results::Curve;
-use crate::scenario::{Kind, Scenario};
+use crate::scenario::{Kind, Scenario, Traffic};
 use crate::statistics::{deviation, jain, mean, percentile};
 
 /// The metrics and curves of a run; `reported` has one entry for each traffic of the scenario.
@@ -26,30 +26,24 @@ pub fn measure(
     for kind in [Kind::Tcp, Kind::Udp, Kind::Web] {
         let of_kind = all.clone().filter(|(t, _)| t.kind.kind() == kind);
         let mut kind_bytes = None;
-        let several = of_kind.clone().count() > 1;
         for (traffic, reported) in of_kind {
             let counted = reported.window_bytes;
             let bytes = counted.unwrap_or_else(|| reported.bytes_between(from, until));
             let goodput = mbps(bytes, until - from);
             metrics.set(format!("goodput_mbps.{}", traffic.name), goodput);
             *kind_bytes.get_or_insert(0) += bytes;
-            let curve = reported.curve(until, step_s);
-            let sum = curves.entry(curve_of(kind, &traffic.name, false));
+            let values = reported.curve(until, step_s);
+            let sum = curves.entry(sum_curve(kind));
             let sum = sum.or_insert_with(|| Curve {
                 step_s,
-                values: vec![0.0; curve.len()],
+                values: vec![0.0; values.len()],
             });
-            sum.values.iter_mut().zip(&curve).for_each(|(a, b)| *a += b);
-            if several {
-                let name = curve_of(traffic.kind.kind(), &traffic.name, several);
-                curves.insert(
-                    name,
-                    Curve {
-                        step_s,
-                        values: curve,
-                    },
-                );
-            }
+            sum.values
+                .iter_mut()
+                .zip(&values)
+                .for_each(|(a, b)| *a += b);
+            let own = goodput_curve(scenario, traffic);
+            curves.entry(own).or_insert(Curve { step_s, values });
         }
         if let Some(bytes) = kind_bytes {
             let name = format!("{}_goodput_mbps", kind.word());
@@ -79,11 +73,18 @@ pub fn measure(
     (metrics.0, curves)
 }
 
+/// The curve of the goodput of a kind.
+fn sum_curve(kind: Kind) -> String {
+    format!("{}_mbps", kind.word())
+}
+
 /// The curve of a traffic's goodput: its kind's, unless there are several of it.
-pub(crate) fn curve_of(kind: Kind, traffic: &str, several: bool) -> String {
-    match several {
-        true => format!("goodput_mbps.{traffic}"),
-        false => format!("{}_mbps", kind.word()),
+pub(crate) fn goodput_curve(scenario: &Scenario, traffic: &Traffic) -> String {
+    let kind = traffic.kind.kind();
+    let of_kind = scenario.traffic.iter().filter(|t| t.kind.kind() == kind);
+    match of_kind.count() {
+        1 => sum_curve(kind),
+        _ => format!("goodput_mbps.{}", traffic.name),
     }
 }
 

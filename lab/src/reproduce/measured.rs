@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::judge::Samples;
 use super::recipe::{At, Batch};
 use crate::error::Error;
-use crate::measure::curve_of;
+use crate::measure::goodput_curve;
 use crate::namespaces;
 use crate::results::{OneRun, PointResult};
 use crate::run::{Habitat, RunOptions};
-use crate::scenario::{Override, Plan, Point, Scenario, Traffic, TrafficKind, plan::plan};
+use crate::scenario::{Kind, Override, Plan, Point, Scenario, Traffic, TrafficKind, plan::plan};
 use crate::simulation;
 use crate::statistics::mean;
 
@@ -99,20 +99,27 @@ impl Measured {
     /// Delivered by offered in a window, of a traffic that offers a rate at all times: what its schedule
     /// says, not what a transport took of it.
     pub(super) fn delivered(&self, at: &At, traffic: &str, window: Window) -> Samples {
-        let scenario = self.known(at).map(|known| &known.scenario);
-        let offered = scenario.and_then(|scenario| {
-            let found = scenario.traffic.iter().find(|t| t.name == traffic)?;
-            let kind = found.kind.kind();
-            let of_kind = |t: &&Traffic| t.kind.kind() == kind;
-            let several = scenario.traffic.iter().filter(of_kind).count() > 1;
+        let offered = self.traffic(at, traffic).and_then(|(scenario, found)| {
             let mbps = offered_mbps(scenario, found, window)?;
-            Some((curve_of(kind, traffic, several), mbps))
+            Some((goodput_curve(scenario, found), mbps))
         });
         let Some((curve, offered)) = offered else {
             return Samples::default();
         };
         self.curve(at, &curve, window, mean)
             .map(|goodput| goodput / offered)
+    }
+
+    /// The curve of a traffic's goodput, and of which kind the traffic is.
+    pub(super) fn goodput(&self, at: &At, traffic: &str) -> Option<(Kind, String)> {
+        let (scenario, found) = self.traffic(at, traffic)?;
+        Some((found.kind.kind(), goodput_curve(scenario, found)))
+    }
+
+    fn traffic(&self, at: &At, name: &str) -> Option<(&Scenario, &Traffic)> {
+        let scenario = &self.known(at)?.scenario;
+        let found = scenario.traffic.iter().find(|t| t.name == name)?;
+        Some((scenario, found))
     }
 
     /// What of a point's runs is counted.

@@ -28,7 +28,7 @@ pub(super) const FIG7: Recipe = Recipe {
     batches: BATCHES,
     tables: &[],
     figures: &[Figure {
-        title: "acceptance delay of streams, s",
+        title: "Acceptance delay of streams, s",
         x: "interval between two runs, s",
         draw: |m, lines| draw(m, lines, DELAY),
     }],
@@ -193,7 +193,7 @@ pub(super) const FIG8: Recipe = Recipe {
     batches: BATCHES,
     tables: &[],
     figures: &[Figure {
-        title: "goodput of an elastic flow since it was let in, Mbit/s",
+        title: "Goodput of an elastic flow since it was let in, Mbit/s",
         x: "interval between two runs, s",
         draw: |m, lines| draw(m, lines, GOODPUT),
     }],
@@ -267,7 +267,7 @@ pub(super) const FIG9: Recipe = Recipe {
     batches: BATCHES,
     tables: &[],
     figures: &[Figure {
-        title: "elastic flows on the list",
+        title: "Elastic flows on the list",
         x: "interval between two runs, s",
         draw: |m, lines| draw(m, lines, LISTED),
     }],

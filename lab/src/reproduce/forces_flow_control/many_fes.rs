@@ -1,6 +1,6 @@
 //! Figures 14 to 17: many forwarding elements on the control element's link, without and with flow control.
 
-use super::{TCP, UDP, batch};
+use super::{TCP, UDP, batch, over_time, throughput};
 use crate::reproduce::figure::{Figure, Lines};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::{Measured, Window};
@@ -9,6 +9,10 @@ use crate::reproduce::recipe::{At, Batch, Recipe, claim};
 const FIG14_RUNS: Batch = batch!("fig14");
 const FIG15_RUNS: Batch = batch!("fig15");
 pub(super) const FIG17_RUNS: Batch = batch!("fig17", "fig17", ["6 s", "2 s"]);
+
+/// What passes FE1, and the others: the figures' two pictures.
+const FE1: [&str; 3] = ["control1", "redirect1", "attack"];
+const OTHERS: [&str; 4] = ["control2", "redirect2", "control3", "redirect3"];
 
 const THREE: &str = "Three uplinks with DPPBRB (R18) and the CE's link with drop-tail, 100 packets each, all at 10 Mbit/s. \
      Messages are frames of 1000 B and rates count frames. Flow control, where it is on: R21, delta = 1 %, by a controller that samples \
@@ -21,16 +25,30 @@ pub(super) const FIG14: Recipe = Recipe {
     batches: &[&FIG14_RUNS],
     tables: &[],
     figures: &[
-        Figure {
-            title: "Without flow control: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &fig14("off")),
-        },
-        Figure {
-            title: "With flow control: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &fig14("on")),
-        },
+        over_time(
+            "(a) FE1, without flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig14("off"), &FE1);
+            },
+        ),
+        over_time(
+            "(b) FE2 and FE3, without flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig14("off"), &OTHERS);
+            },
+        ),
+        over_time(
+            "FE1, with flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig14("on"), &FE1);
+            },
+        ),
+        over_time(
+            "FE2 and FE3, with flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig14("on"), &OTHERS);
+            },
+        ),
     ],
     claims: &[
         claim(
@@ -84,16 +102,30 @@ pub(super) const FIG15: Recipe = Recipe {
     batches: &[&FIG14_RUNS, &FIG15_RUNS],
     tables: &[],
     figures: &[
-        Figure {
-            title: "Without flow control: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &fig15("off")),
-        },
-        Figure {
-            title: "With flow control: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &fig15("on")),
-        },
+        over_time(
+            "(a) FE1, without flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig15("off"), &FE1[..2]);
+            },
+        ),
+        over_time(
+            "(b) FE2 and FE3, without flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig15("off"), &OTHERS);
+            },
+        ),
+        over_time(
+            "FE1, with flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig15("on"), &FE1[..2]);
+            },
+        ),
+        over_time(
+            "FE2 and FE3, with flow control: throughput at the CE, Mbit/s",
+            |m, lines| {
+                throughput(m, lines, &fig15("on"), &OTHERS);
+            },
+        ),
     ],
     claims: &[
         claim(
@@ -145,21 +177,21 @@ fn control(m: &Measured, at: &At, fe: u32, window: Window) -> Samples {
     m.delivered(at, &format!("control{fe}"), window)
 }
 
-fn over_time(m: &Measured, lines: &mut Lines, at: &At) {
-    for (kind, share) in [("control", TCP), ("redirect", UDP)] {
-        for fe in 1..=3 {
-            let curve = format!("goodput_mbps.{kind}{fe}");
-            lines.over_time(format!("{kind}, FE{fe}"), m, (at, &curve), 1.0 / share);
-        }
+/// A picture of what is delivered of what is offered, drawn by [`relative`].
+const fn by_redirect(draw: fn(&Measured, &mut Lines)) -> Figure {
+    Figure {
+        title: "Relative throughput (delivered by offered), %",
+        x: "redirect messages that each of three FEs is offered, Mbit/s",
+        draw,
     }
-    lines.over_time("attack", m, (at, "goodput_mbps.attack"), 1.0 / UDP);
 }
 
 fn relative(m: &Measured, lines: &mut Lines, variant: &str) {
     for (name, kind) in [("control", "tcp"), ("redirect", "udp")] {
         let share = |x| {
             let metric = format!("{kind}_delivered_ratio");
-            (f64::from(x), m.samples(&fig17(variant, x), &metric))
+            let share = m.samples(&fig17(variant, x), &metric);
+            (f64::from(x), share.map(|share| 100.0 * share))
         };
         lines.swept(name, (5..=50).step_by(5).map(share));
     }
@@ -174,11 +206,7 @@ pub(super) const FIG16: Recipe = Recipe {
     notes: &[FIVE],
     batches: &[&FIG17_RUNS],
     tables: &[],
-    figures: &[Figure {
-        title: "Delivered by offered",
-        x: "redirect messages of each of three FEs, Mbit/s",
-        draw: |m, lines| relative(m, lines, "off"),
-    }],
+    figures: &[by_redirect(|m, lines| relative(m, lines, "off"))],
     claims: &[
         claim(
             "forces-flow-control/fig16.1",
@@ -228,11 +256,7 @@ pub(super) const FIG17: Recipe = Recipe {
     notes: &[FIVE],
     batches: &[&FIG17_RUNS],
     tables: &[],
-    figures: &[Figure {
-        title: "Delivered by offered",
-        x: "redirect messages of each of three FEs, Mbit/s",
-        draw: |m, lines| relative(m, lines, "on"),
-    }],
+    figures: &[by_redirect(|m, lines| relative(m, lines, "on"))],
     claims: &[
         claim(
             "forces-flow-control/fig17.1",

@@ -11,7 +11,10 @@ mod model;
 mod one_fe;
 mod words;
 
-use super::recipe::Paper;
+use super::figure::{Figure, Lines};
+use super::measured::Measured;
+use super::recipe::{At, Paper};
+use crate::scenario::Kind;
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {
@@ -58,3 +61,24 @@ use batch;
 /// What control messages have of a frame of 1000 B, and redirect messages: rates of the paper count frames.
 const TCP: f64 = 0.946;
 const UDP: f64 = 0.958;
+
+/// A picture of what arrives at the CE, drawn by [`throughput`].
+const fn over_time(title: &'static str, draw: fn(&Measured, &mut Lines)) -> Figure {
+    let x = "time, s";
+    Figure { title, x, draw }
+}
+
+/// Frames of some traffics that arrive at the CE, in Mbit/s.
+fn throughput(m: &Measured, lines: &mut Lines, at: &At, traffics: &[&str]) {
+    for traffic in traffics {
+        let Some((kind, curve)) = m.goodput(at, traffic) else {
+            continue;
+        };
+        let share = match kind {
+            Kind::Tcp => TCP,
+            _ => UDP,
+        };
+        let name = format!("{traffic} ({})", kind.word().to_uppercase());
+        lines.over_time(name, m, (at, &curve), 1.0 / share);
+    }
+}

@@ -1,7 +1,6 @@
 //! Figures 11 and 12: one forwarding element, and an attack through it.
 
-use super::{TCP, UDP, batch};
-use crate::reproduce::figure::{Figure, Lines};
+use super::{batch, over_time, throughput};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::{Measured, Window};
 use crate::reproduce::recipe::{At, Batch, Recipe, claim};
@@ -12,6 +11,8 @@ const FIG12_RUNS: Batch = batch!("fig12");
 
 /// The three disciplines of the figures.
 const DISCIPLINES: [&str; 3] = ["dppbrb", "drr", "drop-tail"];
+/// What they carry: messages of the source, and an attack.
+const TRAFFICS: [&str; 3] = ["control", "redirect", "attack"];
 /// While the uplink is overloaded.
 const FULL: Window = [2.5, 6.0];
 
@@ -27,21 +28,15 @@ pub(super) const FIG11: Recipe = Recipe {
     batches: &[&FIG11_RUNS],
     tables: &[],
     figures: &[
-        Figure {
-            title: "DPPBRB: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &at11("dppbrb")),
-        },
-        Figure {
-            title: "DRR: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &at11("drr")),
-        },
-        Figure {
-            title: "Drop-tail: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &at11("drop-tail")),
-        },
+        over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
+            throughput(m, lines, &at11("dppbrb"), &TRAFFICS);
+        }),
+        over_time("(b) DRR: throughput at the CE, Mbit/s", |m, lines| {
+            throughput(m, lines, &at11("drr"), &TRAFFICS);
+        }),
+        over_time("(c) Drop-tail: throughput at the CE, Mbit/s", |m, lines| {
+            throughput(m, lines, &at11("drop-tail"), &TRAFFICS);
+        }),
     ],
     claims: &[
         claim(
@@ -49,13 +44,7 @@ pub(super) const FIG11: Recipe = Recipe {
             "Before congestion all flows pass, under all disciplines",
             |m, f| {
                 for discipline in DISCIPLINES {
-                    all_pass(
-                        m,
-                        f,
-                        &at11(discipline),
-                        &["control", "redirect", "attack"],
-                        [0.2, 2.2],
-                    );
+                    all_pass(m, f, &at11(discipline), &TRAFFICS, [0.2, 2.2]);
                 }
             },
         ),
@@ -110,21 +99,15 @@ pub(super) const FIG12: Recipe = Recipe {
     batches: &[&FIG12_RUNS],
     tables: &[],
     figures: &[
-        Figure {
-            title: "DPPBRB: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &at12("dppbrb")),
-        },
-        Figure {
-            title: "DRR: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &at12("drr")),
-        },
-        Figure {
-            title: "Drop-tail: frames at the CE, Mbit/s",
-            x: "time, s",
-            draw: |m, lines| over_time(m, lines, &at12("drop-tail")),
-        },
+        over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
+            throughput(m, lines, &at12("dppbrb"), &TRAFFICS);
+        }),
+        over_time("(b) DRR: throughput at the CE, Mbit/s", |m, lines| {
+            throughput(m, lines, &at12("drr"), &TRAFFICS);
+        }),
+        over_time("(c) Drop-tail: throughput at the CE, Mbit/s", |m, lines| {
+            throughput(m, lines, &at12("drop-tail"), &TRAFFICS);
+        }),
     ],
     claims: &[
         claim(
@@ -255,14 +238,6 @@ fn worse_still(m: &Measured, f: &mut Findings, at: fn(&str) -> At) {
         small("drop-tail, UDP 210 B"),
         small("drr, UDP 210 B")
     ));
-}
-
-fn over_time(m: &Measured, lines: &mut Lines, at: &At) {
-    lines.over_time("control", m, (at, "tcp_mbps"), 1.0 / TCP);
-    for name in ["redirect", "attack"] {
-        let curve = format!("goodput_mbps.{name}");
-        lines.over_time(name, m, (at, &curve), 1.0 / UDP);
-    }
 }
 
 /// The slope of the line that fits best, for each step.
