@@ -14,8 +14,10 @@ const EFMP: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: &[&Batch] = &[&NONE, &FIGURES, &FAST, &ENDLESS];
 const NOTES: &[&str] = &[
     "EFMP with the oldest-flow policy. R9: ECCM's later steps are driven by timers. Verdicts are on R11's access links \
-     and on transfers that end, see afan-eccm/basic; there the link is often congested by its priority load, for \
-     which no mechanism does anything. The evidence shows the two other readings beside it.",
+     and on transfers that end, see afan-eccm/basic. There the link refuses new flows 72 % of the time, and its priority \
+     load alone would 79 % of the time (without the limit of the fair rate); no mechanism does anything for that. \
+     Without the limit of the priority load it is 71 %, at a mean fair rate of 12 Mbit/s, so that waits are short \
+     without a mechanism (two seeds). The evidence shows the two other readings beside it.",
     "Goodput is the mean over all elastic flows that were ever let in, since they were. A flow that ECCM or RAMAF \
      let in for half a second and removed again counts with next to nothing, and there are hundreds of \
      them; the goodput of the link over flows on the list does not have them.",
