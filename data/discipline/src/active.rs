@@ -90,10 +90,7 @@ impl<S> ActiveFlows<S> {
 
     /// Whether anything waits.
     pub(crate) fn ready(&self) -> Ready {
-        match self.held().packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        Ready::holding(self.held().packets as usize)
     }
 
     /// Bytes that have come for priority since the beginning.

@@ -438,10 +438,7 @@ impl Discipline for Afan {
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        match self.queues.len() {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        Ready::holding(self.queues.len())
     }
 
     fn backlog(&self) -> Tally {

@@ -191,10 +191,7 @@ impl Bins {
     /// What a discipline that never holds a packet back answers to the port.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
-        match self.held.packets {
-            0 => Ready::Empty,
-            _ => Ready::Now,
-        }
+        Ready::holding(self.held.packets as usize)
     }
 
     /// Bytes of memory taken.

@@ -156,11 +156,7 @@ impl Channels {
     }
 
     pub(crate) fn ready(&self) -> Ready {
-        if self.queues.iter().all(VecDeque::is_empty) {
-            Ready::Empty
-        } else {
-            Ready::Now
-        }
+        Ready::holding(self.queues.iter().map(VecDeque::len).sum())
     }
 
     /// What both queues hold.

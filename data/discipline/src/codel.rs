@@ -369,11 +369,7 @@ impl Discipline for Codel {
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        if self.queue.packets.is_empty() {
-            Ready::Empty
-        } else {
-            Ready::Now
-        }
+        Ready::holding(self.queue.packets.len())
     }
 
     fn backlog(&self) -> Tally {

@@ -38,6 +38,17 @@ pub enum Ready {
     At(Instant),
 }
 
+impl Ready {
+    /// The answer of a discipline that holds so many packets, and never holds one back.
+    #[inline]
+    pub(crate) const fn holding(packets: usize) -> Self {
+        match packets {
+            0 => Self::Empty,
+            _ => Self::Now,
+        }
+    }
+}
+
 /// A queue discipline.
 ///
 /// # Calling order

@@ -390,11 +390,7 @@ impl Discipline for Red {
     }
 
     fn ready(&self, _now: Instant) -> Ready {
-        if self.queue.is_empty() {
-            Ready::Empty
-        } else {
-            Ready::Now
-        }
+        Ready::holding(self.queue.len())
     }
 
     fn backlog(&self) -> Tally {

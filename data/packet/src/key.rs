@@ -177,11 +177,6 @@ impl FlowKey {
         self.address(self.source)
     }
 
-    /// The destination as an IP address, unless the key is a link-layer one.
-    pub fn destination_ip(&self) -> Option<IpAddr> {
-        self.address(self.destination)
-    }
-
     fn address(&self, bytes: [u8; 16]) -> Option<IpAddr> {
         let [a, b, c, d, ..] = bytes;
         match self.family {

@@ -375,11 +375,6 @@ impl Stats {
             + self.prohibited
             + self.too_big
     }
-
-    /// Errors that were not sent.
-    pub fn suppressed(&self) -> u64 {
-        self.forbidden + self.limited + self.no_room
-    }
 }
 
 impl Limit {
@@ -649,7 +644,7 @@ mod tests {
         assert!(error(&other, CAUSES[4], &mut budget).is_some());
         let stats = budget.stats();
         assert_eq!((stats.ttl_expired, stats.too_big), (50, 1));
-        assert_eq!(stats.suppressed(), stats.limited);
+        assert_eq!((stats.forbidden, stats.no_room), (0, 0));
     }
 
     #[test]

@@ -216,22 +216,15 @@ impl Discipline for Fan {
 
     fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
         let timeout = self.params.flow_timeout;
-        for Listed { flow, key, waited } in self.list.iter() {
-            if now.since(flow.latest) >= timeout {
+        for listed in self.list.iter() {
+            if now.since(listed.flow.latest) >= timeout {
                 continue; // it leaves with the next packet
             }
-            let class = match flow.elastic {
+            let class = match listed.flow.elastic {
                 Some(_) => FlowClass::Elastic,
                 None => FlowClass::Streaming,
             };
-            let standing = FlowStanding::Accepted(class);
-            report(told(
-                key,
-                standing,
-                flow.seen,
-                [flow.since, flow.latest],
-                waited,
-            ));
+            report(known(&listed, FlowStanding::Accepted(class)));
         }
         for (key, wait) in self.waiting.iter() {
             let waited = now.since(wait.first);
@@ -243,16 +236,16 @@ impl Discipline for Fan {
             _ => FlowStanding::SetAside,
         };
         for Aside { listed, .. } in self.aside.iter().flat_map(SideList::iter) {
-            let Listed { flow, key, waited } = *listed;
-            report(told(
-                key,
-                standing,
-                flow.seen,
-                [flow.since, flow.latest],
-                waited,
-            ));
+            report(known(listed, standing));
         }
     }
+}
+
+/// What an operator is told of a flow that is, or was, let through.
+fn known(listed: &Listed, standing: FlowStanding) -> FlowReport {
+    let Listed { flow, key, waited } = *listed;
+    let times = [flow.since, flow.latest];
+    told(key, standing, flow.seen, times, waited)
 }
 
 /// What an operator is told of a flow; its rate is the mean since it is known.
