@@ -268,12 +268,25 @@ impl Parameter {
             .ok_or_else(|| SettingError::NotPermitted {
                 name: self.name.to_owned(),
                 given: scalar.to_string(),
-                permitted: self.kind.to_string(),
+                permitted: match self.kind.lacks_unit(scalar) {
+                    true => format!("{}, with its unit", self.kind),
+                    false => self.kind.to_string(),
+                },
             })
     }
 }
 
 impl Kind {
+    /// Whether a bare number stands where a unit must be: 0 looks like a value of any range.
+    fn lacks_unit(&self, scalar: &Scalar) -> bool {
+        let is_number = match scalar {
+            Scalar::Integer(_) | Scalar::Real(_) => true,
+            Scalar::Text(text) => text.trim().parse::<f64>().is_ok(),
+            _ => false,
+        };
+        is_number && matches!(self, Self::Span(..) | Self::Rate(..) | Self::Bytes(..))
+    }
+
     /// Reads a written value of this kind, whatever its size.
     fn read(&self, scalar: &Scalar) -> Option<Setting> {
         fn parsed<T: std::str::FromStr<Err = UnitError>>(text: &str) -> Option<T> {
@@ -435,6 +448,24 @@ mod tests {
         assert_eq!(settings.count("limit"), 7);
         assert_eq!(settings.ratio("admission"), 0.02);
         assert_eq!(settings.setting("threshold"), &Setting::Count(125));
+    }
+
+    #[test]
+    fn a_number_without_its_unit_is_told_so() {
+        let rate = Parameter {
+            name: "rate",
+            kind: Kind::Rate(Rate::from_bps(0), Rate::from_mbps(10)),
+            default: "0 bit",
+            about: "a rate",
+        };
+        let told = |scalar| rate.check(&scalar).unwrap_err().to_string();
+        let range = "but must be a rate from \"0 bit\" to \"10 Mbit\"";
+        let bare = format!("`rate` is 0, {range}, with its unit");
+        assert_eq!(told(Scalar::Integer(0)), bare);
+        let text = format!("`rate` is \"5\", {range}, with its unit");
+        assert_eq!(told(Scalar::Text("5".into())), text);
+        let much = format!("`rate` is \"5 Gbit\", {range}");
+        assert_eq!(told(Scalar::Text("5 Gbit".into())), much);
     }
 
     #[test]

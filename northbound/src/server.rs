@@ -12,8 +12,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use hyper_util::rt::TokioIo;
@@ -164,8 +164,13 @@ fn router(operator: Arc<dyn Operator>) -> Router {
         )
         .route("/v1/capture", post(capture))
         .route("/v1/capture/{id}", get(captured).delete(end_capture))
+        .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(operator)
+}
+
+async fn nothing_there(path: Uri) -> Response {
+    (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response()
 }
 
 /// Asks the operator on a thread that may block, and answers in JSON.

@@ -225,5 +225,12 @@ fn drops(rows: &[DropReport]) -> Table {
 }
 
 fn count(count: &Count) -> String {
-    format!("{} / {:.1} MB", count.packets, count.bytes as f64 / 1e6)
+    let bytes = count.bytes as f64;
+    let bytes = match count.bytes {
+        0..1_000 => format!("{} B", count.bytes),
+        1_000..1_000_000 => format!("{:.1} kB", bytes / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes / 1e6),
+        _ => format!("{:.1} GB", bytes / 1e9),
+    };
+    format!("{} / {bytes}", count.packets)
 }

@@ -31,7 +31,7 @@ pub struct ChangeRequest {
 
 /// A value as JSON has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a text, a number, true or false")]
 pub enum ChangeValue {
     /// True or false.
     Flag(bool),

@@ -510,7 +510,7 @@ mod tests {
         };
         assert_eq!(
             error(&[("min_threshold", 30), ("max_threshold", 30)]),
-            "`min_threshold`: 30 packets is not below max_threshold, which is 30"
+            "`min_threshold`: the lower threshold is 30 packets, which is not below the upper one, 30"
         );
         assert_eq!(
             error(&[("max_threshold", 3000)]),

@@ -11,7 +11,7 @@ pub(crate) fn check(
     limit: usize,
 ) -> Result<(), SettingError> {
     let why = if min >= max {
-        format!("{min} packets is not below max_threshold, which is {max}")
+        format!("the lower threshold is {min} packets, which is not below the upper one, {max}")
     } else if min >= limit as f64 {
         format!("more than {min} packets never wait, because limit is {limit}")
     } else {
@@ -33,7 +33,7 @@ mod tests {
         assert_eq!(check("min_threshold", 9.0, 30.0, 10), Ok(()));
         assert_eq!(
             error(30.0, 30.0, 100),
-            "`min_threshold`: 30 packets is not below max_threshold, which is 30"
+            "`min_threshold`: the lower threshold is 30 packets, which is not below the upper one, 30"
         );
         assert_eq!(
             error(10.0, 30.0, 10),

@@ -224,11 +224,11 @@ impl Discipline for Fan {
                 Some(_) => FlowClass::Elastic,
                 None => FlowClass::Streaming,
             };
-            report(known(&listed, FlowStanding::Accepted(class)));
+            report(known(&listed, FlowStanding::Accepted(class), now));
         }
         for (key, wait) in self.waiting.iter() {
             let waited = now.since(wait.first);
-            let times = [wait.first, wait.latest];
+            let times = [wait.first, wait.latest, now];
             report(told(*key, FlowStanding::Waiting, wait.seen, times, waited));
         }
         let standing = match self.mechanism.gate(&self.rules) {
@@ -236,38 +236,36 @@ impl Discipline for Fan {
             _ => FlowStanding::SetAside,
         };
         for Aside { listed, .. } in self.aside.iter().flat_map(SideList::iter) {
-            report(known(listed, standing));
+            report(known(listed, standing, now));
         }
     }
 }
 
 /// What an operator is told of a flow that is, or was, let through.
-fn known(listed: &Listed, standing: FlowStanding) -> FlowReport {
+fn known(listed: &Listed, standing: FlowStanding, now: Instant) -> FlowReport {
     let Listed { flow, key, waited } = *listed;
-    let times = [flow.since, flow.latest];
+    let times = [flow.since, flow.latest, now];
     told(key, standing, flow.seen, times, waited)
 }
+
+/// A burst that has just come is no rate: the mean is over this time at least.
+const RATE_OVER_MIN: Span = Span::from_millis(100);
 
 /// What an operator is told of a flow; its rate is the mean since it is known.
 fn told(
     key: FlowKey,
     standing: FlowStanding,
     seen: Tally,
-    [since, latest]: [Instant; 2],
+    [since, latest, now]: [Instant; 3],
     waited: Span,
 ) -> FlowReport {
-    let seconds = latest.since(since).as_secs_f64();
-    let bits = seen.bytes as f64 * 8.0;
+    let seconds = now.since(since).max(RATE_OVER_MIN).as_secs_f64();
     FlowReport {
         key,
         kind: KeyKind::Flow,
         standing,
         seen,
-        rate: Rate::from_bps(if seconds > 0.0 {
-            (bits / seconds) as u64
-        } else {
-            0
-        }),
+        rate: Rate::from_bps((seen.bytes as f64 * 8.0 / seconds) as u64),
         since,
         latest,
         waited: Some(waited),

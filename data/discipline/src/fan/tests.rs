@@ -32,15 +32,15 @@ const BUSY: &[(&str, &str)] = &[
     ("limit", "1000 packets"),
 ];
 
-struct Bench {
-    rig: Rig,
-    fan: Fan,
+pub(super) struct Bench {
+    pub(super) rig: Rig,
+    pub(super) fan: Fan,
     /// The next packet of the eight flows.
     next: usize,
 }
 
 impl Bench {
-    fn new(more: &[(&str, &str)]) -> Self {
+    pub(super) fn new(more: &[(&str, &str)]) -> Self {
         let given = [BUSY, more].concat();
         Self {
             rig: Rig::new(80),
@@ -59,7 +59,7 @@ impl Bench {
         self.rig.now = now;
     }
 
-    fn offer(&mut self, flow: usize, bytes: u32) -> bool {
+    pub(super) fn offer(&mut self, flow: usize, bytes: u32) -> bool {
         self.timers();
         self.rig.fates.freed().for_each(drop);
         match self.rig.offer(&mut self.fan, flow, bytes) {
@@ -110,6 +110,14 @@ fn new_flows_wait_while_the_link_is_congested() {
         bench.standing(20),
         Some((FlowStanding::Waiting, Span::from_millis(100)))
     );
+    // Two packets of 100 B in a tenth of a second; a burst at one instant would be no rate.
+    let mut rates = Vec::new();
+    bench.fan.flows(bench.rig.now, &mut |report| {
+        if report.standing == FlowStanding::Waiting {
+            rates.push((report.rate, report.seen.bytes));
+        }
+    });
+    assert_eq!(rates, [(Rate::from_bps(16_000), 200)]);
     assert!(bench.offer(3, 1000)); // on the list
     let accepted = FlowStanding::Accepted(FlowClass::Elastic);
     assert_eq!(bench.standing(3), Some((accepted, Span::ZERO)));
