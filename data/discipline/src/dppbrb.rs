@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn equation_9_by_hand() {
+    fn equations_5_and_9_by_hand() {
         // p_c = .8 of 10 Mbit/s: 8 and 2 Mbit/s. One packet of 1000 B after long silence, K = 20 ms: its
         // estimate is near 0; then 39 more at one instant: 40 * 8000 bit / 20 ms = 16 Mbit/s.
         let (mut rig, mut dppbrb) = (two(), dppbrb(params()));

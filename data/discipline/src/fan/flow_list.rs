@@ -22,7 +22,7 @@ const SILENCE_MIN: Span = Span::from_secs(1);
 /// Flows that one packet times out at most: more than the one that it may add.
 const EXPIRED_MAX: usize = 4;
 /// Bytes queued are told apart to the nearest 1024.
-const ACTIVITY_SHIFT: u32 = 10;
+pub(super) const ACTIVITY_SHIFT: u32 = 10;
 /// The only list of each kind.
 const ALL: usize = 0;
 

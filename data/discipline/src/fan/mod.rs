@@ -396,4 +396,6 @@ fn side_list(mechanism: &dyn Mechanism, rules: &Rules, flows: usize) -> Option<S
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

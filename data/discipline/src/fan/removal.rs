@@ -57,7 +57,7 @@ impl Removal {
         Self::all(Order::Oldest, Instant::ZERO, until)
     }
 
-    /// The one that is on the list for longest.
+    /// The one that is elastic for longest: as a rule the one that is on the list for longest.
     pub(super) fn oldest(now: Instant) -> Self {
         Self {
             left: 1,
@@ -126,7 +126,7 @@ impl Removal {
                     if list.most_active() != Some(entry) {
                         continue;
                     }
-                    slice.is_done = bytes <= mtu; // no other one has more
+                    slice.is_done = bytes <= mtu; // none has more, as far as they are told apart
                 }
                 // In the order in which they became elastic, all others were on the list before.
                 Order::Newest => {

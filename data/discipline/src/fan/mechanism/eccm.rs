@@ -114,6 +114,97 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_state_and_event() {
+        use Action::{Hold, Nothing, Resume};
+        use Eccm::{Closing, Idle, Open};
+        let timers = rules();
+        let literal = Rules {
+            is_literal: true,
+            ..rules()
+        };
+        let [run, literally] = [&timers, &literal].map(|rules| Run::begin(at(6000), rules));
+        let leave = Action::Remove(Removal::new_ones(at(6000), at(6250)));
+        // Aged more than 250 ms at 6501 ms, and less than 500 ms.
+        let leave_literally = Action::Remove(Removal::new_ones(at(6001), at(6251)));
+        let stays = |state| (Nothing, state);
+        let table = [
+            // rules, state, time, and for each event: due, not due, clear, congested, timer
+            (
+                &timers,
+                Idle,
+                6000,
+                [
+                    (Hold, Open(run)),
+                    stays(Idle),
+                    stays(Idle),
+                    stays(Idle),
+                    stays(Idle),
+                ],
+            ),
+            (&timers, Open(run), 6249, [stays(Open(run)); 5]),
+            (
+                &timers,
+                Open(run),
+                6250,
+                [
+                    stays(Open(run)),
+                    stays(Open(run)),
+                    stays(Open(run)),
+                    stays(Open(run)),
+                    (Resume, Closing(run)),
+                ],
+            ),
+            (&timers, Closing(run), 6499, [stays(Closing(run)); 5]),
+            (
+                &timers,
+                Closing(run),
+                6500,
+                [
+                    stays(Closing(run)),
+                    stays(Closing(run)),
+                    stays(Closing(run)),
+                    stays(Closing(run)),
+                    (leave, Idle),
+                ],
+            ),
+            (&literal, Open(literally), 6250, [stays(Open(literally)); 5]),
+            (
+                &literal,
+                Open(literally),
+                6251,
+                [
+                    (Resume, Closing(literally)),
+                    (Resume, Closing(literally)),
+                    stays(Open(literally)),
+                    stays(Open(literally)),
+                    stays(Open(literally)),
+                ],
+            ),
+            (
+                &literal,
+                Closing(literally),
+                6500,
+                [stays(Closing(literally)); 5],
+            ),
+            (
+                &literal,
+                Closing(literally),
+                6501,
+                [
+                    (leave_literally, Idle),
+                    (leave_literally, Idle),
+                    stays(Closing(literally)),
+                    stays(Closing(literally)),
+                    stays(Closing(literally)),
+                ],
+            ),
+        ];
+        for (rules, state, ms, expected) in table {
+            assert_eq!(row(&state, ms, rules), expected, "{state:?} at {ms} ms");
+        }
+    }
+
+    #[test]
     fn timers_drive_it() {
         let leave = Action::Remove(Removal::new_ones(at(6000), at(6250)));
         let mut eccm = Eccm::default();

@@ -11,7 +11,7 @@ use super::{Action, Event, Mechanism, Rules};
 use crate::fan::removal::Removal;
 
 /// It has no state: every run is the same.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Efm;
 
 impl Mechanism for Efm {
@@ -31,6 +31,13 @@ impl Mechanism for Efm {
 mod tests {
     use super::super::table::*;
     use super::*;
+
+    #[test]
+    fn every_event() {
+        let due = Action::Remove(Removal::elastic(at(16_000)));
+        let [n, clear] = [Action::Nothing, Action::Nothing];
+        assert_eq!(actions(&Efm, 16_000, &rules()), [due, n, clear, n, n]);
+    }
 
     #[test]
     fn a_run_removes_all() {

@@ -16,7 +16,7 @@ use crate::fan::admission::Estimate;
 use crate::fan::removal::Removal;
 
 /// It has no state: what was removed is on the priority access flow list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Efmp;
 
 impl Mechanism for Efmp {
@@ -48,6 +48,13 @@ impl Mechanism for Efmp {
 mod tests {
     use super::super::table::*;
     use super::*;
+
+    #[test]
+    fn every_event() {
+        let due = Action::Remove(Removal::oldest(at(16_000)).set_aside());
+        let [n, clear] = [Action::Nothing, Action::Restore];
+        assert_eq!(actions(&Efmp, 16_000, &rules()), [due, n, clear, n, n]);
+    }
 
     #[test]
     fn one_at_a_time_until_it_is_enough() {

@@ -181,6 +181,22 @@ pub(super) mod table {
     pub(crate) const CLEAR: Event = Event::Estimate(Estimate::Clear);
     pub(crate) const CONGESTED: Event = Event::Estimate(Estimate::Congested);
 
+    /// All that can happen: the columns of a table.
+    const EVENTS: [Event; 5] = [DUE, NOT_DUE, CLEAR, CONGESTED, Event::Timer];
+
+    /// The row of a state: what it does with each event, and the state after it.
+    pub(crate) fn row<M: Mechanism + Clone>(state: &M, ms: u64, rules: &Rules) -> [(Action, M); 5] {
+        EVENTS.map(|event| {
+            let mut next = state.clone();
+            (next.on(event, at(ms), rules), next)
+        })
+    }
+
+    /// The row of a mechanism that has no state, or leaves it.
+    pub(crate) fn actions<M: Mechanism + Clone>(state: &M, ms: u64, rules: &Rules) -> [Action; 5] {
+        row(state, ms, rules).map(|(action, _)| action)
+    }
+
     pub(crate) fn at(ms: u64) -> Instant {
         Instant::ZERO + Span::from_millis(ms)
     }

@@ -5,7 +5,7 @@ use weir_base::Instant;
 use super::{Action, Event, Mechanism, Rules};
 
 /// Does nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct None;
 
 impl Mechanism for None {
@@ -24,12 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_moves_it() {
-        let all = [DUE, NOT_DUE, CLEAR, CONGESTED, Event::Timer];
-        run(
-            &mut None,
-            &rules(),
-            &all.map(|event| (0, event, Action::Nothing)),
-        );
+    fn every_event() {
+        assert_eq!(actions(&None, 16_000, &rules()), [Action::Nothing; 5]);
     }
 }

@@ -8,7 +8,7 @@ use super::{Action, Event, Mechanism, Rules};
 use crate::fan::removal::Removal;
 
 /// It has no state: every run is the same.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Raef;
 
 /// When a run is due, the removal of elastic flows that were accepted `active_time` ago, or before; none in
@@ -33,6 +33,13 @@ impl Mechanism for Raef {
 mod tests {
     use super::super::table::*;
     use super::*;
+
+    #[test]
+    fn every_event() {
+        let due = Action::Remove(Removal::elastic(at(6_000)));
+        let [n, clear] = [Action::Nothing, Action::Nothing];
+        assert_eq!(actions(&Raef, 16_000, &rules()), [due, n, clear, n, n]);
+    }
 
     #[test]
     fn a_run_removes_those_of_ten_seconds_and_more() {

@@ -82,6 +82,52 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_state_and_event() {
+        use Action::{Nothing, Restore};
+        use Ramaf::{Idle, Open, Removed};
+        let most = Action::Remove(Removal::most_active(21).set_aside());
+        let new_ones = Action::Remove(Removal::new_ones(at(4000), at(4500)));
+        let (open, now) = (Open(at(4000)), Open(at(4500)));
+        let due = (most, Removed);
+        let table = [
+            // state, and for each event: due, not due, clear, congested, timer
+            (
+                Idle,
+                [
+                    due,
+                    (Nothing, Idle),
+                    (Nothing, Idle),
+                    (Nothing, Idle),
+                    (Nothing, Idle),
+                ],
+            ),
+            (
+                Removed,
+                [
+                    due,
+                    (Nothing, Removed),
+                    (Restore, now),
+                    (Nothing, Removed),
+                    (Nothing, Removed),
+                ],
+            ),
+            (
+                open,
+                [
+                    due,
+                    (Nothing, open),
+                    (Nothing, Idle),
+                    (new_ones, Idle),
+                    (Nothing, open),
+                ],
+            ),
+        ];
+        for (state, expected) in table {
+            assert_eq!(row(&state, 4500, &rules()), expected, "{state:?}");
+        }
+    }
+
+    #[test]
     fn equation_8_by_hand() {
         // min_FR 5 %: 100 / 5 - 1 = 19 flows remain; 40 - 19 = 21.
         assert_eq!(too_many(40, 0.05), 21);

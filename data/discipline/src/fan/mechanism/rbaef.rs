@@ -8,7 +8,7 @@ use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
 
 /// It has no state: every run is the same.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rbaef;
 
 impl Mechanism for Rbaef {
@@ -36,6 +36,13 @@ mod tests {
     use super::super::table::*;
     use super::*;
     use crate::fan::removal::Removal;
+
+    #[test]
+    fn every_event() {
+        let due = Action::Remove(Removal::elastic(at(6_000)).set_aside());
+        let [n, clear] = [Action::Nothing, Action::Nothing];
+        assert_eq!(actions(&Rbaef, 16_000, &rules()), [due, n, clear, n, n]);
+    }
 
     #[test]
     fn a_run_blocks_what_it_removes() {

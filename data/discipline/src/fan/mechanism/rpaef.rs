@@ -13,7 +13,7 @@ use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
 
 /// It has no state: every run is the same.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rpaef;
 
 impl Mechanism for Rpaef {
@@ -42,6 +42,13 @@ mod tests {
     use super::*;
     use crate::chance::Chance;
     use crate::fan::removal::Removal;
+
+    #[test]
+    fn every_event() {
+        let due = Action::Remove(Removal::elastic(at(6_000)).set_aside());
+        let [n, clear] = [Action::Nothing, Action::Nothing];
+        assert_eq!(actions(&Rpaef, 16_000, &rules()), [due, n, clear, n, n]);
+    }
 
     #[test]
     fn a_run_prefers_what_it_removes() {
