@@ -1,7 +1,7 @@
 //! Every discipline under the same load: the scenarios of RFC 7928 and RRUL, as one document.
 //!
-//! What is measured stands in docs/comparison.md between two marks, and this command replaces it; the
-//! text around it is written by hand.
+//! What is measured stands in docs/comparison.md between marks, a summary at the top and all tables at the
+//! end, and this command replaces both; the text around them is written by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,44 +21,35 @@ const USAGE: &str = "cargo xtask compare [--runs N] [--weir PROGRAM] [SCENARIO..
 
 const FOLDERS: [&str; 2] = ["rrul", "rfc7928"];
 const DOCUMENT: &str = "docs/comparison.md";
-const BEGIN: &str = "<!-- measured by `cargo xtask compare`: do not edit -->\n";
-const END: &str = "<!-- end of what is measured -->\n";
+/// The marks around the summary, and around all tables.
+const SUMMARY: [&str; 2] = [
+    "<!-- summary, measured by `cargo xtask compare`: do not edit -->\n",
+    "<!-- end of the summary -->\n",
+];
+const MEASURED: [&str; 2] = [
+    "<!-- measured by `cargo xtask compare`: do not edit -->\n",
+    "<!-- end of what is measured -->\n",
+];
 /// Where a point says which discipline it is for.
 const DISCIPLINE: &str = "link.bottleneck.discipline.kind";
 
 /// A column of the tables.
 struct Column {
     title: &'static str,
-    read: fn(&Metrics) -> Option<f64>,
+    read: Read,
 }
 
 type Metrics = BTreeMap<String, f64>;
+type Read = fn(&Metrics) -> Option<f64>;
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column {
         title: "queue, p99 ms",
-        read: |m| {
-            most(
-                m,
-                &[
-                    "queue_delay_ms_p99.bottleneck",
-                    "queue_delay_ms_p99.bottleneck.reverse",
-                ],
-            )
-        },
+        read: queue_delay,
     },
     Column {
         title: "small packets, p99 ms",
-        read: |m| {
-            most(
-                m,
-                &[
-                    "delay_ms_p99.voice",
-                    "delay_ms_p99.ping",
-                    "delay_ms_p99.pong",
-                ],
-            )
-        },
+        read: small_packets,
     },
     Column {
         title: "TCP, Mbit/s",
@@ -74,16 +65,16 @@ const COLUMNS: [Column; 8] = [
     },
     Column {
         title: "Jain",
-        // Between long flows and short ones it says nothing.
-        read: |m| {
-            m.get("jain_index")
-                .copied()
-                .filter(|_| !m.contains_key("transfers"))
-        },
+        read: jain,
+    },
+    // RFC 7928, section 6.3: goodput of category II over category I.
+    Column {
+        title: "far / near",
+        read: |m| Some(m.get("goodput_mbps.far")? / m.get("goodput_mbps.near")?),
     },
     Column {
         title: "short flows, mean s",
-        read: |m| first(m, &["transfer_s_mean", "web_response_s_mean"]),
+        read: short_flows,
     },
     Column {
         title: "p99 s",
@@ -91,9 +82,57 @@ const COLUMNS: [Column; 8] = [
     },
 ];
 
-/// What the glance at the top shows: the delay that a newcomer meets, or else everybody.
-const GLANCE: fn(&Metrics) -> Option<f64> =
-    |m| (COLUMNS[1].read)(m).or_else(|| (COLUMNS[0].read)(m));
+/// Columns of the summary, for each of its loads.
+const IN_SHORT: [Column; 4] = [
+    Column {
+        title: "delay, p99 ms",
+        read: small_packets,
+    },
+    Column {
+        title: "goodput, Mbit/s",
+        read: |m| {
+            let kinds = ["tcp_goodput_mbps", "udp_goodput_mbps", "web_goodput_mbps"];
+            sum(m, &kinds)
+        },
+    },
+    Column {
+        title: "Jain",
+        read: jain,
+    },
+    Column {
+        title: "short flows, s",
+        read: short_flows,
+    },
+];
+/// The loads of the summary: those that have all of its columns. With the words for them there.
+const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];
+
+fn queue_delay(metrics: &Metrics) -> Option<f64> {
+    let both = [
+        "queue_delay_ms_p99.bottleneck",
+        "queue_delay_ms_p99.bottleneck.reverse",
+    ];
+    most(metrics, &both)
+}
+
+fn small_packets(metrics: &Metrics) -> Option<f64> {
+    let small = [
+        "delay_ms_p99.voice",
+        "delay_ms_p99.ping",
+        "delay_ms_p99.pong",
+    ];
+    most(metrics, &small)
+}
+
+/// Of long flows; between them and short ones it says nothing.
+fn jain(metrics: &Metrics) -> Option<f64> {
+    let index = metrics.get("jain_index").copied();
+    index.filter(|_| !metrics.contains_key("transfers"))
+}
+
+fn short_flows(metrics: &Metrics) -> Option<f64> {
+    first(metrics, &["transfer_s_mean", "web_response_s_mean"])
+}
 
 fn first(metrics: &Metrics, names: &[&str]) -> Option<f64> {
     names.iter().find_map(|name| metrics.get(*name).copied())
@@ -139,14 +178,16 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), String> {
         eprintln!("{}", file.display());
         loads.extend(measure(&weir, &file, options.runs)?);
     }
-    let measured = document(&loads);
+    let (summary, measured) = (summary(&loads), document(&loads));
     if !options.scenarios.is_empty() {
         print!("{measured}");
         return Ok(());
     }
     let path = root.join(DOCUMENT);
     let text = fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT}: {error}"))?;
-    let text = replaced(&text, &measured).ok_or(format!("{DOCUMENT}: the marks are gone"))?;
+    let text = replaced(&text, SUMMARY, &summary);
+    let text = text.and_then(|text| replaced(&text, MEASURED, &measured));
+    let text = text.ok_or(format!("{DOCUMENT}: the marks are gone"))?;
     fs::write(&path, text).map_err(|error| format!("{DOCUMENT}: {error}"))
 }
 
@@ -249,10 +290,31 @@ fn metrics(value: &Value) -> Option<Metrics> {
 }
 
 /// The text with what is between the marks replaced.
-fn replaced(text: &str, measured: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{measured}{END}{after}"))
+fn replaced(text: &str, [begin, end]: [&str; 2], measured: &str) -> Option<String> {
+    let (before, rest) = text.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}{measured}{end}{after}"))
+}
+
+/// Delay, goodput, fairness and short flows of each discipline in one table.
+fn summary(loads: &[Load]) -> String {
+    let loads: Vec<(&str, &Load)> = LOADS_IN_SHORT
+        .iter()
+        .filter_map(|(name, word)| Some((*word, loads.iter().find(|load| load.name == *name)?)))
+        .collect();
+    let titles = loads.iter().flat_map(|(word, _)| {
+        let titles = IN_SHORT.iter().map(|column| column.title);
+        titles.map(move |title| format!("{word}: {title}"))
+    });
+    let mut text = header(&titles.collect::<Vec<_>>());
+    for name in disciplines(loads.iter().map(|(_, load)| *load)) {
+        let cells = loads.iter().flat_map(|(_, load)| {
+            let columns = IN_SHORT.iter();
+            columns.map(|column| load.cell(name, column.read, Summary::shown))
+        });
+        text += &row(name, &cells.collect::<Vec<_>>());
+    }
+    format!("\n{text}\n")
 }
 
 fn document(loads: &[Load]) -> String {
@@ -268,44 +330,22 @@ fn document(loads: &[Load]) -> String {
 fn glance(loads: &[Load]) -> String {
     let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
     let mut text = String::from(
-        "\n## At a glance\n\nDelay in ms, the 99th percentile: of small packets from end to end where the load has them \
+        "\n## Delay under each load\n\nIn ms, the 99th percentile: of small packets from end to end where the load has them \
          (*), of all packets in the queue otherwise.\n\n",
     );
     for (number, load) in numbers.iter().zip(loads) {
-        let small = load
-            .rows
-            .iter()
-            .flat_map(|(_, runs)| runs)
-            .any(|m| (COLUMNS[1].read)(m).is_some());
-        text += &format!(
-            "{number}. {}{}\n",
-            load.name,
-            if small { " (*)" } else { "" }
-        );
+        let mut runs = load.rows.iter().flat_map(|(_, runs)| runs);
+        let small = runs.any(|m| small_packets(m).is_some());
+        let star = if small { " (*)" } else { "" };
+        text += &format!("{number}. {}{star}\n", load.name);
     }
-    text += &format!(
-        "\n| | {} |\n|---|{}\n",
-        numbers.join(" | "),
-        "---|".repeat(loads.len())
-    );
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in loads.iter().flat_map(|load| &load.rows) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for name in names {
-        let cells = loads.iter().map(|load| {
-            let runs = load
-                .rows
-                .iter()
-                .find(|(n, _)| n == name)
-                .map(|(_, runs)| runs);
-            let summary = runs.and_then(|runs| Summary::of(runs.iter().filter_map(GLANCE)));
-            summary.map_or("-".to_owned(), |s| format!("{:.0}", s.mean))
-        });
-        let cells: Vec<String> = cells.collect();
-        text += &format!("| `{name}` | {} |\n", cells.join(" | "));
+    text += "\n";
+    text += &header(&numbers);
+    let delay: Read = |m| small_packets(m).or_else(|| queue_delay(m));
+    for name in disciplines(loads) {
+        let cells = loads.iter();
+        let cells = cells.map(|load| load.cell(name, delay, |s| format!("{:.0}", s.mean)));
+        text += &row(name, &cells.collect::<Vec<_>>());
     }
     text
 }
@@ -320,20 +360,43 @@ fn table(load: &Load) -> String {
     };
     let columns: Vec<&Column> = COLUMNS.iter().filter(told).collect();
     let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-    let mut text = format!(
-        "| | {} |\n|---|{}\n",
-        titles.join(" | "),
-        "---|".repeat(columns.len())
-    );
-    for (discipline, runs) in &load.rows {
-        let cells = columns.iter().map(|column| {
-            let summary = Summary::of(runs.iter().filter_map(column.read));
-            summary.map_or("-".to_owned(), |summary| summary.shown())
-        });
-        let cells: Vec<String> = cells.collect();
-        text += &format!("| `{discipline}` | {} |\n", cells.join(" | "));
+    let mut text = header(&titles);
+    for name in disciplines([load]) {
+        let cells = columns.iter();
+        let cells = cells.map(|column| load.cell(name, column.read, Summary::shown));
+        text += &row(name, &cells.collect::<Vec<_>>());
     }
     text
+}
+
+impl Load {
+    /// What all runs of a discipline say together.
+    fn cell(&self, discipline: &str, read: Read, shown: impl Fn(&Summary) -> String) -> String {
+        let row = self.rows.iter().find(|(name, _)| name == discipline);
+        let summary = row.and_then(|(_, runs)| Summary::of(runs.iter().filter_map(read)));
+        summary.map_or("-".to_owned(), |summary| shown(&summary))
+    }
+}
+
+/// The disciplines of these loads, each once.
+fn disciplines<'a>(loads: impl IntoIterator<Item = &'a Load>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in loads.into_iter().flat_map(|load| &load.rows) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn header<T: AsRef<str>>(titles: &[T]) -> String {
+    let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
+    let lines = "---|".repeat(titles.len());
+    format!("| | {} |\n|---|{lines}\n", titles.join(" | "))
+}
+
+fn row(discipline: &str, cells: &[String]) -> String {
+    format!("| `{discipline}` | {} |\n", cells.join(" | "))
 }
 
 #[cfg(test)]
@@ -352,10 +415,38 @@ mod tests {
 
     #[test]
     fn what_is_between_the_marks_is_replaced() {
-        let text = format!("by hand\n{BEGIN}old\n{END}by hand too\n");
-        let expected = format!("by hand\n{BEGIN}new\n{END}by hand too\n");
-        assert_eq!(replaced(&text, "new\n"), Some(expected));
-        assert_eq!(replaced("no marks", "new"), None);
+        let [begin, end] = MEASURED;
+        let text = format!("by hand\n{begin}old\n{end}by hand too\n");
+        let expected = format!("by hand\n{begin}new\n{end}by hand too\n");
+        assert_eq!(replaced(&text, MEASURED, "new\n"), Some(expected));
+        assert_eq!(replaced(&text, SUMMARY, "new\n"), None);
+    }
+
+    #[test]
+    fn the_summary_has_a_row_for_each_discipline() {
+        let load = |name: &str, delay: f64| {
+            let metrics = [
+                ("delay_ms_p99.voice", delay),
+                ("tcp_goodput_mbps", 10.0),
+                ("udp_goodput_mbps", 2.0),
+                ("jain_index", 0.5),
+                ("web_response_s_mean", 0.25),
+            ];
+            let metrics = metrics.map(|(name, value)| (name.to_owned(), value));
+            Load {
+                name: name.into(),
+                about: String::new(),
+                note: String::new(),
+                rows: vec![("fifo".into(), vec![metrics.into()])],
+            }
+        };
+        let text = summary(&[load("rrul", 30.0), load("5.2", 1.0), load("9-mix", 60.0)]);
+        let expected = "| `fifo` | 30.00 ± 0.00 | 12.00 ± 0.00 | 0.5000 ± 0.0000 | 0.2500 ± 0.0000 | 60.00 ± 0.00 |";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("| RRUL: delay, p99 ms | RRUL: goodput"),
+            "{text}"
+        );
     }
 
     #[test]
