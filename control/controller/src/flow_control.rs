@@ -48,6 +48,9 @@ Choosing parameters. `control` should be what control messages really need: what
 messages do not give. A `delta` of 0 offers the link no more than it carries; then bursts alone fill its queue.
 `timeout` should be longer than a few periods of sampling, so that a lost sample is not taken for a lost FE.
 
+Defaults. `total`, `control` and `delta` are the paper's example. `window` and `timeout` are five and more than ten
+samples of 40 ms.
+
 Deviations and readings. The printed equation 13 clips at B_c, its example computes B_e = 21.92 Mbit/s from
 it: we clip at B_e. T_s cancels out, because our token buckets fill continuously. Where (12) is negative it
 counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that at which

@@ -34,6 +34,9 @@ pub const MANUAL: Manual = Manual {
     purpose: "protects control messages from redirect messages on the link between CE and FE",
     source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1",
     text: "\
+For the link between a control element (CE) and a forwarding element (FE). Control messages configure the FE;
+redirect messages are packets that it hands up to the CE, and a flood of them must not drown the others.
+
 Dynamic probabilistic priority based on rate and buffer. Control messages and redirect messages (all
 others) have a queue each. While both wait, a control message is drawn such that its channel has p_c of the
 bytes (see `probabilistic_priority`): the bandwidth p_c B of the link's rate B, and the other one the rest.

@@ -37,6 +37,10 @@ the quantum is at least a full frame, else up to (frame / quantum) turns of all 
 
 When the limit is reached, the longest queue (by bytes) loses the packet at its head.
 
+Defaults. A quantum of one full frame lets each queue send at least one packet in a turn. 1024 queues are as
+many as in Linux's fq_codel: among 38 flows that are active at a time, two share a queue with a probability of
+one half. The limit is that of `fifo`, for all queues together.
+
 Deviations: the packet lost is the longest queue's oldest, not its latest, because a sender hears
 of it sooner. A change of `key` or `buckets` lets the packets held leave before all others, so
 that a flow stays in order.

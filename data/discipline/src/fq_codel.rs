@@ -36,6 +36,9 @@ end of the old ones. So a flow that sends less than a quantum per round waits fo
 When the limit is reached, the longest queue loses up to `drop_batch` packets from its head, but
 not more than half of its packets.
 
+Defaults. All of them are RFC 8290's, section 5.2. The limit is for all queues together: a flood that nothing
+slows fills it, with 1.3 s of full frames at 100 Mbit/s, and waits in it itself.
+
 Deviations: the longest queue is found in constant time, to the nearest 256 bytes, where Linux walks
 over all queues. CoDel's test whether a full frame is left looks at the flow's own queue (as
 RFC 8289 reads), where Linux looks at the sum of all. A change of `key` or `flows` lets the packets

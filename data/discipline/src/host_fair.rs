@@ -55,6 +55,9 @@ dropped by BLUE. When the limit is reached, the longest queue (by bytes) loses t
 Put it at the uplink with `hosts = \"source\"`, at the way to the local network with `\"destination\"`.
 `\"both\"` is for everything between.
 
+Defaults. Target, interval and the number of queues are CAKE's for the Internet, and `\"both\"` is its
+triple-isolate. The limit is that of `fq_codel`.
+
 Deviations from CAKE: the scheduler is start-time fair queueing, not deficit round robin with a quantum
 divided by the load, because then one packet of a host with a thousand flows takes a thousand turns; here it
 takes the logarithm of the flows on average (queues that ran empty leave when their tag is the least, at worst

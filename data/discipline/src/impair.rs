@@ -34,6 +34,8 @@ the packets that came before it, unless `reorder` is on.
 A packet that finds the limit reached is dropped: the limit must be at least the packets that the
 link sends in the delay. Finding the next packet costs the logarithm of the packets held.
 
+Defaults. Nothing is impaired until it is asked for.
+
 Deviations from netem: one distribution, no correlation, no duplicates and no corruption. Changing the
 delay holds for packets that come after the change. A discipline that is put in place while packets
 are held starts their delay again.

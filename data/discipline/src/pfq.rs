@@ -46,6 +46,9 @@ is none, the arriving packet is dropped. There are as many places for flows as f
 the logarithm of the number of flows with elastic packets. It leaves with the class 0 for priority and 1 for
 elastic. Alone, this is a scheduler; `fan` puts admission control in front of it.
 
+Defaults. `mtu` is a full frame with its Ethernet header, the least that lets a stream send a full packet at
+priority. The limit is that of `fifo`.
+
 Deviations: the first text gives priority to the first `mtu` bytes of a flow since it became active; here it
 is the bytes that wait, as the second one says for all of its schedulers. A flow with elastic packets stays
 elastic until they are sent, because a packet in front would overtake them. The queue is kept as one queue

@@ -62,6 +62,10 @@ country, 11 s across the world. `min_fair_rate` decides how many elastic flows s
 are for all. Changing the scheduler at run time keeps the list; packets that wait leave first.
 Changing the mechanism ends a run, and flows that were set aside wait like new ones.
 
+Defaults. Intervals, limits of congestion, `flow_timeout` and what `afan` uses are the paper's, for 100 Mbit/s. It
+is silent on `active_time`, `blocked_time`, `priority_time` and `priority_admission`, and on the sizes of the lists.
+Those are ours: `flows` has room for the 8750 streams of 80 kbit/s that make `max_priority_load` of 1 Gbit/s.
+
 Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is for
 a second at least; otherwise the new flow passes without being listed, as long as the link is not congested.
 A full table of waiting flows forgets the one that is silent for longest: its delay is counted anew. A
