@@ -108,11 +108,11 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
 /// Prints rows as an aligned table.
 pub fn print(rows: &[Row]) {
     println!(
-        "traffic     cache   top  admission  present  by rate  by packets  newcomer waits, packets"
+        "traffic     cache   top  admission  present  by rate  of late  by packets  newcomer waits"
     );
     for row in rows {
         println!(
-            "{:10} {:>6} {:>5}  {:9} {:>8.3} {:>8.3} {:>8.3} {:>11.3} {:>9.0} packets",
+            "{:10} {:>6} {:>5}  {:9} {:>8.3} {:>8.3} {:>8.3} {:>11.3} {:>7.0} packets",
             row.traffic,
             row.cache,
             row.top,
