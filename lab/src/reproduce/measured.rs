@@ -345,6 +345,22 @@ mod tests {
     }
 
     #[test]
+    fn a_name_stands_for_one_batch() {
+        // Places name their batch, and a batch that several results share is run once.
+        let recipes = crate::reproduce::select(&[]).unwrap();
+        let batches = || recipes.iter().flat_map(|recipe| recipe.batches);
+        for batch in batches() {
+            let what = |b: &Batch| (b.file, b.set, b.only);
+            let mut named = batches().filter(|other| other.name == batch.name);
+            assert!(
+                named.all(|other| what(other) == what(batch)),
+                "{}",
+                batch.name
+            );
+        }
+    }
+
+    #[test]
     fn a_key_is_the_end_of_a_path() {
         assert!(is_key("traffic.flood.flows", "flows"));
         assert!(is_key("traffic.flood.flows", "flood.flows"));

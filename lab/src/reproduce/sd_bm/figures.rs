@@ -184,6 +184,10 @@ pub(super) const FIG9: Recipe = Recipe {
     notes: &[
         "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each ingress; RED and drop-tail have \
          all at the egress. Thresholds of RED, and of RS-RED's controller, are a quarter and three quarters of all.",
+        "RS-RED as the paper has it (`drop`) comes to a stand at 300 packets, where a threshold of 50 packets is more than the flows of \
+         an ingress have under way (see Table II). From 400 on its controller never acts: its least threshold, 100 packets, is all \
+         that the egress can hold (the probability stays 0, the average at 85), so that 400 and 500 are the same run, of a plain \
+         queue. That is why nothing of it rises, or changes smoothly, with the size.",
     ],
     batches: &[&SIZES_14, &SIZES_18],
     tables: &[],

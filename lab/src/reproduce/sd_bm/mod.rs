@@ -87,7 +87,7 @@ const LOAD_18: Batch = Batch {
 const LOAD_20: Batch = batch!("load 2.0", "tables");
 
 /// Open places of the paper read in other ways, at a load of 2 C0.
-const READINGS: Batch = batch!("readings", "readings");
+const READINGS: Batch = batch!("readings of RS-RED", "readings");
 
 const LOSS: &str = "loss_ratio";
 const DELAY: &str = "delay_ms_mean";
@@ -133,9 +133,10 @@ fn by_set(what: &str, quantity: impl Fn(u32) -> Samples) -> String {
 
 /// A quantity under other readings, in words.
 fn readings(what: &str, names: &[&str], quantity: impl Fn(&At) -> Samples) -> String {
-    let each = names.iter().filter_map(|name| {
-        let mean = quantity(&At::new(READINGS.name, *name)).mean()?;
-        Some(format!("{name} {}", shown(mean)))
+    let each = names.iter().map(|name| {
+        let mean = quantity(&At::new(READINGS.name, *name)).mean();
+        let mean = mean.map_or_else(|| "not measured".to_owned(), shown);
+        format!("{name} {mean}")
     });
     let each: Vec<String> = each.collect();
     format!("{what}: {}", each.join(", "))

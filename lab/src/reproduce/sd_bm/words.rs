@@ -15,6 +15,8 @@ pub(super) const TEXT: Recipe = Recipe {
     notes: &[
         "Static rate limits, today's practice, are a rate of 2.5 Mbit/s for each ingress link, a quarter of what the WAN carries. \
          Skewed traffic has the same load, four parts of seven of it at n4.",
+        "With thresholds of 40 and more the paper's reading (`drop`) comes to a stand, see Table II; text.4 and text.6 are decided by \
+         that, and the lines `set` tell what comes out where it does not.",
         "The PI law has a target of 100 packets for the virtual queue; its gains follow from Hollot et al. for 40 flows, 1250 \
          packets a second and a round trip of 0.16 s.",
     ],
