@@ -1,46 +1,24 @@
-//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL, as one document.
-//!
-//! What is measured stands in docs/comparison.md between marks, a summary at the top and all tables at the
-//! end, and this command replaces both; the text around them is written by hand.
-
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL, as docs/comparison.md.
 
 use serde_json::Value;
 
-use crate::program;
 use crate::statistics::Summary;
+use crate::tables::{
+    self, Column, Document, Load, Metrics, Place, first, header, most, names, row, sum,
+};
 
-const USAGE: &str = "cargo xtask compare [--runs N] [--weir PROGRAM] [SCENARIO...]
-  SCENARIO  a file name below scenarios/rfc7928 or scenarios/rrul, without `.toml`; all of them if none is
-            named, and then docs/comparison.md is written; otherwise the tables are printed
-  --runs    seeds of each point (what the scenario says)
-  --weir    a release binary, instead of building one";
-
-const FOLDERS: [&str; 2] = ["rrul", "rfc7928"];
-const DOCUMENT: &str = "docs/comparison.md";
-/// The marks around the summary, and around all tables.
-const SUMMARY: [&str; 2] = [
-    "<!-- summary, measured by `cargo xtask compare`: do not edit -->\n",
-    "<!-- end of the summary -->\n",
-];
-const MEASURED: [&str; 2] = [
-    "<!-- measured by `cargo xtask compare`: do not edit -->\n",
-    "<!-- end of what is measured -->\n",
-];
 /// Where a point says which discipline it is for.
 const DISCIPLINE: &str = "link.bottleneck.discipline.kind";
 
-/// A column of the tables.
-struct Column {
-    title: &'static str,
-    read: Read,
-}
-
-type Metrics = BTreeMap<String, f64>;
-type Read = fn(&Metrics) -> Option<f64>;
+/// What `cargo xtask compare` makes.
+pub(crate) const DOCUMENT: Document = Document {
+    command: "compare",
+    path: "docs/comparison.md",
+    folders: &["rrul", "rfc7928"],
+    place,
+    summary,
+    tables: all_tables,
+};
 
 const COLUMNS: [Column; 9] = [
     Column {
@@ -134,166 +112,20 @@ fn short_flows(metrics: &Metrics) -> Option<f64> {
     first(metrics, &["transfer_s_mean", "web_response_s_mean"])
 }
 
-fn first(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    names.iter().find_map(|name| metrics.get(*name).copied())
-}
-
-fn most(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    let values = names.iter().filter_map(|name| metrics.get(*name).copied());
-    values.reduce(f64::max)
-}
-
-fn sum(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    let values = names.iter().filter_map(|name| metrics.get(*name).copied());
-    values.reduce(|a, b| a + b)
-}
-
-#[derive(Debug, Default, PartialEq)]
-struct Options {
-    runs: Option<usize>,
-    weir: Option<PathBuf>,
-    scenarios: Vec<String>,
-}
-
-/// One load, and what each discipline made of it.
-struct Load {
-    /// The scenario's name, and what its sweep sets besides the discipline.
-    name: String,
-    about: String,
-    note: String,
-    /// Discipline and the metrics of its runs.
-    rows: Vec<(String, Vec<Metrics>)>,
-}
-
-/// Runs `cargo xtask compare` with these words behind it.
-pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), String> {
-    let options = parse(words)?;
-    let weir = match &options.weir {
-        Some(weir) => weir.clone(),
-        None => program::build_weir(root)?,
-    };
-    let files = files(root, &options.scenarios)?;
-    let mut loads = Vec::new();
-    for file in files {
-        eprintln!("{}", file.display());
-        loads.extend(measure(&weir, &file, options.runs)?);
-    }
-    let (summary, measured) = (summary(&loads), document(&loads));
-    if !options.scenarios.is_empty() {
-        print!("{measured}");
-        return Ok(());
-    }
-    let path = root.join(DOCUMENT);
-    let text = fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT}: {error}"))?;
-    let text = replaced(&text, SUMMARY, &summary);
-    let text = text.and_then(|text| replaced(&text, MEASURED, &measured));
-    let text = text.ok_or(format!("{DOCUMENT}: the marks are gone"))?;
-    fs::write(&path, text).map_err(|error| format!("{DOCUMENT}: {error}"))
-}
-
-fn parse(words: &[&str]) -> Result<Options, String> {
-    let mut options = Options::default();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        match *word {
-            "--runs" => {
-                let runs = value()?.parse().ok().filter(|runs| *runs > 0);
-                options.runs = Some(runs.ok_or(format!("{word}: not a positive number"))?);
-            }
-            "--weir" => options.weir = Some(PathBuf::from(value()?)),
-            name if !name.starts_with('-') => options.scenarios.push(name.to_owned()),
-            _ => return Err(format!("\"{word}\" is not understood\nusage: {USAGE}")),
-        }
-    }
-    Ok(options)
-}
-
-/// The scenario files, in the order of the document.
-fn files(root: &Path, named: &[String]) -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    for folder in FOLDERS {
-        let folder = root.join("scenarios").join(folder);
-        let entries = fs::read_dir(&folder);
-        let entries = entries.map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut here: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        here.sort();
-        files.extend(here);
-    }
-    let stem = |file: &Path| file.file_stem().map(|s| s.to_string_lossy().into_owned());
-    if let Some(name) = named
+/// The discipline, and what else the sweep sets.
+fn place(point: &Value) -> Option<Place> {
+    let set = point["set"].as_object()?;
+    let others = set
         .iter()
-        .find(|name| !files.iter().any(|file| stem(file).as_ref() == Some(name)))
-    {
-        return Err(format!("there is no scenario \"{name}\"\nusage: {USAGE}"));
-    }
-    files.retain(|file| named.is_empty() || stem(file).is_some_and(|s| named.contains(&s)));
-    Ok(files)
-}
-
-/// The loads of a scenario.
-fn measure(weir: &Path, file: &Path, runs: Option<usize>) -> Result<Vec<Load>, String> {
-    let mut command = Command::new(weir);
-    command.arg("run").arg(file).arg("--json");
-    if let Some(runs) = runs {
-        command.args(["--runs", &runs.to_string()]);
-    }
-    let text = program::output(&mut command)?;
-    let results: Value =
-        serde_json::from_str(&text).map_err(|error| format!("{command:?}: {error}"))?;
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    loads(&name, &results).ok_or(format!("{command:?}: results of another shape"))
-}
-
-fn loads(name: &str, results: &Value) -> Option<Vec<Load>> {
-    let mut loads: Vec<Load> = Vec::new();
-    for point in results["points"].as_array()? {
-        let set = point["set"].as_object()?;
-        let discipline = set.get(DISCIPLINE)?.as_str()?.to_owned();
-        let others = set
-            .iter()
-            .filter(|(path, _)| !path.ends_with("discipline.kind"));
-        let others = others.map(|(path, value)| {
-            let value = value.as_str().map_or(value.to_string(), str::to_owned);
-            format!(", {path} = {value}")
-        });
-        let name = format!("{name}{}", others.collect::<String>());
-        let runs = point["runs"].as_array()?;
-        let metrics: Option<Vec<Metrics>> =
-            runs.iter().map(|run| metrics(&run["metrics"])).collect();
-        let (count, seed) = (runs.len(), results["seed"].as_u64()?);
-        let (duration, warm_up) = (
-            results["duration_s"].as_f64()?,
-            results["warm_up_s"].as_f64()?,
-        );
-        let row = (discipline, metrics?);
-        match loads.iter_mut().find(|load| load.name == name) {
-            Some(load) => load.rows.push(row),
-            None => loads.push(Load {
-                name,
-                about: results["about"].as_str()?.to_owned(),
-                note: format!(
-                    "{duration} s, the first {warm_up} s not counted; {count} runs, seeds {seed} to {}.",
-                    seed + count as u64 - 1
-                ),
-                rows: vec![row],
-            }),
-        }
-    }
-    Some(loads)
-}
-
-fn metrics(value: &Value) -> Option<Metrics> {
-    let pairs = value.as_object()?.iter();
-    let pairs = pairs.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
-    Some(pairs.collect())
-}
-
-/// The text with what is between the marks replaced.
-fn replaced(text: &str, [begin, end]: [&str; 2], measured: &str) -> Option<String> {
-    let (before, rest) = text.split_once(begin)?;
-    let (_, after) = rest.split_once(end)?;
-    Some(format!("{before}{begin}{measured}{end}{after}"))
+        .filter(|(path, _)| !path.ends_with("discipline.kind"));
+    let others = others.map(|(path, value)| {
+        let value = value.as_str().map_or(value.to_string(), str::to_owned);
+        format!(", {path} = {value}")
+    });
+    Some(Place {
+        row: set.get(DISCIPLINE)?.as_str()?.to_owned(),
+        load: others.collect(),
+    })
 }
 
 /// Delay, goodput, fairness and short flows of each discipline in one table.
@@ -307,7 +139,7 @@ fn summary(loads: &[Load]) -> String {
         titles.map(move |title| format!("{word}: {title}"))
     });
     let mut text = header(&titles.collect::<Vec<_>>());
-    for name in disciplines(loads.iter().map(|(_, load)| *load)) {
+    for name in names(loads.iter().map(|(_, load)| *load)) {
         let cells = loads.iter().flat_map(|(_, load)| {
             let columns = IN_SHORT.iter();
             columns.map(|column| load.cell(name, column.read, Summary::shown))
@@ -317,110 +149,44 @@ fn summary(loads: &[Load]) -> String {
     format!("\n{text}\n")
 }
 
-fn document(loads: &[Load]) -> String {
-    let mut text = glance(loads);
+fn all_tables(loads: &[Load]) -> String {
+    let mut text = delays(loads);
     for load in loads {
         text += &format!("\n## {}\n\n{} {}\n\n", load.name, load.about, load.note);
-        text += &table(load);
+        text += &tables::table(load, &columns(load), Summary::shown);
     }
     text
 }
 
 /// Delay of each discipline under each load.
-fn glance(loads: &[Load]) -> String {
-    let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
+fn delays(loads: &[Load]) -> String {
     let mut text = String::from(
         "\n## Delay under each load\n\nIn ms, the 99th percentile: of small packets from end to end where the load has them \
          (*), of all packets in the queue otherwise.\n\n",
     );
-    for (number, load) in numbers.iter().zip(loads) {
-        let mut runs = load.rows.iter().flat_map(|(_, runs)| runs);
-        let small = runs.any(|m| small_packets(m).is_some());
+    for (number, load) in (1..).zip(loads) {
+        let small = load.metrics().any(|m| small_packets(m).is_some());
         let star = if small { " (*)" } else { "" };
         text += &format!("{number}. {}{star}\n", load.name);
     }
     text += "\n";
-    text += &header(&numbers);
-    let delay: Read = |m| small_packets(m).or_else(|| queue_delay(m));
-    for name in disciplines(loads) {
-        let cells = loads.iter();
-        let cells = cells.map(|load| load.cell(name, delay, |s| format!("{:.0}", s.mean)));
-        text += &row(name, &cells.collect::<Vec<_>>());
-    }
-    text
+    let all: Vec<&Load> = loads.iter().collect();
+    text + &tables::glance(&all, |m| small_packets(m).or_else(|| queue_delay(m)), 0)
 }
 
-/// A row for each discipline; columns that the load has nothing for are left out.
-fn table(load: &Load) -> String {
-    let all = || load.rows.iter().flat_map(|(_, runs)| runs);
-    // One flow is always fair to itself.
-    let told = |column: &&Column| {
-        let values = || all().filter_map(column.read);
-        values().next().is_some() && !(column.title == "Jain" && values().all(|x| x == 1.0))
-    };
-    let columns: Vec<&Column> = COLUMNS.iter().filter(told).collect();
-    let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-    let mut text = header(&titles);
-    for name in disciplines([load]) {
-        let cells = columns.iter();
-        let cells = cells.map(|column| load.cell(name, column.read, Summary::shown));
-        text += &row(name, &cells.collect::<Vec<_>>());
-    }
-    text
-}
-
-impl Load {
-    /// What all runs of a discipline say together.
-    fn cell(&self, discipline: &str, read: Read, shown: impl Fn(&Summary) -> String) -> String {
-        let row = self.rows.iter().find(|(name, _)| name == discipline);
-        let summary = row.and_then(|(_, runs)| Summary::of(runs.iter().filter_map(read)));
-        summary.map_or("-".to_owned(), |summary| shown(&summary))
-    }
-}
-
-/// The disciplines of these loads, each once.
-fn disciplines<'a>(loads: impl IntoIterator<Item = &'a Load>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in loads.into_iter().flat_map(|load| &load.rows) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-fn header<T: AsRef<str>>(titles: &[T]) -> String {
-    let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
-    let lines = "---|".repeat(titles.len());
-    format!("| | {} |\n|---|{lines}\n", titles.join(" | "))
-}
-
-fn row(discipline: &str, cells: &[String]) -> String {
-    format!("| `{discipline}` | {} |\n", cells.join(" | "))
+/// One flow is always fair to itself, which says nothing.
+fn columns(load: &Load) -> Vec<&'static Column> {
+    let mut columns = load.columns(&COLUMNS);
+    columns.retain(|column| {
+        column.title != "Jain" || load.metrics().filter_map(column.read).any(|x| x != 1.0)
+    });
+    columns
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn words_are_options_or_scenarios() {
-        let options = parse(&["--runs", "3", "9-mix"]);
-        let options = options.map(|options| (options.runs, options.scenarios));
-        assert_eq!(options, Ok((Some(3), vec!["9-mix".to_owned()])));
-        assert!(parse(&["--runs", "0"]).is_err());
-        assert!(parse(&["--fast"]).is_err());
-    }
-
-    #[test]
-    fn what_is_between_the_marks_is_replaced() {
-        let [begin, end] = MEASURED;
-        let text = format!("by hand\n{begin}old\n{end}by hand too\n");
-        let expected = format!("by hand\n{begin}new\n{end}by hand too\n");
-        assert_eq!(replaced(&text, MEASURED, "new\n"), Some(expected));
-        assert_eq!(replaced(&text, SUMMARY, "new\n"), None);
-    }
 
     #[test]
     fn the_summary_has_a_row_for_each_discipline() {
@@ -435,6 +201,7 @@ mod tests {
             let metrics = metrics.map(|(name, value)| (name.to_owned(), value));
             Load {
                 name: name.into(),
+                title: String::new(),
                 about: String::new(),
                 note: String::new(),
                 rows: vec![("fifo".into(), vec![metrics.into()])],
@@ -458,12 +225,12 @@ mod tests {
             })
         };
         let results = json!({
-            "about": "A load.", "seed": 1, "duration_s": 60.0, "warm_up_s": 10.0,
+            "title": "T", "about": "A load.", "seed": 1, "duration_s": 60.0, "warm_up_s": 10.0,
             "points": [point("fifo", "80 Mbit", 100.0), point("red", "80 Mbit", 7.25), point("fifo", "200 Mbit", 120.0)],
         });
-        let loads = loads("5.3", &results).unwrap_or_default();
+        let loads = tables::loads("5.3", &results, place).unwrap_or_default();
         assert_eq!(loads.len(), 2);
-        let text = document(&loads);
+        let text = all_tables(&loads);
         assert!(
             text.contains("## 5.3, traffic.flood.rate = 80 Mbit\n"),
             "{text}"

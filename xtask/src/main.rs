@@ -5,11 +5,14 @@
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
 //! - `cargo xtask peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
 //! - `cargo xtask compare [SCENARIO...]`: every discipline under the same loads, as docs/comparison.md
+//! - `cargo xtask attacks [SCENARIO...]`: what honest traffic keeps under attack, as docs/attacks.md
 
+mod attacks;
 mod compare;
 mod peers;
 mod program;
 mod statistics;
+mod tables;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -24,10 +27,12 @@ fn main() -> ExitCode {
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
         ["peers", ref words @ ..] => told("peers", peers::run(&root(), words)),
-        ["compare", ref words @ ..] => told("compare", compare::run(&root(), words)),
+        ["compare", ref words @ ..] => document(&compare::DOCUMENT, words),
+        ["attacks", ref words @ ..] => document(&attacks::DOCUMENT, words),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...]"
+                "usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
+                 attacks [SCENARIO...]"
             );
             return ExitCode::from(2);
         }
@@ -62,6 +67,10 @@ fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
     let arguments = ["test", "-p", "weir", "--test", "golden", "--locked"];
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
+}
+
+fn document(document: &tables::Document, words: &[&str]) -> bool {
+    told(document.command, document.run(&root(), words))
 }
 
 /// Whether it went well; says why not.

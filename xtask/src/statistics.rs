@@ -22,13 +22,24 @@ impl Summary {
 
     /// The mean with about four digits, and the half with as many decimals.
     pub(crate) fn shown(&self) -> String {
-        let decimals = match self.mean.abs() {
-            x if x >= 1000.0 => 0,
-            x if x >= 100.0 => 1,
+        self.with_decimals(4)
+    }
+
+    /// The same with about two digits.
+    pub(crate) fn shown_short(&self) -> String {
+        self.with_decimals(2)
+    }
+
+    /// Of numbers below one, `most` decimals; one less for each digit before the point.
+    fn with_decimals(&self, most: usize) -> String {
+        let digits = match self.mean.abs() {
+            x if x >= 1000.0 => 4,
+            x if x >= 100.0 => 3,
             x if x >= 10.0 => 2,
-            x if x >= 1.0 => 3,
-            _ => 4,
+            x if x >= 1.0 => 1,
+            _ => 0,
         };
+        let decimals = most.saturating_sub(digits);
         let Self { mean, half } = self;
         format!("{mean:.decimals$} ± {half:.decimals$}")
     }

@@ -1,0 +1,148 @@
+//! What honest traffic keeps under attack: the scenarios of `scenarios/attack`, as docs/attacks.md.
+
+use serde_json::Value;
+
+use crate::statistics::Summary;
+use crate::tables::{self, Column, Document, Load, Metrics, Place, mean};
+
+/// What `cargo xtask attacks` makes.
+pub(crate) const DOCUMENT: Document = Document {
+    command: "attacks",
+    path: "docs/attacks.md",
+    folders: &["attack"],
+    place,
+    summary,
+    tables: all_tables,
+};
+
+const COLUMNS: [Column; 14] = [
+    Column {
+        title: "kept",
+        read: kept,
+    },
+    Column {
+        title: "web",
+        read: |m| m.get("kept_ratio.web").copied(),
+    },
+    Column {
+        title: "control",
+        read: |m| mean(m, "kept_ratio.control"),
+    },
+    Column {
+        title: "redirect",
+        read: |m| m.get("kept_ratio.redirect").copied(),
+    },
+    Column {
+        title: "beside",
+        read: |m| m.get("kept_ratio.beside").copied(),
+    },
+    Column {
+        title: "elsewhere",
+        read: |m| mean(m, "kept_ratio.elsewhere"),
+    },
+    Column {
+        title: "calls lost, %",
+        read: |m| Some(100.0 * m.get("loss_ratio.call")?),
+    },
+    Column {
+        title: "calls, p99 ms",
+        read: |m| m.get("delay_ms_p99.call").copied(),
+    },
+    Column {
+        title: "wait, s",
+        read: |m| m.get("acceptance_delay_s_accepted.call").copied(),
+    },
+    Column {
+        title: "never in",
+        read: |m| m.get("never_accepted_flows.call").copied(),
+    },
+    Column {
+        title: "back, s",
+        read: |m| m.get("recovery_s").copied(),
+    },
+    Column {
+        title: "recall",
+        read: |m| mean(m, "hog_recall_ratio."),
+    },
+    Column {
+        title: "precision",
+        read: |m| mean(m, "hog_precision_ratio."),
+    },
+    Column {
+        title: "found, s",
+        read: |m| mean(m, "hog_detection_s_mean."),
+    },
+];
+
+fn kept(metrics: &Metrics) -> Option<f64> {
+    metrics.get("honest_kept_ratio").copied()
+}
+
+/// Each variant is a row.
+fn place(point: &Value) -> Option<Place> {
+    Some(Place {
+        row: point["variant"].as_str()?.to_owned(),
+        load: String::new(),
+    })
+}
+
+/// What honest traffic keeps; an attack on one mechanism alone has rows of its own.
+fn summary(loads: &[Load]) -> String {
+    let is_common = |load: &&Load| load.rows.iter().any(|(row, _)| row == "fifo");
+    let common: Vec<&Load> = loads.iter().filter(is_common).collect();
+    let mut text = String::from("\n");
+    for (number, load) in (1..).zip(&common) {
+        text += &format!("{number}. {} (`{}`)\n", load.title, load.name);
+    }
+    format!("{text}\n{}\n", tables::glance(&common, kept, 2))
+}
+
+fn all_tables(loads: &[Load]) -> String {
+    let tables = loads.iter().map(|load| {
+        let Load {
+            name,
+            title,
+            about,
+            note,
+            ..
+        } = load;
+        let table = tables::table(load, &load.columns(&COLUMNS), Summary::shown_short);
+        format!("\n## {title} (`{name}`)\n\n{about} {note}\n\n{table}")
+    });
+    tables.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn load(name: &str, rows: [(&str, f64); 2]) -> Load {
+        let point = |(variant, kept): (&str, f64)| {
+            let metrics = json!({
+                "honest_kept_ratio": kept, "kept_ratio.elsewhere1": 0.5, "kept_ratio.elsewhere2": 0.25,
+            });
+            json!({ "variant": variant, "runs": [{ "metrics": metrics }] })
+        };
+        let results = json!({
+            "title": "T", "about": "A.", "seed": 1, "duration_s": 45.0, "warm_up_s": 8.0, "points": rows.map(point),
+        });
+        tables::loads(name, &results, place).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_row_for_each_variant() {
+        let common = load("flood", [("fifo", 0.125), ("drr source", 12.25)]);
+        let own = load("liar", [("alike", 0.5), ("contribution", 1.5)]);
+        let loads = [common, own];
+        let text = summary(&loads) + &all_tables(&loads);
+        for expected in [
+            "1. T (`flood`)\n\n| | 1 |\n|---|---|\n| `fifo` | 0.12 |\n| `drr source` | 12.25 |\n",
+            "\n## T (`liar`)\n\nA. 45 s, the first 8 s not counted; 1 runs, seeds 1 to 1.\n\n",
+            "| | kept | elsewhere |\n|---|---|---|\n| `alike` | 0.50 ± 0.00 | 0.38 ± 0.00 |\n",
+            "| `contribution` | 1.5 ± 0.0 |",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+    }
+}

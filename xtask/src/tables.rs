@@ -1,0 +1,361 @@
+//! Documents whose tables a command measures: scenarios that `weir run` runs, a table for each load in
+//! them, and a row for each discipline.
+//!
+//! What is measured stands in the document between marks, a summary at the top and all tables at the end,
+//! and the command replaces both; the text around them is written by hand.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program;
+use crate::statistics::Summary;
+
+/// Which document, from which scenarios.
+pub(crate) struct Document {
+    /// The word behind `cargo xtask`.
+    pub(crate) command: &'static str,
+    /// Where it is.
+    pub(crate) path: &'static str,
+    /// The folders below `scenarios`.
+    pub(crate) folders: &'static [&'static str],
+    /// Which load and which row of its table a point of the results is.
+    pub(crate) place: fn(&Value) -> Option<Place>,
+    /// What is between the marks at the top.
+    pub(crate) summary: fn(&[Load]) -> String,
+    /// All tables.
+    pub(crate) tables: fn(&[Load]) -> String,
+}
+
+/// Where a point belongs.
+pub(crate) struct Place {
+    /// The row: a discipline, mostly.
+    pub(crate) row: String,
+    /// What the load's name has besides the scenario's.
+    pub(crate) load: String,
+}
+
+/// One load, and what each discipline made of it.
+pub(crate) struct Load {
+    /// The scenario's name, and what its sweep sets besides the discipline.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) about: String,
+    /// How it was measured.
+    pub(crate) note: String,
+    /// The row's name, and the metrics of its runs.
+    pub(crate) rows: Vec<(String, Vec<Metrics>)>,
+}
+
+pub(crate) type Metrics = BTreeMap<String, f64>;
+pub(crate) type Read = fn(&Metrics) -> Option<f64>;
+
+/// A column of a table.
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    pub(crate) read: Read,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    runs: Option<usize>,
+    weir: Option<PathBuf>,
+    scenarios: Vec<String>,
+}
+
+impl Load {
+    /// Of all runs.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metrics> {
+        self.rows.iter().flat_map(|(_, runs)| runs)
+    }
+
+    /// Those of these columns that it has something for.
+    pub(crate) fn columns<'a>(&self, all: &'a [Column]) -> Vec<&'a Column> {
+        let told = |column: &&Column| self.metrics().any(|m| (column.read)(m).is_some());
+        all.iter().filter(told).collect()
+    }
+
+    /// What all runs of a row say together.
+    pub(crate) fn cell(
+        &self,
+        name: &str,
+        read: Read,
+        shown: impl Fn(&Summary) -> String,
+    ) -> String {
+        let row = self.rows.iter().find(|(row, _)| row == name);
+        let summary = row.and_then(|(_, runs)| Summary::of(runs.iter().filter_map(read)));
+        summary.map_or("-".to_owned(), |summary| shown(&summary))
+    }
+}
+
+impl Document {
+    /// Runs the command with these words behind it.
+    pub(crate) fn run(&self, root: &Path, words: &[&str]) -> Result<(), String> {
+        let wrong = |why| format!("{why}\nusage: {}", self.usage());
+        let options = parse(words).map_err(wrong)?;
+        let files = self.files(root, &options.scenarios).map_err(wrong)?;
+        let weir = match &options.weir {
+            Some(weir) => weir.clone(),
+            None => program::build_weir(root)?,
+        };
+        let mut loads = Vec::new();
+        for file in files {
+            eprintln!("{}", file.display());
+            loads.extend(self.measure(&weir, &file, options.runs)?);
+        }
+        let measured = (self.tables)(&loads);
+        if !options.scenarios.is_empty() {
+            print!("{measured}");
+            return Ok(());
+        }
+        let at = |error| format!("{}: {error}", self.path);
+        let path = root.join(self.path);
+        let text = fs::read_to_string(&path).map_err(|error| at(error.to_string()))?;
+        let [summary, tables] = self.marks();
+        let text = replaced(&text, summary, &(self.summary)(&loads));
+        let text = text.and_then(|text| replaced(&text, tables, &measured));
+        let text = text.ok_or(at("the marks are gone".into()))?;
+        fs::write(&path, text).map_err(|error| at(error.to_string()))
+    }
+
+    fn usage(&self) -> String {
+        let Self { command, path, .. } = self;
+        let folders: Vec<String> = self
+            .folders
+            .iter()
+            .map(|f| format!("scenarios/{f}"))
+            .collect();
+        let folders = folders.join(" or ");
+        format!(
+            "cargo xtask {command} [--runs N] [--weir PROGRAM] [SCENARIO...]
+  SCENARIO  a file name below {folders}, without `.toml`; all of them if none is
+            named, and then {path} is written; otherwise the tables are printed
+  --runs    seeds of each point (what the scenario says)
+  --weir    a release binary, instead of building one"
+        )
+    }
+
+    /// The scenario files, in the order of the document.
+    fn files(&self, root: &Path, named: &[String]) -> Result<Vec<PathBuf>, String> {
+        let mut files = Vec::new();
+        for folder in self.folders {
+            let folder = root.join("scenarios").join(folder);
+            let entries = fs::read_dir(&folder);
+            let entries = entries.map_err(|error| format!("{}: {error}", folder.display()))?;
+            let mut here: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            here.sort();
+            files.extend(here);
+        }
+        let stem = |file: &Path| file.file_stem().map(|s| s.to_string_lossy().into_owned());
+        if let Some(name) = named
+            .iter()
+            .find(|name| !files.iter().any(|file| stem(file).as_ref() == Some(name)))
+        {
+            return Err(format!("there is no scenario \"{name}\""));
+        }
+        files.retain(|file| named.is_empty() || stem(file).is_some_and(|s| named.contains(&s)));
+        Ok(files)
+    }
+
+    /// The loads of a scenario.
+    fn measure(&self, weir: &Path, file: &Path, runs: Option<usize>) -> Result<Vec<Load>, String> {
+        let mut command = Command::new(weir);
+        command.arg("run").arg(file).arg("--json");
+        if let Some(runs) = runs {
+            command.args(["--runs", &runs.to_string()]);
+        }
+        let text = program::output(&mut command)?;
+        let results: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{command:?}: {error}"))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        loads(&name, &results, self.place).ok_or(format!("{command:?}: results of another shape"))
+    }
+
+    /// Around the summary, and around the tables.
+    fn marks(&self) -> [[String; 2]; 2] {
+        let by = format!("measured by `cargo xtask {}`: do not edit", self.command);
+        [
+            [
+                format!("<!-- summary, {by} -->\n"),
+                "<!-- end of the summary -->\n".to_owned(),
+            ],
+            [
+                format!("<!-- {by} -->\n"),
+                "<!-- end of what is measured -->\n".to_owned(),
+            ],
+        ]
+    }
+}
+
+/// The text with what is between the marks replaced.
+fn replaced(text: &str, [begin, end]: [String; 2], measured: &str) -> Option<String> {
+    let (before, rest) = text.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}{measured}{end}{after}"))
+}
+
+fn parse(words: &[&str]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match *word {
+            "--runs" => {
+                let runs = value()?.parse().ok().filter(|runs| *runs > 0);
+                options.runs = Some(runs.ok_or(format!("{word}: not a positive number"))?);
+            }
+            "--weir" => options.weir = Some(PathBuf::from(value()?)),
+            name if !name.starts_with('-') => options.scenarios.push(name.to_owned()),
+            _ => return Err(format!("\"{word}\" is not understood")),
+        }
+    }
+    Ok(options)
+}
+
+/// The loads in the results of a scenario.
+pub(crate) fn loads(
+    name: &str,
+    results: &Value,
+    place: fn(&Value) -> Option<Place>,
+) -> Option<Vec<Load>> {
+    let mut loads: Vec<Load> = Vec::new();
+    let word = |key: &str| results[key].as_str().map(str::to_owned);
+    for point in results["points"].as_array()? {
+        let Place { row, load } = place(point)?;
+        let name = format!("{name}{load}");
+        let runs = point["runs"].as_array()?;
+        let metrics: Option<Vec<Metrics>> =
+            runs.iter().map(|run| metrics(&run["metrics"])).collect();
+        let (count, seed) = (runs.len(), results["seed"].as_u64()?);
+        let (duration, warm_up) = (
+            results["duration_s"].as_f64()?,
+            results["warm_up_s"].as_f64()?,
+        );
+        let row = (row, metrics?);
+        match loads.iter_mut().find(|load| load.name == name) {
+            Some(load) => load.rows.push(row),
+            None => loads.push(Load {
+                name,
+                title: word("title")?,
+                about: word("about")?,
+                note: format!(
+                    "{duration} s, the first {warm_up} s not counted; {count} runs, seeds {seed} to {}.",
+                    seed + count as u64 - 1
+                ),
+                rows: vec![row],
+            }),
+        }
+    }
+    Some(loads)
+}
+
+fn metrics(value: &Value) -> Option<Metrics> {
+    let pairs = value.as_object()?.iter();
+    let pairs = pairs.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+    Some(pairs.collect())
+}
+
+/// One figure of each row under each load, the loads by their numbers from 1 on.
+pub(crate) fn glance(loads: &[&Load], read: Read, decimals: usize) -> String {
+    let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
+    let mut text = header(&numbers);
+    for name in names(loads.iter().copied()) {
+        let cells = loads.iter();
+        let cells = cells.map(|load| load.cell(name, read, |s| format!("{:.decimals$}", s.mean)));
+        text += &row(name, &cells.collect::<Vec<_>>());
+    }
+    text
+}
+
+/// All rows of a load.
+pub(crate) fn table(load: &Load, columns: &[&Column], shown: fn(&Summary) -> String) -> String {
+    let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
+    let mut text = header(&titles);
+    for name in names([load]) {
+        let cells = columns.iter();
+        let cells = cells.map(|column| load.cell(name, column.read, shown));
+        text += &row(name, &cells.collect::<Vec<_>>());
+    }
+    text
+}
+
+/// The rows of these loads, each once.
+pub(crate) fn names<'a>(loads: impl IntoIterator<Item = &'a Load>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in loads.into_iter().flat_map(|load| &load.rows) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+pub(crate) fn header<T: AsRef<str>>(titles: &[T]) -> String {
+    let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
+    let lines = "---|".repeat(titles.len());
+    format!("| | {} |\n|---|{lines}\n", titles.join(" | "))
+}
+
+pub(crate) fn row(name: &str, cells: &[String]) -> String {
+    format!("| `{name}` | {} |\n", cells.join(" | "))
+}
+
+/// The figure under the first of these names that there is.
+pub(crate) fn first(metrics: &Metrics, names: &[&str]) -> Option<f64> {
+    names.iter().find_map(|name| metrics.get(*name).copied())
+}
+
+/// The greatest of the figures under these names.
+pub(crate) fn most(metrics: &Metrics, names: &[&str]) -> Option<f64> {
+    let values = names.iter().filter_map(|name| metrics.get(*name).copied());
+    values.reduce(f64::max)
+}
+
+/// The mean of all figures whose names begin so.
+pub(crate) fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
+    let values = metrics.range(prefix.to_owned()..);
+    let values = values.take_while(|(name, _)| name.starts_with(prefix));
+    Summary::of(values.map(|(_, value)| *value)).map(|summary| summary.mean)
+}
+
+/// The sum of the figures under these names.
+pub(crate) fn sum(metrics: &Metrics, names: &[&str]) -> Option<f64> {
+    let values = names.iter().filter_map(|name| metrics.get(*name).copied());
+    values.reduce(|a, b| a + b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: Document = Document {
+        command: "count",
+        path: "docs/counts.md",
+        folders: &["counts"],
+        place: |_| None,
+        summary: |_| String::new(),
+        tables: |_| String::new(),
+    };
+
+    #[test]
+    fn words_are_options_or_scenarios() {
+        let options = parse(&["--runs", "3", "9-mix"]);
+        let options = options.map(|options| (options.runs, options.scenarios));
+        assert_eq!(options, Ok((Some(3), vec!["9-mix".to_owned()])));
+        assert!(parse(&["--runs", "0"]).is_err());
+        assert!(parse(&["--fast"]).is_err());
+    }
+
+    #[test]
+    fn what_is_between_the_marks_is_replaced() {
+        let [summary, [begin, end]] = DOCUMENT.marks();
+        assert!(begin.contains("cargo xtask count"), "{begin}");
+        let text = format!("by hand\n{begin}old\n{end}by hand too\n");
+        let expected = format!("by hand\n{begin}new\n{end}by hand too\n");
+        assert_eq!(replaced(&text, [begin, end], "new\n"), Some(expected));
+        assert_eq!(replaced(&text, summary, "new\n"), None);
+    }
+}
