@@ -168,6 +168,48 @@ fn every_discipline_is_compared() {
     }
 }
 
+/// An emulated link is no queue to attack.
+const NOT_ATTACKED: [&str; 1] = ["impair"];
+/// What is between control elements and forwarding elements, or at the ingresses of a network, has attackers of
+/// its own.
+const ATTACKED_ELSEWHERE: [&str; 4] =
+    ["dppbrb", "probabilistic_priority", "refill", "token_bucket"];
+
+#[test]
+fn every_mechanism_has_an_attacker() {
+    let all: BTreeSet<&str> = MANUALS.iter().map(|manual| manual.name).collect();
+    let everywhere: Vec<&str> = all
+        .iter()
+        .filter(|name| !NOT_ATTACKED.contains(name) && !ATTACKED_ELSEWHERE.contains(name))
+        .copied()
+        .collect();
+    let (mut attacked, mut controllers) = (BTreeSet::new(), BTreeSet::new());
+    let attacks = files().into_iter();
+    for file in attacks.filter(|file| file.parent().is_some_and(|f| f.ends_with("attack"))) {
+        let plan = scenario::load(&file, &[], &[]).unwrap();
+        let scenarios = || plan.points.iter().map(|point| &point.scenario);
+        for scenario in scenarios() {
+            let attacks = scenario.traffic.iter().any(|traffic| traffic.hog);
+            assert!(attacks, "{file:?}: nobody attacks");
+            controllers.extend(scenario.controllers.iter().map(|c| c.spec.manual().name));
+        }
+        let links = scenarios().flat_map(|scenario| &scenario.links);
+        let named = links.filter_map(|link| link.discipline.as_ref());
+        let here: BTreeSet<&str> = named.map(|discipline| discipline.spec.kind()).collect();
+        // A scenario that begins with the plain queue compares all that may stand in its place.
+        if plan.points[0].variant.as_deref() == Some("fifo") {
+            let left_out = everywhere.iter().filter(|name| !here.contains(*name));
+            let left_out: Vec<_> = left_out.collect();
+            assert!(left_out.is_empty(), "{file:?} lacks {left_out:?}");
+        }
+        attacked.extend(here);
+    }
+    let unattacked: Vec<_> = all.difference(&attacked).collect();
+    assert_eq!(unattacked, NOT_ATTACKED.iter().collect::<Vec<_>>());
+    let of_controllers = weir_controller::spec::KINDS.iter().map(|k| k.manual.name);
+    assert_eq!(controllers, of_controllers.collect());
+}
+
 #[test]
 fn the_schema_finds_what_the_reader_finds() {
     let file = files().into_iter().find(|f| f.ends_with("peers/fan.toml"));
