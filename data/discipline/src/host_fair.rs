@@ -66,8 +66,11 @@ by others stays with the queue that it shares until that is empty, so that it ke
 not. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter, and no look
 behind NAT. A change of `hosts` or `flows` lets the packets held leave before all others, unjudged.
 
-An attacker with one address gets one host's share, however many flows he opens. With forged addresses he is
-as many hosts as he likes, until the queues are all taken; then flows share queues, and all fare alike. With
+An attacker with one address gets one host's share, while there are queues and places for all packets. With
+more flows waiting than there are queues he takes them all: new flows of others share one with his, and wait
+and are dropped there. With many queues of small packets he fills `limit`, and the longest queue by bytes is
+an honest one then. For him, `flows = 65536` and `limit = \"100000 packets\"`. With forged addresses he is as
+many hosts as he likes, until the queues are all taken; then flows share queues, and all fare alike. With
 IPv6 he has addresses enough without forging: use the words with `prefix`. In `\"both\"` he makes his
 victim's load greater by sending much to it from many ports, and so takes from what else goes there.",
     parameters: &[HOSTS, FLOWS, TARGET, INTERVAL, ECN, LIMIT],

@@ -83,12 +83,15 @@ taken as 1 Gbit/s; set `rate` there.
 
 An attacker who changes his address with every packet fills the list while the link is not congested: his
 flows are those that are silent, so they leave for others, and flows that send at least once a second stay.
-In congestion none of his packets passes but in a run of the mechanism, and then as streaming
-traffic until the priority load is above its limit: that ends the run, and for others too. One who
-opens many flows that each stay below an `mtu` mimics streams; together they get `max_priority_load` at
-most before no further flow is accepted, but those accepted are never removed. Elastic flows by the thousand
-share what their number makes; on the list each is worth as much as any other, so whoever opens more gets
-more. A flow that is kept alive by a packet in `flow_timeout` keeps its place for ever.",
+His packets all pass until the priority load is found too high, and none in the next
+`priority_load_interval`: on average he has less than `max_priority_load`, and others get in between. One who
+opens many flows that each stay below an `mtu` mimics streams. If they come one after the other, they get
+`max_priority_load` at most before no further flow is accepted; those that come within one
+`priority_load_interval` are all accepted, and fill the link. They are never removed, and while the priority
+load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes; on
+the list each is worth as much as any other, so whoever opens more gets more. `raef`, `rbaef` and `rpaef` spare
+who came less than `active_time` before a run, and remove those who were there before him. A flow that is kept
+alive by a packet in `flow_timeout` keeps its place for ever.",
     parameters: &[
         SCHEDULER, MECHANISM, INTERVAL, MIN_FAIR_RATE, MAX_PRIORITY_LOAD, FAIR_RATE_INTERVAL,
         PRIORITY_LOAD_INTERVAL, FLOW_TIMEOUT, FLOWS, WAITING, EFMP, ECCM, ACTIVE_TIME, BLOCKED_TIME,
