@@ -57,9 +57,9 @@ traffic is `queue = \"egress\"`, thresholds of a quarter and three quarters of i
 and `count_resets = \"set\"` at the ingresses. A `weight` of w follows within 1/w samples: at 40 ms, 0.002
 takes 20 s, and 0.1 takes 0.4 s.
 
-Defaults. The thresholds are for four ingresses with a threshold of 50 and an egress of 100 packets, as in the
-paper; `max_probability` and `gentle` are those of `red`. `target` and both factors of `law = \"pi\"` are ours: the paper
-names that law, but gives no figures.
+Defaults. The thresholds are for four ingresses with a threshold of 50 and an egress of 100 packets, as in
+the paper; `max_probability` and `gentle` are those of `red`. `target` and both factors of `law = \"pi\"`
+are ours: the paper names that law, but gives no figures.
 
 Deviations. The text's equation adds up what comes in less what goes out, and so never forgets a packet that
 was dropped, or that did not leave by the egress: its queue grows without end. We add up the backlogs that

@@ -27,8 +27,8 @@ pub const MANUAL: Manual = Manual {
     purpose: "limits what forwarding elements redirect, so that control messages of all get through",
     source: "Zhuge et al., ITJ, equations 12 and 13",
     text: "\
-The control element's link carries `total`. Each of the N forwarding elements (FEs) that answer needs `control` of it for
-its control messages. The rest is shared out evenly: equation 12,
+The control element's link carries `total`. Each of the N forwarding elements (FEs) that answer needs
+`control` of it for its control messages. The rest is shared out evenly: equation 12,
 
     B_c / T_s = (total - N control) / N                    at least 0
 
@@ -37,24 +37,25 @@ is the rate at which
 
     sum of min(redirect_i, B_e) = (1 + delta) N B_c / T_s        equation 13, with equality
 
-so that the link is never offered more than delta N B_c / T_s beyond what it carries. Both are sent to every FE
-with each sample, for the token buckets of its uplink (`committed` and `excess` of `token_bucket` or
+so that the link is never offered more than delta N B_c / T_s beyond what it carries. Both are sent to every
+FE with each sample, for the token buckets of its uplink (`committed` and `excess` of `token_bucket` or
 `dppbrb`), which are switched by `flow_control`. They are computed anew with each sample. An FE that has not
 answered for `timeout` counts as gone, and one that answers again as come: the others have their new rates
 with the next orders. Its redirect rate is measured over `window`; until it is known, it counts as without
 bound.
 
 Choosing parameters. `control` should be what control messages really need: what they need more, redirect
-messages do not give. A `delta` of 0 offers the link no more than it carries; then bursts alone fill its queue.
-`timeout` should be longer than a few periods of sampling, so that a lost sample is not taken for a lost FE.
+messages do not give. A `delta` of 0 offers the link no more than it carries; then bursts alone fill its
+queue. `timeout` should be longer than a few periods of sampling, so that a lost sample is not taken for a
+lost FE.
 
-Defaults. `total`, `control` and `delta` are the paper's example. `window` and `timeout` are five and more than ten
-samples of 40 ms.
+Defaults. `total`, `control` and `delta` are the paper's example. `window` and `timeout` are five and more
+than ten samples of 40 ms.
 
 Deviations and readings. The printed equation 13 clips at B_c, its example computes B_e = 21.92 Mbit/s from
 it: we clip at B_e. T_s cancels out, because our token buckets fill continuously. Where (12) is negative it
-counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that at which
-the greatest one alone could grow into all that is left.
+counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that
+at which the greatest one alone could grow into all that is left.
 
 An attacker at one FE gets B_e, and raises nobody's: what he takes is what the quiet ones do not use, and
 they have their committed rate at any time. Several attackers who begin at once between two samples may offer

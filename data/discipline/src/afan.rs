@@ -49,8 +49,9 @@ one is; `red` derives it from the other one.
 A packet costs one look-up of its flow and no search. It leaves with the class of its queue, 0 for priority
 and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front of it.
 
-Defaults. They are the paper's, for a link of 100 Mbit/s: 10 000 packets are 1.2 s of full frames there, and elastic
-flows wait for the 4000 of the lower threshold. Where that is too long, set a smaller `limit`: thresholds follow.
+Defaults. They are the paper's, for a link of 100 Mbit/s: 10 000 packets are 1.2 s of full frames there, and
+elastic flows wait for the 4000 of the lower threshold. Where that is too long, set a smaller `limit`:
+thresholds follow.
 
 How the paper is read. \"If both packets belong the same flow, the randomly selected one is dropped and the
 packet p is dropped with the probability P_AFAN\": on a match the drawn one always goes, and chance decides
@@ -65,9 +66,10 @@ is silent, and streaming flows are what is to be protected. Below `min_threshold
 An attacker whose flows each have at most one `mtu` waiting is streaming: with enough flows, or a new
 address on each packet, he has the link to himself, and the elastic queue stands still. That is what
 admission control is for. One elastic flow that does not react loses at each arrival with the probability of
-its share of the queue. But nothing holds him to an equal share: a flood of twice the link's rate loses only the
-half that is too much, and one Reno transfer beside it, which loses one in 400, has less than a hundredth. At
-`max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be foreseen.",
+its share of the queue. But nothing holds him to an equal share: a flood of twice the link's rate loses only
+the half that is too much, and one Reno transfer beside it, which loses one in 400, has less than a
+hundredth. At `max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be
+foreseen.",
     parameters: &[
         MTU, WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD, MAX_PROBABILITY, RATE, LIMIT,
     ],

@@ -45,8 +45,8 @@ which one before it leaves nothing, and words that never hold together, are erro
 A packet that finds `limit` packets of its class is dropped. The gauges `class_0` and `full_0` count for the
 first class of the list, and so on.
 
-Defaults. TCP and UDP get half of the link each, so that neither starves the other one; it is a beginning, write
-your own classes. With 500 packets each, two classes hold as much as the default `fifo`.
+Defaults. TCP and UDP get half of the link each, so that neither starves the other one; it is a beginning,
+write your own classes. With 500 packets each, two classes hold as much as the default `fifo`.
 
 Deviations: one level of classes, no rates and no ceilings of their own: the port paces, and classes share
 what it has by weight (in Linux, HTB with a common rate, or DRR with a filter). New weights hold from the next

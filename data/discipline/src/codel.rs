@@ -36,9 +36,9 @@ interval/sqrt(2), then interval/sqrt(3), and so on until the wait is below the t
        |__/__\\_/_______________________ target
               |<- interval ->|                -> time
 
-Defaults. Target and interval are the RFC's. With a round trip of 100 ms, one Reno transfer alone has four fifths
-of a link of 100 Mbit/s. Below 2.5 Mbit/s a full frame takes longer than the target: raise it there. The limit is
-that of `fifo`.
+Defaults. Target and interval are the RFC's. With a round trip of 100 ms, one Reno transfer alone has four
+fifths of a link of 100 Mbit/s. Below 2.5 Mbit/s a full frame takes longer than the target: raise it there.
+The limit is that of `fifo`.
 
 Deviations: at most 256 packets are dropped in one call, because the length of an idle gap and of
 the backlog are the senders' choice; the next call goes on. With `ecn`, a packet that can be marked

@@ -25,8 +25,8 @@ One queue. A packet that finds it full is dropped.
 
     arrivals --> [ | | | | | ] --> link
 
-Defaults. 1000 packets are what a Linux interface holds: 12 ms of full frames at 1 Gbit/s, 123 ms at 100 Mbit/s,
-1.2 s at 10 Mbit/s. Set fewer on a slow link.
+Defaults. 1000 packets are what a Linux interface holds: 12 ms of full frames at 1 Gbit/s, 123 ms at 100
+Mbit/s, 1.2 s at 10 Mbit/s. Set fewer on a slow link.
 
 An attacker who fills the link fills the queue: everybody else loses in proportion, and waits
 behind a full queue. Use it as the baseline, not under attack.",

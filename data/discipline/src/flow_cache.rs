@@ -37,12 +37,12 @@ impl Threshold {
         matches!(self, Self::Packets(0..=1)) || self == Self::Rate(Rate::from_bps(0))
     }
 
-    /// For a flow of which so much was seen, at this rate; `total` is everybody's.
-    fn is_met(self, seen: Tally, rate: impl FnOnce() -> Rate, total: &Total) -> bool {
+    /// For a flow of which so much was seen, at this rate in bits a second; `total` is everybody's.
+    fn is_met(self, seen: Tally, bps: f64, total: &Total) -> bool {
         match self {
             Self::Packets(packets) => seen.packets >= packets,
-            Self::Rate(least) => rate() >= least,
-            Self::Share(share) => rate().as_bps() as f64 >= total.share(share),
+            Self::Rate(least) => bps >= least.as_bps() as f64,
+            Self::Share(share) => bps >= total.share(share),
         }
     }
 }
@@ -192,7 +192,7 @@ impl FlowCache {
         flow.turn = self.turns;
         let hog = policy
             .threshold
-            .is_met(flow.seen, || flow.rate.rate(), &self.total);
+            .is_met(flow.seen, flow.rate.bps(), &self.total);
         let was_hog = std::mem::replace(&mut flow.hog, hog);
         if hog {
             flow.identified = now;
@@ -337,7 +337,7 @@ impl FlowCache {
             } else if self
                 .policy
                 .threshold
-                .is_met(flow.seen, || rate, &self.total)
+                .is_met(flow.seen, rate.as_bps() as f64, &self.total)
             {
                 FlowStanding::Hog
             } else {

@@ -83,6 +83,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
     }
 
     /// Loads what `find` and `raise` will need.
+    #[inline]
     pub(crate) fn touch(&self, hash: u64) {
         if let Some(entry) = self.find(hash) {
             black_box(self.lists.neighbours(entry));

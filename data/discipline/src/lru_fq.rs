@@ -67,14 +67,14 @@ does; a queue that has half the link then delays a packet as long as that FIFO a
 Defaults. Equal weights are the paper's. `rate_window` is a long round trip: what TCP sends at once in it is
 averaged. `pin` is off, because it helps only where hogs outnumber the cache.
 
-What a hog gains. The hit queue has its share of the link for however few flows are in it. So with equal weights
-one transfer of many that comes above the threshold by chance has half of the link, and stays. With the hit
-queue's share equal to the threshold, as with `miss_weight = 19` and 1/20, there is nothing to gain.
+What a hog gains. The hit queue has its share of the link for however few flows are in it. So with equal
+weights one transfer of many that comes above the threshold by chance has half of the link, and stays. With
+the hit queue's share equal to the threshold, as with `miss_weight = 19` and 1/20, there is nothing to gain.
 
-Order. When a flow crosses the threshold, or leaves the cache, its packets go to the other queue, and
-may overtake those that still wait in the first one. Within one queue they keep their order. TCP takes that for
-loss: a transfer that comes above a rate or a share again and again is slowed down each time, and may stay below.
-A longer `rate_window` makes that rarer.
+Order. When a flow crosses the threshold, or leaves the cache, its packets go to the other queue, and may
+overtake those that still wait in the first one. Within one queue they keep their order. TCP takes that for
+loss: a transfer that comes above a rate or a share again and again is slowed down each time, and may stay
+below. A longer `rate_window` makes that rarer.
 
 With `pin`, a flow above the threshold cannot be replaced. It is released when it was not above the
 threshold for `pin_timeout`: its place is the first to be replaced then. At most three quarters of

@@ -48,8 +48,8 @@ When the limit is reached, the longest own queue (by bytes) loses the packet at 
 the arriving packet is dropped. There are as many places for flows as for packets. A packet leaves with the
 class 0 for priority and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front.
 
-Defaults. `quantum` is a full frame with its Ethernet header, the least that keeps a packet's cost constant. The
-limit is that of `fifo`.
+Defaults. `quantum` is a full frame with its Ethernet header, the least that keeps a packet's cost constant.
+The limit is that of `fifo`.
 
 Deviations: in the paper a flow is in the list of active flows from its first packet on, and what it sent at
 priority is forgotten at its own turn; here it joins the list with the first packet in its own queue, and

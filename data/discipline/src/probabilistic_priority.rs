@@ -47,7 +47,8 @@ before a control message: strict priority. With 0 it is the other way round.
 Choosing parameters. The share is what control messages may take at most from redirect messages when
 they need it; what they do not need is not lost. `dppbrb` moves the share by itself.
 
-Defaults. The share and the limit are those of DPPBRB's Table 1 and set-up, for 10 Mbit/s and messages of 1000 B.
+Defaults. The share and the limit are those of DPPBRB's Table 1 and set-up, for 10 Mbit/s and messages of
+1000 B.
 
 Deviations: the paper has any number of queues, each with a probability; we have two. Its probability
 is for each message, because all of its messages are equally long. Ours counts bytes, or short control

@@ -86,7 +86,12 @@ impl RateEstimate {
         self.0 = share * (bytes as f64 * 8.0) * window.per_second + fade * self.0;
     }
 
-    /// The estimate right after the latest packet.
+    /// The estimate right after the latest packet, in bits a second.
+    pub(crate) fn bps(self) -> f64 {
+        self.0
+    }
+
+    /// The same, cut to whole bits.
     pub(crate) fn rate(self) -> Rate {
         Rate::from_bps(self.0 as u64)
     }

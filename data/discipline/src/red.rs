@@ -68,9 +68,9 @@ the limit. `wait` makes drops three times rarer at the same average: ns-2 and ns
 default, the paper and Linux do not have it. Switch it on to compare with published results of those
 simulators. A wrong `rate` only makes the average fall too fast or too slowly while the queue is empty.
 
-Defaults. `weight` is the paper's; `max_probability` and `gentle` are what Floyd recommended later (1997, 2000).
-The thresholds follow from the limit, which is that of `fifo`. `mean_packet` is between full frames and
-acknowledgements. `ecn` is on, because only packets of senders that asked for it are marked.
+Defaults. `weight` is the paper's; `max_probability` and `gentle` are what Floyd recommended later (1997,
+2000). The thresholds follow from the limit, which is that of `fifo`. `mean_packet` is between full frames
+and acknowledgements. `ecn` is on, because only packets of senders that asked for it are marked.
 
 Deviations: m is a whole number. When a packet that finds the queue empty is dropped, the time that has
 lowered the average already is not counted once more. A packet that finds the limit reached is dropped

@@ -54,7 +54,7 @@ and the queue is a plain one. So a controller that dies, or whom nobody hears, s
 the queue's parameters counts as setting the probability again, one that has expired too: a controller that
 repeats the value it set before must be heard. A probability that is set in a file needs a long lifetime.
 
-Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 40 ms. The limit is that of `fifo`.
+Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 40 ms. `limit` is `fifo`'s.
 
 Deviations. A packet time is what its bytes of layer 2 take at the rate of the link, without the framing of
 layer 1, and 1 s at most. The text holds the packet at the head of the egress queue; the ingress queue is

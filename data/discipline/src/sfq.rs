@@ -37,8 +37,8 @@ flows are hashed anew in that interval, so that two flows in one queue do not st
 When the limit is reached, the longest queue (by packets) loses the packet at its head; a packet that
 finds its own queue at its depth is dropped.
 
-Defaults. Depth and number of queues are those of Linux. 127 packets are 16 ms at 100 Mbit/s: with a
-round trip of 100 ms, one Reno transfer alone has four fifths of such a link; give it more depth there. The limit
+Defaults. Depth and number of queues are those of Linux. 127 packets are 16 ms at 100 Mbit/s: with a round
+trip of 100 ms, one Reno transfer alone has four fifths of such a link; give it more depth there. The limit
 is that of `fifo`, for all queues together. `perturb` is off, because the hash is keyed.
 
 Deviations: McKenney sends a packet in each turn, we count bytes, as Linux does. A new salt moves the

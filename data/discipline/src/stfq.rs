@@ -46,7 +46,8 @@ costs the logarithm of the number of queues that hold packets.
 When the limit is reached, the longest queue (by bytes) loses the packet at its head, which is not
 charged for. All flows have the same weight here; `lru_fq` has two queues with weights of their own.
 
-Defaults. 1024 queues are as many as in Linux's fq_codel. The limit is that of `fifo`, for all queues together.
+Defaults. 1024 queues are as many as in Linux's fq_codel. The limit is that of `fifo`, for all queues
+together.
 
 Deviations: the virtual time jumps to the greatest finish tag when a packet comes and none is held, even
 while the last one is still being sent, because a discipline does not see the end of a transmission; a

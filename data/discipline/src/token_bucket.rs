@@ -52,8 +52,9 @@ time, and the tokens stay. `dppbrb` has the same buckets before its two queues.
 Choosing parameters. The burst should let jitter pass; the bursts of all forwarding elements together should
 fit the queue of the control element's link. A message longer than the burst never passes.
 
-Defaults. `committed` is the paper's example: five forwarding elements share what 100 Mbit/s leave beside
-5 Mbit/s of control messages for each. `burst` is ten full packets, 8 ms at that rate. The limit is that of `fifo`.
+Defaults. `committed` is the paper's example: five forwarding elements share what 100 Mbit/s leave beside 5
+Mbit/s of control messages for each. `burst` is ten full packets, 8 ms at that rate. The limit is that of
+`fifo`.
 
 Deviations: the paper fills B_c tokens at once every T_s (1.5 s); such a bucket lets 22.5 Mbit pass at full
 speed, which is far more than any queue before the control element holds. Ours fills continuously. The

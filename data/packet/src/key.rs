@@ -290,6 +290,7 @@ impl Keys {
     }
 
     /// The keyed hash of what `kind` leaves of a packet's key.
+    #[inline] // as a rule it is one load, and a call would cost more
     pub fn hash(&self, packet: &Packet, kind: KeyKind) -> u64 {
         let entry = &self.entries[packet.slot.0 as usize];
         match kind {

@@ -62,9 +62,10 @@ country, 11 s across the world. `min_fair_rate` decides how many elastic flows s
 are for all. Changing the scheduler at run time keeps the list; packets that wait leave first.
 Changing the mechanism ends a run, and flows that were set aside wait like new ones.
 
-Defaults. Intervals, limits of congestion, `flow_timeout` and what `afan` uses are the paper's, for 100 Mbit/s. It
-is silent on `active_time`, `blocked_time`, `priority_time` and `priority_admission`, and on the sizes of the lists.
-Those are ours: `flows` has room for the 8750 streams of 80 kbit/s that make `max_priority_load` of 1 Gbit/s.
+Defaults. Intervals, limits of congestion, `flow_timeout` and what `afan` uses are the paper's, for 100
+Mbit/s. It is silent on `active_time`, `blocked_time`, `priority_time` and `priority_admission`, and on the
+sizes of the lists. Those are ours: `flows` has room for the 8750 streams of 80 kbit/s that make
+`max_priority_load` of 1 Gbit/s.
 
 Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is for
 a second at least; otherwise the new flow passes without being listed, as long as the link is not congested.
@@ -84,14 +85,14 @@ taken as 1 Gbit/s; set `rate` there.
 An attacker who changes his address with every packet fills the list while the link is not congested: his
 flows are those that are silent, so they leave for others, and flows that send at least once a second stay.
 His packets all pass until the priority load is found too high, and none in the next
-`priority_load_interval`: on average he has less than `max_priority_load`, and others get in between. One who
-opens many flows that each stay below an `mtu` mimics streams. If they come one after the other, they get
-`max_priority_load` at most before no further flow is accepted; those that come within one
+`priority_load_interval`: on average he has less than `max_priority_load`, and others get in between. One
+who opens many flows that each stay below an `mtu` mimics streams. If they come one after the other, they
+get `max_priority_load` at most before no further flow is accepted; those that come within one
 `priority_load_interval` are all accepted, and fill the link. They are never removed, and while the priority
-load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes; on
-the list each is worth as much as any other, so whoever opens more gets more. `raef`, `rbaef` and `rpaef` spare
-who came less than `active_time` before a run, and remove those who were there before him. A flow that is kept
-alive by a packet in `flow_timeout` keeps its place for ever.",
+load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes;
+on the list each is worth as much as any other, so whoever opens more gets more. `raef`, `rbaef` and `rpaef`
+spare who came less than `active_time` before a run, and remove those who were there before him. A flow that
+is kept alive by a packet in `flow_timeout` keeps its place for ever.",
     parameters: &[
         SCHEDULER, MECHANISM, INTERVAL, MIN_FAIR_RATE, MAX_PRIORITY_LOAD, FAIR_RATE_INTERVAL,
         PRIORITY_LOAD_INTERVAL, FLOW_TIMEOUT, FLOWS, WAITING, EFMP, ECCM, ACTIVE_TIME, BLOCKED_TIME,
