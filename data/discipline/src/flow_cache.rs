@@ -119,6 +119,9 @@ const UNPINNED: usize = 0;
 /// The list of those that may not, by the time when they were above the threshold last.
 const PINNED: usize = 1;
 
+/// Flows of a cache that stays in the processor's first caches: some 150 B each.
+const SMALL: usize = 128;
+
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct FlowCache {
@@ -177,9 +180,13 @@ impl FlowCache {
         false
     }
 
-    /// Loads what `is_hog` will need.
+    /// Loads what `is_hog` will need, unless the cache is so small that it is there anyway: then to search
+    /// twice costs more than it gains.
+    #[inline]
     pub(crate) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.flows.touch(cx.keys.hash(packet, self.policy.key));
+        if self.policy.flows > SMALL {
+            self.flows.touch(cx.keys.hash(packet, self.policy.key));
+        }
     }
 
     /// Counts a packet of a flow in the cache; says whether the flow is above the threshold.
