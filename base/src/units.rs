@@ -28,6 +28,10 @@ pub struct UnitError {
 }
 
 impl Rate {
+    /// The greatest that a parameter takes: more than the fastest link there is. What a controller orders
+    /// and what a queue takes end at the same.
+    pub const PARAMETER_MAX: Self = Self::from_mbps(1_000_000);
+
     /// A rate of `bits` bits a second.
     pub const fn from_bps(bits: u64) -> Self {
         Self(bits)

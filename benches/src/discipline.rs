@@ -9,8 +9,9 @@
 //!
 //! A discipline that holds packets back for a time (a shaper, an emulated link) gives fewer than it takes; its
 //! backlog is bounded by the slots. One whose limits do not permit the backlog is kept at half of what they do;
-//! packets that it drops all the same cost less than those that it queues, so their share is told. AFAN is measured a second time with thresholds at which each elastic packet
-//! is compared with a drawn one, because at its defaults so short a queue needs no comparison.
+//! packets that it drops all the same cost less than those that it queues, so their share is told. AFAN is
+//! measured a second time with thresholds at which each elastic packet is compared with a drawn one, because at
+//! its defaults so short a queue needs no comparison.
 
 use std::time::Instant as Clock;
 

@@ -89,22 +89,23 @@ fn ensure(holds: bool, values: impl Debug) -> Result<(), String> {
     }
 }
 
-/// The metric of the only run of a variant, or of the only point of a scenario without.
-fn metric(result: &Value, variant: &str, name: &str) -> f64 {
+/// The only run of a variant, or of the only point of a scenario without.
+fn run_of<'a>(result: &'a Value, variant: &str) -> &'a Value {
     let points = result["points"].as_array().unwrap();
     let is_it = |p: &&Value| points.len() == 1 || p["variant"] == variant;
-    let point = points.iter().find(is_it).unwrap();
-    let value = &point["runs"][0]["metrics"][name];
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{variant} has no {name}: {point}"))
+    &points.iter().find(is_it).unwrap()["runs"][0]
+}
+
+/// A metric of such a run.
+fn metric(result: &Value, variant: &str, name: &str) -> f64 {
+    let run = run_of(result, variant);
+    let value = run["metrics"][name].as_f64();
+    value.unwrap_or_else(|| panic!("{variant} has no {name}: {run}"))
 }
 
 /// Packets that ended in the queue of a router's port.
 fn dropped(result: &Value, variant: &str, router: &str, port: &str) -> u64 {
-    let points = result["points"].as_array().unwrap();
-    let point = points.iter().find(|p| p["variant"] == variant).unwrap();
-    let queues = point["runs"][0]["routers"][router]["queues"].as_array();
+    let queues = run_of(result, variant)["routers"][router]["queues"].as_array();
     let queue = queues.unwrap().iter().find(|q| q["port"] == port).unwrap();
     queue["dropped"]["packets"].as_u64().unwrap()
 }

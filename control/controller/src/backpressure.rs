@@ -354,9 +354,10 @@ impl State {
     /// The probability of each ingress.
     fn shares(&self, params: &Params) -> impl Iterator<Item = f64> {
         let each_packet = params.by_contribution.then(|| self.each_packet());
+        let each_packet = each_packet.flatten();
         self.ingresses.iter().map(move |known| match each_packet {
-            Some(Some(each)) => (each * known.contributes).min(1.0),
-            _ => self.probability,
+            Some(each) => (each * known.contributes).min(1.0),
+            None => self.probability,
         })
     }
 

@@ -81,19 +81,16 @@ const FLAG: &str = "flow_control";
 const COMMITTED: &str = "committed";
 const EXCESS: &str = "excess";
 
-/// The greatest rate here, and of the token buckets.
-const RATE_MAX: Rate = Rate::from_mbps(1_000_000);
-
 const TOTAL: Parameter = Parameter {
     name: "total",
-    kind: setting::Kind::Rate(Rate::from_bps(1000), RATE_MAX),
+    kind: setting::Kind::Rate(Rate::from_bps(1000), Rate::PARAMETER_MAX),
     default: "100 Mbit",
     about: "rate of the control element's link",
 };
 
 const CONTROL: Parameter = Parameter {
     name: "control",
-    kind: setting::Kind::Rate(Rate::from_bps(0), RATE_MAX),
+    kind: setting::Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     default: "5 Mbit",
     about: "rate that the control messages of one forwarding element need",
 };
@@ -243,7 +240,7 @@ impl Controller for FlowControl {
         }
         self.rates = self.compute();
         // B_e may be beyond what a queue takes: a single FE of the fastest link has it and `delta` more.
-        let ordered = |rate: f64| Rate::from_bps(rate.round() as u64).min(RATE_MAX);
+        let ordered = |rate: f64| Rate::from_bps(rate.round() as u64).min(Rate::PARAMETER_MAX);
         let [committed, excess] = self.rates.map(ordered);
         for (queue, element) in self.elements.iter().enumerate() {
             if element.answered.is_none() {

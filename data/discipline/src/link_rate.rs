@@ -6,7 +6,7 @@ use weir_base::setting::{Kind, Parameter};
 /// The parameter of such a discipline.
 pub(crate) const RATE: Parameter = Parameter {
     name: "rate",
-    kind: Kind::Rate(Rate::from_bps(0), Rate::from_mbps(1_000_000)),
+    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     default: "0 bit",
     about: "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
 };

@@ -140,7 +140,7 @@ const ADMISSION: Parameter = Parameter {
 
 const THRESHOLD: Parameter = Parameter {
     name: "threshold",
-    kind: Kind::PacketsRateOrShare(1_000_000_000, Rate::from_mbps(1_000_000)),
+    kind: Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX),
     default: "1/20",
     about: "what makes a flow in the cache a hog: packets since admission, a rate, or a share of all",
 };

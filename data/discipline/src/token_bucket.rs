@@ -84,7 +84,7 @@ pub(crate) const FLOW_CONTROL: Parameter = Parameter {
 /// The rate of the first bucket.
 pub(crate) const COMMITTED: Parameter = Parameter {
     name: "committed",
-    kind: Kind::Rate(Rate::from_bps(0), RATE_MAX),
+    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     default: "15 Mbit",
     about: "rate of redirect messages that passes at any time",
 };
@@ -92,7 +92,7 @@ pub(crate) const COMMITTED: Parameter = Parameter {
 /// The rate of the second bucket.
 pub(crate) const EXCESS: Parameter = Parameter {
     name: "excess",
-    kind: Kind::Rate(Rate::from_bps(0), RATE_MAX),
+    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     default: "0 bit",
     about: "rate of redirect messages that passes at most; at least the committed one",
 };
@@ -104,8 +104,6 @@ pub(crate) const BURST: Parameter = Parameter {
     default: "15000 B",
     about: "bytes of redirect messages that may pass at once",
 };
-
-const RATE_MAX: Rate = Rate::from_mbps(1_000_000);
 
 /// What the gate reports.
 pub(crate) const GAUGES: [(&str, &str); 4] = [

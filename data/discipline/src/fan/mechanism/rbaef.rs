@@ -6,6 +6,7 @@ use weir_base::{Instant, Span};
 
 use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
+use crate::fan::removal::Removal;
 
 /// It has no state: every run is the same.
 #[derive(Clone, Debug)]
@@ -17,9 +18,8 @@ impl Mechanism for Rbaef {
     }
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
-        removal(event, now, rules).map_or(Action::Nothing, |removal| {
-            Action::Remove(removal.set_aside())
-        })
+        let removal = removal(event, now, rules).map(Removal::set_aside);
+        removal.map_or(Action::Nothing, Action::Remove)
     }
 
     fn gate(&self, _rules: &Rules) -> Gate {
@@ -35,7 +35,6 @@ impl Mechanism for Rbaef {
 mod tests {
     use super::super::table::*;
     use super::*;
-    use crate::fan::removal::Removal;
 
     #[test]
     fn every_event() {

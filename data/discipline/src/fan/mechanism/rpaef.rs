@@ -11,6 +11,7 @@ use weir_base::{Instant, Span};
 
 use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
+use crate::fan::removal::Removal;
 
 /// It has no state: every run is the same.
 #[derive(Clone, Debug)]
@@ -22,9 +23,8 @@ impl Mechanism for Rpaef {
     }
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
-        removal(event, now, rules).map_or(Action::Nothing, |removal| {
-            Action::Remove(removal.set_aside())
-        })
+        let removal = removal(event, now, rules).map(Removal::set_aside);
+        removal.map_or(Action::Nothing, Action::Remove)
     }
 
     fn gate(&self, rules: &Rules) -> Gate {
@@ -41,7 +41,6 @@ mod tests {
     use super::super::table::*;
     use super::*;
     use crate::chance::Chance;
-    use crate::fan::removal::Removal;
 
     #[test]
     fn every_event() {
