@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::statistics::Summary;
-use crate::tables::{self, Column, Document, Load, Metrics, Place, mean};
+use crate::tables::{self, Column, Document, Load, Metrics, Place, column, mean};
 
 /// What `cargo xtask attacks` makes.
 pub(crate) const DOCUMENT: Document = Document {
@@ -16,62 +16,22 @@ pub(crate) const DOCUMENT: Document = Document {
 };
 
 const COLUMNS: [Column; 14] = [
-    Column {
-        title: "kept",
-        read: kept,
-    },
-    Column {
-        title: "web",
-        read: |m| m.get("kept_ratio.web").copied(),
-    },
-    Column {
-        title: "control",
-        read: |m| mean(m, "kept_ratio.control"),
-    },
-    Column {
-        title: "redirect",
-        read: |m| m.get("kept_ratio.redirect").copied(),
-    },
-    Column {
-        title: "beside",
-        read: |m| m.get("kept_ratio.beside").copied(),
-    },
-    Column {
-        title: "elsewhere",
-        read: |m| mean(m, "kept_ratio.elsewhere"),
-    },
-    Column {
-        title: "calls lost, %",
-        read: |m| Some(100.0 * m.get("loss_ratio.call")?),
-    },
-    Column {
-        title: "calls, p99 ms",
-        read: |m| m.get("delay_ms_p99.call").copied(),
-    },
-    Column {
-        title: "wait, s",
-        read: |m| m.get("acceptance_delay_s_accepted.call").copied(),
-    },
-    Column {
-        title: "never in",
-        read: |m| m.get("never_accepted_flows.call").copied(),
-    },
-    Column {
-        title: "back, s",
-        read: |m| m.get("recovery_s").copied(),
-    },
-    Column {
-        title: "recall",
-        read: |m| mean(m, "hog_recall_ratio."),
-    },
-    Column {
-        title: "precision",
-        read: |m| mean(m, "hog_precision_ratio."),
-    },
-    Column {
-        title: "found, s",
-        read: |m| mean(m, "hog_detection_s_mean."),
-    },
+    column("kept", kept),
+    column("web", |m| m.get("kept_ratio.web").copied()),
+    column("control", |m| mean(m, "kept_ratio.control")),
+    column("redirect", |m| m.get("kept_ratio.redirect").copied()),
+    column("beside", |m| m.get("kept_ratio.beside").copied()),
+    column("elsewhere", |m| mean(m, "kept_ratio.elsewhere")),
+    column("calls lost, %", |m| Some(100.0 * m.get("loss_ratio.call")?)),
+    column("calls, p99 ms", |m| m.get("delay_ms_p99.call").copied()),
+    column("wait, s", |m| {
+        m.get("acceptance_delay_s_accepted.call").copied()
+    }),
+    column("never in", |m| m.get("never_accepted_flows.call").copied()),
+    column("back, s", |m| m.get("recovery_s").copied()),
+    column("recall", |m| mean(m, "hog_recall_ratio.")),
+    column("precision", |m| mean(m, "hog_precision_ratio.")),
+    column("found, s", |m| mean(m, "hog_detection_s_mean.")),
 ];
 
 fn kept(metrics: &Metrics) -> Option<f64> {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::statistics::Summary;
 use crate::tables::{
-    self, Column, Document, Load, Metrics, Place, first, header, most, names, row, sum,
+    self, Column, Document, Load, Metrics, Place, column, first, header, most, names, row, sum,
 };
 
 /// Where a point says which discipline it is for.
@@ -21,66 +21,33 @@ pub(crate) const DOCUMENT: Document = Document {
 };
 
 const COLUMNS: [Column; 9] = [
-    Column {
-        title: "queue, p99 ms",
-        read: queue_delay,
-    },
-    Column {
-        title: "small packets, p99 ms",
-        read: small_packets,
-    },
-    Column {
-        title: "TCP, Mbit/s",
-        read: |m| sum(m, &["tcp_goodput_mbps", "web_goodput_mbps"]),
-    },
-    Column {
-        title: "UDP, Mbit/s",
-        read: |m| m.get("udp_goodput_mbps").copied(),
-    },
-    Column {
-        title: "loss, %",
-        read: |m| Some(100.0 * m.get("loss_ratio")?),
-    },
-    Column {
-        title: "Jain",
-        read: jain,
-    },
+    column("queue, p99 ms", queue_delay),
+    column("small packets, p99 ms", small_packets),
+    column("TCP, Mbit/s", |m| {
+        sum(m, &["tcp_goodput_mbps", "web_goodput_mbps"])
+    }),
+    column("UDP, Mbit/s", |m| m.get("udp_goodput_mbps").copied()),
+    column("loss, %", |m| Some(100.0 * m.get("loss_ratio")?)),
+    column("Jain", jain),
     // RFC 7928, section 6.3: goodput of category II over category I.
-    Column {
-        title: "far / near",
-        read: |m| Some(m.get("goodput_mbps.far")? / m.get("goodput_mbps.near")?),
-    },
-    Column {
-        title: "short flows, mean s",
-        read: short_flows,
-    },
-    Column {
-        title: "p99 s",
-        read: |m| first(m, &["transfer_s_p99", "web_response_s_p99"]),
-    },
+    column("far / near", |m| {
+        Some(m.get("goodput_mbps.far")? / m.get("goodput_mbps.near")?)
+    }),
+    column("short flows, mean s", short_flows),
+    column("p99 s", |m| {
+        first(m, &["transfer_s_p99", "web_response_s_p99"])
+    }),
 ];
 
 /// Columns of the summary, for each of its loads.
 const IN_SHORT: [Column; 4] = [
-    Column {
-        title: "delay, p99 ms",
-        read: small_packets,
-    },
-    Column {
-        title: "goodput, Mbit/s",
-        read: |m| {
-            let kinds = ["tcp_goodput_mbps", "udp_goodput_mbps", "web_goodput_mbps"];
-            sum(m, &kinds)
-        },
-    },
-    Column {
-        title: "Jain",
-        read: jain,
-    },
-    Column {
-        title: "short flows, s",
-        read: short_flows,
-    },
+    column("delay, p99 ms", small_packets),
+    column("goodput, Mbit/s", |m| {
+        let kinds = ["tcp_goodput_mbps", "udp_goodput_mbps", "web_goodput_mbps"];
+        sum(m, &kinds)
+    }),
+    column("Jain", jain),
+    column("short flows, s", short_flows),
 ];
 /// The loads of the summary: those that have all of its columns. With the words for them there.
 const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];

@@ -59,6 +59,11 @@ pub(crate) struct Column {
     pub(crate) read: Read,
 }
 
+/// A column.
+pub(crate) const fn column(title: &'static str, read: Read) -> Column {
+    Column { title, read }
+}
+
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     runs: Option<usize>,
@@ -303,15 +308,19 @@ pub(crate) fn row(name: &str, cells: &[String]) -> String {
     format!("| `{name}` | {} |\n", cells.join(" | "))
 }
 
+/// The figures under these names, as far as there are any.
+fn values(metrics: &Metrics, names: &[&str]) -> impl Iterator<Item = f64> {
+    names.iter().filter_map(|name| metrics.get(*name).copied())
+}
+
 /// The figure under the first of these names that there is.
 pub(crate) fn first(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    names.iter().find_map(|name| metrics.get(*name).copied())
+    values(metrics, names).next()
 }
 
 /// The greatest of the figures under these names.
 pub(crate) fn most(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    let values = names.iter().filter_map(|name| metrics.get(*name).copied());
-    values.reduce(f64::max)
+    values(metrics, names).reduce(f64::max)
 }
 
 /// The mean of all figures whose names begin so.
@@ -323,8 +332,7 @@ pub(crate) fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
 
 /// The sum of the figures under these names.
 pub(crate) fn sum(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    let values = names.iter().filter_map(|name| metrics.get(*name).copied());
-    values.reduce(|a, b| a + b)
+    values(metrics, names).reduce(|a, b| a + b)
 }
 
 #[cfg(test)]
