@@ -13,6 +13,7 @@
 //! measured a second time with thresholds at which each elastic packet is compared with a drawn one, because at
 //! its defaults so short a queue needs no comparison.
 
+use std::fmt::Write;
 use std::time::Instant as Clock;
 
 use rand::{Rng, RngExt};
@@ -95,15 +96,17 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
     Ok(rows)
 }
 
-/// Prints rows as an aligned table.
-pub fn print(rows: &[Row]) {
-    println!(
-        "discipline                  flows  cache  misses  drops  ns/packet  x fifo  x fq_codel  state bytes"
+/// Rows as an aligned table.
+pub fn table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "discipline                  flows  cache  misses  drops  ns/packet  x fifo  x fq_codel  state bytes\n",
     );
     for row in rows {
         let cache = row.cache.map(|n| n.to_string()).unwrap_or_default();
         let misses = row.miss_ratio.map(|r| format!("{:.0} %", r * 100.0));
-        println!(
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            table,
             "{:22} {:>10} {cache:>6} {:>7} {:>6} {:>10.1} {:>7.2} {:>11.2} {:>12}",
             row.discipline,
             row.flows,
@@ -115,6 +118,7 @@ pub fn print(rows: &[Row]) {
             row.state_bytes
         );
     }
+    table
 }
 
 /// How long to measure.

@@ -5,6 +5,8 @@
 //! compared with the k flows that really sent the most. Then new flows come, one after another, each with
 //! one packet of a hundred: how many packets of theirs pass before they are in the cache.
 
+use std::fmt::Write;
+
 use rand::RngExt;
 use serde::Serialize;
 use weir_base::setting::Scalar;
@@ -105,13 +107,15 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
     Ok(rows)
 }
 
-/// Prints rows as an aligned table.
-pub fn print(rows: &[Row]) {
-    println!(
-        "traffic     cache   top  admission  present  by rate  of late  by packets  newcomer waits"
+/// Rows as an aligned table.
+pub fn table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "traffic     cache   top  admission  present  by rate  of late  by packets  newcomer waits\n",
     );
     for row in rows {
-        println!(
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            table,
             "{:10} {:>6} {:>5}  {:9} {:>8.3} {:>8.3} {:>8.3} {:>11.3} {:>7.0} packets",
             row.traffic,
             row.cache,
@@ -124,6 +128,7 @@ pub fn print(rows: &[Row]) {
             row.newcomer_packets
         );
     }
+    table
 }
 
 impl Traffic {

@@ -2,8 +2,9 @@
 
 use weir_benches::{discipline, flow_cache, forwarding, live, pacing, simulator};
 
+use crate::Failure;
+use crate::output::{print, print_json};
 use crate::table::Table;
-use crate::{Failure, print_json};
 
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
@@ -74,36 +75,32 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     match *command {
         BenchCommand::Discipline { quick, json } => {
             let rows = discipline::run(quick).map_err(wrong)?;
-            if json {
-                print_json(&rows);
-            } else {
-                discipline::print(&rows);
+            match json {
+                true => print_json(&rows),
+                false => print(&discipline::table(&rows)),
             }
         }
         BenchCommand::FlowCache { quick, json } => {
             let rows = flow_cache::run(quick).map_err(wrong)?;
-            if json {
-                print_json(&rows);
-            } else {
-                flow_cache::print(&rows);
+            match json {
+                true => print_json(&rows),
+                false => print(&flow_cache::table(&rows)),
             }
         }
         BenchCommand::Forwarding { packets, json } => {
             const ROUNDS: usize = 5;
             let disciplines = ["fifo", "lru_fq", "fq_codel"];
             let rows = forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?;
-            if json {
-                print_json(&rows);
-            } else {
-                print_forwarding(&rows);
+            match json {
+                true => print_json(&rows),
+                false => print(&forwarding_table(&rows)),
             }
         }
         BenchCommand::Simulator { rounds, json } => {
             let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
-            if json {
-                print_json(&rows);
-            } else {
-                print_simulator(&rows);
+            match json {
+                true => print_json(&rows),
+                false => print(&simulator_table(&rows)),
             }
         }
         BenchCommand::Live {
@@ -112,33 +109,30 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             json,
         } => {
             let report = live::run(rounds as usize, seconds).map_err(failed)?;
-            if json {
-                print_json(&report);
-            } else {
-                print_live(&report);
+            match json {
+                true => print_json(&report),
+                false => print(&live_table(&report)),
             }
         }
         BenchCommand::Pacing { seconds, json } => {
             let rows = pacing::run(seconds).map_err(failed)?;
-            if json {
-                print_json(&rows);
-            } else {
-                print_pacing(&rows);
+            match json {
+                true => print_json(&rows),
+                false => print(&pacing_table(&rows)),
             }
         }
     }
-    Ok(())
 }
 
-fn print_forwarding(rows: &[forwarding::Row]) {
+fn forwarding_table(rows: &[forwarding::Row]) -> String {
     let mut table = Table::new(&["64-BYTE FRAMES THROUGH", "NS A PACKET"]);
     for row in rows {
         table.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
     }
-    print!("{table}");
+    table.to_string()
 }
 
-fn print_simulator(rows: &[simulator::Row]) {
+fn simulator_table(rows: &[simulator::Row]) -> String {
     let mut table = Table::new(&[
         "WORKLOAD",
         "SIMULATED S",
@@ -155,10 +149,10 @@ fn print_simulator(rows: &[simulator::Row]) {
             format!("{:.1}", row.events_per_cpu_s / 1e6),
         ]);
     }
-    print!("{table}");
+    table.to_string()
 }
 
-fn print_live(report: &live::Report) {
+fn live_table(report: &live::Report) -> String {
     let mut table = Table::new(&[
         "64-BYTE FRAMES BY",
         "CPU NS",
@@ -173,7 +167,7 @@ fn print_live(report: &live::Report) {
             format!("{:.0}", row.packets_per_s / 1000.0),
         ]);
     }
-    println!("{table}");
+    let forwarding = table;
     let mut table = Table::new(&["IDLE ROUND TRIP BY", "P50 US", "P99 US"]);
     for row in &report.round_trip {
         table.row([
@@ -182,10 +176,10 @@ fn print_live(report: &live::Report) {
             format!("{:.1}", row.p99_us),
         ]);
     }
-    print!("{table}");
+    format!("{forwarding}\n{table}")
 }
 
-fn print_pacing(rows: &[pacing::Row]) {
+fn pacing_table(rows: &[pacing::Row]) -> String {
     let mut table = Table::new(&["RATE", "MEASURED", "ERROR", "BURST", "PERMITTED", "CPU"]);
     for row in rows {
         table.row([
@@ -197,7 +191,7 @@ fn print_pacing(rows: &[pacing::Row]) {
             format!("{:.1} %", row.cpu_percent),
         ]);
     }
-    print!("{table}");
+    table.to_string()
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

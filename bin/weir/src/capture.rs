@@ -10,6 +10,7 @@ use weir_live::capture::{PACKETS_MAX, SECONDS_MAX};
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_northbound::client::{self, ClientError};
 
+use crate::output::note;
 use crate::{Failure, RouterSocket};
 
 /// The router is asked for more so often.
@@ -64,7 +65,7 @@ pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let ended = client::delete(&socket, &path); // whatever went wrong, the router need not wait
     copied?;
     let report: CaptureReport = ended.map_err(failed)?;
-    eprintln!("{}", summary(report));
+    note(&summary(report));
     Ok(())
 }
 

@@ -1,16 +1,17 @@
 //! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use weir_config::Document;
 use weir_lfb::Plan;
+use weir_live::file::read_text;
 use weir_model::ChangeRequest;
 use weir_model::report::ApplyReport;
 use weir_northbound::client::{self, ClientError};
 
 use crate::Failure;
+use crate::output::print;
 
 /// A configuration file is not longer than this.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -18,11 +19,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Reads the file whole.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     let failed = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-    let metadata = fs::metadata(path).map_err(|e| failed(e.to_string()))?;
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(failed(format!("longer than {FILE_BYTES_MAX} bytes")));
-    }
-    fs::read_to_string(path).map_err(|e| failed(e.to_string()))
+    read_text(path, FILE_BYTES_MAX).map_err(|e| failed(e.to_string()))
 }
 
 /// Checks a configuration whole; every fault comes with its line.
@@ -49,15 +46,14 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         return Err(Failure::Usage(problems.join("\n")));
     }
     for doubt in crate::router::doubts(&plan) {
-        println!("note: {doubt}");
+        print(&format!("note: {doubt}\n"))?;
     }
     let ports = plan.ports.len();
-    println!(
-        "{}: good, {ports} port{}",
+    print(&format!(
+        "{}: good, {ports} port{}\n",
         path.display(),
         if ports == 1 { "" } else { "s" }
-    );
-    Ok(())
+    ))
 }
 
 /// `weir diff`.
@@ -66,7 +62,7 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let in_force: BTreeMap<String, String> =
         client::get(socket, "/v1/config").map_err(|e| Failure::Run(e.to_string()))?;
     for line in differences(&in_force, &plan.shown()) {
-        println!("{line}");
+        print(&format!("{line}\n"))?;
     }
     Ok(())
 }
@@ -101,7 +97,7 @@ fn said(report: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
         return Err(Failure::Usage(report.messages.join("\n")));
     }
     for message in report.messages {
-        println!("{message}");
+        print(&format!("{message}\n"))?;
     }
     Ok(())
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use weir_lab::scenario::Override;
 use weir_lab::{Capture, Habitat, Ran, RunOptions, report};
 
-use crate::{Failure, print, print_json};
+use crate::Failure;
+use crate::output::{note, print, print_json};
 
 /// Where scenarios are looked for by `weir list scenarios`.
 const SCENARIOS: &str = "scenarios";
@@ -93,21 +94,20 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         };
         let ran = ran.map_err(failure)?;
         if !arguments.json {
-            print(&report::text_of(&ran));
+            print(&report::text_of(&ran))?;
         }
         results.push(ran);
     }
     if let Some(folder) = &arguments.out {
         for path in report::write(&results, folder).map_err(failure)? {
-            eprintln!("written: {}", path.display());
+            note(&format!("written: {}", path.display()));
         }
     }
     match &results[..] {
-        _ if !arguments.json => {}
+        _ if !arguments.json => Ok(()),
         [one] => print_json(one),
         many => print_json(&many),
     }
-    Ok(())
 }
 
 /// `weir traffic`.

@@ -8,19 +8,21 @@ mod configuration;
 mod describe;
 mod lab;
 mod operator;
+mod output;
 mod reproduce;
 mod router;
 mod show;
 mod table;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use weir_base::setting::nearest;
+
+use crate::output::{note, print, print_json};
 
 /// Where a router listens, if nothing else is said.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
@@ -149,9 +151,17 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => return end(print(&output::rendered(&help))),
+    };
     log();
-    match run(arguments.command) {
+    end(run(arguments.command))
+}
+
+fn end(result: Result<(), Failure>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Run(message)) => fail(1, &message),
@@ -170,33 +180,33 @@ fn run(command: Command) -> Result<(), Failure> {
             json,
             selection,
             router,
-        } => show::show(&router.socket, subject, selection, json)
-            .map_err(|e| Failure::Run(e.to_string())),
+        } => show::show(&router.socket, subject, selection, json),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { name } => describe(&name),
-        Command::List { what } => {
-            match what {
-                List::Disciplines => print(&describe::disciplines()),
-                List::Controllers => print(&describe::controllers()),
-                List::Scenarios => print(&lab::scenarios()?),
-                List::Results => print(&reproduce::list()),
-                List::Schema => print_json(&weir_lab::scenario::schema()),
-                List::Drops => print(&describe::drops()),
-            }
-            Ok(())
-        }
+        Command::List { what } => match what {
+            List::Disciplines => print(&describe::disciplines()),
+            List::Controllers => print(&describe::controllers()),
+            List::Scenarios => print(&lab::scenarios()?),
+            List::Results => print(&reproduce::list()),
+            List::Schema => print_json(&weir_lab::scenario::schema()),
+            List::Drops => print(&describe::drops()),
+        },
         Command::Run(arguments) => lab::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Traffic(command) => lab::traffic(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Completions { shell } => {
             let mut program = Arguments::command();
-            clap_complete::generate(shell, &mut program, "weir", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new(); // the generator panics where it cannot write
+            clap_complete::generate(shell, &mut program, "weir", &mut script);
+            print(&String::from_utf8_lossy(&script))
         }
-        Command::Manpage => clap_mangen::Man::new(Arguments::command())
-            .render(&mut std::io::stdout())
-            .map_err(|e| Failure::Run(e.to_string())),
+        Command::Manpage => {
+            let mut page = Vec::new();
+            let rendered = clap_mangen::Man::new(Arguments::command()).render(&mut page);
+            rendered.map_err(|e| Failure::Run(e.to_string()))?;
+            print(&String::from_utf8_lossy(&page))
+        }
     }
 }
 
@@ -208,8 +218,7 @@ fn describe(name: &str) -> Result<(), Failure> {
             "there is no discipline or controller `{name}`{hint}"
         ))
     })?;
-    print(&page);
-    Ok(())
+    print(&page)
 }
 
 /// Logs go to standard error; `WEIR_LOG` filters them (`WEIR_LOG=debug`).
@@ -219,22 +228,11 @@ fn log() {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .log_internal_errors(false) // it would panic where nobody reads standard error any more
         .init();
 }
 
 fn fail(code: u8, message: &str) -> ExitCode {
-    eprintln!("weir: {message}");
+    note(&format!("weir: {message}"));
     ExitCode::from(code)
-}
-
-/// Prints to standard output; a reader that has gone away (`| head`) is no failure.
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
-fn print_json(value: &impl Serialize) {
-    match serde_json::to_string_pretty(value) {
-        Ok(text) => print(&(text + "\n")),
-        Err(error) => tracing::error!(%error, "cannot write JSON"),
-    }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use weir_lab::reproduce::{self, Options};
 use weir_lab::{Habitat, RunOptions};
 
+use crate::Failure;
 use crate::lab::{failure, jobs};
-use crate::{Failure, print, print_json};
+use crate::output::{note, print, print_json};
 
 /// Arguments of `weir reproduce`.
 #[derive(Debug, clap::Args)]
@@ -52,12 +53,12 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let reproduction = reproduce::run(&recipes, &options).map_err(failure)?;
     if let Some(folder) = &arguments.out {
         for path in reproduce::write(&reproduction, folder).map_err(failure)? {
-            eprintln!("written: {}", path.display());
+            note(&format!("written: {}", path.display()));
         }
     }
     match arguments.json {
-        true => print_json(&reproduction),
-        false => print(&reproduce::text(&reproduction)),
+        true => print_json(&reproduction)?,
+        false => print(&reproduce::text(&reproduction))?,
     }
     let bad: Vec<&str> = reproduction.bad().map(|claim| claim.id).collect();
     match bad.is_empty() {

@@ -9,8 +9,10 @@ use weir_model::report::{
     AdmissionReport, Count, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
     RouteReport,
 };
-use weir_northbound::client::{self, ClientError};
+use weir_northbound::client;
 
+use crate::Failure;
+use crate::output::{print, print_json};
 use crate::table::Table;
 
 /// What can be shown.
@@ -49,7 +51,7 @@ pub(crate) fn show(
     subject: Subject,
     selection: Selection,
     json: bool,
-) -> Result<(), ClientError> {
+) -> Result<(), Failure> {
     let show = Show { socket, json };
     match subject {
         Subject::Ports => show.print("ports", ports),
@@ -75,14 +77,13 @@ impl Show<'_> {
         &self,
         path: &str,
         table: fn(&[T]) -> Table,
-    ) -> Result<(), ClientError> {
-        let rows: Vec<T> = client::get(self.socket, &format!("/v1/{path}"))?;
-        if self.json {
-            crate::print_json(&rows);
-        } else {
-            print!("{}", table(&rows));
+    ) -> Result<(), Failure> {
+        let rows = client::get(self.socket, &format!("/v1/{path}"));
+        let rows: Vec<T> = rows.map_err(|e| Failure::Run(e.to_string()))?;
+        match self.json {
+            true => print_json(&rows),
+            false => print(&table(&rows).to_string()),
         }
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`capture`]: what passes through ports, as pcapng, while the router runs
 //! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until one
 //! - [`device`]: where frames come from and go to, in bursts
+//! - [`file`]: files that people name, read with a bound
 //! - [`kernel`]: what the kernel knows (links, addresses, routes, neighbours), and the rule that
 //!   keeps transit away from it
 //! - [`worker`]: the thread that moves packets between devices through the plane
@@ -13,6 +14,7 @@
 pub mod capture;
 pub mod clock;
 pub mod device;
+pub mod file;
 pub mod kernel;
 pub mod namespace;
 pub mod worker;

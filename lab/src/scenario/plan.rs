@@ -1,9 +1,9 @@
 //! From one file to the points to run: every variant at every point of the sweep.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
+use weir_live::file::read_text;
 
 use super::checked::Scenario;
 use super::raw::{self, Node, Origin, Value};
@@ -57,11 +57,14 @@ pub struct Point {
     pub scenario: Scenario,
 }
 
+/// A scenario is not longer than this.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// Reads a file, applies the overrides, and checks every point. With `only`, just the variants of
 /// these names are kept.
 pub fn load(path: &Path, overrides: &[Override], only: &[String]) -> Result<Plan, ScenarioError> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_text(path, FILE_BYTES_MAX).map_err(|error| {
         let why = format!("cannot be read ({error})");
         ScenarioError::new(Origin::Set(file.clone()), why)
     })?;

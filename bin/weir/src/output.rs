@@ -1,0 +1,40 @@
+//! What is printed, where standard output may be full and its reader gone.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::Failure;
+
+/// Prints to standard output. A reader that has gone away (`| head`) is no failure; a full disk is one.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Run(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON document.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => print(&(text + "\n")),
+        Err(error) => Err(Failure::Run(format!("cannot write JSON: {error}"))),
+    }
+}
+
+/// Prints a line to standard error. Where that cannot be written to there is nobody to tell.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A help page or the version, with colours for a terminal.
+pub(crate) fn rendered(help: &clap::Error) -> String {
+    let page = help.render();
+    match io::stdout().is_terminal() {
+        true => page.ansi().to_string(),
+        false => page.to_string(),
+    }
+}

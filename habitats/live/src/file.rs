@@ -1,0 +1,45 @@
+//! Files that people name: read with a bound, and only if they are files.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Reads a text file of at most `bytes_max` bytes. Whatever is no regular file is refused: a device may
+/// have no end, and a pipe may never be written to.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK); // opening a pipe would wait for its writer
+    let file = options.open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() {
+        let what = match kind.is_dir() {
+            true => "a folder",
+            false => "a device or a pipe",
+        };
+        let why = format!("it is {what}; only a regular file can be read");
+        return Err(io::Error::other(why));
+    }
+    let mut text = String::new();
+    file.take(bytes_max + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes_max {
+        let why = format!("it is longer than {bytes_max} bytes");
+        return Err(io::Error::other(why));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_with_an_end_are_read() {
+        let why = |path: &str| read_text(Path::new(path), 10).unwrap_err().to_string();
+        assert!(why("/dev/zero").contains("a device or a pipe"));
+        assert!(why("/").contains("a folder"));
+        assert!(why("/proc/self/mountinfo").contains("longer than 10 bytes"));
+        let own = read_text(Path::new("/proc/self/comm"), 100).unwrap();
+        assert!(!own.is_empty());
+    }
+}
