@@ -19,4 +19,4 @@
 pub mod client;
 pub mod server;
 
-pub use server::{Answer, Operator, serve};
+pub use server::{Answer, Operator, Service};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,11 +70,39 @@ pub trait Operator: Send + Sync + 'static {
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
 }
 
-/// Serves requests on `socket` until the returned future is dropped. The socket file is made with
-/// mode 0600 and removed at the end.
-pub async fn serve(socket: &Path, operator: Arc<dyn Operator>) -> io::Result<()> {
-    let listener = bind(socket)?;
-    let _remove = RemoveOnDrop(socket);
+/// The service, before it answers.
+pub struct Service {
+    listener: UnixListener,
+    _own: OwnSocket, // removed with the service
+}
+
+impl Service {
+    /// Makes the socket, with mode 0600, and its folder if there is none. Whoever connects waits until
+    /// the service [runs](Self::serve).
+    pub fn bind(socket: &Path) -> io::Result<Self> {
+        if let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+        }
+        make_way(socket)?;
+        let listener = UnixListener::bind(socket)?;
+        fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
+        let _own = OwnSocket {
+            identity: identity(&fs::symlink_metadata(socket)?),
+            path: socket.to_owned(),
+        };
+        Ok(Self { listener, _own })
+    }
+
+    /// Answers requests until the returned future is dropped; the socket is removed then.
+    pub async fn serve(self, operator: Arc<dyn Operator>) -> io::Result<()> {
+        serve(&self.listener, operator).await
+    }
+}
+
+async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Result<()> {
     let service = router(operator);
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -105,35 +133,45 @@ pub async fn serve(socket: &Path, operator: Arc<dyn Operator>) -> io::Result<()>
     }
 }
 
-/// Binds the socket, and makes its folder if there is none. A file left by a router that died is replaced; a living router is not.
-fn bind(socket: &Path) -> io::Result<UnixListener> {
-    if let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+/// Removes a socket that a router left which died. Anything else that is there stays: a file that somebody
+/// named by mistake, a link to one, and the socket of a router that lives.
+fn make_way(socket: &Path) -> io::Result<()> {
+    let kind = match fs::symlink_metadata(socket) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !kind.is_socket() {
+        let why = "something that is no socket is there, and is left alone; remove it, or set \
+                   `socket` to another path";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
-    let in_use = UnixStream::connect(socket).is_ok();
-    if in_use {
-        return Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            format!("another router listens on {}", socket.display()),
-        ));
+    match UnixStream::connect(socket) {
+        Ok(_) => {
+            let why = "another router listens there";
+            Err(io::Error::new(io::ErrorKind::AddrInUse, why))
+        }
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(socket),
+        Err(error) => Err(error),
     }
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
 }
 
-struct RemoveOnDrop<'a>(&'a Path);
+/// The socket file that this service has made.
+struct OwnSocket {
+    path: PathBuf,
+    identity: (u64, u64),
+}
 
-impl Drop for RemoveOnDrop<'_> {
+/// What tells a file from another one that has its name later.
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+impl Drop for OwnSocket {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(self.0) {
+        let there = fs::symlink_metadata(&self.path);
+        let is_own = there.is_ok_and(|metadata| identity(&metadata) == self.identity);
+        if is_own && let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(%error, "cannot remove the northbound socket");
         }
     }

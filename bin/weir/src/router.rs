@@ -31,6 +31,7 @@ use weir_live::kernel::transit::{self, TransitGuard};
 use weir_live::kernel::{follow, netfilter};
 use weir_live::worker::{Event, Handle, Opener, Worker};
 use weir_model::{Change, Fault};
+use weir_northbound::Service;
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::tables::Tables;
@@ -143,6 +144,10 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let mut hangup = signal(SignalKind::hangup()).map_err(|e| failed("SIGHUP", &e))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| failed("SIGTERM", &e))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| failed("SIGINT", &e))?;
+    let socket = PathBuf::from(&plan.router.socket);
+    let service = Service::bind(&socket);
+    let service = service
+        .map_err(|e| Failure::Run(format!("`socket` {}: {e}", socket.display())))?;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let mut worker = worker(&plan, events).map_err(Failure::Run)?;
     let frame_bytes_max = worker.plane.frame_bytes_max();
@@ -153,7 +158,6 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
         .map_err(|e| failed("kernel tables", &e))?;
     let tables = Arc::new(tables);
     worker.set_tables(Arc::clone(&tables));
-    let socket = PathBuf::from(&plan.router.socket);
     let guard = guard(&plan).map_err(|e| failed("cannot keep transit from the kernel", &e))?;
     let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
     let (handle, thread) = worker
@@ -171,7 +175,7 @@ async fn serve(config: &Path, plan: Plan) -> Result<(), Failure> {
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_kernel(Arc::clone(&running)));
     tasks.spawn(handle_events(Arc::clone(&running), inbox));
-    tasks.spawn(serve_northbound(Arc::clone(&running), socket));
+    tasks.spawn(serve_northbound(Arc::clone(&running), service));
     tracing::info!("router runs");
     let result = loop {
         tokio::select! {
@@ -276,11 +280,11 @@ fn guard(plan: &Plan) -> Result<TransitGuard, transit::Error> {
     TransitGuard::install(&ports)
 }
 
-async fn serve_northbound(running: Arc<Running>, socket: PathBuf) -> String {
+async fn serve_northbound(running: Arc<Running>, service: Service) -> String {
     let console = Arc::new(Console::new(running));
-    match weir_northbound::serve(&socket, console).await {
+    match service.serve(console).await {
         Ok(()) => "the northbound service has ended".to_owned(),
-        Err(error) => format!("northbound service on {}: {error}", socket.display()),
+        Err(error) => format!("northbound service: {error}"),
     }
 }
 
