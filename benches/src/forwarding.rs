@@ -104,6 +104,7 @@ fn tables() -> Tables {
             mac: [2, 0, 0, 0, 0, index as u8],
             mtu: 1500,
             up: true,
+            carrier: true,
             addresses: Vec::new(),
         };
         tables.interfaces.insert(index, interface);

@@ -162,7 +162,7 @@ impl Testbed {
                 .plane
                 .add_port(name, name, spec.clone(), link, clock::now());
             let gone = || io::Error::from(io::ErrorKind::NotFound);
-            worker.bind(Some(device), Box::new(move || Err(gone())));
+            worker.bind(Some(device), Box::new(move |_| Err(gone())));
         }
         Ok(worker)
     }
@@ -202,6 +202,7 @@ fn tables(near: u32, far: u32) -> Tables {
             mac,
             mtu: 1500,
             up: true,
+            carrier: true,
             addresses: vec![address],
         };
         tables.interfaces.insert(index, interface);

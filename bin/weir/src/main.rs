@@ -41,6 +41,9 @@ enum Command {
     Router {
         /// The configuration
         config: PathBuf,
+        /// A supervisor has started this process, and holds the other end of its standard input
+        #[arg(long, hide = true)]
+        supervised: bool,
     },
     /// Say what is wrong with a configuration, and start nothing
     Check {
@@ -148,6 +151,8 @@ enum Failure {
     Usage(String),
     /// It did not work.
     Run(String),
+    /// A child has said what is wrong, and ended with this exit code.
+    Reported(u8),
 }
 
 fn main() -> ExitCode {
@@ -165,12 +170,13 @@ fn end(result: Result<(), Failure>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Run(message)) => fail(1, &message),
+        Err(Failure::Reported(code)) => ExitCode::from(code),
     }
 }
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Router { config } => router::run(&config),
+        Command::Router { config, supervised } => router::run(&config, supervised),
         Command::Check { config } => configuration::check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),

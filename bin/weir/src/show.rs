@@ -103,7 +103,12 @@ fn ports(rows: &[PortReport]) -> Table {
         table.row([
             row.port.clone(),
             row.interface.clone(),
-            if row.up { "up" } else { "down" }.to_owned(),
+            match (row.up, row.carrier) {
+                (false, _) => "down",
+                (true, false) => "no carrier",
+                (true, true) => "up",
+            }
+            .to_owned(),
             row.rate_bps
                 .map_or_else(|| "-".to_owned(), |bps| Rate::from_bps(bps).to_string()),
             row.discipline.clone(),

@@ -29,6 +29,7 @@ pub fn ports(plane: &Plane, devices: &[DeviceState]) -> Vec<PortReport> {
             port: slot.name.clone(),
             interface: slot.interface.clone(),
             up: device.up && plane.is_up(number),
+            carrier: plane.has_carrier(number).unwrap_or(false),
             rate_bps: slot.port.link().rate.map(weir_base::Rate::as_bps),
             discipline: slot.port.queue().spec().kind().to_owned(),
             received: slot.received.into(),

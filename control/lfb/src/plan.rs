@@ -161,6 +161,9 @@ impl Plan {
         push(router("mode"), mode.to_owned());
         push(router("socket"), self.router.socket.clone());
         push(router("pool"), self.router.pool.unwrap_or(0).to_string());
+        push(router("age_max"), self.router.age_max.to_string());
+        let watchdog = self.router.watchdog.unwrap_or(weir_base::Span::ZERO);
+        push(router("watchdog"), watchdog.to_string());
         push(
             router("bypass_netfilter"),
             self.router.bypass_netfilter.to_string(),
@@ -261,6 +264,7 @@ mod tests {
         assert_eq!(
             shown,
             [
+                "age_max=1 s",
                 "bypass_netfilter=false",
                 "mode=routed",
                 "pool=0",
@@ -270,6 +274,7 @@ mod tests {
                 "port.wan.overhead=24 B",
                 "port.wan.rate=100 Mbit",
                 "socket=/run/weir/weir.sock",
+                "watchdog=1 s",
             ]
         );
     }

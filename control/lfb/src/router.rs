@@ -1,5 +1,6 @@
 //! The box itself: its mode, its socket, its pool.
 
+use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_path::parse::Mode;
 
@@ -24,6 +25,18 @@ pub const PARAMETERS: &[Parameter] = &[
         about: "packets that the router can hold in all, which the limits of all queues must fit; 0 packets: twice what they need",
     },
     Parameter {
+        name: "age_max",
+        kind: Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+        default: "1 s",
+        about: "drop frames that waited in the receive ring for longer, because the router or its machine had stood still",
+    },
+    Parameter {
+        name: "watchdog",
+        kind: Kind::Span(Span::ZERO, Span::from_secs(600)),
+        default: "1 s",
+        about: "end a router that gives no sign of life for this time, so that the kernel forwards; 0 s: never, and the router is one process",
+    },
+    Parameter {
         name: "bypass_netfilter",
         kind: Kind::Flag,
         default: "false",
@@ -40,6 +53,10 @@ pub struct RouterPlan {
     pub socket: String,
     /// Packets held at most, in all queues and beside them; none: as many as the ports need.
     pub pool: Option<usize>,
+    /// Frames that waited longer before the router took them are dropped.
+    pub age_max: Span,
+    /// A router without a sign of life for this time is ended; none: it is never.
+    pub watchdog: Option<Span>,
     /// Whether forward and NAT rules of the box may be bypassed.
     pub bypass_netfilter: bool,
 }
@@ -54,6 +71,8 @@ impl RouterPlan {
             },
             socket: settings.text("socket").to_owned(),
             pool: Some(settings.count("pool") as usize).filter(|pool| *pool > 0),
+            age_max: settings.span("age_max"),
+            watchdog: Some(settings.span("watchdog")).filter(|limit| *limit > Span::ZERO),
             bypass_netfilter: settings.flag("bypass_netfilter"),
         }
     }

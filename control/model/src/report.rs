@@ -33,8 +33,10 @@ pub struct PortReport {
     pub port: String,
     /// Name of the network interface.
     pub interface: String,
-    /// Whether the link is up and the device works.
+    /// Whether the interface is switched on and the device works.
     pub up: bool,
+    /// Whether the link works: a cable with somebody at its other end.
+    pub carrier: bool,
     /// The rate it is paced to; none if it is not paced.
     pub rate_bps: Option<u64>,
     /// Kind of discipline.

@@ -61,6 +61,8 @@ pub enum Reason {
     NeighbourQueueFull,
     /// Every packet slot of the router is in use.
     PoolExhausted,
+    /// It waited in the receive ring for too long: the router had stood still.
+    Stale,
     /// The link was congested, and its flow is not one of those that were accepted.
     NotAdmitted,
     /// The queue was full.
@@ -84,7 +86,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -110,6 +112,7 @@ impl Reason {
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
         Self::PoolExhausted,
+        Self::Stale,
         Self::NotAdmitted,
         Self::QueueFull,
         Self::Congestion,
@@ -202,6 +205,10 @@ impl Reason {
                 "Too many packets wait for next hops to answer.",
             ),
             Self::PoolExhausted => ("pool-exhausted", "Every packet slot is in use."),
+            Self::Stale => (
+                "stale",
+                "It waited in the receive ring for longer than `age_max`: the router had stood still.",
+            ),
             Self::NotAdmitted => (
                 "not-admitted",
                 "The link was congested, and its flow is not one of those accepted.",

@@ -28,8 +28,10 @@ pub(crate) const OUTBOX_MAX: usize = 256;
 pub struct PlanePort {
     /// Name in the configuration.
     pub name: String,
-    /// Name of the interface.
+    /// Name of the interface now: an interface that is renamed stays the port's.
     pub interface: String,
+    /// Name of the interface in the configuration.
+    pub configured_interface: String,
     /// Discipline and link.
     pub port: Port,
     /// Received by it.
@@ -37,6 +39,8 @@ pub struct PlanePort {
     /// Sent by the kernel itself, and charged to it.
     pub charged: Tally,
     pub(crate) index: Option<u32>,
+    /// Nothing more is queued at it: it is about to be removed.
+    pub(crate) closing: bool,
     /// Its place in the list of watched ports; means nothing without a watch.
     pub(crate) watched: Option<u16>,
     pub(crate) outbox: VecDeque<Packet>,
@@ -56,6 +60,8 @@ pub struct Plane {
     pub(crate) asked_again: BTreeMap<Neighbourhood, Instant>,
     pub(crate) streams: Streams,
     pub(crate) watch: Option<Box<Watch>>,
+    /// What arrived before this is too old to be forwarded.
+    pub(crate) oldest: Instant,
 }
 
 impl Plane {
@@ -75,6 +81,7 @@ impl Plane {
             asked_again: BTreeMap::new(),
             streams,
             watch: None,
+            oldest: Instant::ZERO,
         }
     }
 
@@ -91,15 +98,27 @@ impl Plane {
         self.ports.push(PlanePort {
             name: name.to_owned(),
             interface: interface.to_owned(),
+            configured_interface: interface.to_owned(),
             port: Port::new(spec, link, now, &streams),
             received: Tally::ZERO,
             charged: Tally::ZERO,
             index: None,
+            closing: false,
             watched: None,
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
         });
         self.find_indices();
         self.ports.len() - 1
+    }
+
+    /// Queues nothing more at a port: what it holds leaves at its rate, until it is removed.
+    pub fn close_port(&mut self, number: usize) {
+        self.ports[number].closing = true;
+    }
+
+    /// Drops frames that arrived before `at` with [`Reason::Stale`], as they are received.
+    pub fn set_oldest(&mut self, at: Instant) {
+        self.oldest = at;
     }
 
     /// Removes a port; the ones behind it move up by one. What it holds ends.
@@ -227,6 +246,17 @@ impl Plane {
             .is_some_and(|interface| interface.up)
     }
 
+    /// Whether the link of a port's interface works; none if there is no such interface.
+    pub fn has_carrier(&self, number: usize) -> Option<bool> {
+        let interface = self.tables.interfaces.get(&self.ports[number].index?)?;
+        Some(interface.carrier)
+    }
+
+    /// Whether a port holds nothing, and nothing waits for its device.
+    pub fn is_drained(&self, number: usize) -> bool {
+        self.ports[number].port.is_idle() && self.ports[number].outbox.is_empty()
+    }
+
     /// Packets that the pool can hold.
     pub fn pool_packets(&self) -> usize {
         self.pool.slots()
@@ -243,17 +273,26 @@ impl Plane {
     }
 
     pub(crate) fn port_of(&self, interface: u32) -> Option<usize> {
-        self.ports.iter().position(|p| p.index == Some(interface))
+        let is_way_out = |p: &PlanePort| p.index == Some(interface) && !p.closing;
+        self.ports.iter().position(is_way_out)
     }
 
+    /// Finds the interface of each port. One that was found once is followed by its index, whatever it
+    /// is called; one that is gone comes back by its latest name, or by the configured one.
     pub(crate) fn find_indices(&mut self) {
+        let interfaces = &self.tables.interfaces;
+        let named = |name: &str| {
+            let mut all = interfaces.iter();
+            all.find(|(_, i)| i.name == name).map(|(index, _)| *index)
+        };
         for slot in &mut self.ports {
-            slot.index = self
-                .tables
-                .interfaces
-                .iter()
-                .find(|(_, interface)| interface.name == slot.interface)
-                .map(|(index, _)| *index);
+            let same = slot.index.filter(|index| interfaces.contains_key(index));
+            slot.index = same
+                .or_else(|| named(&slot.interface))
+                .or_else(|| named(&slot.configured_interface));
+            if let Some(interface) = slot.index.and_then(|index| interfaces.get(&index)) {
+                slot.interface.clone_from(&interface.name);
+            }
         }
     }
 

@@ -84,6 +84,10 @@ impl Plane {
     fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
         let received = u64::from(arrival.len);
         self.ports[ingress].received.count(received);
+        if arrival.at < self.oldest {
+            self.fates.count_frame(received, Reason::Stale);
+            return Err(Reason::Stale);
+        }
         if frame.len() < arrival.len as usize || frame.len() > self.pool.frame_bytes_max() {
             self.fates.count_frame(received, Reason::TruncatedFrame);
             return Err(Reason::TruncatedFrame);

@@ -33,8 +33,11 @@ pub struct Interface {
     pub mac: Mac,
     /// The longest layer-3 packet it carries, in bytes.
     pub mtu: u32,
-    /// Whether it is switched on. A carrier is the device's business: it drops without one.
+    /// Whether it is switched on.
     pub up: bool,
+    /// Whether its link works: a cable with somebody at its other end. Forwarding does not ask, since the
+    /// kernel tells of it up to a second late; the device itself drops without one.
+    pub carrier: bool,
     /// Its addresses with their networks.
     pub addresses: Vec<IpNet>,
 }

@@ -34,6 +34,7 @@ fn tables(wan_mtu: u32) -> Tables {
         mac,
         mtu,
         up: true,
+        carrier: true,
         addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
     };
     let lan = interface("lan", LAN_MAC, 1500, &["10.0.1.1/24", "2001:db8:1::1/64"]);

@@ -256,7 +256,7 @@ mod tests {
             let spec = Spec::check("fifo", []).unwrap();
             worker.plane.add_port(name, name, spec, link, Instant::ZERO);
             let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
-            worker.bind(None, Box::new(move || Err(gone())));
+            worker.bind(None, Box::new(move |_| Err(gone())));
         }
         worker.start().unwrap().0
     }

@@ -12,12 +12,50 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use weir_base::{Instant, Span};
 
 /// What time it is.
 pub fn now() -> Instant {
     Instant::from_nanos(read_clock(libc::CLOCK_MONOTONIC))
+}
+
+/// Wall-clock time in nanoseconds since 1970, as the kernel stamps frames and as nf_tables compares it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixTime(u64);
+
+impl UnixTime {
+    /// Before everything.
+    pub const FIRST: Self = Self(0);
+    /// After everything.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// What time it is.
+    pub fn now() -> Self {
+        Self(read_clock(libc::CLOCK_REALTIME))
+    }
+
+    /// The time of a stamp of so many seconds and nanoseconds since 1970.
+    pub fn from_stamp(seconds: u32, nanos: u32) -> Self {
+        Self(u64::from(seconds) * 1_000_000_000 + u64::from(nanos))
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This much later.
+    #[must_use]
+    pub fn after(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.as_nanos()))
+    }
+
+    /// How long until then; nothing if it is past.
+    pub fn remaining(self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(Self::now().0))
+    }
 }
 
 /// What [`Instant::ZERO`] is in Unix time, in nanoseconds, as both clocks stand now.
@@ -85,7 +123,7 @@ impl Stamps {
 
     /// The instant of a stamp of so many seconds and nanoseconds since 1970.
     pub fn instant(&mut self, seconds: u32, nanos: u32) -> Instant {
-        let stamp = u64::from(seconds) * 1_000_000_000 + u64::from(nanos);
+        let stamp = UnixTime::from_stamp(seconds, nanos).as_nanos();
         if stamp > self.realtime_nanos {
             // The thread was off the processor since the burst began, perhaps for long.
             self.begin();

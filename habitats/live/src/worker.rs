@@ -27,12 +27,12 @@ use weir_base::{Instant, Span};
 use weir_packet::Reason;
 use weir_path::forward::Neighbourhood;
 use weir_path::parse::Mode;
-use weir_path::plane::Plane;
+use weir_path::plane::{Plane, PlanePort};
 use weir_path::step::Arrival;
 use weir_path::tables::Tables;
 
 use crate::clock::{self, Waiter, Waker};
-use crate::device::{Counters, Device, Direction, Received};
+use crate::device::{Counters, Device, Direction, Received, Tenure};
 
 /// Frames taken from a device in one turn.
 const BURST_MAX: usize = 64;
@@ -83,8 +83,8 @@ impl Moderation {
     }
 }
 
-/// Opens a port's device; called again after the device was lost.
-pub type Opener = Box<dyn FnMut() -> io::Result<Box<dyn Device>> + Send>;
+/// Opens the device of a port whose interface has this name now; called again after the device was lost.
+pub type Opener = Box<dyn FnMut(&str) -> io::Result<Box<dyn Device>> + Send>;
 
 /// What a worker tells, from its own thread. The receiver must not block.
 #[derive(Clone, Debug)]
@@ -93,8 +93,30 @@ pub enum Event {
     Resolve(Neighbourhood),
     /// The device of the port with this name is gone.
     PortLost(String),
-    /// It is back.
-    PortBack(String),
+    /// The device of a port is back.
+    PortBack {
+        /// Name of the port.
+        port: String,
+        /// Name of its interface.
+        interface: String,
+    },
+    /// The interface of a port has another name. Its frames are the kernel's until the router claims
+    /// them again, because rules that keep transit from the kernel go by names.
+    Renamed {
+        /// Name of the port.
+        port: String,
+        /// What its interface was called.
+        from: String,
+        /// What it is called now.
+        to: String,
+    },
+    /// The link of a port's interface works now, or no more.
+    Carrier {
+        /// Name of the port.
+        port: String,
+        /// Whether it works.
+        works: bool,
+    },
     /// This snapshot of the tables is in use no more: dropping a large one takes time, which the
     /// worker does not have.
     Retired(Arc<Tables>),
@@ -115,6 +137,7 @@ pub struct Worker {
     links: Vec<Link>,
     event: Box<dyn FnMut(Event) + Send>,
     moderation: Moderation,
+    age_max: Option<Span>,
     stop: bool,
 }
 
@@ -149,8 +172,14 @@ impl Worker {
             links: Vec::new(),
             event,
             moderation: Moderation::default(),
+            age_max: None,
             stop: false,
         }
+    }
+
+    /// Drops what waited in a receive ring for longer, with [`Reason::Stale`].
+    pub fn set_age_max(&mut self, age_max: Span) {
+        self.age_max = Some(age_max);
     }
 
     /// Binds a device to the port that was added to the plane last.
@@ -170,10 +199,58 @@ impl Worker {
         self.links.remove(number);
     }
 
-    /// Puts a new snapshot of the kernel's tables in force.
+    /// Puts a new snapshot of the kernel's tables in force, and tells what became of the ports' links.
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
+        let links = |plane: &Plane| -> Vec<(String, Option<bool>)> {
+            let ports = plane.ports().iter().enumerate();
+            let link =
+                |(n, port): (usize, &PlanePort)| (port.interface.clone(), plane.has_carrier(n));
+            ports.map(link).collect()
+        };
+        let before = links(&self.plane);
         let old = self.plane.set_tables(tables, clock::now());
         (self.event)(Event::Retired(old));
+        let after = links(&self.plane);
+        for (number, (before, after)) in before.into_iter().zip(after).enumerate() {
+            self.tell_of_link(number, before, after);
+        }
+    }
+
+    /// Tells what is new of a port's link: the name of its interface, and its carrier if it has one.
+    fn tell_of_link(
+        &mut self,
+        number: usize,
+        (from, worked): (String, Option<bool>),
+        (to, works): (String, Option<bool>),
+    ) {
+        let port = || self.plane.ports()[number].name.clone();
+        let carrier = match (worked, works) {
+            (Some(false), Some(true)) => Some(true),
+            (None | Some(true), Some(false)) => Some(false),
+            _ => None,
+        };
+        if let Some(works) = carrier {
+            let port = port();
+            (self.event)(Event::Carrier { port, works });
+        }
+        if from != to {
+            let port = port();
+            self.set_tenure(number, Tenure::NEVER);
+            (self.event)(Event::Renamed { port, from, to });
+        }
+    }
+
+    /// Sets which frames of a port are the router's, if its device is open.
+    pub fn set_tenure(&mut self, number: usize, tenure: Tenure) {
+        if let Some(device) = &mut self.links[number].device {
+            device.set_tenure(tenure);
+        }
+    }
+
+    /// Whether a port has taken every frame of its tenure, and has sent what it held.
+    pub fn is_drained(&self, number: usize) -> bool {
+        let device = self.links[number].device.as_ref();
+        device.is_none_or(|device| device.tenure_is_over()) && self.plane.is_drained(number)
     }
 
     /// What the devices say of themselves, in the order of the ports.
@@ -212,6 +289,9 @@ impl Worker {
             for command in inbox.try_iter() {
                 command(self);
                 busy = true;
+            }
+            if let Some(age_max) = self.age_max {
+                self.plane.set_oldest(clock::now().before(age_max));
             }
             busy |= self.receive();
             let now = clock::now();
@@ -304,13 +384,16 @@ impl Worker {
             }
             if link.retry_at <= now {
                 link.retry_at = now + REOPEN_RETRY;
+                let PlanePort {
+                    name, interface, ..
+                } = &self.plane.ports()[number];
                 if self.plane.is_up(number)
-                    && let Ok(device) = (link.open)()
+                    && let Ok(device) = (link.open)(interface)
                 {
                     link.device = Some(device);
-                    let name = self.plane.ports()[number].name.clone();
-                    tracing::info!(port = %name, "port back");
-                    (self.event)(Event::PortBack(name));
+                    let (port, interface) = (name.clone(), interface.clone());
+                    tracing::info!(port, interface, "port back");
+                    (self.event)(Event::PortBack { port, interface });
                     continue;
                 }
             }

@@ -110,10 +110,14 @@ pub fn socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.sock"))
 }
 
+/// Routers of a run have no supervisor: the lab itself notices one that says nothing, a process each is
+/// what processor time is counted of, and a machine that is overloaded must not end a run.
+pub(super) const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
+
 /// The configuration of the router that a node is.
 pub fn configuration(node: &Node, socket: &Path) -> String {
     let socket = quoted(&socket.to_string_lossy());
-    let mut text = format!("mode = \"routed\"\nsocket = {socket}\n");
+    let mut text = format!("mode = \"routed\"\nsocket = {socket}\n{NO_SUPERVISOR}");
     for interface in &node.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
@@ -169,7 +173,7 @@ discipline = { kind = "fifo", limit = "100 packets" }
         let (scenario, _) = plan(text, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
         let text = configuration(&topology.nodes[0], Path::new("/run/r.sock"));
-        let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\n\
+        let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\nwatchdog = \"0 s\"\n\
             \n[port.a]\ninterface = \"a\"\ndiscipline = { kind = \"fifo\", limit = 1000 }\n\
             \n[port.b]\ninterface = \"b\"\nrate = \"100 Mbit\"\n\
             discipline = { kind = \"fifo\", limit = \"100 packets\" }\n";

@@ -17,7 +17,7 @@ use std::path::Path;
 use serde_json::Value;
 use weir_base::{Rate, Span};
 
-use super::router::{Router, quoted};
+use super::router::{NO_SUPERVISOR, Router, quoted};
 use crate::topology::{Interface, Topology};
 
 /// Delays below this are what namespaces have anyway.
@@ -78,7 +78,7 @@ impl Long {
     /// The configuration of the bridge.
     pub fn configuration(&self, socket: &Path) -> String {
         let socket = quoted(&socket.to_string_lossy());
-        let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n");
+        let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n{NO_SUPERVISOR}");
         for port in PORTS {
             // Writing to a string cannot fail.
             let _ = writeln!(
@@ -147,7 +147,7 @@ delay = "20 ms"
         let text = all[0].configuration(Path::new("/run/w.sock"));
         assert_eq!(
             text,
-            "mode = \"bridged\"\nsocket = \"/run/w.sock\"\n\
+            "mode = \"bridged\"\nsocket = \"/run/w.sock\"\nwatchdog = \"0 s\"\n\
              \n[port.first]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n\
              \n[port.second]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n"
         );

@@ -26,8 +26,8 @@ use weir_base::{Instant, Span};
 
 use super::offload;
 use super::ring::{Ring, Slot};
-use super::{Counters, Device, Direction, Received};
-use crate::clock::{self, Stamps};
+use super::{Counters, Device, Direction, Received, Tenure};
+use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
 
 /// How many bytes of a frame that the kernel sent are shown.
@@ -42,6 +42,8 @@ const EMPTY_CALLS_PER_CHECK: u32 = 16;
 /// A frame that the driver keeps refusing as "no buffer space" for so long is refused for its own
 /// sake (veth: longer than the peer's MTU), or the link has no carrier.
 const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
+/// A frame that was stamped is in the ring after this time at the latest.
+const ON_ITS_WAY: Span = Span::from_millis(1);
 /// Bytes that may wait in the driver.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
@@ -56,6 +58,8 @@ pub struct Options {
     pub promiscuous: bool,
     /// Show what the kernel itself sends out of the interface.
     pub outgoing: bool,
+    /// Which frames are given out from the beginning.
+    pub tenure: Tenure,
 }
 
 impl Default for Options {
@@ -65,6 +69,7 @@ impl Default for Options {
             frame_bytes_max: None,
             promiscuous: false,
             outgoing: true,
+            tenure: Tenure::ALWAYS,
         }
     }
 }
@@ -76,6 +81,9 @@ pub struct AfPacket {
     receiver: Socket,
     sender: Socket,
     stamps: Stamps,
+    tenure: Tenure,
+    /// A frame from after the tenure was seen, or the ring was empty then.
+    tenure_is_over: bool,
     counters: Counters,
     index: u32,
     frame_bytes_max: usize,
@@ -134,6 +142,8 @@ impl AfPacket {
             receiver,
             sender: open_sender(index)?,
             stamps: Stamps::default(),
+            tenure: options.tenure,
+            tenure_is_over: false,
             counters: Counters::default(),
             index,
             frame_bytes_max,
@@ -209,8 +219,10 @@ impl Device for AfPacket {
                 if taken == 0 {
                     self.check_when_empty()?;
                     let looked = clock::now();
+                    let long_over = UnixTime::now() >= self.tenure.until.after(ON_ITS_WAY);
                     if self.ring.head().is_none() {
                         self.stamps.nothing_before(looked);
+                        self.tenure_is_over |= long_over;
                     }
                 }
                 return Ok(taken);
@@ -220,8 +232,13 @@ impl Device for AfPacket {
                 self.empty_calls = 0;
             }
             let stamp = (slot.header.tp_sec, slot.header.tp_nsec);
-            let arrived = self.stamps.instant(stamp.0, stamp.1);
-            take(received(slot, arrived));
+            let stamped = UnixTime::from_stamp(stamp.0, stamp.1);
+            if self.tenure.contains(stamped) {
+                let arrived = self.stamps.instant(stamp.0, stamp.1);
+                take(received(slot, arrived));
+            } else {
+                self.tenure_is_over |= stamped >= self.tenure.until;
+            }
             self.ring.release();
         }
         Ok(burst_max)
@@ -254,6 +271,15 @@ impl Device for AfPacket {
 
     fn wait_on(&self) -> Option<BorrowedFd<'_>> {
         Some(self.receiver.as_fd())
+    }
+
+    fn set_tenure(&mut self, tenure: Tenure) {
+        self.tenure = tenure;
+        self.tenure_is_over = false;
+    }
+
+    fn tenure_is_over(&self) -> bool {
+        self.tenure_is_over
     }
 
     fn counters(&mut self) -> Counters {
@@ -401,6 +427,12 @@ fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
     let request = ask_interface(socket, name, libc::SIOCGIFINDEX)?;
     // SAFETY: the kernel has written the index into the union.
     Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+}
+
+/// The kernel's number of the interface called `name`, in the calling thread's network namespace.
+pub fn index(name: &str) -> io::Result<u32> {
+    let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    interface_index(&any_socket, name)
 }
 
 /// Whether the interface called `name` carries Ethernet frames (a tunnel or PPP does not).

@@ -15,6 +15,8 @@ use std::os::fd::BorrowedFd;
 
 use weir_base::Instant;
 
+use crate::clock::UnixTime;
+
 /// A frame as a device lends it: without frame check sequence, valid during the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
@@ -47,6 +49,42 @@ pub enum Direction {
     Outgoing,
 }
 
+/// Which frames are the router's, by the time at which the kernel stamped them: those before it and
+/// after it are the kernel's, which forwards them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    /// The first instant of it.
+    pub from: UnixTime,
+    /// The first instant after it.
+    pub until: UnixTime,
+}
+
+impl Tenure {
+    /// Every frame is the router's.
+    pub const ALWAYS: Self = Self {
+        from: UnixTime::FIRST,
+        until: UnixTime::NEVER,
+    };
+    /// No frame is.
+    pub const NEVER: Self = Self {
+        from: UnixTime::NEVER,
+        until: UnixTime::NEVER,
+    };
+
+    /// From an instant on.
+    pub const fn from(from: UnixTime) -> Self {
+        Self {
+            from,
+            until: UnixTime::NEVER,
+        }
+    }
+
+    /// Whether a frame with this stamp is the router's.
+    pub fn contains(self, stamp: UnixTime) -> bool {
+        self.from <= stamp && stamp < self.until
+    }
+}
+
 /// A port's link.
 pub trait Device: Send {
     /// Hands at most `burst_max` waiting frames to `take`, and gives their number. Does not block.
@@ -63,6 +101,15 @@ pub trait Device: Send {
 
     /// Becomes readable when frames wait; none for devices that never wait.
     fn wait_on(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Sets which frames are given out; the others are taken and forgotten. A device that the kernel
+    /// does not forward from has no use for it.
+    fn set_tenure(&mut self, _tenure: Tenure) {}
+
+    /// Whether every frame of the tenure has been given out, and no more can come.
+    fn tenure_is_over(&self) -> bool {
+        true
+    }
 
     /// What the device itself counts.
     fn counters(&mut self) -> Counters;

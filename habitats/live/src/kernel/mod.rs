@@ -8,9 +8,13 @@
 //! - [`tables`], [`message`]: the part of that without sockets
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address, and to keep it known
 //! - [`transit`]: the rule that keeps transit away from the kernel
+//! - [`handover`]: at which instant transit goes from the kernel to the router, and back
+//! - [`claim`]: one router for each interface
 //! - [`netfilter`]: rules of the box that transit through the router would bypass
 
+pub mod claim;
 pub mod follow;
+pub mod handover;
 pub mod message;
 pub mod neighbours;
 pub mod netfilter;

@@ -98,8 +98,8 @@ impl TableState {
         let before = self.tables.interfaces.get(&index);
         let mut now = before.cloned().unwrap_or_default();
         let working = link.header.flags & WORKS;
-        // The kernel tells of a carrier up to a second late; the device itself knows at once.
         now.up = working.contains(LinkFlags::Up);
+        now.carrier = link.header.flags.contains(LinkFlags::LowerUp);
         for attribute in &link.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => now.name.clone_from(name),

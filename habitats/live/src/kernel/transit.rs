@@ -56,17 +56,17 @@ pub enum Error {
 #[derive(Debug)]
 pub struct TransitGuard {
     socket: NetlinkSocket, // the table's owner: the table goes when this closes
-    table: String,
+    pub(super) table: String,
 }
 
 /// Tells several guards of one process apart.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
-const NFT_MSG_NEWTABLE: u8 = libc::NFT_MSG_NEWTABLE as u8;
+pub(super) const NFT_MSG_NEWTABLE: u8 = libc::NFT_MSG_NEWTABLE as u8;
 const NFT_MSG_NEWCHAIN: u8 = libc::NFT_MSG_NEWCHAIN as u8;
 const NFT_MSG_DELCHAIN: u8 = libc::NFT_MSG_DELCHAIN as u8;
-const NFT_MSG_NEWRULE: u8 = libc::NFT_MSG_NEWRULE as u8;
-const NFT_TABLE_F_OWNER: u32 = 2;
+pub(super) const NFT_MSG_NEWRULE: u8 = libc::NFT_MSG_NEWRULE as u8;
+pub(super) const NFT_TABLE_F_OWNER: u32 = 2;
 /// Before any other chain of an ingress hook.
 const PRIORITY: i32 = -500;
 
@@ -118,7 +118,8 @@ impl TransitGuard {
         &self.table
     }
 
-    fn chain(&self, port: &str, mode: Mode) -> Vec<(String, Request)> {
+    /// The parts that make a port's chain: the chain itself, then its rules.
+    pub(super) fn chain(&self, port: &str, mode: Mode) -> Vec<(String, Request)> {
         const NF_NETDEV_INGRESS: u32 = 0;
         const NF_ACCEPT: u32 = 1;
         let name = chain_name(port);
@@ -151,7 +152,7 @@ impl TransitGuard {
     }
 
     /// Sends messages as one transaction.
-    fn commit(&mut self, batch: &[(String, Request)]) -> Result<(), Error> {
+    pub(super) fn commit(&mut self, batch: &[(String, Request)]) -> Result<(), Error> {
         let first = 1;
         let mut bytes = boundary(libc::NFNL_MSG_BATCH_BEGIN).numbered(0);
         for (number, (_, request)) in (first..).zip(batch) {
@@ -185,33 +186,38 @@ impl TransitGuard {
     }
 }
 
-fn chain_name(port: &str) -> String {
+pub(super) fn chain_name(port: &str) -> String {
     format!("port-{port}")
 }
 
 /// A message of nf_tables, family netdev, which asks for an answer.
-fn message(kind: u8, flags: libc::c_int) -> Request {
+pub(super) fn message(kind: u8, flags: libc::c_int) -> Request {
     let kind = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | u16::from(kind);
     let family = libc::NFPROTO_NETDEV as u8;
     Request::new(kind, flags | libc::NLM_F_ACK, &[family, 0, 0, 0])
 }
 
 /// The begin or the end of a transaction of nf_tables.
-fn boundary(kind: libc::c_int) -> Request {
+pub(super) fn boundary(kind: libc::c_int) -> Request {
     let [high, low] = (libc::NFNL_SUBSYS_NFTABLES as u16).to_be_bytes();
     Request::new(kind as u16, 0, &[0, 0, high, low])
 }
 
 const CMP_EQ: u32 = 0;
-const CMP_GTE: u32 = 5;
+pub(super) const CMP_LT: u32 = 2;
+pub(super) const CMP_GTE: u32 = 5;
 /// The register that expressions pass their value in.
-const REGISTER: u32 = 1;
+pub(super) const REGISTER: u32 = 1;
 
-fn expression(rule: Request, name: &str, data: impl FnOnce(Request) -> Request) -> Request {
+pub(super) fn expression(
+    rule: Request,
+    name: &str,
+    data: impl FnOnce(Request) -> Request,
+) -> Request {
     rule.nested(1, |e| e.with_text(1, name).nested(2, data))
 }
 
-fn compare(rule: Request, operation: u32, value: &[u8]) -> Request {
+pub(super) fn compare(rule: Request, operation: u32, value: &[u8]) -> Request {
     expression(rule, "cmp", |data| {
         data.with_u32_be(1, REGISTER)
             .with_u32_be(2, operation)
@@ -239,10 +245,15 @@ fn fib_type(rule: Request, operation: u32, kind: u8) -> Request {
 
 fn drop_it(rule: Request) -> Request {
     const NF_DROP: u32 = 0;
+    decide(rule, NF_DROP)
+}
+
+/// Ends a rule with a verdict.
+pub(super) fn decide(rule: Request, verdict: u32) -> Request {
     const VERDICT_REGISTER: u32 = 0;
     expression(rule, "immediate", |data| {
         data.with_u32_be(1, VERDICT_REGISTER)
-            .nested(2, |d| d.nested(2, |v| v.with_u32_be(1, NF_DROP)))
+            .nested(2, |d| d.nested(2, |v| v.with_u32_be(1, verdict)))
     })
 }
 

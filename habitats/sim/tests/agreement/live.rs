@@ -31,6 +31,7 @@ fn tables() -> Tables {
             mac,
             mtu: 1500,
             up: true,
+            carrier: true,
             addresses: vec![address.parse().unwrap()],
         };
         tables.interfaces.insert(index, interface);

@@ -1,0 +1,133 @@
+//! Signs of life of a router: a byte for its supervisor, as long as both of its threads work.
+//!
+//! ```text
+//!  control thread: timer --+--> the last question was answered? --> a byte
+//!                          +--> the next question ---> forwarding thread, between two turns
+//! ```
+//!
+//! The bytes go through the child's standard input, which is a socket that the supervisor holds the
+//! other end of. When that end closes the supervisor has died, and the router ends too.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::time::MissedTickBehavior;
+use weir_base::Span;
+use weir_live::worker::Handle;
+
+use super::service_manager;
+
+/// Beats in the time after which a router without any is taken for hung.
+pub(super) const BEATS: u32 = 5;
+/// A byte that says: the router lives.
+pub(super) const ALIVE: u8 = b'.';
+/// A byte that says: the kernel forwards again, and no more beats will come.
+pub(super) const ENDS: u8 = b'e';
+
+/// The time between two beats.
+pub(super) fn period(limit: Span) -> Duration {
+    Duration::from_nanos(limit.as_nanos()) / BEATS
+}
+
+/// Where signs of life go to.
+#[derive(Clone, Debug)]
+pub(super) struct Heart {
+    supervisor: Option<Arc<UnixStream>>,
+    period: Duration,
+}
+
+impl Heart {
+    /// Of a process that a supervisor started with `limit`.
+    pub(super) fn of_child(limit: Span) -> Self {
+        let socket = io::stdin().as_fd().try_clone_to_owned();
+        let socket = socket.map(UnixStream::from).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok(Arc::new(socket))
+        });
+        if let Err(error) = &socket {
+            tracing::warn!(%error, "the supervisor cannot be told that this router lives");
+        }
+        Self {
+            supervisor: socket.ok(),
+            period: period(limit),
+        }
+    }
+
+    /// Of a process that only a service manager looks after, if at all.
+    pub(super) fn of_single_process() -> Self {
+        Self {
+            supervisor: None,
+            period: Duration::from_secs(1),
+        }
+    }
+
+    /// Beats for as long as both threads work. Returns when the supervisor has died.
+    pub(super) async fn beat(self, handle: Handle) -> String {
+        if self.supervisor.is_none() {
+            service_manager::tell(service_manager::READY);
+        }
+        let answered = Arc::new(AtomicBool::new(true));
+        let beats = async {
+            let mut timer = tokio::time::interval(self.period);
+            timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                timer.tick().await;
+                if !answered.swap(false, Ordering::Relaxed) {
+                    continue; // the last question still waits
+                }
+                self.say(ALIVE);
+                let answered = Arc::clone(&answered);
+                let asked = handle.post(move |_| answered.store(true, Ordering::Relaxed));
+                if let Err(error) = asked {
+                    tracing::debug!(%error, "no more signs of life");
+                }
+            }
+        };
+        tokio::select! {
+            () = beats => unreachable!("an endless loop"),
+            why = self.orphaned() => why,
+        }
+    }
+
+    /// Says that the kernel forwards, and that the rest of the end may take its time.
+    pub(super) fn ends(&self) {
+        self.say(ENDS);
+    }
+
+    fn say(&self, byte: u8) {
+        match &self.supervisor {
+            // Full: the supervisor stands still itself. Broken: it has died, which the reader sees.
+            Some(supervisor) => drop(io::Write::write(&mut &**supervisor, &[byte])),
+            None if byte == ALIVE => service_manager::tell(service_manager::ALIVE),
+            None => service_manager::tell(service_manager::STOPPING),
+        }
+    }
+
+    /// Waits for the supervisor's death.
+    async fn orphaned(&self) -> String {
+        let Some(supervisor) = &self.supervisor else {
+            return std::future::pending().await;
+        };
+        let socket = supervisor.try_clone();
+        let socket = match socket.and_then(tokio::net::UnixStream::from_std) {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "the supervisor's end would not be noticed");
+                return std::future::pending().await;
+            }
+        };
+        loop {
+            let ready = socket.ready(Interest::READABLE).await;
+            match ready.and_then(|_| socket.try_read(&mut [0; 16])) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(1..) => {} // it says nothing, but what it says is no end
+                Ok(0) | Err(_) => return "the supervisor has ended".to_owned(),
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The ports of a running router: opened, added, changed, removed.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use tokio::sync::mpsc;
+use weir_base::Streams;
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_live::clock;
+use weir_live::device::af_packet::{self, AfPacket, Options};
+use weir_live::device::{Device, Tenure};
+use weir_live::worker::{Event, Opener, Worker};
+use weir_path::parse::Mode;
+use weir_path::plane::Plane;
+
+/// Ethernet header and two tags.
+const LAYER_2_BYTES: usize = 22;
+
+/// The worker with every port open. All frames are the kernel's until the ports' tenure is set.
+pub(super) fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker, String> {
+    let frame_bytes_max = plan
+        .ports
+        .iter()
+        .map(|p| frame_bytes_max(&p.interface))
+        .max();
+    let plane = Plane::new(
+        plan.router.mode,
+        plan.router.pool.unwrap_or(2 * plan.packets_needed()),
+        frame_bytes_max.unwrap_or_default(),
+        Streams::new(entropy()),
+    );
+    let event = Box::new(move |event| {
+        // Full: the control side is far behind.
+        let _ = events.try_send(event);
+    });
+    let mut worker = Worker::new(plane, event);
+    worker.set_age_max(plan.router.age_max);
+    for port in &plan.ports {
+        let device = opened(port, plan.router.mode)?;
+        add(&mut worker, port, device);
+    }
+    Ok(worker)
+}
+
+/// A seed that no sender can know: the standard library keys its own hash maps with it.
+fn entropy() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// A device if it could be opened, and how to open it (again).
+pub(super) type Opened = (Option<Box<dyn Device>>, Opener);
+
+pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
+    let mut open: Opener = Box::new(move |interface| {
+        let options = Options {
+            promiscuous: mode == Mode::Bridged,
+            tenure: Tenure::NEVER,
+            ..Options::default()
+        };
+        Ok(Box::new(AfPacket::open(interface, options)?))
+    });
+    let device = open(&port.interface).map(Some).or_else(|error| {
+        if af_packet::device_gone(&error) {
+            let (port, interface) = (&port.name, &port.interface);
+            tracing::warn!(
+                port,
+                interface,
+                "the interface is down; the port waits for it"
+            );
+            return Ok(None);
+        }
+        let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => " (CAP_NET_RAW is needed)",
+            _ => "",
+        };
+        let (name, interface) = (&port.name, &port.interface);
+        Err(format!(
+            "port `{name}`: cannot open `{interface}`: {error}{hint}"
+        ))
+    })?;
+    Ok((device, open))
+}
+
+/// On the forwarding thread: adds a port at the end.
+pub(super) fn add(worker: &mut Worker, port: &PortPlan, (device, open): Opened) {
+    worker.plane.add_port(
+        &port.name,
+        &port.interface,
+        port.discipline.clone(),
+        port.link(frame_bytes_max(&port.interface) as u32),
+        clock::now(),
+    );
+    worker.bind(device, open);
+}
+
+/// On the forwarding thread: puts the plans of ports in force that are there.
+pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
+    for port in ports {
+        if let Some(number) = number(worker, &port.name) {
+            let interface = &worker.plane.ports()[number].interface;
+            let link = port.link(frame_bytes_max(interface) as u32);
+            let discipline = port.discipline.clone();
+            worker
+                .plane
+                .reconfigure_port(number, discipline, link, clock::now());
+        }
+    }
+}
+
+/// On the forwarding thread: queues nothing more at these ports.
+pub(super) fn close(worker: &mut Worker, names: &[String]) {
+    for name in names {
+        if let Some(number) = number(worker, name) {
+            worker.plane.close_port(number);
+        }
+    }
+}
+
+/// On the forwarding thread: closes the devices of these ports, and ends what they still hold.
+pub(super) fn remove(worker: &mut Worker, names: &[String]) {
+    for name in names {
+        if let Some(number) = number(worker, name) {
+            worker.remove_port(number);
+        }
+    }
+}
+
+/// On the forwarding thread: says which frames of these ports are the router's.
+pub(super) fn set_tenure(worker: &mut Worker, names: &[String], tenure: Tenure) {
+    for name in names {
+        if let Some(number) = number(worker, name) {
+            worker.set_tenure(number, tenure);
+        }
+    }
+}
+
+/// On the forwarding thread: whether these ports have taken every frame of their tenure and sent
+/// what they held. One that is gone has.
+pub(super) fn are_drained(worker: &Worker, names: &[String]) -> bool {
+    let mut numbers = names.iter().filter_map(|name| number(worker, name));
+    numbers.all(|number| worker.is_drained(number))
+}
+
+fn number(worker: &Worker, name: &str) -> Option<usize> {
+    let mut ports = worker.plane.ports().iter();
+    ports.position(|slot| slot.name == name)
+}
+
+/// The longest frame of an interface, its Ethernet header and a tag included.
+pub(super) fn frame_bytes_max(interface: &str) -> usize {
+    af_packet::mtu(interface).unwrap_or(1500) + LAYER_2_BYTES
+}

@@ -1,0 +1,247 @@
+//! A running router, as those who change it see it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_live::kernel::neighbours::Neighbours;
+use weir_live::worker::Handle;
+use weir_model::{Change, Fault};
+use weir_path::tables::Tables;
+
+use super::holdings::Holdings;
+use super::ports::{self, frame_bytes_max, opened};
+use crate::{Failure, configuration};
+
+/// Changes of single components follow each other at least this far apart.
+const CHANGE_GAP: Duration = Duration::from_millis(1);
+
+/// The running router.
+pub(crate) struct Running {
+    /// The forwarding thread.
+    pub(crate) handle: Handle,
+    /// The latest snapshot of the kernel's tables.
+    pub(crate) tables: ArcSwap<Tables>,
+    /// The longest frame that the pool can hold; fixed at the start.
+    frame_bytes_max: usize,
+    /// Packets that the pool can hold; fixed at the start.
+    pool: usize,
+    pub(super) neighbours: Mutex<Neighbours>,
+    /// Held for as long as a change takes, which may be seconds: not for the control thread to wait for.
+    in_force: Mutex<InForce>,
+    /// When single components were changed last. Whoever changes some holds it while he waits for his
+    /// turn, and nothing else waits for it.
+    changed: Mutex<Instant>,
+}
+
+struct InForce {
+    plan: Plan,
+    holdings: Holdings,
+}
+
+/// What is fixed at the start.
+pub(super) struct Limits {
+    /// The longest frame that the pool can hold.
+    pub(super) frame_bytes_max: usize,
+    /// Packets that the pool can hold.
+    pub(super) pool: usize,
+}
+
+impl Running {
+    pub(super) fn new(
+        handle: Handle,
+        tables: Arc<Tables>,
+        limits: Limits,
+        neighbours: Neighbours,
+        plan: Plan,
+        holdings: Holdings,
+    ) -> Self {
+        Self {
+            handle,
+            tables: ArcSwap::new(tables),
+            frame_bytes_max: limits.frame_bytes_max,
+            pool: limits.pool,
+            neighbours: Mutex::new(neighbours),
+            in_force: Mutex::new(InForce { plan, holdings }),
+            changed: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> Plan {
+        self.lock().plan.clone()
+    }
+
+    /// Puts a plan in force and says what changed, or changes nothing and says why.
+    pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
+        self.put_in_force(&mut self.lock(), plan, &[])
+    }
+
+    /// Changes single components of the plan in force; says what changed, or why nothing did. A
+    /// port that is named hears of it also if nothing changes: a discipline may take a value that
+    /// is set again as a sign of life.
+    pub(crate) fn change(&self, changes: &[Change]) -> Result<Vec<String>, Vec<String>> {
+        self.wait_for_turn();
+        let mut in_force = self.lock();
+        let plan = in_force.plan.with(changes);
+        let plan =
+            plan.map_err(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())?;
+        let port = |change: &Change| match change.path.segments()[..] {
+            ["port", port, ..] => Some(port.to_owned()),
+            _ => None,
+        };
+        let named: Vec<String> = changes.iter().filter_map(port).collect();
+        self.put_in_force(&mut in_force, plan, &named)
+            .map_err(|why| vec![why])
+    }
+
+    /// Whoever sends changes without end gets so many a second, and forwarding stays undisturbed.
+    fn wait_for_turn(&self) {
+        let mut changed = lock(&self.changed);
+        thread::sleep(CHANGE_GAP.saturating_sub(changed.elapsed()));
+        *changed = Instant::now();
+    }
+
+    fn put_in_force(
+        &self,
+        in_force: &mut InForce,
+        plan: Plan,
+        named: &[String],
+    ) -> Result<Vec<String>, String> {
+        let mut messages = configuration::differences(&in_force.plan.shown(), &plan.shown());
+        if messages.is_empty() {
+            messages.push("nothing to change".to_owned());
+        }
+        self.check(&in_force.plan, &plan, &messages)?;
+        let kept = |port: &PortPlan, others: &[PortPlan]| {
+            let same = |o: &PortPlan| o.name == port.name && o.interface == port.interface;
+            others.iter().any(same)
+        };
+        let old = &in_force.plan.ports;
+        let new: Vec<_> = plan.ports.iter().filter(|p| !kept(p, old)).collect();
+        in_force.holdings.claim_ports(new.iter().copied())?;
+        let mode = plan.router.mode;
+        let opened = new
+            .iter()
+            .map(|port| opened(port, mode).map(|device| ((*port).clone(), device)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let gone = old.iter().filter(|p| !kept(p, &plan.ports));
+        let gone: Vec<_> = gone.map(|p| p.name.clone()).collect();
+        let changed = plan.ports.iter();
+        let changed = changed.filter(|p| named.contains(&p.name) || !old.contains(p));
+        let changed: Vec<_> = changed.cloned().collect();
+        if !gone.is_empty() {
+            self.give_back(in_force, &gone)?;
+        }
+        let holdings = &mut in_force.holdings;
+        let taken: Vec<_> = new
+            .iter()
+            .map(|port| (port.name.clone(), port.interface.clone()))
+            .collect();
+        // Without an answer the change is still on its way to a slow worker: what is recorded here
+        // must be what will be in force.
+        in_force.plan = plan;
+        self.handle
+            .call(move |worker| {
+                ports::remove(worker, &gone);
+                for (port, device) in opened {
+                    ports::add(worker, &port, device);
+                }
+                ports::reconfigure(worker, &changed);
+            })
+            .map_err(|e| e.to_string())?;
+        if !taken.is_empty() {
+            holdings.take(&self.handle, &taken)?;
+        }
+        holdings.keep_claims_of(&in_force.plan);
+        Ok(messages)
+    }
+
+    /// Ports that will be removed: the kernel forwards, and what they hold leaves.
+    fn give_back(&self, in_force: &mut InForce, gone: &[String]) -> Result<(), String> {
+        let drained = in_force.holdings.give_back(&self.handle, gone, true)?;
+        if !drained {
+            let ports = gone.join(", ");
+            tracing::warn!(ports, "removed with packets in their queues");
+        }
+        in_force.holdings.forget(gone)
+    }
+
+    /// Whether a running router can go from one plan to another.
+    fn check(&self, from: &Plan, to: &Plan, messages: &[String]) -> Result<(), String> {
+        if from.router != to.router {
+            return Err(format!(
+                "mode, socket, pool, age_max, watchdog and bypass_netfilter cannot change while the \
+                 router runs; restart it for: {}",
+                messages.join(", ")
+            ));
+        }
+        let longest = to.ports.iter().map(|p| frame_bytes_max(&p.interface));
+        if longest.max() > Some(self.frame_bytes_max) {
+            return Err(format!(
+                "an interface has a larger MTU than this router was started for (frames of {} \
+                 bytes); restart it",
+                self.frame_bytes_max
+            ));
+        }
+        let needed = to.packets_needed();
+        if needed > self.pool {
+            return Err(format!(
+                "full queues would need {needed} packets, but this router was started with a pool \
+                 of {}; restart it",
+                self.pool
+            ));
+        }
+        Ok(())
+    }
+
+    /// Reads the configuration again, as SIGHUP asks for.
+    pub(super) fn reload(&self, config: &Path) {
+        let applied =
+            configuration::load(config).and_then(|plan| self.apply(plan).map_err(Failure::Usage));
+        match applied {
+            Ok(messages) => tracing::info!(changes = messages.join(", "), "configuration applied"),
+            Err(Failure::Usage(why) | Failure::Run(why)) => {
+                tracing::error!("configuration refused, nothing changed: {why}");
+            }
+            Err(Failure::Reported(_)) => {}
+        }
+    }
+
+    /// Takes the transit of a port again whose interface has come back or has another name.
+    pub(super) fn take_again(&self, port: &str, interface: &str) {
+        let mut in_force = self.lock();
+        if !in_force.plan.ports.iter().any(|p| p.name == port) {
+            return; // removed in the meantime
+        }
+        let InForce { plan, holdings } = &mut *in_force;
+        if let Err(error) = holdings.take_again(&self.handle, port, interface) {
+            tracing::error!(port, interface, %error, "the kernel forwards what comes in by this port");
+        }
+        holdings.keep_claims_of(plan);
+    }
+
+    /// Gives every port back to the kernel, and waits until the router holds nothing.
+    pub(super) fn drain(&self) {
+        let holdings = &mut self.lock().holdings;
+        let ports = holdings.ports();
+        match holdings.give_back(&self.handle, &ports, false) {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!("stopped with packets in queues"),
+            Err(error) => tracing::warn!(%error, "stopped without giving transit back in order"),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, InForce> {
+        lock(&self.in_force)
+    }
+}
+
+/// What these locks guard is replaced whole, so a panic elsewhere cannot have left half of it.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

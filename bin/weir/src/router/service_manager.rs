@@ -1,0 +1,35 @@
+//! What the service manager is told (sd_notify(3)): one datagram to the socket that it names in
+//! `NOTIFY_SOCKET`. Without a service manager nothing happens.
+
+use std::env;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The router forwards.
+pub(super) const READY: &str = "READY=1";
+/// The router lives.
+pub(super) const ALIVE: &str = "WATCHDOG=1";
+/// The router ends, in order.
+pub(super) const STOPPING: &str = "STOPPING=1";
+
+/// Tells the service manager, if there is one.
+pub(super) fn tell(state: &str) {
+    if let Err(error) = send(state) {
+        tracing::debug!(%error, "the service manager cannot be told");
+    }
+}
+
+fn send(state: &str) -> io::Result<()> {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else {
+        return Ok(());
+    };
+    let address = match name.as_bytes() {
+        [b'@', abstract_name @ ..] => SocketAddr::from_abstract_name(abstract_name)?,
+        _ => SocketAddr::from_pathname(&name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(state.as_bytes(), &address).map(drop)
+}

@@ -1,0 +1,172 @@
+//! A parent that ends a router which hangs.
+//!
+//! A router that stands still keeps transit from the kernel and forwards nothing: a black hole. One that
+//! has died does not, since what keeps transit from the kernel goes with it. So the router is a child,
+//! and a parent that does nothing else kills it when its signs of life stay away:
+//!
+//! ```text
+//!  weir router CONFIG  --starts-->  weir router --supervised CONFIG
+//!        |  <-- heartbeat, end of file --
+//!        |  -- HUP, TERM (and INT as TERM) -->
+//!        +--> exit code of the child; 1 if it was killed
+//! ```
+//!
+//! Only beats that stay away while the parent itself was awake count, so that a machine that was suspended
+//! as a whole, or a terminal that stops both, kills nothing. The first beat comes when the router forwards:
+//! a start may take its time. When the parent dies the child sees the end of the heartbeat's socket and
+//! stops in order.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal as listen};
+use tokio::time::MissedTickBehavior;
+use weir_base::Span;
+use weir_live::namespace::{Signal, signal};
+
+use super::heartbeat::{self, BEATS, ENDS};
+use super::service_manager::{self, tell};
+use crate::Failure;
+
+/// Runs the router as a child, ends it if it gives no sign of life for `limit`, and gives its end.
+pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
+    let failed = |e: io::Error| Failure::Run(format!("cannot supervise the router: {e}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let ended = runtime.block_on(async {
+        let ours = UnixStream::pair().and_then(|(ours, theirs)| {
+            ours.set_nonblocking(true)?;
+            Ok((tokio::net::UnixStream::from_std(ours)?, theirs))
+        });
+        let (heart, theirs) = ours?;
+        let signals = Signals::new()?; // before the child is there to miss one
+        let child = start(config, theirs)?;
+        Supervisor {
+            child,
+            heart,
+            limit,
+            is_ready: false,
+            is_ending: false,
+        }
+        .run(signals)
+        .await
+    });
+    match ended.map_err(failed)? {
+        End::Hung => Err(Failure::Run(format!(
+            "the router gave no sign of life for {limit} and was killed; the kernel forwards"
+        ))),
+        End::Exited(status) => exit(status),
+    }
+}
+
+/// The child's end as this process's.
+fn exit(status: ExitStatus) -> Result<(), Failure> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => Err(Failure::Reported(code.clamp(1, 255) as u8)),
+        (None, Some(number)) => Err(Failure::Run(format!(
+            "the router was ended by signal {number}; the kernel forwards"
+        ))),
+        (None, None) => Err(Failure::Run("the router has ended".to_owned())),
+    }
+}
+
+fn start(config: &Path, heart: UnixStream) -> io::Result<Child> {
+    Command::new("/proc/self/exe") // this very program, also after it was replaced by a newer one
+        .arg0("weir")
+        .args(["router", "--supervised"])
+        .arg(config)
+        .stdin(Stdio::from(OwnedFd::from(heart)))
+        // What a terminal sends to a whole group comes once, by way of the parent.
+        .process_group(0)
+        .spawn()
+}
+
+/// How a child came to its end.
+enum End {
+    Exited(ExitStatus),
+    Hung,
+}
+
+struct Supervisor {
+    child: Child,
+    heart: tokio::net::UnixStream,
+    limit: Span,
+    /// It has given a sign of life.
+    is_ready: bool,
+    /// It has said that no more will come.
+    is_ending: bool,
+}
+
+struct Signals {
+    hangup: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            hangup: listen(SignalKind::hangup())?,
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+}
+
+impl Supervisor {
+    async fn run(mut self, mut signals: Signals) -> io::Result<End> {
+        let mut timer = tokio::time::interval(heartbeat::period(self.limit));
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut beats, mut missed) = (0, 0);
+        let mut bytes = [0; 64];
+        loop {
+            tokio::select! {
+                _ = signals.hangup.recv() => signal(&self.child, Signal::Hangup)?,
+                _ = signals.terminate.recv() => signal(&self.child, Signal::Terminate)?,
+                _ = signals.interrupt.recv() => signal(&self.child, Signal::Terminate)?,
+                read = self.heart.read(&mut bytes) => match read {
+                    Ok(0) | Err(_) => return self.child.wait().map(End::Exited),
+                    Ok(count) => {
+                        beats += count;
+                        self.heard(&bytes[..count]);
+                    }
+                },
+                _ = timer.tick() => {
+                    missed = if beats > 0 { 0 } else { missed + 1 };
+                    beats = 0;
+                    // One more than there would be in the limit: the timers are not in step.
+                    if self.is_ready && !self.is_ending && missed > BEATS {
+                        return self.kill();
+                    }
+                }
+            }
+        }
+    }
+
+    fn heard(&mut self, bytes: &[u8]) {
+        if !self.is_ready {
+            tell(service_manager::READY);
+            self.is_ready = true;
+        }
+        tell(service_manager::ALIVE);
+        if bytes.contains(&ENDS) {
+            tell(service_manager::STOPPING);
+            self.is_ending = true;
+        }
+    }
+
+    fn kill(&mut self) -> io::Result<End> {
+        tracing::error!(limit = %self.limit, "the router gives no sign of life: it is killed, so that the kernel forwards");
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(End::Hung)
+    }
+}

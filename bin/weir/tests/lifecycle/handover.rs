@@ -1,0 +1,96 @@
+//! From the kernel to the router and back, packet by packet.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::bench::{Bench, CONFIG, Count, Stream, eventually};
+
+#[test]
+fn a_start_duplicates_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let stream = bench.stream();
+    let _router = bench.start("a", CONFIG);
+    thread::sleep(Duration::from_millis(200));
+    let ports = bench.ask(&["show", "ports", "--json"], "a");
+    let ports: serde_json::Value = serde_json::from_str(&ports).unwrap();
+    assert!(ports[1]["sent"]["packets"].as_u64() > Some(400), "{ports}");
+    let count = stream.end();
+    assert_eq!(count.duplicated, 0, "{count:?}");
+    assert!(count.lost <= 2, "{count:?}");
+}
+
+#[test]
+fn a_stop_loses_nothing_and_duplicates_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let mut router = bench.start("a", CONFIG);
+    let stream = bench.stream();
+    router.signal("TERM");
+    assert!(router.ended().success(), "{}", router.log());
+    let Count {
+        sent: _,
+        lost,
+        duplicated,
+    } = stream.end();
+    assert_eq!((lost, duplicated), (0, 0));
+}
+
+#[test]
+fn queues_drain_at_their_rate_before_the_end() {
+    let Some(bench) = Bench::new() else { return };
+    let mut router = bench.start("a", &CONFIG.replace("50 Mbit", "10 Mbit"));
+    // Three times the rate: two thirds of half a second's packets, 1.0 s at the rate, wait.
+    let stream = Stream::new(&bench.bed, 3000, 1250);
+    thread::sleep(Duration::from_millis(150));
+    let signalled = Instant::now();
+    router.signal("TERM");
+    assert!(router.ended().success(), "{}", router.log());
+    let took = signalled.elapsed();
+    let count = stream.end();
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+    assert!(
+        took > Duration::from_millis(300),
+        "they left at the rate: {took:?}"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_the_drain() {
+    let Some(bench) = Bench::new() else { return };
+    let mut router = bench.start("a", &CONFIG.replace("50 Mbit", "1 Mbit"));
+    let stream = bench.stream();
+    thread::sleep(Duration::from_millis(200));
+    router.signal("TERM");
+    eventually("it drains", || router.log().contains("queues drain"));
+    let signalled = Instant::now();
+    router.signal("TERM");
+    assert!(router.ended().success(), "{}", router.log());
+    assert!(signalled.elapsed() < Duration::from_secs(2));
+    let count = stream.end();
+    assert!(count.lost > 200 && count.duplicated == 0, "{count:?}");
+}
+
+#[test]
+fn ports_come_and_go_without_loss() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ip("link add x0 type veth peer name x1");
+    bench.ip("link set x0 up");
+    let _router = bench.start("a", CONFIG);
+    let stream = bench.stream();
+    let apply = |config: &str| {
+        let path = bench.configure("a", config);
+        let applied = bench.weir(&["apply", path.to_str().unwrap()], "a");
+        assert!(applied.status.success(), "{applied:?}");
+    };
+    // One more, then the port that the stream comes in by goes, and comes back under another name: the
+    // kernel forwards in between.
+    apply(&format!(
+        "{CONFIG}[port.more]\ninterface = \"x0\"\n\
+         discipline = {{ kind = \"fifo\", limit = \"9 packets\" }}\n"
+    ));
+    let without_lan = &CONFIG[CONFIG.find("[port.wan]").unwrap()..];
+    apply(without_lan);
+    apply(&CONFIG.replace("port.lan", "port.inside"));
+    assert!(bench.ask(&["show", "ports"], "a").contains("inside"));
+    let count = stream.end();
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+}

@@ -1,0 +1,137 @@
+//! A router that stands still: ended so that the kernel forwards, or, after a short pause, without stale
+//! packets.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::bench::{Arrival, Bench, CONFIG, count, eventually, kill};
+
+#[test]
+fn a_hung_router_is_ended_and_the_kernel_forwards() {
+    let Some(bench) = Bench::new() else { return };
+    let mut router = bench.start("a", CONFIG);
+    let child = router.child();
+    assert_ne!(child, router.process.id(), "a parent and a child");
+    let stream = bench.stream();
+    let stopped = Instant::now();
+    kill(child, "STOP");
+    assert_eq!(router.ended().code(), Some(1));
+    let took = stopped.elapsed();
+    assert!(router.log().contains("no sign of life"), "{}", router.log());
+    thread::sleep(Duration::from_millis(300));
+    let (sent, arrivals) = stream.arrivals();
+    let count = count(sent, &arrivals);
+    // The limit is a second, checked in fifths of it; the test's machine may be slow.
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(count.lost < 3 * 4000, "{count:?}");
+    let last = arrivals.iter().map(|a| a.number).max();
+    assert!(
+        last > Some(sent - 400),
+        "the kernel forwards: {last:?} of {sent}"
+    );
+}
+
+#[test]
+fn after_a_pause_no_stale_packets_leave() {
+    let Some(bench) = Bench::new() else { return };
+    let config = format!("age_max = \"100 ms\"\nwatchdog = \"0 s\"\n{CONFIG}");
+    let router = bench.start("a", &config);
+    assert_eq!(router.child(), router.process.id(), "one process");
+    let stream = bench.stream();
+    kill(router.child(), "STOP");
+    thread::sleep(Duration::from_millis(600));
+    kill(router.child(), "CONT");
+    thread::sleep(Duration::from_millis(300));
+    let drops = bench.ask(&["show", "drops", "--json"], "a");
+    let drops: serde_json::Value = serde_json::from_str(&drops).unwrap();
+    let stale = drops.as_array().unwrap().iter();
+    let stale = stale.clone().find(|d| d["reason"] == "stale").unwrap();
+    let stale = stale["count"]["packets"].as_u64().unwrap();
+    assert!(
+        (1000..2400).contains(&stale),
+        "of half a second at 4000/s: {stale}"
+    );
+    let (sent, arrivals) = stream.arrivals();
+    let count = count(sent, &arrivals);
+    // Two or three others were on their way as well.
+    assert!(
+        stale.abs_diff(u64::from(count.lost)) < 10,
+        "{count:?}, {stale} stale"
+    );
+    // What was in the router's own hands when it was stopped, a turn's worth, still leaves; what is
+    // younger waits in the queue besides, 400 packets of a fifth of a millisecond each.
+    let is_old = |a: &&Arrival| a.at.saturating_sub(a.sent) > Duration::from_millis(400);
+    let old = arrivals.iter().filter(is_old).count();
+    assert!(old <= 64, "{old}");
+}
+
+#[test]
+fn a_short_pause_kills_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let mut router = bench.start("a", &format!("watchdog = \"2 s\"\n{CONFIG}"));
+    let child = router.child();
+    // The child alone for less than the limit; then both, as a suspended machine would, for longer.
+    kill(child, "STOP");
+    thread::sleep(Duration::from_millis(800));
+    kill(child, "CONT");
+    router.signal("STOP");
+    kill(child, "STOP");
+    thread::sleep(Duration::from_millis(2500));
+    router.signal("CONT");
+    kill(child, "CONT");
+    thread::sleep(Duration::from_millis(1000));
+    assert!(router.process.try_wait().unwrap().is_none());
+    assert_eq!(router.child(), child, "{}", router.log());
+}
+
+#[test]
+fn parent_and_child_share_signals_and_ends() {
+    let Some(bench) = Bench::new() else { return };
+    let mut router = bench.start("a", CONFIG);
+    router.signal("HUP");
+    eventually("SIGHUP is passed on", || {
+        router.log().contains("configuration applied")
+    });
+    router.signal("INT");
+    assert!(router.ended().success());
+
+    // A child that crashes.
+    let mut router = bench.start("a", CONFIG);
+    let stream = bench.stream();
+    kill(router.child(), "KILL");
+    assert_eq!(router.ended().code(), Some(1));
+    assert!(
+        router.log().contains("ended by signal 9"),
+        "{}",
+        router.log()
+    );
+    let lost = stream.end().lost;
+    assert!(lost < 400, "the kernel forwards: {lost} lost");
+
+    // A parent that is killed: the child stops in order.
+    let mut router = bench.start("a", CONFIG);
+    let child = router.child();
+    let stream = bench.stream();
+    router.process.kill().unwrap();
+    router.process.wait().unwrap();
+    eventually("the child ends too", || {
+        !std::path::Path::new(&format!("/proc/{child}")).exists()
+    });
+    assert!(
+        router.log().contains("the supervisor has ended"),
+        "{}",
+        router.log()
+    );
+    let count = stream.end();
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+
+    // What keeps it from starting is said once, with its exit code.
+    let mut router = bench.spawn("a", &CONFIG.replace("r0", "nowhere"));
+    assert_eq!(router.ended().code(), Some(2));
+    assert_eq!(
+        router.log().matches("nowhere").count(),
+        1,
+        "{}",
+        router.log()
+    );
+}

@@ -1,0 +1,40 @@
+//! One router for each interface.
+
+use super::bench::{Bench, CONFIG};
+
+#[test]
+fn a_second_router_on_an_interface_is_refused() {
+    let Some(bench) = Bench::new() else { return };
+    let first = bench.start("a", CONFIG);
+    let stream = bench.stream();
+    let one_port = &CONFIG[CONFIG.find("[port.wan]").unwrap()..];
+    let mut second = bench.spawn("b", one_port);
+    assert_eq!(second.ended().code(), Some(1));
+    let said = second.log();
+    let expected = format!(
+        "port `wan`: interface `r1`: another weir router has this interface: process {}",
+        first.child()
+    );
+    assert!(said.contains(&expected), "{said}\n{expected}");
+
+    // Nor can a running one take it.
+    bench.ip("link add x0 type veth peer name x1");
+    bench.ip("link set x0 up");
+    let elsewhere = "pool = 20000\n[port.other]\ninterface = \"x0\"\n";
+    let third = bench.start("c", elsewhere);
+    let path = bench.configure("c", &format!("{elsewhere}{one_port}"));
+    let applied = bench.weir(&["apply", path.to_str().unwrap()], "c");
+    assert_eq!(applied.status.code(), Some(2), "{applied:?}");
+    let said = String::from_utf8(applied.stderr).unwrap();
+    assert!(
+        said.contains("another weir router has this interface"),
+        "{said}"
+    );
+    drop(third);
+
+    let count = stream.end();
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+    // With the owner the claim goes, however it ends.
+    drop(first);
+    bench.start("b", CONFIG);
+}

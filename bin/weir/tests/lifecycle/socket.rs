@@ -1,0 +1,50 @@
+//! The northbound socket: nothing but a dead router's socket makes way for it.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::unix::net::UnixListener;
+
+use super::bench::{Bench, CONFIG};
+
+#[test]
+fn only_a_dead_routers_socket_is_replaced() {
+    let Some(bench) = Bench::new() else { return };
+    let refused = |why: &str| {
+        let mut router = bench.spawn("a", CONFIG);
+        assert_eq!(router.ended().code(), Some(1));
+        let said = router.log();
+        assert!(said.contains("`socket` /") && said.contains(why), "{said}");
+        assert!(
+            !said.contains("router runs"),
+            "it was noticed too late: {said}"
+        );
+    };
+    let socket = bench.socket("a");
+    fs::write(&socket, "precious").unwrap();
+    refused("something that is no socket is there, and is left alone");
+    assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
+
+    let target = bench.folder.join("target");
+    fs::rename(&socket, &target).unwrap();
+    symlink(&target, &socket).unwrap();
+    refused("something that is no socket is there");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+
+    fs::remove_file(&socket).unwrap();
+    let living = UnixListener::bind(&socket).unwrap();
+    refused("another router listens there");
+    drop(living);
+    assert!(
+        fs::symlink_metadata(&socket)
+            .unwrap()
+            .file_type()
+            .is_socket()
+    );
+    let mut router = bench.start("a", CONFIG);
+
+    // What took the place of its own socket stays when it ends.
+    fs::rename(&target, &socket).unwrap();
+    router.signal("TERM");
+    assert!(router.ended().success());
+    assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
+}

@@ -1,0 +1,156 @@
+//! One router for each interface.
+//!
+//! Two routers on one interface would send every packet twice. Who wants an interface makes a table
+//! of nf_tables that is named after its index and belongs to the claim's socket:
+//!
+//! ```text
+//! table netdev weir-claim-INDEX { flags owner; }        user data: who
+//! ```
+//!
+//! Only one table can have a name, only who may administer the network can make one, it belongs to one
+//! network namespace as the interface does, and it vanishes with its owner, however that ends: the
+//! properties of the lock that is needed, which neither a file nor a socket has all of.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+use super::netlink::{NetlinkSocket, Request, attribute, messages, text};
+use super::transit::{NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, boundary, message};
+
+/// Why an interface cannot be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// Another process has it.
+    #[error("another weir router has this interface: {0}")]
+    Taken(String),
+    /// The kernel could not be asked.
+    #[error(
+        "cannot claim the interface in the kernel's nf_tables: {source}{}",
+        hint(source)
+    )]
+    Failed {
+        /// What the kernel said.
+        #[from]
+        source: io::Error,
+    },
+}
+
+/// The interfaces that this process has claimed; they are free again when it is dropped.
+#[derive(Debug)]
+pub struct Claims {
+    socket: NetlinkSocket, // the tables' owner
+    owner: String,
+    held: BTreeSet<u32>,
+}
+
+const NFT_MSG_GETTABLE: u8 = libc::NFT_MSG_GETTABLE as u8;
+const NFT_MSG_DELTABLE: u8 = libc::NFT_MSG_DELTABLE as u8;
+const TABLE_NAME: u16 = 1;
+const TABLE_FLAGS: u16 = 2;
+const TABLE_USER_DATA: u16 = 6;
+/// The kernel keeps no more user data.
+const USER_DATA_BYTES_MAX: usize = 256;
+/// What a message of nf_tables has before its attributes.
+const NFGENMSG_BYTES: usize = 4;
+
+impl Claims {
+    /// Nothing claimed yet, in the calling thread's network namespace. `owner` is what another router
+    /// that wants one of the interfaces is told: say who this is.
+    pub fn new(owner: &str) -> io::Result<Self> {
+        let socket = NetlinkSocket::open(libc::NETLINK_NETFILTER)?;
+        socket.set_receive_timeout(Duration::from_secs(2))?;
+        let cut = owner.char_indices().map(|(at, c)| at + c.len_utf8());
+        let len = cut.take_while(|end| *end <= USER_DATA_BYTES_MAX).last();
+        Ok(Self {
+            socket,
+            owner: owner[..len.unwrap_or(0)].to_owned(),
+            held: BTreeSet::new(),
+        })
+    }
+
+    /// Claims the interface with this index; no harm if it is claimed here already.
+    pub fn claim(&mut self, interface: u32) -> Result<(), ClaimError> {
+        if self.held.contains(&interface) {
+            return Ok(());
+        }
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        let table = message(NFT_MSG_NEWTABLE, flags)
+            .with_text(TABLE_NAME, &name(interface))
+            .with_u32_be(TABLE_FLAGS, NFT_TABLE_F_OWNER)
+            .with(TABLE_USER_DATA, self.owner.as_bytes());
+        match self.transact(&table) {
+            Ok(()) => {
+                self.held.insert(interface);
+                Ok(())
+            }
+            // A table of another owner is not even compared: its name is enough for "not permitted",
+            // which is also what a process without the capability hears.
+            Err(error) => match self.owner_of(interface) {
+                Ok(owner) => Err(ClaimError::Taken(owner)),
+                Err(_) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Gives back every claimed interface but these.
+    pub fn keep_only(&mut self, interfaces: &BTreeSet<u32>) {
+        let gone: Vec<u32> = self.held.difference(interfaces).copied().collect();
+        for interface in gone {
+            let table = message(NFT_MSG_DELTABLE, 0).with_text(TABLE_NAME, &name(interface));
+            if let Err(error) = self.transact(&table) {
+                tracing::warn!(interface, %error, "the claim of an interface stays until the router ends");
+            }
+            self.held.remove(&interface);
+        }
+    }
+
+    /// What the owner of an interface says of itself.
+    fn owner_of(&mut self, interface: u32) -> io::Result<String> {
+        let get = message(NFT_MSG_GETTABLE, 0).with_text(TABLE_NAME, &name(interface));
+        self.socket.send_raw(&get.numbered(1))?;
+        let mut buffer = vec![0; 8 * 1024];
+        let answer = messages(self.socket.receive(&mut buffer)?).next();
+        let answer = answer.ok_or(io::ErrorKind::InvalidData)?;
+        if let Some(result) = answer.result() {
+            result?; // there is no such table
+        }
+        let attributes = answer.payload.get(NFGENMSG_BYTES..).unwrap_or_default();
+        Ok(attribute(attributes, TABLE_USER_DATA)
+            .map(text)
+            .unwrap_or_default())
+    }
+
+    /// Sends one message as a transaction, and gives its result.
+    fn transact(&mut self, request: &Request) -> io::Result<()> {
+        const NUMBER: u32 = 2;
+        let bytes = [
+            boundary(libc::NFNL_MSG_BATCH_BEGIN).numbered(NUMBER - 1),
+            request.numbered(NUMBER),
+            boundary(libc::NFNL_MSG_BATCH_END).numbered(NUMBER + 1),
+        ];
+        self.socket.send_raw(&bytes.concat())?;
+        let mut buffer = vec![0; 8 * 1024];
+        loop {
+            for answer in messages(self.socket.receive(&mut buffer)?) {
+                match answer.result() {
+                    // An error of the transaction itself is its only answer.
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(())) if answer.sequence == NUMBER => return Ok(()),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn name(interface: u32) -> String {
+    format!("weir-claim-{interface}")
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (CAP_NET_ADMIN is needed)",
+        _ => "",
+    }
+}
