@@ -44,10 +44,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formatting, lints, tidy, then every test. The last lines are those of the test runner.
+/// Formatting, lints, tidy, dependencies, then every test. The last lines are those of the test runner.
 fn ci() -> bool {
     cargo(&["fmt", "--all", "--check"], &[])
         && tidy()
+        && dependencies()
         && cargo(
             &[
                 "clippy",
@@ -61,6 +62,29 @@ fn ci() -> bool {
             &[],
         )
         && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])
+}
+
+/// What is linked in: licences, bans, sources and, where the data base of advisories can be had, advisories.
+/// Where cargo-deny is not installed nothing is checked, and that is said.
+fn dependencies() -> bool {
+    let version = Command::new(env!("CARGO"))
+        .args(["deny", "--version"])
+        .output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "dependencies are not checked: there is no cargo-deny here \
+             (`cargo install cargo-deny --locked`)"
+        );
+        return true;
+    }
+    if !cargo(&["deny", "check", "licenses", "bans", "sources"], &[]) {
+        return false;
+    }
+    if cargo(&["deny", "fetch", "db"], &[]) {
+        return cargo(&["deny", "check", "--disable-fetch", "advisories"], &[]);
+    }
+    eprintln!("advisories are not checked: their data base cannot be fetched");
+    true
 }
 
 fn golden(update: bool) -> bool {
