@@ -1,0 +1,23 @@
+//! The systemd unit, judged by systemd's own tool.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_unit_exposes_little() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/weir.service");
+    let judged = Command::new("systemd-analyze")
+        // In tenths: below 2.0.
+        .args(["security", "--offline=true", "--threshold=19"])
+        .arg(unit)
+        .output();
+    let Ok(judged) = judged else {
+        println!("skipped: there is no systemd-analyze here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&judged.stdout);
+    assert!(judged.status.success(), "{said}");
+    assert!(said.contains("Overall exposure level"), "{said}");
+}
