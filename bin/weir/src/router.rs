@@ -39,6 +39,7 @@ use weir_live::kernel::follow;
 use weir_live::kernel::neighbours::Neighbours;
 use weir_live::worker::{Event, Worker};
 use weir_northbound::Service;
+use weir_path::forward::Neighbourhood;
 use weir_path::tables::Tables;
 
 pub(crate) use self::checks::{doubts, obstacles};
@@ -49,9 +50,9 @@ use self::running::{Limits, lock};
 use crate::operator::Console;
 use crate::{Failure, configuration};
 
-/// Events that wait for the control side. A question that does not fit is lost, and its packets
-/// are given up; the next packet after that asks again.
-const EVENTS_MAX: usize = 1024;
+/// Questions for neighbours that wait for the control side. One that does not fit is lost, and its
+/// packets are given up; the next packet after that asks again.
+const QUESTIONS_MAX: usize = 1024;
 
 /// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
@@ -117,18 +118,33 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     result // with the last of `running` the guard's table goes
 }
 
-type Started = (
-    Arc<Running>,
-    std::thread::JoinHandle<Worker>,
-    mpsc::Receiver<Event>,
-);
+type Started = (Arc<Running>, std::thread::JoinHandle<Worker>, Inbox);
+
+/// What the forwarding thread says. Whoever sends packets to new addresses causes questions; all other
+/// events come from the machine itself, are few, and must not be lost.
+struct Inbox {
+    questions: mpsc::Receiver<Neighbourhood>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Inbox {
+    fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
+        let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
+        let (tell, events) = mpsc::unbounded_channel();
+        let event = move |event| match event {
+            Event::Resolve(question) => drop(ask.try_send(question)),
+            other => drop(tell.send(other)), // nobody listens any more: the router ends
+        };
+        (Box::new(event), Self { questions, events })
+    }
+}
 
 /// Claims the interfaces, opens the ports, and takes transit from the kernel, in this order.
 async fn start(plan: Plan) -> Result<Started, String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let mut holdings = Holdings::claim(&plan)?;
-    let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let mut worker = ports::worker(&plan, events)?;
+    let (event, inbox) = Inbox::new();
+    let mut worker = ports::worker(&plan, event)?;
     let limits = Limits {
         frame_bytes_max: worker.plane.frame_bytes_max(),
         pool: worker.plane.pool_packets(),
@@ -208,19 +224,28 @@ async fn follow_kernel(running: Arc<Running>) -> String {
 }
 
 /// Does what the forwarding thread asks for.
-async fn handle_events(running: Arc<Running>, mut inbox: mpsc::Receiver<Event>) -> String {
+async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> String {
     // Taking transit waits; this thread must not.
     let take_again = |port: String, interface: String| {
         let running = Arc::clone(&running);
         tokio::task::spawn_blocking(move || running.take_again(&port, &interface));
     };
-    while let Some(event) = inbox.recv().await {
+    let resolve = |(interface, address): Neighbourhood| {
+        if let Err(error) = lock(&running.neighbours).resolve(interface, address) {
+            tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
+        }
+    };
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = inbox.events.recv() => event,
+            Some(question) = inbox.questions.recv() => Some(Event::Resolve(question)),
+        };
+        let Some(event) = event else {
+            return "the forwarding thread has ended".to_owned();
+        };
         match event {
-            Event::Resolve((interface, address)) => {
-                if let Err(error) = lock(&running.neighbours).resolve(interface, address) {
-                    tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
-                }
-            }
+            Event::Resolve(question) => resolve(question),
             Event::PortLost(_) => {}
             Event::Retired(tables) => drop(tables),
             Event::PortBack { port, interface } => take_again(port, interface),
@@ -232,5 +257,4 @@ async fn handle_events(running: Arc<Running>, mut inbox: mpsc::Receiver<Event>) 
             Event::Carrier { port, works: false } => tracing::warn!(port, "carrier lost"),
         }
     }
-    "the forwarding thread has ended".to_owned()
 }

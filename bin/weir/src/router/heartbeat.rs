@@ -131,3 +131,55 @@ impl Heart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::thread;
+    use weir_base::Streams;
+    use weir_live::worker::Worker;
+    use weir_path::parse::Mode;
+    use weir_path::plane::Plane;
+
+    /// Bytes that wait.
+    fn beats(mut supervisor: &UnixStream) -> usize {
+        supervisor.read(&mut [0; 1000]).unwrap_or(0)
+    }
+
+    #[test]
+    fn a_forwarding_thread_that_stands_still_stops_the_heart() {
+        let plane = Plane::new(Mode::Routed, 64, 1518, Streams::new(1));
+        let (handle, _thread) = Worker::new(plane, Box::new(|_| {})).start().unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        for socket in [&ours, &theirs] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        let heart = Heart {
+            supervisor: Some(Arc::new(theirs)),
+            period: Duration::from_millis(10),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
+        runtime.block_on(async {
+            let beating = tokio::spawn(heart.beat(handle.clone()));
+            pause(200).await;
+            assert!(beats(&ours) >= 2);
+            let stand_still = |_: &mut _| thread::sleep(Duration::from_millis(600));
+            handle.post(stand_still).unwrap();
+            pause(100).await; // what was answered before is a beat still
+            beats(&ours);
+            pause(200).await;
+            assert_eq!(beats(&ours), 0);
+            pause(600).await;
+            assert!(beats(&ours) >= 2);
+            // And the end of the supervisor is noticed.
+            drop(ours);
+            assert_eq!(beating.await.unwrap(), "the supervisor has ended");
+        });
+        handle.post(Worker::stop).unwrap();
+    }
+}

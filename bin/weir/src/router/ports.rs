@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use tokio::sync::mpsc;
 use weir_base::Streams;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
@@ -17,7 +16,7 @@ use weir_path::plane::Plane;
 const LAYER_2_BYTES: usize = 22;
 
 /// The worker with every port open. All frames are the kernel's until the ports' tenure is set.
-pub(super) fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker, String> {
+pub(super) fn worker(plan: &Plan, event: Box<dyn FnMut(Event) + Send>) -> Result<Worker, String> {
     let frame_bytes_max = plan
         .ports
         .iter()
@@ -29,10 +28,6 @@ pub(super) fn worker(plan: &Plan, events: mpsc::Sender<Event>) -> Result<Worker,
         frame_bytes_max.unwrap_or_default(),
         Streams::new(entropy()),
     );
-    let event = Box::new(move |event| {
-        // Full: the control side is far behind.
-        let _ = events.try_send(event);
-    });
     let mut worker = Worker::new(plane, event);
     worker.set_age_max(plan.router.age_max);
     for port in &plan.ports {

@@ -83,9 +83,20 @@ impl Bench {
     }
 
     pub(crate) fn spawn(&self, name: &str, config: &str) -> Router {
+        self.spawn_with(name, config, &[])
+    }
+
+    /// The same, with more variables in its environment.
+    pub(crate) fn spawn_with(
+        &self,
+        name: &str,
+        config: &str,
+        variables: &[(&str, &str)],
+    ) -> Router {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         let log = self.folder.join(format!("{name}.log"));
         command
+            .envs(variables.iter().copied())
             .arg("router")
             .arg(self.configure(name, config))
             .stdin(Stdio::null())

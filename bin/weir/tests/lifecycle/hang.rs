@@ -1,6 +1,7 @@
 //! A router that stands still: ended so that the kernel forwards, or, after a short pause, without stale
 //! packets.
 
+use std::os::unix::net::UnixDatagram;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -134,4 +135,30 @@ fn parent_and_child_share_signals_and_ends() {
         "{}",
         router.log()
     );
+}
+
+#[test]
+fn the_service_manager_hears_of_start_life_and_end() {
+    let Some(bench) = Bench::new() else { return };
+    for watchdog in ["watchdog = \"0 s\"", "watchdog = \"1 s\""] {
+        let path = bench.folder.join("notify.sock");
+        let _ = std::fs::remove_file(&path);
+        let manager = UnixDatagram::bind(&path).unwrap();
+        manager
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let hears = || {
+            let mut buffer = [0; 64];
+            let len = manager.recv(&mut buffer).unwrap();
+            String::from_utf8(buffer[..len].to_vec()).unwrap()
+        };
+        let variable = ("NOTIFY_SOCKET", path.to_str().unwrap());
+        let mut router = bench.spawn_with("a", &format!("{watchdog}\n{CONFIG}"), &[variable]);
+        assert_eq!(hears(), "READY=1");
+        assert_eq!(hears(), "WATCHDOG=1");
+        assert_eq!(hears(), "WATCHDOG=1");
+        router.signal("TERM");
+        eventually("it hears of the end", || hears() == "STOPPING=1");
+        assert!(router.ended().success());
+    }
 }

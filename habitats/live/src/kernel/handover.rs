@@ -42,7 +42,7 @@ impl TransitGuard {
             batch.push(self.accept(port, CMP_LT, from));
         }
         self.commit(&batch)?;
-        // Late: both have forwarded since, and nothing that is still in a ring may be forwarded again.
+        // Late: the kernel may have forwarded until now.
         Ok(from.max(UnixTime::now()))
     }
 
