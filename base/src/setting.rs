@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::time::Span;
-use crate::units::{Bytes, Rate, UnitError, read_packets};
+use crate::units::{Bytes, Quantity, Rate, UnitError, read_packets};
 
 /// A value as it was written, before anybody judged it.
 #[derive(Clone, Debug, PartialEq)]
@@ -268,23 +268,58 @@ impl Parameter {
             .ok_or_else(|| SettingError::NotPermitted {
                 name: self.name.to_owned(),
                 given: scalar.to_string(),
-                permitted: match self.kind.lacks_unit(scalar) {
-                    true => format!("{}, with its unit", self.kind),
-                    false => self.kind.to_string(),
-                },
+                permitted: format!("{}{}", self.kind, self.kind.hint(scalar)),
             })
     }
 }
 
 impl Kind {
-    /// Whether a bare number stands where a unit must be: 0 looks like a value of any range.
-    fn lacks_unit(&self, scalar: &Scalar) -> bool {
-        let is_number = match scalar {
-            Scalar::Integer(_) | Scalar::Real(_) => true,
-            Scalar::Text(text) => text.trim().parse::<f64>().is_ok(),
-            _ => false,
+    /// What a value of this kind measures, if it has a unit.
+    pub fn quantity(&self) -> Option<Quantity> {
+        match self {
+            Self::Rate(..) => Some(Quantity::Rate),
+            Self::Span(..) => Some(Quantity::Time),
+            Self::Bytes(..) => Some(Quantity::Size),
+            _ => None,
+        }
+    }
+
+    /// A value as it would be written: the example of an error.
+    pub fn example(&self) -> String {
+        match self {
+            Self::Count(min, _) => min.max(&1).to_string(),
+            Self::Ratio(min, max) | Self::RatioOrWord(min, max, _) => {
+                max.min(min.max(0.5)).to_string()
+            }
+            Self::Span(min, max) => format!("\"{}\"", Span::from_millis(5).clamp(*min, *max)),
+            Self::Rate(min, max) => format!("\"{}\"", Rate::from_mbps(95).clamp(*min, *max)),
+            Self::Bytes(min, max) => format!("\"{}\"", Bytes(1514).clamp(*min, *max)),
+            Self::Flag => "true".to_owned(),
+            Self::Word(words) => format!("\"{}\"", words.first().copied().unwrap_or_default()),
+            Self::PacketsRateOrShare(..) => "\"1/20\"".to_owned(),
+            Self::Text(_) => "\"text\"".to_owned(),
+        }
+    }
+
+    /// What to write instead of a value whose unit is missing or unknown; empty if something else is wrong.
+    fn hint(&self, scalar: &Scalar) -> String {
+        let Some(quantity) = self.quantity() else {
+            return String::new();
         };
-        is_number && matches!(self, Self::Span(..) | Self::Rate(..) | Self::Bytes(..))
+        let units = quantity.unit_names();
+        let words = match scalar {
+            Scalar::Text(text) => text.trim(),
+            Scalar::Integer(_) | Scalar::Real(_) => "0",
+            Scalar::Flag(_) => "",
+        };
+        if words.parse::<f64>().is_ok() {
+            return format!(", with its unit ({units}), like {}", self.example());
+        }
+        match (quantity.meant(words), self.read(scalar)) {
+            (Some(meant), _) => format!(" (units: {units}); did you mean \"{meant}\"?"),
+            (None, None) => format!(" (units: {units}), like {}", self.example()),
+            (None, Some(_)) => String::new(), // understood, and out of range
+        }
     }
 
     /// Reads a written value of this kind, whatever its size.
@@ -460,10 +495,16 @@ mod tests {
         };
         let told = |scalar| rate.check(&scalar).unwrap_err().to_string();
         let range = "but must be a rate from \"0 bit\" to \"10 Mbit\"";
-        let bare = format!("`rate` is 0, {range}, with its unit");
+        let unit = "with its unit (bit, kbit, Mbit, Gbit), like \"10 Mbit\"";
+        let bare = format!("`rate` is 0, {range}, {unit}");
         assert_eq!(told(Scalar::Integer(0)), bare);
-        let text = format!("`rate` is \"5\", {range}, with its unit");
+        let text = format!("`rate` is \"5\", {range}, {unit}");
         assert_eq!(told(Scalar::Text("5".into())), text);
+        let meant = "(units: bit, kbit, Mbit, Gbit); did you mean \"5 Mbit\"?";
+        for written in ["5M", "5 Mbits"] {
+            let told = told(Scalar::Text(written.into()));
+            assert_eq!(told, format!("`rate` is \"{written}\", {range} {meant}"));
+        }
         let much = format!("`rate` is \"5 Gbit\", {range}");
         assert_eq!(told(Scalar::Text("5 Gbit".into())), much);
     }

@@ -62,6 +62,104 @@ impl Rate {
     }
 }
 
+/// The units of one quantity as they are written, each with its size in the base unit.
+type Units = [(&'static str, f64)];
+
+const RATES: &Units = &[
+    ("bit", 1.0),
+    ("bit/s", 1.0),
+    ("kbit", 1e3),
+    ("kbit/s", 1e3),
+    ("Mbit", 1e6),
+    ("Mbit/s", 1e6),
+    ("Gbit", 1e9),
+    ("Gbit/s", 1e9),
+];
+const TIMES: &Units = &[
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("min", 60e9),
+];
+const SIZES: &Units = &[
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+];
+
+/// What other programs and people write for our units.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("bit", &["bps", "b"]),
+    ("kbit", &["k", "kb", "kbps", "kb/s"]),
+    ("Mbit", &["m", "mb", "mbps", "mb/s"]),
+    ("Gbit", &["g", "gb", "gbps", "gb/s"]),
+    ("ns", &["nsec", "nanoseconds"]),
+    ("us", &["usec", "µs", "microseconds"]),
+    ("ms", &["msec", "millis", "milliseconds"]),
+    ("s", &["sec", "seconds", "second"]),
+    ("min", &["m", "minutes", "minute"]),
+    ("B", &["byte", "bytes", "octets"]),
+    ("kB", &["k", "kb"]),
+    ("KiB", &["ki"]),
+    ("MB", &["m", "mb"]),
+    ("MiB", &["mi"]),
+    ("GB", &["g", "gb"]),
+];
+
+/// What has a unit, for the error that names the right one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// A [`Rate`].
+    Rate,
+    /// A [`Span`].
+    Time,
+    /// [`Bytes`].
+    Size,
+}
+
+impl Quantity {
+    fn units(self) -> &'static Units {
+        match self {
+            Self::Rate => RATES,
+            Self::Time => TIMES,
+            Self::Size => SIZES,
+        }
+    }
+
+    /// The units, as an error lists them.
+    pub const fn unit_names(self) -> &'static str {
+        match self {
+            Self::Rate => "bit, kbit, Mbit, Gbit",
+            Self::Time => "ns, us, ms, s, min",
+            Self::Size => "B, kB, MB, GB, KiB, MiB",
+        }
+    }
+
+    /// What the author of `text` probably meant, if its number can be read and its unit cannot:
+    /// `"95 Mbit"` for `"95 Mbits"` and for `"95M"`. Nothing for a bare number: its unit is anyone's guess.
+    pub fn meant(self, text: &str) -> Option<String> {
+        let (_, written) = split(text)?;
+        let units = self.units();
+        if written.is_empty() || units.iter().any(|(name, _)| *name == written) {
+            return None;
+        }
+        let number = text.trim().strip_suffix(written)?.trim_end();
+        let lower = written.to_lowercase();
+        let is_meant = |name: &str| {
+            let synonyms = SYNONYMS.iter().filter(|(unit, _)| *unit == name);
+            let mut synonyms = synonyms.flat_map(|(_, synonyms)| *synonyms);
+            let name = name.to_lowercase();
+            lower == name || lower == name + "s" || synonyms.any(|synonym| *synonym == lower)
+        };
+        let (unit, _) = units.iter().find(|(name, _)| is_meant(name))?;
+        Some(format!("{number} {unit}"))
+    }
+}
+
 /// Splits `"1.5 ms"` into the number and the unit's name.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
@@ -73,7 +171,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 /// Reads a quantity by a table of unit names and their size in the base unit.
-fn read(text: &str, expected: &'static str, units: &[(&str, f64)]) -> Result<u64, UnitError> {
+fn read(text: &str, expected: &'static str, units: &Units) -> Result<u64, UnitError> {
     let error = || UnitError {
         text: text.to_owned(),
         expected,
@@ -94,20 +192,10 @@ fn read(text: &str, expected: &'static str, units: &[(&str, f64)]) -> Result<u64
 impl FromStr for Rate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const UNITS: &[(&str, f64)] = &[
-            ("bit", 1.0),
-            ("bit/s", 1.0),
-            ("kbit", 1e3),
-            ("kbit/s", 1e3),
-            ("Mbit", 1e6),
-            ("Mbit/s", 1e6),
-            ("Gbit", 1e9),
-            ("Gbit/s", 1e9),
-        ];
         read(
             text,
             "a rate like \"100 Mbit\" (bit, kbit, Mbit, Gbit)",
-            UNITS,
+            RATES,
         )
         .map(Self)
     }
@@ -116,32 +204,17 @@ impl FromStr for Rate {
 impl FromStr for Span {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const UNITS: &[(&str, f64)] = &[
-            ("ns", 1.0),
-            ("us", 1e3),
-            ("ms", 1e6),
-            ("s", 1e9),
-            ("min", 60e9),
-        ];
-        read(text, "a time like \"0.1 ms\" (ns, us, ms, s, min)", UNITS).map(Self::from_nanos)
+        read(text, "a time like \"0.1 ms\" (ns, us, ms, s, min)", TIMES).map(Self::from_nanos)
     }
 }
 
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const UNITS: &[(&str, f64)] = &[
-            ("B", 1.0),
-            ("kB", 1e3),
-            ("MB", 1e6),
-            ("GB", 1e9),
-            ("KiB", 1024.0),
-            ("MiB", 1_048_576.0),
-        ];
         read(
             text,
             "a size like \"1500 B\" (B, kB, MB, GB, KiB, MiB)",
-            UNITS,
+            SIZES,
         )
         .map(Self)
     }
@@ -149,7 +222,7 @@ impl FromStr for Bytes {
 
 /// Reads a count of packets: `125` or `125 packets`.
 pub fn read_packets(text: &str) -> Result<u64, UnitError> {
-    const UNITS: &[(&str, f64)] = &[("packets", 1.0), ("packet", 1.0), ("", 1.0)];
+    const UNITS: &Units = &[("packets", 1.0), ("packet", 1.0), ("", 1.0)];
     read(text, "a number of packets like \"125 packets\"", UNITS)
 }
 
@@ -195,6 +268,22 @@ mod tests {
         assert!(error.to_string().contains("Mbit"), "{error}");
         assert!("-1 s".parse::<Span>().is_err());
         assert!("".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn a_unit_of_another_program_is_understood_and_named() {
+        let meant = |quantity: Quantity, text| quantity.meant(text);
+        for text in ["95 Mbits", "95M", "95 mbit", "95 Mbps", "95Mb/s"] {
+            assert_eq!(meant(Quantity::Rate, text).as_deref(), Some("95 Mbit"));
+        }
+        let time = |text| meant(Quantity::Time, text);
+        assert_eq!(time("0.5 sec").as_deref(), Some("0.5 s"));
+        assert_eq!(time("5 MS").as_deref(), Some("5 ms"));
+        let size = meant(Quantity::Size, "1500 bytes");
+        assert_eq!(size.as_deref(), Some("1500 B"));
+        for text in ["95", "95 Mbit", "fast", "95 apples", ""] {
+            assert_eq!(meant(Quantity::Rate, text), None, "{text}");
+        }
     }
 
     #[test]

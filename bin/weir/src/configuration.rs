@@ -1,46 +1,117 @@
 //! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 use weir_config::Document;
 use weir_lfb::Plan;
 use weir_live::file::read_text;
-use weir_model::ChangeRequest;
 use weir_model::report::ApplyReport;
+use weir_model::{ChangeRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
-use crate::Failure;
 use crate::output::print;
+use crate::{Failure, interfaces};
 
 /// A configuration file is not longer than this.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads the file whole.
+/// What `-` reads, in messages.
+const STANDARD_INPUT: &str = "standard input";
+
+/// A file as messages name it.
+fn shown(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => STANDARD_INPUT.to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// Reads the file whole; `-` is standard input.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    if path.as_os_str() == "-" {
+        return read_input();
+    }
     let failed = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     read_text(path, FILE_BYTES_MAX).map_err(|e| failed(e.to_string()))
 }
 
-/// Checks a configuration whole; every fault comes with its line.
-pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
-    let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
-    Plan::check(document.changes()).map_err(|faults| {
-        let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
-        located.sort_by_key(|error| error.line);
-        located.iter().map(ToString::to_string).collect()
-    })
+fn read_input() -> Result<String, Failure> {
+    let failed = |why: String| Failure::Usage(format!("{STANDARD_INPUT}: {why}"));
+    let mut text = String::new();
+    let mut input = std::io::stdin().lock().take(FILE_BYTES_MAX + 1);
+    input
+        .read_to_string(&mut text)
+        .map_err(|e| failed(e.to_string()))?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(failed(format!("longer than {FILE_BYTES_MAX} bytes"))),
+        false => Ok(text),
+    }
 }
 
-/// Reads and checks a configuration file.
+/// Names at the top of a scenario that no router's configuration has.
+const OF_A_SCENARIO: [&str; 4] = ["host", "link", "traffic", "variant"];
+
+/// Whether this is the text of a scenario.
+pub(crate) fn is_scenario(text: &str) -> bool {
+    let names = weir_config::top_names(text);
+    names.iter().any(|name| OF_A_SCENARIO.contains(&&name[..]))
+        && !names.iter().any(|n| n == "port")
+}
+
+/// Whether this is the text of a router's configuration.
+pub(crate) fn is_router(text: &str) -> bool {
+    let names = weir_config::top_names(text);
+    names.iter().any(|name| name == "port")
+        && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
+}
+
+/// Checks a configuration whole; every fault comes with its line.
+pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
+    checked(name, text).map(|(plan, _)| plan)
+}
+
+fn checked(name: &str, text: &str) -> Result<(Plan, Document), Vec<String>> {
+    if is_scenario(text) {
+        let what = "this is a scenario, not a router's configuration";
+        return Err(vec![format!(
+            "{name}: {what}; run it with `weir run {name}`"
+        )]);
+    }
+    let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
+    let plan = Plan::check(document.changes()).map_err(|faults| located(&document, &faults))?;
+    Ok((plan, document))
+}
+
+/// The faults in the order of the file, each with its line.
+fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
+    let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
+    located.sort_by_key(|error| error.line);
+    located.iter().map(ToString::to_string).collect()
+}
+
+/// Reads and checks a configuration file, without a look at this machine.
 pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
     let text = read(path)?;
-    plan(&path.display().to_string(), &text).map_err(|faults| Failure::Usage(faults.join("\n")))
+    let checked = plan(&shown(path), &text);
+    checked.map_err(|faults| Failure::Usage(faults.join("\n")))
+}
+
+/// The same, and the interfaces of this machine must be there.
+pub(crate) fn load_here(path: &Path) -> Result<Plan, Failure> {
+    let text = read(path)?;
+    let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
+    let (plan, document) = checked(&shown(path), &text).map_err(failed)?;
+    match interfaces::faults(&plan) {
+        faults if faults.is_empty() => Ok(plan),
+        faults => Err(failed(located(&document, &faults))),
+    }
 }
 
 /// `weir check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let plan = load(path)?;
+    let plan = load_here(path)?;
     let problems = crate::router::obstacles(&plan);
     if !problems.is_empty() {
         return Err(Failure::Usage(problems.join("\n")));
@@ -51,7 +122,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let ports = plan.ports.len();
     print(&format!(
         "{}: good, {ports} port{}\n",
-        path.display(),
+        shown(path),
         if ports == 1 { "" } else { "s" }
     ))
 }
@@ -71,7 +142,7 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
 pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here too, so that the lines in the messages carry the file's own name.
-    plan(&path.display().to_string(), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+    plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
     said(client::put(socket, "/v1/config", text))
 }
 

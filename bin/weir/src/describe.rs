@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use weir_base::setting::Parameter;
+use weir_base::setting::{Parameter, nearest};
 use weir_controller::spec::KINDS;
-use weir_discipline::spec::MANUALS;
+use weir_discipline::spec::{MANUALS, Spec, SpecError};
 use weir_packet::Reason;
 
 /// The manual page of the discipline or controller `name`.
@@ -27,6 +27,17 @@ pub(crate) fn page(name: &str) -> Option<String> {
     page.push('\n');
     tail(&mut page, m.parameters, m.gauges);
     Some(page)
+}
+
+/// What to say of a name that has no page.
+pub(crate) fn unknown(name: &str) -> String {
+    match (Spec::check(name, []), nearest(name, names())) {
+        (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),
+        (_, near) => {
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            format!("there is no discipline or controller `{name}`{hint}")
+        }
+    }
 }
 
 /// Every name that has a manual page.

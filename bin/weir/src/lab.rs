@@ -1,13 +1,14 @@
 //! `weir run` and `weir traffic`: arguments of the lab.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_lab::scenario::Override;
 use weir_lab::{Capture, Habitat, Ran, RunOptions, report};
+use weir_live::file::read_text;
 
-use crate::Failure;
 use crate::output::{note, print, print_json};
+use crate::{Failure, configuration};
 
 /// Where scenarios are looked for by `weir list scenarios`.
 const SCENARIOS: &str = "scenarios";
@@ -72,6 +73,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let interrupt = weir_lab::interrupt_flag().map_err(failure)?;
     let mut results = Vec::new();
     for scenario in &arguments.scenarios {
+        is_no_router(scenario)?;
         let options = RunOptions {
             scenario: scenario.clone(),
             on: match arguments.on {
@@ -108,6 +110,20 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         [one] => print_json(one),
         many => print_json(&many),
     }
+}
+
+/// Refuses a router's configuration with what runs it.
+fn is_no_router(scenario: &Path) -> Result<(), Failure> {
+    let text = read_text(scenario, configuration::FILE_BYTES_MAX);
+    if !text.is_ok_and(|text| configuration::is_router(&text)) {
+        // the lab says why it cannot be read
+        return Ok(());
+    }
+    let file = scenario.display();
+    Err(Failure::Usage(format!(
+        "{file}: this is a router's configuration, not a scenario; check it with `weir check {file}`, \
+         start it with `weir router {file}`"
+    )))
 }
 
 /// `weir traffic`.

@@ -6,7 +6,9 @@ mod bench;
 mod capture;
 mod configuration;
 mod describe;
+mod interfaces;
 mod lab;
+mod log;
 mod operator;
 mod output;
 mod reproduce;
@@ -14,13 +16,10 @@ mod router;
 mod show;
 mod table;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use weir_base::setting::nearest;
 
 use crate::output::{note, print, print_json};
 
@@ -161,7 +160,9 @@ fn main() -> ExitCode {
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => return end(print(&output::rendered(&help))),
     };
-    log();
+    if let Err(why) = log::begin() {
+        return fail(2, &why);
+    }
     end(run(arguments.command))
 }
 
@@ -217,25 +218,8 @@ fn run(command: Command) -> Result<(), Failure> {
 }
 
 fn describe(name: &str) -> Result<(), Failure> {
-    let page = describe::page(name).ok_or_else(|| {
-        let hint = nearest(name, describe::names())
-            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        Failure::Usage(format!(
-            "there is no discipline or controller `{name}`{hint}"
-        ))
-    })?;
+    let page = describe::page(name).ok_or_else(|| Failure::Usage(describe::unknown(name)))?;
     print(&page)
-}
-
-/// Logs go to standard error; `WEIR_LOG` filters them (`WEIR_LOG=debug`).
-fn log() {
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .log_internal_errors(false) // it would panic where nobody reads standard error any more
-        .init();
 }
 
 fn fail(code: u8, message: &str) -> ExitCode {

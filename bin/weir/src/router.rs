@@ -56,7 +56,7 @@ const QUESTIONS_MAX: usize = 1024;
 
 /// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
-    let plan = configuration::load(config)?;
+    let plan = configuration::load_here(config)?;
     let heart = match (is_child, plan.router.watchdog) {
         (false, Some(limit)) => return supervisor::supervise(config, limit),
         (true, Some(limit)) => Heart::of_child(limit),

@@ -9,9 +9,18 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 fn weir(arguments: &[&str]) -> Output {
+    weir_with(arguments, &[])
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn weir_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(arguments)
+        .envs(environment.iter().copied())
         .current_dir(here)
         .output()
         .unwrap()
@@ -147,11 +156,51 @@ fn golden_drop_reasons() {
     check("docs/drop-reasons.md", &document);
 }
 
+/// Every file in `golden/wrong` is wrong in its own way, and one golden file says what `weir check` tells
+/// of each.
 #[test]
-fn golden_wrong_configuration() {
-    let output = weir(&["check", "wrong.toml"]);
-    assert_eq!(output.status.code(), Some(2));
-    check("bin/weir/tests/golden/wrong.txt", &output.stderr);
+fn golden_wrong_configurations() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/wrong");
+    let files = fs::read_dir(&folder).unwrap().flatten();
+    let mut names: Vec<_> = files
+        .filter_map(|f| f.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let mut told = String::new();
+    for name in names.iter().filter(|name| name.ends_with(".toml")) {
+        let output = weir(&["check", &format!("wrong/{name}")]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(output.stdout.is_empty(), "{name}");
+        told += &format!("$ weir check wrong/{name}\n{}\n", stderr(&output));
+    }
+    check("bin/weir/tests/golden/wrong.txt", told.as_bytes());
+}
+
+/// Wrong usage beside configurations.
+#[test]
+fn golden_wrong_usage() {
+    let mut told = String::new();
+    let uses: &[(&[&str], &str)] = &[
+        (&["run", "router.toml"], "info"),
+        (
+            &["run", "wrong/scenario.toml", "--set", "duration=95M"],
+            "info",
+        ),
+        (&["check", "wrong/no-such-file.toml"], "info"),
+        (&["check", "router.toml"], "debgu"),
+        (&["check", "router.toml"], "info,weir_live=loud"),
+        (&["describe", "cake"], "info"),
+        (&["set", "port.wan.rate"], "info"),
+        (&["run", "no-such-scenario"], "info"),
+        (&["run", "small.toml", "--sweep", "link.out.rate"], "info"),
+    ];
+    for (arguments, log) in uses {
+        let output = weir_with(arguments, &[("WEIR_LOG", log)]);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let line = arguments.join(" ");
+        told += &format!("$ WEIR_LOG={log} weir {line}\n{}\n", stderr(&output));
+    }
+    check("bin/weir/tests/golden/usage.txt", told.as_bytes());
 }
 
 #[test]

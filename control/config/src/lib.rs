@@ -110,6 +110,12 @@ impl Document {
     }
 }
 
+/// The names at the top of a TOML file, to tell one kind of file from another; none if it is no TOML.
+pub fn top_names(text: &str) -> Vec<String> {
+    let names = |toml: Toml<&str>| toml.iter().map(|(name, _)| name.to_owned()).collect();
+    Toml::parse(text).map(names).unwrap_or_default()
+}
+
 /// Reads the path of a component as TOML writes keys: `port."eth0.100".rate`.
 pub fn path(text: &str) -> Result<ComponentPath, String> {
     match Key::parse(text) {

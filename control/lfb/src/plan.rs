@@ -48,8 +48,16 @@ impl Plan {
                 (["port", port, "discipline", name], Some(value)) => {
                     ports.entry(port).or_default().1.push((name, value));
                 }
-                (["port"] | ["port", _] | ["port", _, "discipline"], Some(value)) => {
-                    let message = format!("is {value}, but must be a table like [port.wan]");
+                (["port", port, "discipline"], Some(value)) => {
+                    ports.entry(port).or_default();
+                    faults.push(Fault::new(path.clone(), queue::not_a_table(value)));
+                }
+                (["port"] | ["port", _], Some(value)) => {
+                    let name = path.segments().get(1).copied().unwrap_or("wan");
+                    let message = format!(
+                        "`{path}` is {value}, but must be a section: [port.{name}], with its \
+                         components below"
+                    );
                     faults.push(Fault::new(path.clone(), message));
                 }
                 (["port", _, block, ..], _) => faults.push(Fault::new(
@@ -204,7 +212,13 @@ fn check_port(
         .map_err(|fault| faults.push(fault))
         .ok()?;
     PortPlan::new(name, &settings?, discipline)
-        .map_err(|(component, why)| faults.push(Fault::new(path.join(component), why)))
+        .map_err(|(component, why)| {
+            let at = match component {
+                "" => path, // the whole port
+                component => path.join(component),
+            };
+            faults.push(Fault::new(at, why));
+        })
         .ok()
 }
 
@@ -323,7 +337,8 @@ mod tests {
             [
                 "ports: unknown key `ports`; did you mean `port`?",
                 "mod: unknown key `mod`; did you mean `mode`?",
-                "port.wan.rate: `rate` is \"fast\", but must be a rate from \"0 bit\" to \"400 Gbit\"",
+                "port.wan.rate: `rate` is \"fast\", but must be a rate from \"0 bit\" to \"400 Gbit\" \
+                 (units: bit, kbit, Mbit, Gbit), like \"95 Mbit\"",
                 "port.wan.discipline.kind: there is no discipline `fifi`; did you mean `fifo`?",
             ]
         );
@@ -349,11 +364,24 @@ mod tests {
         assert_eq!(plan.ports[0].name, "lan");
         assert_eq!(plan.ports[0].discipline.kind(), queue::KIND_DEFAULT);
         let number = change(&["port", "lan"], Scalar::Integer(3));
-        assert!(faults(&[number])[0].contains("must be a table"));
-        let text = change(&["port", "lan", "discipline"], text("fifo"));
-        assert!(faults(&[text])[0].contains("must be a table"));
+        assert!(faults(&[number])[0].contains("must be a section: [port.lan]"));
+        let discipline = |kind| faults(&[change(&["port", "lan", "discipline"], text(kind))]);
+        let expected = "write discipline = { kind = \"fifo\" }";
+        assert!(discipline("fifo")[0].contains(expected));
+        assert!(discipline("fq_codle")[0].contains("{ kind = \"fq_codel\" }"));
+        assert!(discipline("cake")[0].contains("`host_fair`"));
         let block = Change::block(ComponentPath::new(["wan"]));
         assert!(faults(&[block])[0].contains("unknown key `wan`"));
+    }
+
+    #[test]
+    fn a_port_has_a_name_that_can_be_printed() {
+        for name in ["", "a\nb", "a b", "\u{1b}[2J", &"x".repeat(65)] {
+            let told = faults(&[Change::block(ComponentPath::new(["port", name]))]);
+            assert!(told[0].contains("like [port.wan]"), "{told:?}");
+        }
+        let dotted = Change::block(ComponentPath::new(["port", "eth0.100"]));
+        assert!(Plan::check(&[dotted]).is_ok());
     }
 
     #[test]

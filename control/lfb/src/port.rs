@@ -46,6 +46,22 @@ pub struct PortPlan {
     pub discipline: Spec,
 }
 
+/// Bytes of a port's name at most.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A port's name stands in tables, logs and paths: one word that can be seen.
+fn check_name(name: &str) -> Result<(), (&'static str, String)> {
+    let wrong = |c: char| c.is_control() || c.is_whitespace();
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(wrong) {
+        let why = format!(
+            "{name:?} cannot be the name of a port; it must have 1 to {NAME_BYTES_MAX} bytes \
+             without spaces and control characters, like [port.wan] or [port.\"eth0.100\"]"
+        );
+        return Err(("", why));
+    }
+    Ok(())
+}
+
 impl PortPlan {
     /// From checked settings; the error names the component and the rule.
     pub fn new(
@@ -53,12 +69,17 @@ impl PortPlan {
         settings: &Settings,
         discipline: Spec,
     ) -> Result<Self, (&'static str, String)> {
+        check_name(name)?;
         let interface = match settings.text("interface") {
             "" => name,
             given => given,
         };
-        if interface.len() > 15 || interface.contains(['/', ' ']) || interface.is_empty() {
-            let why = format!("\"{interface}\" cannot be the name of a network interface");
+        let wrong = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+        if interface.len() > 15 || interface.contains(wrong) || interface.is_empty() {
+            let why = format!(
+                "{interface:?} cannot be the name of a network interface; it must have 1 to 15 \
+                 bytes without spaces and `/`, like interface = \"eth0\" (`ip link` lists them)"
+            );
             return Err(("interface", why));
         }
         let rate = settings.rate("rate");

@@ -67,7 +67,7 @@ impl From<Scalar> for ChangeValue {
 
 /// Why a change was refused. The whole set that it belongs to changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
+#[error("{}{message}", match path.is_root() { true => String::new(), false => format!("{path}: ") })]
 pub struct Fault {
     /// The component that is wrong.
     pub path: ComponentPath,
@@ -158,5 +158,16 @@ mod tests {
         assert_eq!(path.to_string(), "port.\"eth0.100\".rate");
         assert_eq!(path.parent().to_string(), "port.\"eth0.100\"");
         assert!(path.parent().parent().parent().parent().is_root());
+    }
+
+    #[test]
+    fn a_fault_of_the_whole_file_names_no_path() {
+        let whole = Fault::new(ComponentPath::default(), "no port is configured");
+        assert_eq!(whole.to_string(), "no port is configured");
+        let rate = ComponentPath::new(["port", "wan", "rate"]);
+        assert_eq!(
+            Fault::new(rate, "too slow").to_string(),
+            "port.wan.rate: too slow"
+        );
     }
 }

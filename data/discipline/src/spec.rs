@@ -82,7 +82,7 @@ pub const MANUALS: &[&Manual] = &[
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
     /// There is no such discipline.
-    #[error("there is no discipline `{kind}`{}", nearest.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    #[error("there is no discipline `{kind}`; {}", remedy(kind, *nearest))]
     UnknownKind {
         /// As written.
         kind: String,
@@ -94,6 +94,41 @@ pub enum SpecError {
     Setting(#[from] SettingError),
 }
 
+/// Queue disciplines that Linux has and weir has not, and what does the same job here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("bfifo", "`fifo` is nearest to it"),
+    (
+        "cake",
+        "`host_fair` (fair between hosts, then flows) and `fq_codel` are nearest to it; the port's `rate` shapes",
+    ),
+    ("fq", "`fq_codel` is nearest to it"),
+    ("fq_pie", "`fq_codel` is nearest to it"),
+    (
+        "htb",
+        "the port's `rate` shapes, and `class_weights` divides the link between classes",
+    ),
+    ("netem", "`impair` is nearest to it"),
+    ("pfifo", "`fifo` is nearest to it"),
+    ("pfifo_fast", "`fifo` is nearest to it"),
+    ("pie", "`codel` is nearest to it"),
+    ("prio", "`class_weights` is nearest to it"),
+    ("tbf", "the port's `rate` shapes, with any discipline"),
+];
+
+/// What to write instead of a kind that there is not.
+fn remedy(kind: &str, nearest: Option<&str>) -> String {
+    let known = ELSEWHERE.iter().find(|(name, _)| *name == kind);
+    match (known, nearest) {
+        (Some((_, advice)), _) => (*advice).to_owned(),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) => {
+            let mut names: Vec<_> = MANUALS.iter().map(|m| m.name).collect();
+            names.sort_unstable();
+            format!("there are {}", names.join(", "))
+        }
+    }
+}
+
 impl Spec {
     /// Checks the configuration of the discipline `kind`.
     pub fn check<'a>(
@@ -102,7 +137,10 @@ impl Spec {
     ) -> Result<Self, SpecError> {
         let manual = manual(kind).ok_or_else(|| SpecError::UnknownKind {
             kind: kind.to_owned(),
-            nearest: nearest(kind, MANUALS.iter().map(|m| m.name)),
+            nearest: match ELSEWHERE.iter().any(|(name, _)| *name == kind) {
+                true => None, // a name that is right elsewhere is no slip
+                false => nearest(kind, MANUALS.iter().map(|m| m.name)),
+            },
         })?;
         let settings = Settings::check(manual.parameters, given)?;
         Ok(match kind {

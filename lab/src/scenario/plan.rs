@@ -309,7 +309,7 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("rate = \"10 Mbit\"", "rate = \"10 Mb\"")),
-            "line 14: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\""
+            "line 14: `link.out.rate` is \"10 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\" (units: bit, kbit, Mbit, Gbit); did you mean \"10 Mbit\"?"
         );
         assert_eq!(
             error(&with("warm_up = \"5 s\"", "warm_up = \"20 s\"")),

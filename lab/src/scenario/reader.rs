@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::str::FromStr;
 
-use weir_base::setting::{Parameter, Scalar, Setting, nearest};
+use weir_base::setting::{Parameter, Scalar, Setting, SettingError, nearest};
 use weir_base::units::UnitError;
 use weir_base::{Bytes, Rate, Sizes, Span, Times};
 
@@ -78,8 +78,11 @@ impl<'a> Section<'a> {
         let Value::Scalar(scalar) = &node.value else {
             return Err(self.error(key.name, format!("must be {}", &key.form)));
         };
-        parameter(key).check(scalar).map(Some).map_err(|_| {
-            let permitted = &key.form;
+        parameter(key).check(scalar).map(Some).map_err(|error| {
+            let permitted = match error {
+                SettingError::NotPermitted { permitted, .. } => permitted,
+                _ => key.form.to_string(),
+            };
             self.error(key.name, format!("is {scalar}, but must be {permitted}"))
         })
     }

@@ -1,26 +1,12 @@
 //! What a plan needs of the machine, before anything is started.
 
 use weir_lfb::Plan;
-use weir_live::device::af_packet;
 use weir_live::kernel::netfilter;
 use weir_path::parse::Mode;
 
 /// What keeps this plan from being started on this machine, a sentence each.
 pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
     let mut obstacles = Vec::new();
-    for port in &plan.ports {
-        let (name, interface) = (&port.name, &port.interface);
-        match af_packet::is_ethernet(interface) {
-            Ok(true) => {}
-            Ok(false) => obstacles.push(format!(
-                "port `{name}`: interface `{interface}` carries no Ethernet frames; only \
-                 Ethernet interfaces can be ports"
-            )),
-            Err(error) => {
-                obstacles.push(format!("port `{name}`: interface `{interface}`: {error}"));
-            }
-        }
-    }
     if plan.router.mode == Mode::Routed && !plan.router.bypass_netfilter {
         match netfilter::bypassed_rules() {
             Ok(rules) if rules.is_empty() => {}
