@@ -14,6 +14,7 @@
 //! for it.
 //!
 //! - [`checks`]: what a plan needs of the machine
+//! - [`events`]: what the forwarding thread asks and says
 //! - [`running`]: changes of what runs
 //! - [`ports`]: ports and their devices
 //! - [`holdings`]: what is claimed and taken from the kernel, and given back
@@ -21,6 +22,7 @@
 //! - [`service_manager`]: what systemd is told
 
 mod checks;
+mod events;
 mod heartbeat;
 mod holdings;
 mod ports;
@@ -32,27 +34,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use weir_lfb::Plan;
 use weir_live::kernel::follow;
 use weir_live::kernel::neighbours::Neighbours;
-use weir_live::worker::{Event, Worker};
+use weir_live::worker::Worker;
 use weir_northbound::Service;
-use weir_path::forward::Neighbourhood;
 use weir_path::tables::Tables;
 
 pub(crate) use self::checks::{doubts, obstacles};
+use self::events::{Inbox, handle_events};
 use self::heartbeat::Heart;
 use self::holdings::Holdings;
 pub(crate) use self::running::Running;
-use self::running::{Limits, lock};
+use self::running::Limits;
 use crate::operator::Console;
 use crate::{Failure, configuration};
-
-/// Questions for neighbours that wait for the control side. One that does not fit is lost, and its
-/// packets are given up; the next packet after that asks again.
-const QUESTIONS_MAX: usize = 1024;
 
 /// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
@@ -119,25 +116,6 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
 }
 
 type Started = (Arc<Running>, std::thread::JoinHandle<Worker>, Inbox);
-
-/// What the forwarding thread says. Whoever sends packets to new addresses causes questions; all other
-/// events come from the machine itself, are few, and must not be lost.
-struct Inbox {
-    questions: mpsc::Receiver<Neighbourhood>,
-    events: mpsc::UnboundedReceiver<Event>,
-}
-
-impl Inbox {
-    fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
-        let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
-        let (tell, events) = mpsc::unbounded_channel();
-        let event = move |event| match event {
-            Event::Resolve(question) => drop(ask.try_send(question)),
-            other => drop(tell.send(other)), // nobody listens any more: the router ends
-        };
-        (Box::new(event), Self { questions, events })
-    }
-}
 
 /// Claims the interfaces, opens the ports, and takes transit from the kernel, in this order.
 async fn start(plan: Plan) -> Result<Started, String> {
@@ -210,9 +188,6 @@ async fn follow_kernel(running: Arc<Running>) -> String {
     let publish = |tables: Tables| {
         let tables = Arc::new(tables);
         running.tables.store(Arc::clone(&tables));
-        if let Err(error) = lock(&running.neighbours).update(&tables) {
-            tracing::warn!(%error, "the kernel does not keep neighbours known");
-        }
         let posted = running.handle.post(move |worker| worker.set_tables(tables));
         if let Err(error) = posted {
             tracing::error!(%error, "routes and neighbours stay as they were");
@@ -220,41 +195,5 @@ async fn follow_kernel(running: Arc<Running>) -> String {
     };
     match follow::follow(publish).await {
         Err(error) => format!("cannot follow the kernel's tables: {error}"),
-    }
-}
-
-/// Does what the forwarding thread asks for.
-async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> String {
-    // Taking transit waits; this thread must not.
-    let take_again = |port: String, interface: String| {
-        let running = Arc::clone(&running);
-        tokio::task::spawn_blocking(move || running.take_again(&port, &interface));
-    };
-    let resolve = |(interface, address): Neighbourhood| {
-        if let Err(error) = lock(&running.neighbours).resolve(interface, address) {
-            tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
-        }
-    };
-    loop {
-        let event = tokio::select! {
-            biased;
-            event = inbox.events.recv() => event,
-            Some(question) = inbox.questions.recv() => Some(Event::Resolve(question)),
-        };
-        let Some(event) = event else {
-            return "the forwarding thread has ended".to_owned();
-        };
-        match event {
-            Event::Resolve(question) => resolve(question),
-            Event::PortLost(_) => {}
-            Event::Retired(tables) => drop(tables),
-            Event::PortBack { port, interface } => take_again(port, interface),
-            Event::Renamed { port, from, to } => {
-                tracing::info!(port, from, to, "interface renamed; the port follows it");
-                take_again(port, to);
-            }
-            Event::Carrier { port, works: true } => tracing::info!(port, "carrier found"),
-            Event::Carrier { port, works: false } => tracing::warn!(port, "carrier lost"),
-        }
     }
 }

@@ -8,7 +8,7 @@ use weir_model::report::{
 };
 use weir_packet::Reason;
 use weir_path::plane::Plane;
-use weir_path::tables::{Action, Neighbour, NextHop, Tables};
+use weir_path::tables::{Action, NextHop, Tables};
 
 /// What only the device behind a port can count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -195,10 +195,11 @@ pub fn neighbours(plane: &Plane) -> Vec<NeighbourReport> {
                 .interfaces
                 .get(&neighbour.0)
                 .map_or_else(|| format!("#{}", neighbour.0), |i| i.name.clone()),
-            mac: match tables.neighbours.get(neighbour) {
-                Some(Neighbour::Reachable(mac)) => Some(show_mac(mac)),
-                Some(Neighbour::Failed) | None => None,
-            },
+            mac: tables
+                .neighbours
+                .get(neighbour)
+                .and_then(|known| known.mac())
+                .map(|mac| show_mac(&mac)),
             waiting: waiting.count(neighbour) as u64,
         })
         .collect()

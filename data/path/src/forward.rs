@@ -124,7 +124,7 @@ fn find(
     };
     let neighbourhood = (hop.interface, hop.gateway.unwrap_or(destination));
     let neighbour = match tables.neighbours.get(&neighbourhood) {
-        Some(Neighbour::Reachable(mac)) => *mac,
+        Some(Neighbour::Reachable(mac) | Neighbour::Permanent(mac)) => *mac,
         Some(Neighbour::Failed) => return Err(Verdict::Failed(neighbourhood)),
         None => return Err(Verdict::Wait(neighbourhood)),
     };
@@ -137,7 +137,7 @@ fn find(
         mtu: interface.mtu,
     };
     if next_hops.len() == 1 {
-        ways.set(destination, way);
+        ways.set(destination, way, neighbourhood);
     }
     Ok(way)
 }

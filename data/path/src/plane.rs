@@ -213,6 +213,12 @@ impl Plane {
         self.questions.drain(..)
     }
 
+    /// The neighbours that packets were sent to since the last call; of a route with several next
+    /// hops none, for they are gateways all.
+    pub fn take_neighbours_in_use(&mut self) -> Vec<Neighbourhood> {
+        self.ways.take_used()
+    }
+
     /// The ports, by number.
     pub fn ports(&self) -> &[PlanePort] {
         &self.ports

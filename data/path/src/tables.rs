@@ -80,8 +80,10 @@ pub struct NextHop {
 /// What is known of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// It has this MAC address.
+    /// It has this MAC address, as far as the kernel has heard.
     Reachable(Mac),
+    /// It has this MAC address, because the operator says so: nobody asks for it.
+    Permanent(Mac),
     /// It was asked and did not answer.
     Failed,
 }
@@ -142,6 +144,17 @@ impl Tables {
     /// Number of routes.
     pub fn route_count(&self) -> usize {
         self.v4.len() + self.v6.len()
+    }
+}
+
+impl Neighbour {
+    /// Its MAC address, if it has one.
+    #[inline]
+    pub fn mac(self) -> Option<Mac> {
+        match self {
+            Self::Reachable(mac) | Self::Permanent(mac) => Some(mac),
+            Self::Failed => None,
+        }
     }
 }
 

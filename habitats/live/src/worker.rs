@@ -91,6 +91,8 @@ pub type Opener = Box<dyn FnMut(&str) -> io::Result<Box<dyn Device>> + Send>;
 pub enum Event {
     /// Somebody should find out this neighbour's MAC address.
     Resolve(Neighbourhood),
+    /// What was sent since the last time went to these neighbours.
+    InUse(Vec<Neighbourhood>),
     /// The device of the port with this name is gone.
     PortLost(String),
     /// The device of a port is back.
@@ -251,6 +253,12 @@ impl Worker {
     pub fn is_drained(&self, number: usize) -> bool {
         let device = self.links[number].device.as_ref();
         device.is_none_or(|device| device.tenure_is_over()) && self.plane.is_drained(number)
+    }
+
+    /// Tells which neighbours are in use, as an event.
+    pub fn tell_neighbours_in_use(&mut self) {
+        let neighbours = self.plane.take_neighbours_in_use();
+        (self.event)(Event::InUse(neighbours));
     }
 
     /// What the devices say of themselves, in the order of the ports.

@@ -359,8 +359,8 @@ fn more_changes_than_the_socket_holds_are_caught_up() {
 }
 
 #[test]
-fn neighbours_are_resolved_kept_and_let_go() {
-    in_namespace("neighbours_are_resolved_kept_and_let_go", || {
+fn neighbours_are_resolved_and_verified_and_no_more() {
+    in_namespace("neighbours_are_resolved_and_verified_and_no_more", || {
         two_links();
         let peer = Peer::new();
         run(&format!("ip link set x1 netns {}", peer.pid()));
@@ -373,34 +373,53 @@ fn neighbours_are_resolved_kept_and_let_go() {
         let (there, there6) = ("10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap());
         let nobody: IpAddr = "10.0.0.77".parse().unwrap();
         let mut neighbours = Neighbours::new().unwrap();
-        for address in [there, there6, nobody] {
-            neighbours.resolve(x0, address).unwrap();
-            neighbours.resolve(x0, address).unwrap();
-        }
-        for address in [there, there6] {
+        let reachable = |address| {
             followed.awaits("an answer", |t| {
-                matches!(
-                    t.neighbours.get(&(x0, address)),
-                    Some(Neighbour::Reachable(_))
-                )
+                let known = t.neighbours.get(&(x0, address));
+                matches!(known, Some(Neighbour::Reachable(_)))
             });
-        }
-        neighbours.update(&followed.tables()).unwrap();
-        let show = || run("ip neigh show dev x0");
-        let managed = |address: IpAddr| {
-            let text = show();
-            let line = text.lines().find(|l| l.starts_with(&format!("{address} ")));
-            line.unwrap_or_else(|| panic!("{text}")).contains("managed")
         };
-        assert!(managed(there) && managed(there6), "{}", show());
+        for address in [there, there6, nobody] {
+            neighbours.resolve((x0, address)).unwrap();
+            neighbours.resolve((x0, address)).unwrap();
+        }
+        reachable(there);
+        reachable(there6);
+        let state = |address: IpAddr| {
+            let text = run("ip -d neigh show dev x0 nud all");
+            let line = text.lines().find(|l| l.starts_with(&format!("{address} ")));
+            line.unwrap_or_else(|| panic!("{text}")).to_owned()
+        };
+        run(
+            "ip neigh change 10.0.0.2 dev x0 nud stale && ip neigh change fd00::2 dev x0 nud stale",
+        );
+        neighbours
+            .verify(&[(x0, there)], &followed.tables())
+            .unwrap();
+        assert!(state(there).contains("DELAY"), "{}", state(there));
+        assert!(state(there6).contains("STALE"), "{}", state(there6));
+        // A failed one is asked for again once somebody wants it.
         followed.awaits("nobody", |t| {
             t.neighbours.get(&(x0, nobody)) == Some(&Neighbour::Failed)
         });
-        neighbours.update(&followed.tables()).unwrap();
-        assert!(!managed(nobody));
-        drop(neighbours);
-        assert!(!managed(there) && !managed(there6), "{}", show());
-        let known = followed.tables().neighbours.contains_key(&(x0, there));
-        assert!(known, "an entry that is let go is not lost");
+        peer.run("ip addr add 10.0.0.77/24 dev x1");
+        neighbours.resolve((x0, nobody)).unwrap();
+        reachable(nobody);
+        // What an operator or a program has set is left as it is, whatever is asked.
+        for how in ["permanent", "noarp", "stale extern_learn", "stale managed"] {
+            run(&format!(
+                "ip neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 dev x0 nud {how}"
+            ));
+            let set: IpAddr = "10.0.0.9".parse().unwrap();
+            let before = state(set);
+            let mut unaware = followed.tables();
+            unaware
+                .neighbours
+                .insert((x0, set), Neighbour::Reachable([2; 6]));
+            neighbours.resolve((x0, set)).unwrap();
+            neighbours.verify(&[(x0, set)], &unaware).unwrap();
+            assert_eq!(state(set), before, "{how}");
+            run("ip neigh del 10.0.0.9 dev x0");
+        }
     });
 }

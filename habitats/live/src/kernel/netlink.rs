@@ -210,7 +210,8 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+/// The short number at a place, in the machine's byte order.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..)?.first_chunk::<2>()?;
     Some(u16::from_ne_bytes(*bytes))
 }

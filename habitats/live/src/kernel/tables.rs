@@ -236,9 +236,8 @@ impl TableState {
             NeighbourState::Reachable
             | NeighbourState::Stale
             | NeighbourState::Delay
-            | NeighbourState::Probe
-            | NeighbourState::Permanent
-            | NeighbourState::Noarp => mac.map(Neighbour::Reachable),
+            | NeighbourState::Probe => mac.map(Neighbour::Reachable),
+            NeighbourState::Permanent | NeighbourState::Noarp => mac.map(Neighbour::Permanent),
             NeighbourState::Failed => Some(Neighbour::Failed),
             _ => None,
         };
@@ -720,6 +719,8 @@ mod tests {
         }
         let moved = NewNeighbour(neighbour(NeighbourState::Permanent, Some(8)));
         assert_eq!(state.hear(moved), Effect::Changed);
+        let set = Neighbour::Permanent([2, 0, 0, 0, 0, 8]);
+        assert_eq!(state.tables().neighbours[&key], set);
         let failed = NewNeighbour(neighbour(NeighbourState::Failed, None));
         assert_eq!(state.hear(failed), Effect::Changed);
         assert_eq!(state.tables().neighbours[&key], Neighbour::Failed);

@@ -1,0 +1,99 @@
+//! What the control side does for the forwarding thread: it asks the kernel for neighbours, sees to it
+//! that those in use are verified, follows devices that went or came, and drops what would take too long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use weir_live::worker::{Event, Worker};
+use weir_path::forward::Neighbourhood;
+
+use super::running::{Running, lock};
+
+/// Questions for neighbours that wait for the control side. One that does not fit is lost, and its
+/// packets are given up; the next packet after that asks again.
+const QUESTIONS_MAX: usize = 1024;
+/// The neighbours in use are verified at least this far apart. The kernel doubts an entry 15 to 45 s
+/// after its neighbour was last heard of, and gives it 5 s more: so a change of a neighbour's MAC
+/// address is noticed about as soon as by the kernel's own forwarding.
+const VERIFY_PERIOD: Duration = Duration::from_secs(5);
+
+/// What the forwarding thread says. Whoever sends packets to new addresses causes questions; all other
+/// events come from the machine itself, are few, and must not be lost.
+pub(super) struct Inbox {
+    questions: mpsc::Receiver<Neighbourhood>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Inbox {
+    /// What the forwarding thread calls for each event, and where they arrive.
+    pub(super) fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
+        let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
+        let (tell, events) = mpsc::unbounded_channel();
+        let event = move |event| match event {
+            Event::Resolve(question) => drop(ask.try_send(question)),
+            other => drop(tell.send(other)), // nobody listens any more: the router ends
+        };
+        (Box::new(event), Self { questions, events })
+    }
+
+    /// The next event; `None` when the forwarding thread has ended.
+    async fn next(&mut self) -> Option<Event> {
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            Some(question) = self.questions.recv() => Some(Event::Resolve(question)),
+        }
+    }
+}
+
+/// Does what the forwarding thread asks for.
+pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> String {
+    let mut verify = interval(VERIFY_PERIOD);
+    verify.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = verify.tick() => {
+                if let Err(error) = running.handle.post(Worker::tell_neighbours_in_use) {
+                    return error.to_string();
+                }
+            }
+            event = inbox.next() => match event {
+                Some(event) => handle(&running, event),
+                None => return "the forwarding thread has ended".to_owned(),
+            }
+        }
+    }
+}
+
+fn handle(running: &Arc<Running>, event: Event) {
+    // Taking transit waits; this thread must not.
+    let take_again = |port: String, interface: String| {
+        let running = Arc::clone(running);
+        tokio::task::spawn_blocking(move || running.take_again(&port, &interface));
+    };
+    match event {
+        Event::Resolve(neighbour) => {
+            if let Err(error) = lock(&running.neighbours).resolve(neighbour) {
+                let address = neighbour.1;
+                tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
+            }
+        }
+        Event::InUse(neighbours) => {
+            let tables = running.tables.load();
+            if let Err(error) = lock(&running.neighbours).verify(&neighbours, &tables) {
+                tracing::warn!(%error, "the kernel does not verify neighbours");
+            }
+        }
+        Event::PortLost(_) => {}
+        Event::Retired(tables) => drop(tables),
+        Event::PortBack { port, interface } => take_again(port, interface),
+        Event::Renamed { port, from, to } => {
+            tracing::info!(port, from, to, "interface renamed; the port follows it");
+            take_again(port, to);
+        }
+        Event::Carrier { port, works: true } => tracing::info!(port, "carrier found"),
+        Event::Carrier { port, works: false } => tracing::warn!(port, "carrier lost"),
+    }
+}
