@@ -253,13 +253,9 @@ impl Connection {
         self.sender.statistics
     }
 
-    /// The congestion window in bytes (cwnd).
+    /// The congestion window in bytes (cwnd), as fast recovery has inflated it.
     pub fn congestion_window(&self) -> u32 {
-        self.sender
-            .congestion
-            .window()
-            .try_into()
-            .unwrap_or(u32::MAX)
+        self.sender.window().try_into().unwrap_or(u32::MAX)
     }
 
     /// The slow start threshold in bytes (ssthresh), [`u32::MAX`] before the first reduction.

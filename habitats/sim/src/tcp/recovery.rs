@@ -130,9 +130,7 @@ impl Sender {
         self.is_head_due = true;
         if !self.sack {
             // The three segments that the duplicates stand for have left the network.
-            let inflation = u64::from(DUPLICATE_THRESHOLD) * self.mss;
-            self.congestion
-                .set_window(self.congestion.window() + inflation);
+            self.inflation = i64::from(DUPLICATE_THRESHOLD) * self.mss as i64;
         }
     }
 
@@ -147,7 +145,7 @@ impl Sender {
 
     /// RFC 6582, section 3.2, steps 2 and 3; RFC 5681, section 3.2, step 4.
     fn continue_recovery(&mut self, advanced: u64, is_duplicate: bool) {
-        let window = self.congestion.window();
+        let mss = self.mss as i64;
         if self.una >= self.recover {
             // The variant that cannot send a burst.
             let flight = self.flight().max(self.mss);
@@ -156,11 +154,12 @@ impl Sender {
             self.leave();
         } else if advanced > 0 {
             self.is_head_due = true;
-            let deflated = window.saturating_sub(advanced);
-            let back = if advanced >= self.mss { self.mss } else { 0 };
-            self.congestion.set_window(deflated + back);
+            let back = if advanced >= self.mss { mss } else { 0 };
+            let window = self.congestion.window() as i64;
+            let deflated = (window + self.inflation - advanced as i64).max(0) + back;
+            self.inflation = deflated.max(mss) - window;
         } else if is_duplicate {
-            self.congestion.set_window(window + self.mss);
+            self.inflation += mss;
         }
     }
 
@@ -176,6 +175,7 @@ impl Sender {
 
     fn leave(&mut self) {
         self.phase = Phase::Open;
+        self.inflation = 0;
         self.duplicates = 0;
         self.scoreboard.clear_marks();
     }

@@ -77,6 +77,11 @@ pub(super) struct Sender {
     pub(super) is_head_due: bool,
     /// Only the first partial acknowledgment restarts the timer (RFC 6582, impatient variant).
     pub(super) had_partial_ack: bool,
+    /// What fast recovery without SACK has added to the congestion window, or taken from it: the
+    /// segments that duplicates say have left the network, less what partial acknowledgments cover
+    /// (RFC 5681, section 3.2, steps 3 and 4; RFC 6582). Apart from the window, so that no
+    /// reduction is reckoned from it.
+    pub(super) inflation: i64,
     /// The rescue retransmission of this recovery was made (RFC 6675, NextSeg() rule 4).
     pub(super) is_rescued: bool,
     /// The next new data says that the window was reduced (RFC 3168, section 6.1.2).
@@ -123,6 +128,7 @@ impl Sender {
             reduced: 0,
             is_head_due: false,
             had_partial_ack: false,
+            inflation: 0,
             is_rescued: false,
             owes_cwr: false,
             is_window_limited: false,
@@ -233,6 +239,7 @@ impl Sender {
         self.congestion
             .on_timeout(self.flight_size(), self.retries > 1);
         self.note_reduction();
+        self.inflation = 0;
         self.phase = Phase::Loss;
         self.recover = self.next;
         self.duplicates = 0;
@@ -243,8 +250,16 @@ impl Sender {
         true
     }
 
-    /// FlightSize for a reduction of the window: what limited transmit has added is not counted
-    /// (RFC 5681, section 3.2, step 2), nor what an application has not filled.
+    /// The window that new data is held against (cwnd).
+    pub(super) fn window(&self) -> u64 {
+        let window = self.congestion.window();
+        window.saturating_add_signed(self.inflation).max(self.mss)
+    }
+
+    /// FlightSize for a reduction of the window, "the amount of outstanding data in the network"
+    /// (RFC 5681, equation 4). Not all that is sent and not acknowledged: neither what limited
+    /// transmit has added (section 3.2, step 2), nor what duplicates have let out in fast recovery.
+    /// That much has left the network, and a recovery of many round trips lets out a window in each.
     pub(super) fn flight_size(&self) -> u64 {
         self.flight().min(self.congestion.window())
     }

@@ -35,7 +35,7 @@ impl Sender {
         if self.una == self.next && self.next < self.data_end {
             self.restart_after_idle(now);
         }
-        let window = self.congestion.window() + self.limited_transmit();
+        let window = self.window() + self.limited_transmit();
         let mut pipe = self.scoreboard.pipe(self.next);
         loop {
             let Some(new) = self.next_new() else {

@@ -4,6 +4,7 @@ mod ecn;
 mod handshake;
 mod properties;
 mod recovery;
+mod storms;
 mod support;
 mod throughput;
 mod timeout;

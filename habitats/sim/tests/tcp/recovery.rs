@@ -98,6 +98,30 @@ fn newreno_is_impatient() {
 }
 
 #[test]
+fn a_timeout_in_fast_recovery_does_not_count_what_it_let_out_by_hand() {
+    // As above: at 200 ms there are 13 in flight, and ssthresh becomes 6.5. By 630 ms nine segments,
+    // 12 to 20, wait for a cumulative acknowledgment; duplicates have let out the last of them, for
+    // as many that had left the network. What is in it is a window of 6.5 at most, and half of that
+    // is the threshold (RFC 5681, equation 4), not half of nine.
+    let options = Options {
+        granularity: Span::from_millis(230),
+        ..options(Variant::NewReno)
+    };
+    let lost = &[3, 5, 10, 11, 12, 13, 14, 15];
+    let mut path = Path::new(&options, RTT, lose(1000, lost));
+    path.start(Some(100_000));
+    path.run_until(at(629));
+    let client = &path.ends[CLIENT];
+    assert_eq!(client.flight(), 9000);
+    assert_eq!(client.slow_start_threshold(), 6500);
+    path.run_until(at(631));
+    let client = &path.ends[CLIENT];
+    assert_eq!(client.statistics().timeouts, 1);
+    assert_eq!(client.slow_start_threshold(), 3250);
+    assert_eq!(path.window(1000), 1.0);
+}
+
+#[test]
 fn sack_repairs_all_losses_in_one_round_trip() {
     for variant in [Variant::Sack, Variant::Cubic] {
         for lost in [&[3_u64, 5][..], &[3, 5, 7], &[3, 4, 5], &[0, 2, 4, 6]] {

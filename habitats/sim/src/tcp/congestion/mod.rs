@@ -74,7 +74,7 @@ impl Congestion {
         self.threshold
     }
 
-    /// For recovery without SACK, which inflates and deflates the window (RFC 6582).
+    /// For the end of a recovery without SACK (RFC 6582), and after a SYN that was lost twice.
     pub(super) fn set_window(&mut self, window: u64) {
         self.window = window.max(self.mss);
     }
