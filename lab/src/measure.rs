@@ -108,12 +108,13 @@ fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, 
     metrics.set_each(|what| format!("tcp_flow_goodput_mbps_{what}"), described);
 }
 
-/// Classes of transfers by their bytes: each from the one before up to this.
-const SIZES: [(&str, u64); 4] = [
-    ("to_10kB", 10_000),
-    ("to_100kB", 100_000),
-    ("to_1MB", 1_000_000),
-    ("above_1MB", u64::MAX),
+/// Classes of transfers by their bytes: above the first, up to the second.
+const SIZES: [(&str, u64, u64); 5] = [
+    ("all", 0, u64::MAX),
+    ("to_10kB", 0, 10_000),
+    ("to_100kB", 10_000, 100_000),
+    ("to_1MB", 100_000, 1_000_000),
+    ("above_1MB", 1_000_000, u64::MAX),
 ];
 
 fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f64, f64)) {
@@ -132,12 +133,10 @@ fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f
         "transfer_s",
         [times(&finished), times(&unfinished)].concat(),
     );
-    let mut least = 0;
-    for (name, most) in SIZES {
+    for (name, least, most) in SIZES {
         let of_size = finished.iter().chain(&unfinished);
         let of_size = of_size.filter(|t| least < t.bytes && t.bytes <= most);
         let mut times: Vec<f64> = of_size.map(|t| t.time_s).collect();
-        least = most;
         times.sort_by(f64::total_cmp);
         let described = [
             ("mean", mean(&times)),

@@ -105,6 +105,14 @@ pub struct FlowRow {
     pub window_bytes: u64,
 }
 
+impl FlowRow {
+    /// The completion time in seconds of a transfer that has ended.
+    pub fn completion_s(&self) -> Option<f64> {
+        self.size_bytes?;
+        Some(self.end_s? - self.start_s)
+    }
+}
+
 /// Values at even steps of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {

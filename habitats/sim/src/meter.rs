@@ -234,8 +234,17 @@ impl Watch {
     }
 }
 
+/// Packets lost of one traffic, at one port, for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// All of them: acknowledgments, SYNs and FINs too.
+    pub packets: u64,
+    /// Those with payload, and their bytes of it.
+    pub payload: Tally,
+}
+
 /// Losses, by traffic, port and reason.
-pub type Losses = BTreeMap<(u32, PortId, &'static str), Tally>;
+pub type Losses = BTreeMap<(u32, PortId, &'static str), Loss>;
 
 /// All counts of a run.
 #[derive(Debug, Default)]
@@ -248,7 +257,7 @@ pub struct Meters {
     pub traffics: Vec<Meter>,
     /// Every flow.
     pub flows: Vec<Flow>,
-    /// Packets with payload that were lost.
+    /// Packets that were lost.
     pub losses: Losses,
     /// The traffic behind each well-known port.
     pub(crate) ports: BTreeMap<u16, u32>,
@@ -269,10 +278,15 @@ impl Meters {
     }
 
     pub(crate) fn lost(&mut self, flight: &Flight, now: Instant, port: PortId, reason: Reason) {
+        if now < self.from {
+            return;
+        }
+        let losses = self.losses.entry((flight.traffic, port, reason.name()));
+        let loss = losses.or_default();
+        loss.packets += 1;
         let payload = flight.content.payload();
-        if now >= self.from && payload > 0 {
-            let losses = self.losses.entry((flight.traffic, port, reason.name()));
-            losses.or_default().count(u64::from(payload));
+        if payload > 0 {
+            loss.payload.count(u64::from(payload));
         }
     }
 

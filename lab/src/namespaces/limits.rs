@@ -229,6 +229,7 @@ fn not_emulated(options: &TcpOptions) -> Vec<&'static str> {
             options.receive_window != kernel.receive_window,
         ),
         ("min_rto", options.min_rto != kernel.min_rto),
+        ("granularity", options.granularity.is_some()),
         ("initial_rto", options.initial_rto != kernel.initial_rto),
         ("ack_every", options.ack_every != kernel.ack_every),
         ("delayed_ack", options.delayed_ack != kernel.delayed_ack),

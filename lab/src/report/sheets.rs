@@ -122,6 +122,7 @@ impl Sheets<'_> {
             "start_s",
             "connected_s",
             "end_s",
+            "completion_s",
             "size_bytes",
             "bytes",
             "window_bytes",
@@ -138,6 +139,7 @@ impl Sheets<'_> {
                         flow.start_s.to_string(),
                         optional(flow.connected_s),
                         optional(flow.end_s),
+                        optional(flow.completion_s()),
                         optional(flow.size_bytes),
                         flow.bytes.to_string(),
                         flow.window_bytes.to_string(),
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(runs.lines().count(), 1 + 4);
         assert!(read("summary.csv").contains(",tcp_share_ratio,0.5,,0.5,1\n"));
         assert!(read("series.csv").contains(",2,1,tcp_mbps,0.5,20\n"));
-        assert!(read("flows.csv").contains(",2,1,long,0,0.1,,,9000,8000\n"));
+        assert!(read("flows.csv").contains(",2,1,long,0,0.1,,,,9000,8000\n"));
         assert_eq!(written.len(), 4);
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -33,7 +33,7 @@ const fn column(
     }
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 13] = [
     column("TCP share", "of TCP + UDP", "tcp_share_ratio", 3, |r| {
         Some(r.share)
     }),
@@ -51,6 +51,8 @@ const COLUMNS: [Column; 11] = [
     column("Connection", "mean, s", "web_connect_s_mean", 3, |r| {
         Some(r.connect)
     }),
+    column("Completion", "median, s", "transfer_s_p50", 3, |_| None),
+    column("Completion", "99 %, s", "transfer_s_p99", 2, |_| None),
     column("UDP loss", "", "udp_loss_ratio", 3, |_| None),
     column("Fairness", "Jain, TCP", "jain_index", 3, |_| None),
 ];

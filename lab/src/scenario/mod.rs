@@ -51,7 +51,7 @@
 //! to = "server"
 //! arrivals = "exponential 0.2 s"     # one flow after another; else all at `start`, or in `spread`
 //! size = "pareto 1.5 26 MB"          # shape and mean: a transfer of that size, then it closes
-//! congestion = "newreno"             # cubic, sack, newreno, bbr; mss, min_rto, ack_every, ..
+//! congestion = "newreno"             # cubic, sack, newreno, bbr (lab only); mss, min_rto, ack_every, ..
 //!
 //! [traffic.voice]
 //! kind = "udp"

@@ -125,6 +125,7 @@ pub const TCP_OPTIONS: &[&Key] = &[
     &INITIAL_WINDOW,
     &RECEIVE_WINDOW,
     &MIN_RTO,
+    &GRANULARITY,
     &INITIAL_RTO,
     &ACK_EVERY,
     &DELAYED_ACK,
@@ -421,7 +422,7 @@ key!(
     "congestion",
     Form::Setting(Kind::Word(Congestion::WORDS)),
     "cubic",
-    "congestion control: CUBIC, Reno with SACK, NewReno (without), BBR"
+    "congestion control: CUBIC, Reno with SACK, NewReno (without), BBR (on the lab only)"
 );
 key!(
     MSS,
@@ -449,7 +450,15 @@ key!(
     "min_rto",
     span(Span::from_millis(1), Span::from_secs(60)),
     "200 ms",
-    "least retransmission time-out"
+    "least retransmission time-out; below 40 ms, delayed_ack has to be as short"
+);
+key!(
+    GRANULARITY,
+    "granularity",
+    span(Span::from_micros(1), Span::from_secs(60)),
+    "",
+    "the least that the retransmission time-out adds to the smoothed round-trip time (RFC 6298's G): \
+     min_rto, as in Linux, but 200 ms at most, if absent"
 );
 key!(
     INITIAL_RTO,

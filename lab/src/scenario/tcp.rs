@@ -21,6 +21,8 @@ pub struct TcpOptions {
     pub receive_window: u64,
     /// Least retransmission time-out.
     pub min_rto: Span,
+    /// The least that the time-out adds to the smoothed round-trip time, if the scenario says it.
+    pub granularity: Option<Span>,
     /// Retransmission time-out before the first measurement, and of a SYN.
     pub initial_rto: Span,
     /// Segments for one acknowledgement.
@@ -44,6 +46,7 @@ impl Default for TcpOptions {
             initial_window: 10,
             receive_window: 4_000_000,
             min_rto: Span::from_millis(200),
+            granularity: None,
             initial_rto: Span::from_secs(1),
             ack_every: 2,
             delayed_ack: Span::from_millis(40),
@@ -65,6 +68,7 @@ impl TcpOptions {
             initial_window: section.count(&INITIAL_WINDOW)? as u32,
             receive_window: section.bytes(&RECEIVE_WINDOW)?.0,
             min_rto: section.span(&MIN_RTO)?,
+            granularity: section.optional_span(&GRANULARITY)?,
             initial_rto: section.span(&INITIAL_RTO)?,
             ack_every: section.count(&ACK_EVERY)? as u32,
             delayed_ack: section.span(&DELAYED_ACK)?,
@@ -91,7 +95,7 @@ pub enum Congestion {
     Sack,
     /// Reno's window without selective acknowledgements (RFC 6582).
     NewReno,
-    /// BBR.
+    /// BBR, of the lab's kernel; the simulator has no model of it.
     Bbr,
 }
 

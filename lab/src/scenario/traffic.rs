@@ -394,6 +394,7 @@ mss = "1000 B"
 initial_window = "2 packets"
 receive_window = "64 KiB"
 min_rto = "1 s"
+granularity = "0.1 ms"
 initial_rto = "3 s"
 ack_every = 1
 delayed_ack = "200 ms"
@@ -407,6 +408,7 @@ timestamps = true
             initial_window: 2,
             receive_window: 65_536,
             min_rto: Span::from_secs(1),
+            granularity: Some(Span::from_micros(100)),
             initial_rto: Span::from_secs(3),
             ack_every: 1,
             delayed_ack: Span::from_millis(200),

@@ -30,7 +30,11 @@ fn check_traffic(scenario: &Scenario) -> Result<(), Error> {
         if let Some(options) = traffic.kind.tcp_options()
             && options.congestion == Congestion::Bbr
         {
-            let why = format!("traffic {} wants BBR, which is not modelled", traffic.name);
+            let why = format!(
+                "traffic {} wants congestion = \"bbr\", which is for the lab only; the simulator \
+                     models cubic, sack and newreno",
+                traffic.name
+            );
             return Err(Error::unsupported(Habitat::Sim, why));
         }
     }
@@ -51,7 +55,7 @@ pub(super) struct World {
     pub(super) simulation: Simulation,
     /// Watched ports, by the name of their link.
     pub(super) watched: Vec<(String, PortId)>,
-    /// The name of every port.
+    /// The name of every port: of its link and direction, as of the watched ones.
     pub(super) ports: Vec<String>,
     /// The gauges of each controller.
     pub(super) gauges: Vec<Gauges>,
@@ -76,7 +80,6 @@ impl World {
         for (index, node) in topology.nodes.iter().enumerate() {
             ports[index].resize(node.interfaces.len(), PortId(u32::MAX));
         }
-        let mut names = Vec::new();
         let mut taken = HashMap::new();
         for (index, node) in topology.nodes.iter().enumerate() {
             for (place, interface) in node.interfaces.iter().enumerate() {
@@ -94,15 +97,21 @@ impl World {
                     name: port_name(&topology.nodes[here].name, there, &mut taken),
                     spec: spec(interface.discipline.as_ref()),
                 });
-                names.extend(ends.iter().map(|end| end.name.clone()));
                 let overhead = interface.framing as i32 - ETHERNET_BYTES;
                 let made = network.link(ends, interface.rate, interface.delay, overhead);
                 ports[index][place] = made[0];
                 ports[peer][peer_place] = made[1];
             }
         }
-        let watched = topology.watched(scenario).into_iter();
-        let watched = watched.map(|w| (w.name, ports[w.node][w.port])).collect();
+        let named = |w: Watched| (w.name, ports[w.node][w.port]);
+        let watched = topology.watched(scenario).into_iter().map(named).collect();
+        let ends = scenario
+            .links
+            .iter()
+            .flat_map(|link| [(link, 0), (link, 1)]);
+        let all = ends.flat_map(|(link, end)| topology.queues(scenario, link, end));
+        let mut all: Vec<(String, PortId)> = all.map(named).collect();
+        all.sort_by_key(|(_, port)| *port);
         let measurement = Measurement {
             from: Instant::ZERO + scenario.warm_up,
             until: Instant::ZERO + scenario.duration,
@@ -114,7 +123,7 @@ impl World {
         let mut world = Self {
             simulation: simulation.map_err(impossible)?,
             watched,
-            ports: names,
+            ports: all.into_iter().map(|(name, _)| name).collect(),
             gauges: Vec::new(),
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
@@ -246,8 +255,7 @@ impl World {
     }
 }
 
-/// The name of a port, for reports and for its random stream: of parallel links the second has a
-/// number.
+/// The name of a port's random stream: of parallel links the second has a number.
 fn port_name(here: &str, there: &str, taken: &mut HashMap<String, u32>) -> String {
     let name = format!("{here}>{there}");
     let count = taken.entry(name.clone()).or_default();
@@ -284,6 +292,10 @@ fn spec(discipline: Option<&Discipline>) -> Spec {
 }
 
 fn tcp_options(options: &TcpOptions) -> Options {
+    let modelled = Options::default();
+    // As in Linux, where both are `rto_min`. A longer least time-out is RFC 6298's floor of a second,
+    // and no margin.
+    let granularity = modelled.granularity.min(options.min_rto);
     Options {
         variant: match options.congestion {
             Congestion::NewReno => Variant::NewReno,
@@ -294,13 +306,14 @@ fn tcp_options(options: &TcpOptions) -> Options {
         initial_window: options.initial_window,
         receive_window: options.receive_window.min(u64::from(u32::MAX)) as u32,
         min_rto: options.min_rto,
+        granularity: options.granularity.unwrap_or(granularity),
         initial_rto: options.initial_rto,
         ack_every: options.ack_every,
         delayed_ack: options.delayed_ack,
         byte_counting: options.byte_counting,
         ecn: options.ecn,
         timestamps: options.timestamps,
-        ..Options::default()
+        ..modelled
     }
 }
 

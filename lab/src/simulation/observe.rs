@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use weir_base::Instant;
+use weir_sim::PortId;
 use weir_sim::identification::Quality;
 use weir_sim::meter::{Delays, Meter, Watch};
 
@@ -92,6 +93,11 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
 }
 
 /// Delay, jitter and loss of packets; places of loss; queues.
+///
+/// What is of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) is of its packets with payload; what
+/// is of a link (`packets_sent`, `dropped_packets`) is of all that pass it, acknowledgments too. A
+/// direction has one name in every metric and in `--capture`: that of its link, from the first end to
+/// the second, or with `.reverse` behind it.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     let meters = world.simulation.meters();
     let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
@@ -103,7 +109,7 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
             .losses
             .iter()
             .filter(|((t, ..), _)| *t == number as u32);
-        let meter_lost: u64 = of_traffic.map(|(_, tally)| tally.packets).sum();
+        let meter_lost: u64 = of_traffic.map(|(_, loss)| loss.payload.packets).sum();
         add_packets(metrics, name, meter, meter_lost);
         let throughput = mbps(meter.received.bytes, seconds);
         metrics.insert(format!("packets_received_per_s.{name}"), {
@@ -124,11 +130,13 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
         metrics.insert("jitter_ms".into(), 1e3 * jitter.0 / jitter.1 as f64);
     }
     metrics.insert("lost_packets".into(), lost as f64);
-    for ((traffic, port, reason), tally) in &meters.losses {
-        let traffic = &scenario.traffic[*traffic as usize].name;
-        let port = &world.ports[port.0 as usize];
-        let name = format!("lost_packets.{traffic}.{port}.{reason}");
-        metrics.insert(name, tally.packets as f64);
+    for ((traffic, port, reason), loss) in &meters.losses {
+        if loss.payload.packets > 0 {
+            let traffic = &scenario.traffic[*traffic as usize].name;
+            let port = &world.ports[port.0 as usize];
+            let name = format!("lost_packets.{traffic}.{port}.{reason}");
+            metrics.insert(name, loss.payload.packets as f64);
+        }
     }
     add_queues(scenario, world, metrics);
 }
@@ -171,22 +179,7 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
             metrics.insert(format!("queue_packets_mean.{name}"), mean);
         }
         add_delays(metrics, "queue_delay_ms", name, &watch.sojourn);
-        metrics.insert(
-            format!("throughput_mbps.{name}"),
-            mbps(watch.sent.bytes, seconds),
-        );
-        let packets = watch.sent.packets as f64;
-        metrics.insert(format!("packets_sent.{name}"), packets);
-        let losses = &world.simulation.meters().losses;
-        let here = losses.iter().filter(|((_, at, _), _)| at == port);
-        let dropped: u64 = here.map(|(_, tally)| tally.packets).sum();
-        metrics.insert(format!("dropped_packets.{name}"), dropped as f64);
-        let link = world.simulation.fabric().port(*port).link();
-        if let Some(rate) = link.rate {
-            let wire = watch.sent.bytes as f64 + packets * f64::from(link.overhead);
-            let utilisation = wire * 8.0 / seconds / rate.as_bps() as f64;
-            metrics.insert(format!("utilisation_ratio.{name}"), utilisation);
-        }
+        add_link(world, (name, *port), watch, seconds, metrics);
         add_inside(scenario, name, watch, metrics);
         let quality = watch.identification.as_ref().and_then(|i| i.quality());
         if let Some(quality) = quality {
@@ -204,6 +197,38 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         }
     }
     passage::add_metrics(scenario, world, metrics);
+}
+
+/// What a link carried in so many seconds, with all that `framing` says a packet costs on it, and what
+/// was lost before it.
+fn add_link(
+    world: &World,
+    (name, port): (&str, PortId),
+    watch: &Watch,
+    seconds: f64,
+    metrics: &mut Metrics,
+) {
+    let link = world.simulation.fabric().port(port).link();
+    let packets = watch.sent.packets as f64;
+    let wire_bytes = watch.sent.bytes as f64 + packets * f64::from(link.overhead);
+    let throughput = wire_bytes * 8.0 / seconds;
+    metrics.insert(format!("throughput_mbps.{name}"), throughput / 1e6);
+    if let Some(rate) = link.rate {
+        let utilisation = throughput / rate.as_bps() as f64;
+        metrics.insert(format!("utilisation_ratio.{name}"), utilisation);
+    }
+    metrics.insert(format!("packets_sent.{name}"), packets);
+    let losses = &world.simulation.meters().losses;
+    let (mut dropped, mut with_payload) = (0, 0);
+    for (_, loss) in losses.iter().filter(|((_, at, _), _)| *at == port) {
+        dropped += loss.packets;
+        with_payload += loss.payload.packets;
+    }
+    metrics.insert(format!("dropped_packets.{name}"), dropped as f64);
+    metrics.insert(
+        format!("dropped_payload_packets.{name}"),
+        with_payload as f64,
+    );
 }
 
 /// How well the discipline knows the hogs.

@@ -10,8 +10,8 @@ use crate::run::{Capture, Habitat};
 /// Names that an error lists at most.
 const NAMES_MAX: usize = 24;
 
-/// Begins to write down what passes the links of `captures`. A link goes by the name that its
-/// queue has in the metrics (`out`, `out.reverse`), or by its two ends (`r>server`).
+/// Begins to write down what passes the links of `captures`. A direction of a link goes by the name
+/// that it has in the metrics (`out`, `out.reverse`).
 pub(super) fn begin(world: &mut World, captures: &[Capture]) -> Result<(), Error> {
     for capture in captures {
         let port = find(world, &capture.link)?;
@@ -36,18 +36,11 @@ pub(super) fn end(world: &World, captures: &[Capture]) -> Result<Vec<Captured>, 
 }
 
 fn find(world: &World, link: &str) -> Result<PortId, Error> {
-    let watched = world.watched.iter().map(|(name, port)| (name, *port));
-    let ports = world.ports.iter().enumerate();
-    let mut all = watched.chain(ports.map(|(number, name)| (name, PortId(number as u32))));
-    let found = all.clone().find(|(name, _)| *name == link);
-    found.map(|(_, port)| port).ok_or_else(|| {
-        let names: Vec<_> = all
-            .by_ref()
-            .take(NAMES_MAX)
-            .map(|(n, _)| n.as_str())
-            .collect();
-        let more = if all.next().is_some() { ", .." } else { "" };
-        let names = names.join(", ");
+    let names = &world.ports;
+    let found = names.iter().position(|name| *name == link);
+    found.map(|place| PortId(place as u32)).ok_or_else(|| {
+        let more = if names.len() > NAMES_MAX { ", .." } else { "" };
+        let names = names[..names.len().min(NAMES_MAX)].join(", ");
         let why = format!("there is no link `{link}` to capture; there are: {names}{more}");
         Error::unsupported(Habitat::Sim, why)
     })

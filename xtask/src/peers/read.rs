@@ -46,7 +46,7 @@ pub(super) fn forces_ns3() -> Vec<Measure> {
         let weir = move |run: &Value| metric(run, &format!("goodput_mbps.{ours}"));
         measures.push(measure(name, THROUGHPUT, peer, weir));
     }
-    measures.push(loss_at("fe>router", "egress"));
+    measures.push(loss_at("egress"));
     measures
 }
 
@@ -114,7 +114,7 @@ pub(super) fn lrufq() -> Vec<Measure> {
             key("tcp_fairness"),
             of("jain_index"),
         ),
-        loss_at("router>servers", "egress"),
+        loss_at("egress"),
     ]
 }
 
@@ -139,7 +139,7 @@ pub(super) fn fan_ns3() -> Vec<Measure> {
             delivered,
             of("udp_delivered_ratio"),
         )),
-        loss_at("r1>r2", "bottleneck"),
+        loss_at("bottleneck"),
     ]
 }
 
@@ -161,12 +161,12 @@ pub(super) fn bneck() -> Vec<Measure> {
             key("bneck_pkts"),
             of("packets_sent.bottleneck"),
         )),
-        loss_at("r1>r2", "bottleneck"),
+        loss_at("bottleneck"),
     ]
 }
 
 /// Packets lost at the bottleneck's queue, of those that came to it, from the start of the run on.
-fn loss_at(port: &'static str, link: &'static str) -> Measure {
+fn loss_at(link: &'static str) -> Measure {
     let peer = |line: &Value| {
         let (drops, left) = (line["drops"].as_f64()?, line["bneck_pkts"].as_f64()?);
         // ns-3's queues of queues count what they drop among what left them.
@@ -174,10 +174,7 @@ fn loss_at(port: &'static str, link: &'static str) -> Measure {
         Some(drops / if counted { left } else { drops + left })
     };
     let weir = move |run: &Value| {
-        let place = format!(".{port}.");
-        let lost = sum(run, |name| {
-            name.starts_with("lost_packets.") && name.contains(&place)
-        });
+        let lost = metric(run, &format!("dropped_packets.{link}"))?;
         Some(lost / (lost + metric(run, &format!("packets_sent.{link}"))?))
     };
     whole(measure("loss at the bottleneck", LOSS, peer, weir))

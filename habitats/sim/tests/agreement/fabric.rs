@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use weir_base::pace::Load;
-use weir_base::{Instant, Offered, Spacing, Span, Streams, Tally};
+use weir_base::{Instant, Offered, Spacing, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::Ecn;
+use weir_sim::meter::Loss;
 use weir_sim::network::End;
 use weir_sim::{Course, Measurement, Network, PortId, Simulation};
 
@@ -148,7 +149,7 @@ const DELAY: Span = Span::from_micros(123);
 struct Counters {
     sent: u64,
     received: Vec<u64>,
-    lost: BTreeMap<(u32, &'static str), Tally>,
+    lost: BTreeMap<(u32, &'static str), Loss>,
 }
 
 fn counters(sim: &Simulation, wan: PortId) -> Counters {
@@ -200,7 +201,8 @@ pub(crate) fn fabric_agrees(spec: &Spec, trains: &[Train]) -> Outcome {
                 Change::Received(flow) => expected.received[usize::from(flow)] += 1,
                 Change::Lost(flow, why, payload) => {
                     let lost = expected.lost.entry((flow.into(), why)).or_default();
-                    lost.count(payload as u64);
+                    lost.packets += 1;
+                    lost.payload.count(payload as u64);
                 }
             }
         }

@@ -261,18 +261,15 @@ impl Built {
         self.losses(lost);
     }
 
-    /// The losses by place are those with payload; acknowledgments are lost too.
+    /// The losses by place are all of them, whatever was lost.
     fn losses(&self, lost: u64) {
-        let meters = self.sim.meters();
-        let told: u64 = meters.losses.values().map(|tally| tally.packets).sum();
-        assert!(told <= lost);
-        let datagrams_only = self.datagrams.len() == meters.flows.len();
-        assert!(told == lost || !datagrams_only);
+        let losses = &self.sim.meters().losses;
+        let told: u64 = losses.values().map(|loss| loss.packets).sum();
+        assert_eq!(told, lost);
         for (port, dropped) in self.ports.iter().map(|p| (p, self.sim.fabric().port(*p))) {
-            let here = meters.losses.iter().filter(|((_, at, _), _)| at == port);
-            let here: u64 = here.map(|(_, tally)| tally.packets).sum();
-            let dropped = dropped.queue().ledger().dropped.packets;
-            assert!(here <= dropped && (here == dropped || !datagrams_only));
+            let here = losses.iter().filter(|((_, at, _), _)| at == port);
+            let here: u64 = here.map(|(_, loss)| loss.packets).sum();
+            assert_eq!(here, dropped.queue().ledger().dropped.packets);
         }
     }
 
@@ -285,7 +282,7 @@ impl Built {
         for (traffic, meter) in meters.traffics.iter().enumerate() {
             let traffic = traffic as u32;
             let losses = meters.losses.iter().filter(|((t, ..), _)| *t == traffic);
-            let lost: u64 = losses.map(|(_, tally)| tally.packets).sum();
+            let lost: u64 = losses.map(|(_, loss)| loss.payload.packets).sum();
             let ended = meter.received.packets + lost;
             // What comes for a connection that is gone is received by nobody.
             assert!(ended <= meter.sent.packets);

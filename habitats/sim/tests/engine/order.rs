@@ -52,7 +52,7 @@ fn receptions(limit: u32, times: &[Instant]) -> u64 {
 
 fn lost(sim: &Simulation) -> u64 {
     let losses = sim.meters().losses.values();
-    losses.map(|tally| tally.packets).sum()
+    losses.map(|loss| loss.packets).sum()
 }
 
 #[test]
