@@ -1,7 +1,8 @@
 //! From the first SYN to an established connection, and what both ends agree on there.
 //!
-//! The timer of the sending half runs for the SYN, too. A SYN that comes again while ours is out is
-//! ignored: our own timer repeats the answer.
+//! The timer of the sending half runs for the SYN, too. A SYN that comes again while our answer is out is
+//! answered again, as Linux and ns-3 do: the answer, or the acknowledgment of it, may be lost. Our timer
+//! goes on from the first answer.
 
 use weir_base::Instant;
 
@@ -26,6 +27,10 @@ impl Connection {
             Self::wishes(&self.options) | Flags::CWR.when(self.options.ecn)
         };
         self.sender.send_syn(now);
+        self.push_syn(flags, now, out);
+    }
+
+    fn push_syn(&mut self, flags: Flags, now: Instant, out: &mut Vec<Segment>) {
         let header = self.receiver.header(now);
         out.push(Segment {
             flags: Flags::SYN | flags,
@@ -43,6 +48,7 @@ impl Connection {
                 self.state = State::SynReceived;
                 self.send_syn(now, out);
             }
+            (State::SynReceived, false) => self.push_syn(Flags::ACK | self.agreed, now, out),
             (State::SynSent, true) => {
                 self.agree(segment);
                 self.establish(segment, now);

@@ -99,6 +99,37 @@ fn a_lost_answer_to_the_syn_is_repeated_by_either_timer() {
 }
 
 #[test]
+fn a_syn_that_comes_again_is_answered_again() {
+    // The server's timer is far away: what brings the answer is the client's second SYN.
+    let slow = Options {
+        initial_rto: Span::from_secs(30),
+        ..Options::default()
+    };
+    let mut path = Path::new(&Options::default(), RTT, {
+        let mut answers = 0;
+        move |sent| {
+            let is_answer = sent.from == SERVER && sent.segment.flags.contains(Flags::SYN);
+            answers += u32::from(is_answer);
+            if is_answer && answers == 1 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        }
+    });
+    path.ends[SERVER] = Connection::server(&slow);
+    path.start(Some(1000));
+    while !path.ends[CLIENT].is_established() {
+        path.step(Instant::FAR_FUTURE).unwrap();
+    }
+    // The SYN is repeated after a second, and its answer takes half a round trip each way.
+    assert_eq!(path.now, at(1100));
+    path.run();
+    assert_eq!(path.ends[SERVER].delivered(), 1000);
+    assert_eq!(path.ends[SERVER].statistics().timeouts, 0);
+}
+
+#[test]
 fn data_completes_a_handshake_whose_last_acknowledgment_was_lost() {
     let mut path = Path::new(&Options::default(), RTT, |sent| {
         if sent.at == at(100) {
