@@ -357,11 +357,14 @@ impl Fabric {
         for (slot, reason) in self.fates.freed() {
             let flight = self.flights.get(slot);
             self.meters.lost(flight, self.now, port, reason);
-            if let Some(watch) = &mut self.wires[port.0 as usize].watch
-                && let Some(trace) = &mut watch.trace
-            {
-                let key = self.flights.keys.key_at(slot);
-                trace.lost(self.now, key, &flight.content, reason);
+            if let Some(watch) = &mut self.wires[port.0 as usize].watch {
+                if reason == Reason::NotAdmitted {
+                    watch.passages.refused(flight.flow, self.now);
+                }
+                if let Some(trace) = &mut watch.trace {
+                    let key = self.flights.keys.key_at(slot);
+                    trace.lost(self.now, key, &flight.content, reason);
+                }
             }
             self.flights.release(slot);
             self.lost += 1;

@@ -180,7 +180,7 @@ impl Watch {
     /// A packet of the flow `flow` of `traffic` has left.
     #[inline]
     pub(crate) fn departed(&mut self, packet: &Packet, at: Instant, flow: u32, traffic: u32) {
-        self.passages.departed(flow, traffic, at);
+        self.passages.departed(flow, traffic, packet.enqueued, at);
         if at >= self.from {
             self.sojourn.record(at.since(packet.enqueued));
             self.sent.count(packet.bytes());

@@ -6,12 +6,17 @@
 //!   |------- it waits -----|==== === ======  outage  =======|
 //! ```
 //!
-//! With admission control the first two are its acceptance delay. The port itself need not know flows.
+//! With admission control the first two are its acceptance delay. A flow that was let through and is refused
+//! again at once has not been let in, as far as its goodput is concerned: a mechanism that lets waiting flows
+//! in for a moment cleans up after itself. The port itself need not know flows.
 
 use weir_base::{Instant, Span};
 
 /// Flows that send are counted anew after this time.
 pub const SENDING_STEP: Span = Span::from_secs(10);
+/// A flow that is refused sooner after it was let through was not kept: clean-ups come within a second, and a
+/// packet of the flow some round trips later.
+const KEPT_AFTER: Span = Span::from_secs(2);
 /// Packets after which a flow is established: a later pause is an outage.
 const ESTABLISHED_PACKETS: u64 = 1000;
 
@@ -22,6 +27,10 @@ pub struct Passage {
     pub offered: Option<Instant>,
     /// When the first one left.
     pub passed: Option<Instant>,
+    /// When the first one left of those since which it was not refused at once.
+    pub kept: Option<Instant>,
+    /// When its latest packet was refused.
+    refused: Instant,
     /// When the latest one left.
     pub latest: Instant,
     /// How many have left.
@@ -36,6 +45,8 @@ impl Passage {
     const NONE: Self = Self {
         offered: None,
         passed: None,
+        kept: None,
+        refused: Instant::ZERO,
         latest: Instant::ZERO,
         packets: 0,
         outage: Span::ZERO,
@@ -80,11 +91,22 @@ impl Passages {
         }
     }
 
-    /// A packet left.
+    /// A packet came and was not admitted.
+    pub(crate) fn refused(&mut self, flow: u32, now: Instant) {
+        let passage = self.place(flow);
+        passage.refused = now;
+        passage.kept = passage.kept.filter(|at| now.since(*at) >= KEPT_AFTER);
+    }
+
+    /// A packet left that had come at `enqueued`.
     #[inline]
-    pub(crate) fn departed(&mut self, flow: u32, traffic: u32, now: Instant) {
+    pub(crate) fn departed(&mut self, flow: u32, traffic: u32, enqueued: Instant, now: Instant) {
         let step = now.as_nanos() / SENDING_STEP.as_nanos();
         let passage = self.place(flow);
+        // What still waited when the flow was refused says nothing of whether it is let in now.
+        if passage.kept.is_none() && enqueued >= passage.refused {
+            passage.kept = Some(now);
+        }
         if passage.passed.is_none() {
             passage.passed = Some(now);
         } else if passage.packets >= ESTABLISHED_PACKETS {
@@ -133,9 +155,9 @@ mod tests {
         passages.offered(3, at(200));
         assert_eq!(passages.get(3).passed, None);
         for n in 0..1200 {
-            passages.departed(3, 1, at(5000 + n));
+            passages.departed(3, 1, at(5000 + n), at(5000 + n));
         }
-        passages.departed(3, 1, at(9000));
+        passages.departed(3, 1, at(9000), at(9000));
         let flow = passages.get(3);
         assert_eq!((flow.offered, flow.passed), (Some(at(100)), Some(at(5000))));
         // From 6199 ms to 9000 ms.
@@ -151,9 +173,27 @@ mod tests {
     #[test]
     fn a_flow_that_has_sent_little_has_no_outage() {
         let mut passages = Passages::default();
-        passages.departed(0, 0, at(0));
-        passages.departed(0, 0, at(9000));
+        passages.departed(0, 0, at(0), at(0));
+        passages.departed(0, 0, at(9000), at(9000));
         assert_eq!(passages.get(0).outage_until(at(20_000), false), None);
+    }
+
+    #[test]
+    fn a_flow_that_is_refused_at_once_was_not_kept() {
+        let mut passages = Passages::default();
+        let kept = |passages: &Passages| passages.get(0).kept;
+        passages.departed(0, 0, at(1000), at(1200));
+        assert_eq!(kept(&passages), Some(at(1200)));
+        // Cleaned up; what was queued before still leaves.
+        passages.refused(0, at(1600));
+        passages.departed(0, 0, at(1500), at(1700));
+        assert_eq!(kept(&passages), None);
+        // The next run lets it in for good, and a later one takes it off the list for a moment.
+        passages.departed(0, 0, at(4000), at(4100));
+        passages.refused(0, at(6100));
+        passages.departed(0, 0, at(7000), at(7000));
+        let flow = passages.get(0);
+        assert_eq!((flow.passed, flow.kept), (Some(at(1200)), Some(at(4100))));
     }
 
     #[test]
@@ -166,7 +206,7 @@ mod tests {
             (0, 0, 10_000),
             (2, 0, 10_001),
         ] {
-            passages.departed(flow, traffic, at(ms));
+            passages.departed(flow, traffic, at(ms), at(ms));
         }
         assert_eq!(passages.sending, [vec![1, 1], vec![2]]);
     }

@@ -3,6 +3,13 @@
 //!
 //! A flow that passes several watched links is let in when it has passed all of them. One that never was
 //! counts in the acceptance delay with its age at the end of the run. Web fetches are not told apart here.
+//!
+//! - `goodput_since_accepted_mbps`: of all flows that were ever let in, payload delivered in the window over
+//!   the time in it since they were let in first
+//! - `goodput_since_kept_mbps`: the same since they were let in for good, without flows that were only let in for
+//!   moments, until the clean-up of a mechanism's run
+//! - `run_after_flows`: flows on the list one second after the beginning of each run in the window, when the
+//!   run has cleaned up or restored; without runs, the mean over time
 
 use weir_base::{Instant, Span};
 use weir_sim::meter::{Flow, Watch};
@@ -27,6 +34,8 @@ struct Passed<'a> {
     offered: Instant,
     /// When it was let in everywhere.
     passed: Option<Instant>,
+    /// When it was let in for good everywhere.
+    kept: Option<Instant>,
     outage: Option<Span>,
 }
 
@@ -82,6 +91,11 @@ fn passed<'a>(
             true => passages.iter().filter_map(|p| p.passed).max(),
             false => None,
         },
+        kept: passages
+            .iter()
+            .map(|p| p.kept)
+            .collect::<Option<Vec<_>>>()
+            .and_then(|all| all.into_iter().max()),
         outage: outages.max(),
     })
 }
@@ -101,6 +115,8 @@ fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut
         (seconds > 0.0).then(|| mbps(p.flow.window_bytes, seconds))
     };
     let goodputs: Vec<f64> = accepted().filter_map(goodput).collect();
+    let kept = all.iter().filter_map(|p| p.kept.map(|at| (p, at)));
+    let kept: Vec<f64> = kept.filter_map(goodput).collect();
     let outages = all.iter().filter_map(|p| p.outage);
     let outages: Vec<f64> = outages.map(Span::as_secs_f64).collect();
     let mut set = |what: &str, value: Option<f64>| {
@@ -117,6 +133,7 @@ fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut
     let never = (every.len() - of_accepted.len()) as f64;
     set("never_accepted_flows", (!every.is_empty()).then_some(never));
     set("goodput_since_accepted_mbps", mean(&goodputs));
+    set("goodput_since_kept_mbps", mean(&kept));
     set("outage_s_mean", mean(&outages));
     set("outage_s_max", outages.iter().copied().reduce(f64::max));
 }
@@ -139,8 +156,8 @@ fn add_sending(
     }
 }
 
-/// Around the runs of a mechanism: how many more flows are accepted a second after each, and which share of
-/// those that waited before it was let in by it.
+/// Around the runs of a mechanism: how many flows are accepted a second after each, how many more than before,
+/// and which share of those that waited before it was let in by it.
 fn add_runs(
     scenario: &Scenario,
     [link, name]: [&str; 2],
@@ -155,6 +172,17 @@ fn add_runs(
     let at = |sampling: usize| Instant::ZERO + scenario.sample.times(sampling as u64);
     let later = CLEANED_UP.as_nanos().div_ceil(scenario.sample.as_nanos()) as usize;
     let curve = &known.curves[traffic];
+    let begins = scenario
+        .warm_up
+        .as_nanos()
+        .div_ceil(scenario.sample.as_nanos());
+    let after = watch
+        .gauges
+        .runs
+        .iter()
+        .filter(|run| **run as u64 >= begins);
+    let after = after.filter_map(|run| curve.get(run + later));
+    let after: Vec<f64> = after.map(|flows| f64::from(*flows)).collect();
     let mut growth = Vec::new();
     let (mut waited, mut let_in) = (0_u64, 0_u64);
     for run in &watch.gauges.runs {
@@ -168,6 +196,11 @@ fn add_runs(
             let_in += u64::from(p.passed.is_some_and(|at| at <= after));
         }
     }
+    let over_time = known.flows[traffic].known as f64 / known.samples.max(1) as f64;
+    metrics.insert(
+        format!("run_after_flows.{link}.{name}"),
+        mean(&after).unwrap_or(over_time),
+    );
     if let Some(mean) = mean(&growth) {
         metrics.insert(format!("run_growth_flows.{link}.{name}"), mean);
     }
