@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use rand::Rng;
-use weir_base::early::spread;
+use weir_base::early::{spread, spread_waiting};
 use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
@@ -32,7 +32,8 @@ pub const MANUAL: Manual = Manual {
     text: "\
 One queue at an ingress of the network. A controller that sees the congested link, the backpressure
 controller for example, sets `probability` (the paper's rho_b) again and again while the router runs. What
-is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that have passed since the last drop.
+is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that have passed since the last drop. With
+`wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a = rho_b / (2 - n rho_b).
 
                      rho_a                       rho_a: the packet stays at the head,
     arrivals --> (dropped?) --> [ | | | | ] --> (held?) --> link     for one packet time
@@ -42,11 +43,11 @@ When the link is free, the packet at the head is held with rho_a: it stays for t
 the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped with
 rho_a; one that finds `limit` is dropped. Each drop begins n anew, a hold does not: so when 1/rho_b packets
 have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the threshold and
-a packet is dropped, or, with `count_resets = \"set\"`, until the probability is set again. That is how packets
+a packet is dropped (2/rho_b packets with `wait`), or, with `count_resets = \"set\"`, until the probability is set again. That is how packets
 wait here and not at the congested link. With \"set\" and a period T of the controller no ingress passes more
 than 1/rho_b packets in T without a drop, and one that has less to send is not held.
 
-Choosing parameters. A hundred packets at the congested link and four ingresses with a `threshold` of 50 hold
+Choosing parameters. `wait` is for comparing with a `red` that has it: both spread their drops alike then. A hundred packets at the congested link and four ingresses with a `threshold` of 50 hold
 as many packets as 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than
 `threshold` packets under way, or they all wait there for packets that nobody sends. `lifetime` must be
 several times the period of the controller: a probability that has not been set again for so long counts as 0,
@@ -71,7 +72,7 @@ where few packets come, may keep each until `threshold` others have come behind 
 falls. He who can set the probability can stop the port for `lifetime` at a time. Packets are not told
 apart by flow.",
     parameters: &[
-        THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, LIFETIME, RATE, LIMIT,
+        THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, WAIT, LIFETIME, RATE, LIMIT,
     ],
     gauges: &[
         ("probability", "probability rho_b in force at the latest packet or change, in millionths"),
@@ -108,6 +109,13 @@ const COUNT_RESETS: Parameter = Parameter {
     kind: Kind::Word(CountResets::WORDS),
     default: "set",
     about: "what begins the count of passed packets anew: a drop only, or a hold or a new probability too",
+};
+
+const WAIT: Parameter = Parameter {
+    name: "wait",
+    kind: Kind::Flag,
+    default: "false",
+    about: "whether nothing is dropped or held for 1/rho_b packets after a drop",
 };
 
 const LIFETIME: Parameter = Parameter {
@@ -159,6 +167,8 @@ pub struct Params {
     pub hold: bool,
     /// What begins the count anew.
     pub count_resets: CountResets,
+    /// Whether nothing is dropped or held for a time after a drop.
+    pub wait: bool,
     /// After which time the probability counts as 0.
     pub lifetime: Span,
     /// Rate of the link; zero if the port's counts.
@@ -175,6 +185,7 @@ impl Params {
             probability: settings.ratio("probability"),
             hold: settings.flag("hold"),
             count_resets: CountResets::new(settings.word("count_resets")),
+            wait: settings.flag("wait"),
             lifetime: settings.span("lifetime"),
             rate: settings.rate("rate"),
             limit: settings.count("limit") as usize,
@@ -196,10 +207,21 @@ impl Params {
             ("probability", Setting::Ratio(self.probability)),
             ("hold", Setting::Flag(self.hold)),
             ("count_resets", Setting::Word(self.count_resets.word())),
+            ("wait", Setting::Flag(self.wait)),
             ("lifetime", Setting::Span(self.lifetime)),
             ("rate", Setting::Rate(self.rate)),
             ("limit", Setting::Count(self.limit as u64)),
         ])
+    }
+}
+
+impl Params {
+    /// rho_a, for rho_b and the packets that have passed.
+    fn spread(&self, base: f64, count: u64) -> f64 {
+        match self.wait {
+            true => spread_waiting(base, count),
+            false => spread(base, count),
+        }
     }
 }
 
@@ -246,7 +268,7 @@ impl State {
 
     /// The probability rho_a.
     fn chance(&self, params: &Params, now: Instant) -> f64 {
-        spread(self.base(params, now), self.count)
+        params.spread(self.base(params, now), self.count)
     }
 
     /// What to do with the packet at the head; `draw` gives one of all of `u64`, if chance decides.
@@ -257,7 +279,7 @@ impl State {
         }
         let next = match params.count_resets {
             CountResets::Drop | CountResets::Set => chance,
-            CountResets::Hold => spread(params.probability, 0),
+            CountResets::Hold => params.spread(params.probability, 0),
         };
         match chance >= 1.0 {
             true if next >= 1.0 => Try::Stick,
@@ -514,6 +536,7 @@ mod tests {
             probability,
             hold: true,
             count_resets: CountResets::Drop,
+            wait: false,
             lifetime: Span::from_secs(1),
             rate: Rate::from_mbps(10),
             limit: 10,
@@ -543,6 +566,21 @@ mod tests {
         state.count = 49;
         assert!((chance(&state) - 1.0).abs() < 1e-12); // 0.02 / (1 - 0.98)
         assert_eq!(state.chance(&params, after(Span::from_secs(1))), 0.0);
+    }
+
+    #[test]
+    fn with_wait_drops_are_spread_as_reds_with_wait() {
+        let waiting = Params {
+            wait: true,
+            ..params(0.02)
+        };
+        let mut state = refill(waiting.clone()).state;
+        for (count, expected) in [(0, 0.0), (49, 0.0), (50, 0.02), (75, 0.04), (99, 1.0)] {
+            state.count = count;
+            let chance = state.chance(&waiting, Instant::ZERO);
+            assert!((chance - expected).abs() < 1e-12, "{count}: {chance}");
+            assert_eq!(chance, spread_waiting(0.02, count));
+        }
     }
 
     #[test]
