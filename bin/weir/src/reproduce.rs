@@ -35,7 +35,8 @@ pub(crate) struct ReproduceArguments {
     json: bool,
 }
 
-/// `weir reproduce`. A claim that was measured and does not hold is a failure.
+/// `weir reproduce`. A claim that was measured and does not hold is a failure, and so is one that asks for what
+/// was not measured.
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let recipes = reproduce::select(&arguments.results).map_err(Failure::Usage)?;
     let options = Options {
@@ -60,13 +61,21 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         true => print_json(&reproduction)?,
         false => print(&reproduce::text(&reproduction))?,
     }
+    let missing = reproduction
+        .missing()
+        .map(|(id, what)| format!("{id} ({what})"));
+    let missing: Vec<String> = missing.collect();
     let bad: Vec<&str> = reproduction.bad().map(|claim| claim.id).collect();
-    match bad.is_empty() {
+    let mut why = Vec::new();
+    if !missing.is_empty() {
+        why.push(format!("not measured: {}", missing.join(", ")));
+    }
+    if !bad.is_empty() {
+        why.push(format!("these claims do not hold: {}", bad.join(", ")));
+    }
+    match why.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Run(format!(
-            "these claims do not hold: {}",
-            bad.join(", ")
-        ))),
+        false => Err(Failure::Run(why.join("; "))),
     }
 }
 

@@ -12,8 +12,15 @@
 //! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly.
 //!   *Ascends*: every step is strict.
 //!
+//! Between two measured quantities significance is not enough: a difference that many seeds make certain
+//! may still mean nothing. *Less* and *rises* want an effect besides, of at least 0.01 where the
+//! quantity is a share of something, else of 2 % of the larger one; below that the finding is unclear.
+//! A bound is a constant, and needs none. (Ratios of lost packets are no such shares: the papers
+//! compare losses of 1 or 2 %.)
+//!
 //! A claim HOLDS if every finding does, FAILS if none does, and holds PARTLY if some do. It is
-//! UNDECIDED if nothing contradicts it, but an interval does not separate.
+//! UNDECIDED if nothing contradicts it, but an interval does not separate. If a quantity was not measured
+//! that it asks for, its verdict is MISSING, which is a mistake of ours and fails the run.
 
 use serde::Serialize;
 
@@ -34,19 +41,22 @@ pub enum Verdict {
     Fails,
     /// The order is right, but the intervals do not separate.
     Undecided,
-    /// Not measured here.
+    /// Not measured here, for a reason that is given.
     #[serde(rename = "not run")]
     NotRun,
+    /// A metric or a point that it asks for does not exist.
+    Missing,
 }
 
 impl Verdict {
     /// All, in the order of a summary.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Holds,
         Self::Partly,
         Self::Fails,
         Self::Undecided,
         Self::NotRun,
+        Self::Missing,
     ];
 
     /// The word.
@@ -57,38 +67,60 @@ impl Verdict {
             Self::Fails => "fails",
             Self::Undecided => "undecided",
             Self::NotRun => "not run",
+            Self::Missing => "missing",
         }
     }
 
     /// Whether it speaks against the claim, or does not speak for it although it was measured.
     pub fn is_bad(self) -> bool {
-        !matches!(self, Self::Holds | Self::NotRun)
+        matches!(self, Self::Partly | Self::Fails | Self::Undecided)
     }
 }
 
 /// The values of a quantity at one point, one for each seed, in the order of the seeds. None, if it was
 /// not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Samples(Vec<f64>);
+pub struct Samples {
+    values: Vec<f64>,
+    is_share: bool,
+}
 
 impl Samples {
     /// These values.
     pub fn new(values: Vec<f64>) -> Self {
-        Self(values)
+        Self {
+            values,
+            is_share: false,
+        }
     }
 
-    /// What a function makes of each.
+    /// The same as shares of something, from 0 to 1, or differences of such.
+    pub fn as_shares(self) -> Self {
+        Self {
+            is_share: true,
+            ..self
+        }
+    }
+
+    /// What a function makes of each. Shares stay shares.
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
-        Self(self.0.iter().copied().map(function).collect())
+        Self {
+            values: self.values.iter().copied().map(function).collect(),
+            is_share: self.is_share,
+        }
     }
 
-    /// What a function makes of each pair. Nothing, if the two were not run with the same seeds.
+    /// What a function makes of each pair; of two shares it makes a share. Nothing, if the two were not run
+    /// with the same seeds.
     pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
-        if self.0.len() != other.0.len() {
+        if self.values.len() != other.values.len() {
             return Self::default();
         }
-        let pairs = self.0.iter().zip(&other.0);
-        Self(pairs.map(|(a, b)| function(*a, *b)).collect())
+        let pairs = self.values.iter().zip(&other.values);
+        Self {
+            values: pairs.map(|(a, b)| function(*a, *b)).collect(),
+            is_share: self.is_share && other.is_share,
+        }
     }
 
     /// `self - other`, seed by seed.
@@ -103,8 +135,8 @@ impl Samples {
 
     /// The mean and its interval.
     pub fn summary(&self) -> Option<Summary> {
-        let finite = self.0.iter().all(|x| x.is_finite());
-        Summary::of(&self.0).filter(|_| finite)
+        let finite = self.values.iter().all(|x| x.is_finite());
+        Summary::of(&self.values).filter(|_| finite)
     }
 
     /// Mean and interval in words.
@@ -187,7 +219,7 @@ impl Findings {
 
     /// The first is less than the second.
     pub fn less(&mut self, what: &str, a: &Samples, b: &Samples) {
-        let met = strict(&b.less(a));
+        let met = clearly_less(a, b);
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
@@ -228,7 +260,7 @@ impl Findings {
         let pairs = || steps.windows(2);
         let grown = pairs().map(|p| not_negative(&p[1].1.less(&p[0].1)));
         let ends = match steps {
-            [first, .., last] => strict(&last.1.less(&first.1)),
+            [first, .., last] => clearly_less(&first.1, &last.1),
             _ => Met::Missing,
         };
         let met = grown.fold(ends, |all, step| match step {
@@ -242,9 +274,9 @@ impl Findings {
         self.push(met, format!("{what} rises: {}", shown.join(", ")));
     }
 
-    /// The quantity rises strictly at every step.
+    /// The quantity rises at every step.
     pub fn ascends(&mut self, what: &str, steps: &[(String, Samples)]) {
-        let grown = steps.windows(2).map(|p| strict(&p[1].1.less(&p[0].1)));
+        let grown = steps.windows(2).map(|p| clearly_less(&p[0].1, &p[1].1));
         let met = grown.reduce(worse).unwrap_or(Met::Missing);
         let shown = steps
             .iter()
@@ -256,6 +288,19 @@ impl Findings {
     /// A condition that was judged elsewhere.
     pub fn is(&mut self, what: impl Into<String>, met: bool) {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
+    }
+
+    /// A condition that was judged elsewhere; none if something was not measured that it asks for.
+    pub fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
+        match met {
+            Some(met) => self.is(what, met),
+            None => self.push(Met::Missing, what.into()),
+        }
+    }
+
+    /// It was measured that there was nothing to judge: no packet of a kind, no event.
+    pub fn nothing(&mut self, what: impl Into<String>) {
+        self.push(Met::Unclear, what.into());
     }
 
     /// Something the reader must know that decides nothing.
@@ -272,7 +317,7 @@ impl Findings {
         let count = |wanted: Met| self.all.iter().filter(|(met, _)| *met == wanted).count();
         let (yes, unclear, no) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
         let verdict = match (yes, unclear, no) {
-            _ if self.all.is_empty() || count(Met::Missing) > 0 => Verdict::NotRun,
+            _ if self.all.is_empty() || count(Met::Missing) > 0 => Verdict::Missing,
             (0, _, 1..) => Verdict::Fails,
             (1.., _, 1..) => Verdict::Partly,
             (_, 1.., 0) => Verdict::Undecided,
@@ -314,6 +359,26 @@ fn sign(difference: &Samples) -> Met {
         _ if s.mean < 0.0 => Met::No,
         low if low < 0.0 => Met::Unclear,
         _ => Met::Yes,
+    }
+}
+
+/// The least difference that counts: of shares, and of anything else as a part of the larger one.
+const EFFECT_OF_SHARES: f64 = 0.01;
+const EFFECT_PART: f64 = 0.02;
+
+/// Whether the first is less than the second, significantly and by an effect that counts.
+fn clearly_less(a: &Samples, b: &Samples) -> Met {
+    let difference = b.less(a);
+    let (Some(less), Some(more)) = (a.mean(), b.mean()) else {
+        return Met::Missing;
+    };
+    let effect = match difference.is_share {
+        true => EFFECT_OF_SHARES,
+        false => EFFECT_PART * less.abs().max(more.abs()),
+    };
+    match strict(&difference) {
+        Met::Yes if difference.mean().is_some_and(|mean| mean < effect) => Met::Unclear,
+        met => met,
     }
 }
 
@@ -373,6 +438,37 @@ mod tests {
         // Equal is not less; but it is not more either.
         assert_eq!(verdict(|f| f.less("a", &a, &a)), Verdict::Fails);
         assert_eq!(verdict(|f| f.not_more("a", &a, &a)), Verdict::Holds);
+    }
+
+    #[test]
+    fn a_difference_that_is_certain_but_means_nothing_is_unclear() {
+        let around = |mean: f64| of(&[mean - 1e-6, mean, mean + 1e-6]);
+        let less = |a: &Samples, b: &Samples| verdict(|f| f.less("a", a, b));
+        let share = |mean: f64| around(mean).as_shares();
+        // Shares: 0.01, whatever they are.
+        assert_eq!(less(&share(0.500), &share(0.501)), Verdict::Undecided);
+        assert_eq!(less(&share(0.500), &share(0.511)), Verdict::Holds);
+        assert_eq!(less(&share(0.501), &share(0.500)), Verdict::Fails);
+        // All else: 2 % of the larger one.
+        assert_eq!(less(&around(98.1), &around(100.0)), Verdict::Undecided);
+        assert_eq!(less(&around(97.9), &around(100.0)), Verdict::Holds);
+        // What is made of shares is a share, what is made of a share and something else is not.
+        let excess = |mean: f64| share(mean).map(|x| x - 0.3);
+        assert_eq!(less(&excess(0.301), &excess(0.309)), Verdict::Undecided);
+        let product = |mean: f64| share(mean).with(&of(&[1.0; 3]), |a, b| a * b);
+        assert_eq!(less(&product(0.101), &product(0.109)), Verdict::Holds);
+        // The end points of a rise too; a bound is a constant.
+        let steps = |last: f64| [("1".into(), share(0.5)), ("2".into(), share(last))];
+        assert_eq!(verdict(|f| f.rises("a", &steps(0.505))), Verdict::Undecided);
+        assert_eq!(
+            verdict(|f| f.ascends("a", &steps(0.505))),
+            Verdict::Undecided
+        );
+        assert_eq!(verdict(|f| f.rises("a", &steps(0.515))), Verdict::Holds);
+        assert_eq!(
+            verdict(|f| f.above("a", &share(0.5001), 0.5)),
+            Verdict::Holds
+        );
     }
 
     #[test]
@@ -452,10 +548,12 @@ mod tests {
         assert_eq!(two(true, true), Verdict::Holds);
         assert_eq!(two(true, false), Verdict::Partly);
         assert_eq!(two(false, false), Verdict::Fails);
-        assert_eq!(verdict(|_| {}), Verdict::NotRun);
-        // What was not measured decides nothing, nor does what has other seeds.
+        assert_eq!(verdict(|_| {}), Verdict::Missing);
+        // What was not measured decides nothing, nor does what has other seeds: somebody must mend it.
         let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
-        assert_eq!(verdict(missing), Verdict::NotRun);
+        assert_eq!(verdict(missing), Verdict::Missing);
+        let unknown = |f: &mut Findings| f.is_if_known("a", None);
+        assert_eq!(verdict(unknown), Verdict::Missing);
         let words = Verdict::ALL.map(|v| serde_json::to_value(v).unwrap());
         assert_eq!(
             words,

@@ -1,6 +1,12 @@
 //! From batches to points to runs, and back: every point that several results need is run once.
+//!
+//! A paper whose open places were calibrated is run twice: as it is read, and as it is printed. A claim asks
+//! for points by name, and gets those of the column that it is judged in. What does not exist is noted, so
+//! that no claim is decided, or left open, by a misspelt name.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -22,6 +28,10 @@ const LAB: [&str; 2] = ["40 s", "10 s"];
 #[derive(Debug, Default)]
 pub struct Measured {
     batches: BTreeMap<&'static str, Vec<Known>>,
+    /// The same with the values that the papers print, if it was asked for.
+    printed: Option<Box<Self>>,
+    /// What was asked for and does not exist, in words.
+    unknown: RefCell<BTreeSet<String>>,
     /// Where.
     pub on: Habitat,
     /// What the habitat could not do or left out.
@@ -30,10 +40,12 @@ pub struct Measured {
     pub runs: u64,
 }
 
-/// A point that was run.
+/// A point that was run. Several points may be one run.
 #[derive(Debug)]
 struct Known {
-    result: PointResult,
+    variant: Option<String>,
+    set: Map<String, Value>,
+    result: Arc<PointResult>,
     scenario: Scenario,
 }
 
@@ -41,9 +53,37 @@ struct Known {
 pub(super) type Window = [f64; 2];
 
 impl Measured {
+    /// What was measured with the values that the papers print.
+    pub(super) fn as_printed(&self) -> Option<&Self> {
+        self.printed.as_deref()
+    }
+
+    /// What was asked for since the last time and does not exist: points, metrics, curves.
+    pub(super) fn take_unknown(&self) -> Vec<String> {
+        self.unknown.take().into_iter().collect()
+    }
+
+    fn note_unknown(&self, what: String) {
+        self.unknown.borrow_mut().insert(what);
+    }
+
     /// The values of a metric at a point, one for each seed; none if it was not measured.
     pub fn samples(&self, at: &At, metric: &str) -> Samples {
-        self.of_runs(at, |run| run.metrics.get(metric).copied())
+        let samples = self.of_runs(at, |run| run.metrics.get(metric).copied());
+        if !self.has(|run| run.metrics.contains_key(metric)) {
+            self.note_unknown(format!("there is no metric `{metric}`"));
+        }
+        match is_share(metric) {
+            true => samples.as_shares(),
+            false => samples,
+        }
+    }
+
+    /// Whether any run has this.
+    fn has(&self, what: impl Fn(&OneRun) -> bool) -> bool {
+        let known = self.batches.values().flatten();
+        let mut runs = known.flat_map(|known| &known.result.runs);
+        runs.any(what)
     }
 
     fn of_runs(&self, at: &At, number: impl Fn(&OneRun) -> Option<f64>) -> Samples {
@@ -54,6 +94,12 @@ impl Measured {
         Samples::new(values.unwrap_or_default())
     }
 
+    fn check_curve(&self, name: &str) {
+        if !self.has(|run| run.series.contains_key(name)) {
+            self.note_unknown(format!("there is no curve `{name}`"));
+        }
+    }
+
     /// A number that is made of the curves of these names in each run at a point, without its warm-up;
     /// none if a run does not give it.
     pub(super) fn of_curves(
@@ -62,6 +108,7 @@ impl Measured {
         names: &[&str],
         number: impl Fn(&[&[f64]]) -> Option<f64>,
     ) -> Samples {
+        names.iter().for_each(|name| self.check_curve(name));
         let warm_up = self
             .known(at)
             .map_or(0.0, |known| known.scenario.window().0);
@@ -86,28 +133,40 @@ impl Measured {
         window: Window,
         of: impl Fn(&[f64]) -> Option<f64>,
     ) -> Samples {
-        let runs = self.point(at).map(|point| &point.runs[..]);
-        let values = runs.unwrap_or_default().iter().map(|run| {
+        self.check_curve(name);
+        self.of_runs(at, |run| {
             let curve = run.series.get(name)?;
             let [from, until] = window.map(|t| (t / curve.step_s).round() as usize);
             of(curve.values.get(from..until)?)
-        });
-        let values: Option<Vec<f64>> = values.collect();
-        Samples::new(values.unwrap_or_default())
+        })
     }
 
     /// Delivered by offered in a window, of a traffic that offers a rate at all times: what its schedule
     /// says, not what a transport took of it.
     pub(super) fn delivered(&self, at: &At, traffic: &str, window: Window) -> Samples {
-        let offered = self.traffic(at, traffic).and_then(|(scenario, found)| {
-            let mbps = offered_mbps(scenario, found, window)?;
-            Some((goodput_curve(scenario, found), mbps))
-        });
-        let Some((curve, offered)) = offered else {
-            return Samples::default();
-        };
-        self.curve(at, &curve, window, mean)
-            .map(|goodput| goodput / offered)
+        self.delivered_of_all(at, &[traffic], window)
+    }
+
+    /// The same of several traffics together.
+    pub(super) fn delivered_of_all(&self, at: &At, traffics: &[&str], window: Window) -> Samples {
+        let (mut offered, mut delivered) = (0.0, None::<Samples>);
+        for traffic in traffics {
+            let Some((scenario, found)) = self.traffic(at, traffic) else {
+                return Samples::default();
+            };
+            let Some(mbps) = offered_mbps(scenario, found, window) else {
+                self.note_unknown(format!("traffic `{traffic}` offers no rate at all times"));
+                return Samples::default();
+            };
+            offered += mbps;
+            let goodput = self.curve(at, &goodput_curve(scenario, found), window, mean);
+            delivered = Some(match delivered {
+                None => goodput,
+                Some(sum) => sum.with(&goodput, |a, b| a + b),
+            });
+        }
+        let delivered = delivered.unwrap_or_default();
+        delivered.map(|goodput| goodput / offered).as_shares()
     }
 
     /// The curve of a traffic's goodput, and of which kind the traffic is.
@@ -118,8 +177,11 @@ impl Measured {
 
     fn traffic(&self, at: &At, name: &str) -> Option<(&Scenario, &Traffic)> {
         let scenario = &self.known(at)?.scenario;
-        let found = scenario.traffic.iter().find(|t| t.name == name)?;
-        Some((scenario, found))
+        let found = scenario.traffic.iter().find(|t| t.name == name);
+        if found.is_none() {
+            self.note_unknown(format!("there is no traffic `{name}` in {at}"));
+        }
+        Some((scenario, found?))
     }
 
     /// What of a point's runs is counted.
@@ -130,20 +192,36 @@ impl Measured {
 
     /// The runs of a point.
     pub(super) fn point(&self, at: &At) -> Option<&PointResult> {
-        self.known(at).map(|known| &known.result)
+        self.known(at).map(|known| &*known.result)
     }
 
+    /// The one point that a place names.
     fn known(&self, at: &At) -> Option<&Known> {
-        let mut points = self.batches.get(at.batch)?.iter();
-        points.find(|known| {
-            let point = &known.result;
-            point.variant.as_deref().unwrap_or_default() == at.variant
-                && at.place.iter().all(|(key, value)| {
-                    let found = point.set.iter().find(|(path, _)| is_key(path, key));
-                    found.is_some_and(|(_, found)| shown(found) == *value)
-                })
-        })
+        let points = self.batches.get(at.batch).map_or(&[][..], Vec::as_slice);
+        let mut fitting = points.iter().filter(|known| known.is_at(at));
+        match (fitting.next(), fitting.count()) {
+            (Some(known), 0) => return Some(known),
+            (None, _) => self.note_unknown(format!("there is no point {at}")),
+            (Some(_), more) => self.note_unknown(format!("{at} names {} points", more + 1)),
+        }
+        None
     }
+}
+
+impl Known {
+    fn is_at(&self, at: &At) -> bool {
+        self.variant.as_deref().unwrap_or_default() == at.variant
+            && at.place.iter().all(|(key, value)| {
+                let found = self.set.iter().find(|(path, _)| is_key(path, key));
+                found.is_some_and(|(_, found)| shown(found) == *value)
+            })
+    }
+}
+
+/// Whether a metric is a share, of which a difference below 0.01 means nothing.
+fn is_share(metric: &str) -> bool {
+    let name = metric.split('.').next().unwrap_or(metric);
+    name.ends_with("share_ratio") || name.ends_with("delivered_ratio")
 }
 
 /// What all flows of a traffic offer in a window, on average; none if that depends on chance.
@@ -182,6 +260,16 @@ fn shown(value: &Value) -> String {
     }
 }
 
+/// Which value of a calibrated place is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Read,
+    Printed,
+}
+
+/// The points of a batch, and of each where it is among all that are run.
+type Wanted = Vec<(&'static str, Vec<(Point, usize)>)>;
+
 /// Runs all points of these batches, each once.
 pub(super) fn measure(
     batches: &[&'static Batch],
@@ -189,45 +277,70 @@ pub(super) fn measure(
     more: &[Override],
     options: &RunOptions,
 ) -> Result<Measured, Error> {
-    let mut measured = Measured {
+    let mut points: Vec<Point> = Vec::new();
+    let mut want = |column: Column| -> Result<Wanted, Error> {
+        let of_batch = batches.iter().map(|batch| {
+            let own = self::points(batch, column, quick, more, options.on)?;
+            let places = own.into_iter().map(|point| {
+                let known = points.iter().position(|p| p.scenario == point.scenario);
+                let place = known.unwrap_or_else(|| {
+                    points.push(point.clone());
+                    points.len() - 1
+                });
+                (point, place)
+            });
+            Ok((batch.name, places.collect()))
+        });
+        of_batch.collect()
+    };
+    let read = want(Column::Read)?;
+    // A lab's time is not virtual: it runs the readings only.
+    let has_printed = batches.iter().any(|batch| !batch.printed.is_empty());
+    let printed = match options.on == Habitat::Sim && has_printed {
+        true => Some(want(Column::Printed)?),
+        false => None,
+    };
+    let mut notes = Vec::new();
+    let ran = match options.on {
+        Habitat::Sim => in_simulation(points, options)?,
+        Habitat::Lab => in_the_lab(points, options, &mut notes)?,
+    };
+    let runs = ran.iter().map(|point| point.runs.len() as u64).sum();
+    let ran: Vec<Arc<PointResult>> = ran.into_iter().map(Arc::new).collect();
+    let measured = |wanted: Wanted| Measured {
+        batches: wanted
+            .into_iter()
+            .map(|(name, places)| (name, known(places, &ran)))
+            .collect(),
         on: options.on,
         ..Measured::default()
     };
-    let mut wanted: Vec<(&'static str, Vec<(Point, usize)>)> = Vec::new();
-    let mut points: Vec<Point> = Vec::new();
-    for batch in batches {
-        let own = self::points(batch, quick, more, options.on)?;
-        let places = own.into_iter().map(|point| {
-            let known = points.iter().position(|p| p.scenario == point.scenario);
-            let place = known.unwrap_or_else(|| {
-                points.push(point.clone());
-                points.len() - 1
-            });
-            (point, place)
-        });
-        wanted.push((batch.name, places.collect()));
-    }
-    let ran = match options.on {
-        Habitat::Sim => in_simulation(points, options)?,
-        Habitat::Lab => in_the_lab(points, options, &mut measured.notes)?,
+    Ok(Measured {
+        printed: printed.map(|wanted| Box::new(measured(wanted))),
+        notes,
+        runs,
+        ..measured(read)
+    })
+}
+
+fn known(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Known> {
+    let one = |(point, place): (Point, usize)| Known {
+        variant: point.variant,
+        set: point.set,
+        result: ran[place].clone(),
+        scenario: point.scenario,
     };
-    measured.runs = ran.iter().map(|point| point.runs.len() as u64).sum();
-    for (name, places) in wanted {
-        let of_batch = places.into_iter().map(|(point, place)| Known {
-            result: PointResult {
-                variant: point.variant,
-                set: point.set,
-                ..ran[place].clone()
-            },
-            scenario: point.scenario,
-        });
-        measured.batches.insert(name, of_batch.collect());
-    }
-    Ok(measured)
+    places.into_iter().map(one).collect()
 }
 
 /// The points of a batch, without what does not change a run.
-fn points(batch: &Batch, quick: bool, more: &[Override], on: Habitat) -> Result<Vec<Point>, Error> {
+fn points(
+    batch: &Batch,
+    column: Column,
+    quick: bool,
+    more: &[Override],
+    on: Habitat,
+) -> Result<Vec<Point>, Error> {
     let set = |path: &str, value: &str| Override {
         path: path.to_owned(),
         value: value.to_owned(),
@@ -245,7 +358,11 @@ fn points(batch: &Batch, quick: bool, more: &[Override], on: Habitat) -> Result<
     }
     overrides.extend_from_slice(more);
     let only: Vec<String> = batch.only.iter().map(|&name| name.to_owned()).collect();
-    let (_, points) = plan(batch.text, &overrides, &only).map_err(|e| e.in_file(batch.file))?;
+    let text = match column {
+        Column::Read => batch.text.to_owned(),
+        Column::Printed => as_printed(batch),
+    };
+    let (_, points) = plan(&text, &overrides, &only).map_err(|e| e.in_file(batch.file))?;
     let plain = |point: Point| Point {
         scenario: Scenario {
             title: String::new(),
@@ -256,6 +373,12 @@ fn points(batch: &Batch, quick: bool, more: &[Override], on: Habitat) -> Result<
         ..point
     };
     Ok(points.into_iter().map(plain).collect())
+}
+
+/// The scenario with the values that the paper prints instead of calibrated ones.
+fn as_printed(batch: &Batch) -> String {
+    let replace = |text: String, (read, printed): &(&str, &str)| text.replace(read, printed);
+    batch.printed.iter().fold(batch.text.to_owned(), replace)
 }
 
 /// All points in one go, so that both processors are busy to the end.
@@ -327,12 +450,13 @@ mod tests {
     fn every_batch_can_be_run() {
         let recipes = crate::reproduce::select(&[]).unwrap();
         for batch in recipes.iter().flat_map(|recipe| recipe.batches) {
-            for (on, quick) in [
-                (Habitat::Sim, false),
-                (Habitat::Sim, true),
-                (Habitat::Lab, false),
+            for (on, quick, column) in [
+                (Habitat::Sim, false, Column::Read),
+                (Habitat::Sim, false, Column::Printed),
+                (Habitat::Sim, true, Column::Read),
+                (Habitat::Lab, false, Column::Read),
             ] {
-                let points = points(batch, quick, &[], on);
+                let points = points(batch, column, quick, &[], on);
                 let points = points.unwrap_or_else(|error| panic!("{}: {error}", batch.name));
                 assert!(!points.is_empty(), "{}", batch.name);
                 if on == Habitat::Sim && !quick {
@@ -350,13 +474,27 @@ mod tests {
         let recipes = crate::reproduce::select(&[]).unwrap();
         let batches = || recipes.iter().flat_map(|recipe| recipe.batches);
         for batch in batches() {
-            let what = |b: &Batch| (b.file, b.set, b.only);
+            let what = |b: &Batch| (b.file, b.set, b.only, b.printed);
             let mut named = batches().filter(|other| other.name == batch.name);
             assert!(
                 named.all(|other| what(other) == what(batch)),
                 "{}",
                 batch.name
             );
+        }
+    }
+
+    #[test]
+    fn what_is_printed_replaces_what_is_calibrated() {
+        let recipes = crate::reproduce::select(&[]).unwrap();
+        let batches = recipes.iter().flat_map(|recipe| recipe.batches);
+        for batch in batches.filter(|batch| !batch.printed.is_empty()) {
+            let printed = as_printed(batch);
+            assert_ne!(printed, batch.text, "{}", batch.name);
+            // What a calibrated value is written like, in files that have others of the same kind.
+            for marked in ["# calibrated (", "rate_window"] {
+                assert!(!printed.contains(marked), "{}: {marked}", batch.name);
+            }
         }
     }
 

@@ -16,6 +16,10 @@
 //!
 //! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
 //! verdict. A verdict is on a claim's own check, which the claim's function spells out.
+//!
+//! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some
+//! of its rows. Then there are two verdicts on each claim, as it is read and as it is printed, and claims
+//! on the rows that were calibrated on are told, but counted nowhere.
 
 mod afan_eccm;
 pub mod figure;
@@ -105,6 +109,9 @@ pub struct ResultReport {
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
+    /// What its numbers and pictures ask for and does not exist.
+    #[serde(skip)]
+    pub missing: Vec<String>,
 }
 
 /// A number of the paper beside ours.
@@ -134,9 +141,13 @@ pub struct ClaimReport {
     pub id: &'static str,
     /// What it says.
     pub text: &'static str,
-    /// What became of it.
+    /// What became of it, as the paper is read.
     pub verdict: Verdict,
-    /// Why.
+    /// The same with the values that the paper prints; none if no value of the paper was calibrated.
+    pub as_printed: Option<Verdict>,
+    /// Whether open places were read such that it holds: then it is no evidence.
+    pub calibrated: bool,
+    /// Why, as the paper is read.
     pub evidence: String,
 }
 
@@ -225,18 +236,21 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
     notes.extend(failed.into_iter().filter_map(Result::err));
     let mut files: Vec<&str> = recipe.batches.iter().map(|batch| batch.file).collect();
     files.dedup();
+    let tables = recipe.tables.iter();
+    let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
+    let missing = match measured.on {
+        Habitat::Sim => measured.take_unknown(),
+        Habitat::Lab => Vec::new(), // it does not measure all that a simulation does
+    };
     ResultReport {
         id: recipe.id,
         on: measured.on.word(),
-        rows: recipe
-            .tables
-            .iter()
-            .flat_map(|table| rows(table, measured))
-            .collect(),
+        rows,
+        missing,
         claims: recipe
             .claims
             .iter()
-            .map(|claim| decide(claim, measured))
+            .map(|claim| decide(recipe, claim, measured))
             .collect(),
         pictures: drawn.into_iter().flatten().flatten().collect(),
         title: recipe.title,
@@ -284,38 +298,85 @@ fn number_or_text(value: &str) -> Value {
         .map_or_else(|_| Value::from(value), Value::from)
 }
 
-fn decide(claim: &Claim, measured: &Measured) -> ClaimReport {
-    let (verdict, evidence) = match claim.check {
-        Check::NotRun(why) => (Verdict::NotRun, why.to_owned()),
-        Check::Measured(check) => {
-            let mut findings = Findings::default();
-            check(measured, &mut findings);
-            findings.judgement()
-        }
-    };
+fn decide(recipe: &Recipe, claim: &Claim, measured: &Measured) -> ClaimReport {
+    let (verdict, evidence) = judge(claim, measured);
+    let printed = measured.as_printed().filter(|_| recipe.has_two_columns());
     ClaimReport {
         id: claim.id,
         text: claim.text,
         verdict,
+        as_printed: printed.map(|printed| judge(claim, printed).0),
+        calibrated: claim.calibrated,
         evidence,
     }
 }
 
+/// A verdict and its evidence. In a simulation, what is missing is a mistake; a lab does not measure all that
+/// a simulation does, and may be unable to run a scenario.
+fn judge(claim: &Claim, measured: &Measured) -> (Verdict, String) {
+    let check = match claim.check {
+        Check::NotRun(why) => return (Verdict::NotRun, why.to_owned()),
+        Check::Measured(check) => check,
+    };
+    let mut findings = Findings::default();
+    check(measured, &mut findings);
+    let (verdict, evidence) = findings.judgement();
+    let unknown = measured.take_unknown();
+    match measured.on {
+        Habitat::Lab if verdict == Verdict::Missing => (Verdict::NotRun, evidence),
+        Habitat::Sim if !unknown.is_empty() => {
+            let why = format!("{}; {evidence}", unknown.join("; "));
+            (Verdict::Missing, why)
+        }
+        _ => (verdict, evidence),
+    }
+}
+
 impl Reproduction {
-    /// Claims that were measured and do not hold.
-    pub fn bad(&self) -> impl Iterator<Item = &ClaimReport> {
-        let claims = self.results.iter().flat_map(|result| &result.claims);
-        claims.filter(|claim| claim.verdict.is_bad())
+    /// All claims.
+    fn claims(&self) -> impl Iterator<Item = &ClaimReport> {
+        self.results.iter().flat_map(|result| &result.claims)
     }
 
-    /// How many claims have each verdict.
-    pub fn counts(&self) -> [(Verdict, usize); 5] {
-        let claims = || self.results.iter().flat_map(|result| &result.claims);
-        Verdict::ALL.map(|verdict| {
-            let of = claims().filter(|claim| claim.verdict == verdict);
-            (verdict, of.count())
-        })
+    /// Claims that were measured, are evidence, and do not hold as the papers are read.
+    pub fn bad(&self) -> impl Iterator<Item = &ClaimReport> {
+        self.claims()
+            .filter(|claim| !claim.calibrated && claim.verdict.is_bad())
     }
+
+    /// What could not be decided because a name does not exist: which claim or result, and what it asks for.
+    pub fn missing(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let of_claims = self.claims().filter(|claim| {
+            claim.verdict == Verdict::Missing || claim.as_printed == Some(Verdict::Missing)
+        });
+        let of_claims = of_claims.map(|claim| (claim.id, claim.evidence.clone()));
+        let of_results = self.results.iter().filter(|r| !r.missing.is_empty());
+        of_claims.chain(of_results.map(|result| (result.id, result.missing.join("; "))))
+    }
+
+    /// How many claims have each verdict, but for those that places were calibrated on.
+    pub fn counts(&self) -> [(Verdict, usize); 6] {
+        counts(self.claims(), |claim| Some(claim.verdict))
+    }
+}
+
+/// How many of these claims have each verdict, but for those that places were calibrated on.
+fn counts<'a>(
+    claims: impl Iterator<Item = &'a ClaimReport>,
+    verdict: impl Fn(&ClaimReport) -> Option<Verdict>,
+) -> [(Verdict, usize); 6] {
+    let counted: Vec<_> = claims.filter(|c| !c.calibrated).map(verdict).collect();
+    Verdict::ALL.map(|verdict| {
+        let of = counted.iter().filter(|found| **found == Some(verdict));
+        (verdict, of.count())
+    })
+}
+
+/// Counts in words, but for those of nothing.
+fn in_words(counts: [(Verdict, usize); 6]) -> String {
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    let words = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is made if it is not there.
@@ -462,7 +523,18 @@ mod tests {
         // Two UDP flows of 5 Mbit/s are there from the start, whatever else is.
         assert!((2.0..8.0).contains(&row["ours"].as_f64().unwrap()), "{row}");
         let claims = result["claims"].as_array().unwrap();
-        assert_eq!(keys(&claims[0]), ["evidence", "id", "text", "verdict"]);
+        assert_eq!(
+            keys(&claims[0]),
+            [
+                "as_printed",
+                "calibrated",
+                "evidence",
+                "id",
+                "text",
+                "verdict"
+            ]
+        );
+        assert_eq!(claims[2]["as_printed"], Value::from("holds"));
         // The last one needs no run: it is about what is printed.
         assert_eq!((claims.len(), &claims[2]["verdict"]), (3, &"holds".into()));
         let text = text(&reproduction);
@@ -470,7 +542,8 @@ mod tests {
             text.contains("table4.1") && text.contains("mean of a UDP flow"),
             "{text}"
         );
-        let [holds, .., not_run] = reproduction.counts();
-        assert!(holds.1 >= 1 && not_run.1 == 0, "{text}");
+        let [holds, .., not_run, missing] = reproduction.counts();
+        assert!(holds.1 >= 1 && not_run.1 + missing.1 == 0, "{text}");
+        assert_eq!(reproduction.missing().count(), 0);
     }
 }

@@ -2,9 +2,13 @@
 //! numbers beside the paper's and the evidence of its claims.
 
 use super::judge::{Verdict, shown};
-use super::text::{place, within};
-use super::{ClaimReport, Reproduction, ResultReport, RowReport};
+use super::text::{beside, place, within};
+use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
 use crate::report::{STYLE, escape, section};
+
+/// What a verdict with a second one, and one in brackets, mean.
+const TWO_COLUMNS: &str = "<li>A dot at the end is the verdict with the values that the paper prints instead of \
+     calibrated ones. Dashed: places were calibrated on it; it is counted nowhere.</li>";
 
 /// The page.
 pub(super) fn html(reproduction: &Reproduction) -> String {
@@ -23,13 +27,9 @@ pub(super) fn html(reproduction: &Reproduction) -> String {
 }
 
 fn title(reproduction: &Reproduction) -> String {
-    let all: usize = reproduction.counts().iter().map(|(_, count)| count).sum();
-    let counts = reproduction
-        .counts()
-        .into_iter()
-        .filter(|(_, count)| *count > 0);
-    let counts = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
-    format!("{all} claims: {}", counts.collect::<Vec<_>>().join(", "))
+    let counts = reproduction.counts();
+    let all: usize = counts.iter().map(|(_, count)| count).sum();
+    format!("{all} claims: {}", in_words(counts))
 }
 
 fn at_a_glance(reproduction: &Reproduction) -> String {
@@ -46,6 +46,9 @@ fn at_a_glance(reproduction: &Reproduction) -> String {
         .map(|verdict| format!("<li>{}{}</li>", dot(*verdict), verdict.word()))
         .collect();
     let notes: String = reproduction.notes.iter().map(|note| item(note)).collect();
+    let missing = reproduction.missing();
+    let missing = missing.map(|(id, what)| item(&format!("missing: {id}: {what}")));
+    let notes = notes + TWO_COLUMNS + &missing.collect::<String>();
     let body = format!(
         "<ul class=\"legend\">{keys}</ul><div class=\"scroll\"><table class=\"glance\"><tbody>{lines}\
          </tbody></table></div><ul>{notes}</ul>"
@@ -63,14 +66,22 @@ fn dot(verdict: Verdict) -> String {
 
 fn chip(claim: &ClaimReport) -> String {
     let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
+    let printed = claim.as_printed.map(dot).unwrap_or_default();
+    let beside = beside(claim).map(|said| format!(" ({said})"));
     format!(
-        "<a class=\"chip {}\" href=\"#{}\" title=\"{}: {}\">{}</a>",
-        class(claim.verdict),
+        "<a class=\"{}\" href=\"#{}\" title=\"{}{}: {}\">{}{printed}</a>",
+        chip_class(claim),
         escape(claim.id),
         claim.verdict.word(),
+        escape(&beside.unwrap_or_default()),
         escape(claim.text),
         escape(number)
     )
+}
+
+fn chip_class(claim: &ClaimReport) -> String {
+    let calibrated = if claim.calibrated { " calibrated" } else { "" };
+    format!("chip {}{calibrated}", class(claim.verdict))
 }
 
 fn item(text: &str) -> String {
@@ -107,10 +118,13 @@ fn result(result: &ResultReport) -> String {
 
 fn claim(claim: &ClaimReport) -> String {
     format!(
-        "<li id=\"{id}\"><p><span class=\"chip {class}\">{verdict}</span> <strong>{text}</strong> \
-         <small>{id}</small></p><p>{evidence}</p></li>",
+        "<li id=\"{id}\"><p><span class=\"{class}\">{verdict}</span> <strong>{text}</strong> \
+         <small>{id}{beside}</small></p><p>{evidence}</p></li>",
         id = escape(claim.id),
-        class = class(claim.verdict),
+        class = chip_class(claim),
+        beside = beside(claim)
+            .map(|said| format!("; {}", escape(&said)))
+            .unwrap_or_default(),
         verdict = claim.verdict.word(),
         text = escape(claim.text),
         evidence = escape(&claim.evidence)
@@ -138,11 +152,12 @@ fn numbers(rows: &[RowReport]) -> String {
 }
 
 const OWN_STYLE: &str = "\
-:root{--holds:#1a7f4b;--partly:#8a6a00;--fails:#b3261e;--undecided:#5b5fa8;--not-run:#6b747e}\
+:root{--holds:#1a7f4b;--partly:#8a6a00;--fails:#b3261e;--undecided:#5b5fa8;--not-run:#6b747e;--missing:#b3261e}\
 @media(prefers-color-scheme:dark){:root{--holds:#3fb67b;--partly:#d0a52c;--fails:#f07a70;\
---undecided:#9ea3ee;--not-run:#8d97a3}}\
+--undecided:#9ea3ee;--not-run:#8d97a3;--missing:#f07a70}}\
 .v-holds{--v:var(--holds)}.v-partly{--v:var(--partly)}.v-fails{--v:var(--fails)}\
-.v-undecided{--v:var(--undecided)}.v-not-run{--v:var(--not-run)}\
+.v-undecided{--v:var(--undecided)}.v-not-run{--v:var(--not-run)}.v-missing{--v:var(--missing)}\
+.chip.calibrated{border-style:dashed}.chip .swatch{margin:0 0 0 .35rem;vertical-align:baseline}\
 .swatch[class*=v-]{background:var(--v)}\
 .chip{display:inline-block;margin:.1rem .25rem .1rem 0;padding:.05rem .5rem;border-radius:99px;\
 border:1.5px solid var(--v);color:var(--v);font-size:.85rem;font-weight:600;text-decoration:none}\
@@ -160,10 +175,12 @@ mod tests {
 
     #[test]
     fn the_page_has_every_claim_and_needs_nothing_else() {
-        let claim = |id, verdict| ClaimReport {
+        let claim = |id, verdict, as_printed| ClaimReport {
             id,
             text: "more is <more>",
             verdict,
+            as_printed,
+            calibrated: as_printed.is_some(),
             evidence: "a & b".to_owned(),
         };
         let reproduction = Reproduction {
@@ -180,13 +197,15 @@ mod tests {
                     tolerance: 0.15,
                 }],
                 claims: vec![
-                    claim("p/r.1", Verdict::Holds),
-                    claim("p/r.2", Verdict::NotRun),
+                    claim("p/r.1", Verdict::Holds, None),
+                    claim("p/r.2", Verdict::NotRun, None),
+                    claim("p/r.3", Verdict::Holds, Some(Verdict::Fails)),
                 ],
                 pictures: vec!["<svg></svg>".to_owned()],
                 title: "r",
                 notes: &["n"],
                 files: vec!["p/r.toml"],
+                missing: vec!["there is no metric `x`".to_owned()],
             }],
             how: "quickly".to_owned(),
             notes: Vec::new(),
@@ -199,6 +218,9 @@ mod tests {
             "more is &lt;more&gt;",
             "a &amp; b",
             "chip v-not-run",
+            "chip v-holds calibrated",
+            "p/r.3; as printed: fails; calibrated on, no evidence",
+            "missing: p/r: there is no metric",
             "floods 2",
             "<figure class=\"picture\"><svg>",
         ] {

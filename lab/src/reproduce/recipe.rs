@@ -1,6 +1,8 @@
 //! What a paper's results are made of: scenarios to run, the paper's numbers, its claims. All of it is
 //! data; each paper fills these tables in a file of its own.
 
+use std::fmt;
+
 use super::figure::Figure;
 use super::judge::Findings;
 use super::measured::Measured;
@@ -12,6 +14,8 @@ pub struct Paper {
     pub name: &'static str,
     /// Authors, title, where and when.
     pub source: &'static str,
+    /// Whether it is judged twice: as read, and with the values that it prints instead of calibrated ones.
+    pub has_two_columns: bool,
     /// Its results.
     pub results: &'static [&'static Recipe],
 }
@@ -35,6 +39,15 @@ pub struct Recipe {
     pub claims: &'static [Claim],
 }
 
+impl Recipe {
+    /// Whether its paper is judged twice, as read and as printed.
+    pub fn has_two_columns(&self) -> bool {
+        let paper = self.id.split('/').next();
+        let paper = super::PAPERS.iter().find(|p| Some(p.name) == paper);
+        paper.is_some_and(|paper| paper.has_two_columns)
+    }
+}
+
 /// A scenario, and how it is run here.
 #[derive(Debug)]
 pub struct Batch {
@@ -48,6 +61,9 @@ pub struct Batch {
     pub set: &'static [(&'static str, &'static str)],
     /// Only these variants; all if empty.
     pub only: &'static [&'static str],
+    /// Words of the text with a calibrated value, and the same with the paper's own: they are replaced
+    /// for the column "as printed". Empty if the text has none, or serves remarks only.
+    pub printed: &'static [(&'static str, &'static str)],
     /// Length and warm-up of a quick run.
     pub quick: [&'static str; 2],
 }
@@ -78,6 +94,16 @@ impl At {
     pub fn and(mut self, key: &'static str, value: impl ToString) -> Self {
         self.place.push((key, value.to_string()));
         self
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` of batch `{}`", self.variant, self.batch)?;
+        for (key, value) in &self.place {
+            write!(f, ", {key} {value}")?;
+        }
+        Ok(())
     }
 }
 
@@ -154,6 +180,8 @@ pub struct Claim {
     pub text: &'static str,
     /// How it is decided.
     pub check: Check,
+    /// Whether open places were read such that it holds: it is told, and is no evidence.
+    pub calibrated: bool,
 }
 
 /// How a claim is decided.
@@ -175,6 +203,17 @@ pub const fn claim(
         id,
         text,
         check: Check::Measured(check),
+        calibrated: false,
+    }
+}
+
+impl Claim {
+    /// The same as one by which open places were read.
+    pub const fn calibrated(self) -> Self {
+        Self {
+            calibrated: true,
+            ..self
+        }
     }
 }
 
@@ -184,5 +223,6 @@ pub const fn not_run(id: &'static str, text: &'static str, why: &'static str) ->
         id,
         text,
         check: Check::NotRun(why),
+        calibrated: false,
     }
 }

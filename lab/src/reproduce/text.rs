@@ -1,7 +1,7 @@
 //! A reproduction as plain text, for a terminal.
 
 use super::judge::shown;
-use super::{Reproduction, ResultReport, RowReport};
+use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
 
 /// Width of the text of a claim.
 const WIDTH: usize = 100;
@@ -15,9 +15,10 @@ pub fn text(reproduction: &Reproduction) -> String {
     for note in &reproduction.notes {
         text += &format!("note: {note}\n");
     }
-    let counts = reproduction.counts().into_iter();
-    let counts = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
-    text + &format!("{}\n", counts.collect::<Vec<_>>().join(", "))
+    for (id, what) in reproduction.missing() {
+        text += &format!("missing: {id}: {what}\n");
+    }
+    text + &format!("{}\n", in_words(reproduction.counts()))
 }
 
 fn result(result: &ResultReport) -> String {
@@ -29,12 +30,27 @@ fn result(result: &ResultReport) -> String {
     for claim in &result.claims {
         let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
         text += &format!("  {:<9}  {number}  {}\n", claim.verdict.word(), claim.text);
+        if let Some(beside) = beside(claim) {
+            text += &format!("             ({beside})\n");
+        }
         for line in wrap(&claim.evidence, WIDTH) {
             text += &format!("             {line}\n");
         }
     }
     text.push('\n');
     text
+}
+
+/// What stands beside a verdict: the one as printed, and whether it is evidence; none if there is nothing.
+pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
+    let printed = claim
+        .as_printed
+        .map(|verdict| format!("as printed: {}", verdict.word()));
+    let calibrated = claim
+        .calibrated
+        .then(|| "calibrated on, no evidence".to_owned());
+    let said: Vec<String> = printed.into_iter().chain(calibrated).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 fn rows(rows: &[RowReport]) -> String {

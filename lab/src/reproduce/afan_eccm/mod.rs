@@ -22,6 +22,7 @@ pub(super) const PAPER: Paper = Paper {
     name: "afan-eccm",
     source: "Domżał, Wójcik, Chołda, Stankiewicz and Jajszczyk, \"Efficient congestion control mechanism for \
              flow-aware networks\", International Journal of Communication Systems 2015",
+    has_two_columns: true,
     results: &[
         &basic::BASIC,
         &figures::FIG7,
@@ -43,10 +44,28 @@ macro_rules! batch {
             text: include_str!(concat!("../../../../scenarios/afan-eccm/", $file, ".toml")),
             set: &[],
             only: &[],
+            printed: PRINTED,
             quick: ["60 s", "20 s"],
         }
     };
 }
+
+/// The calibrated reading R11, and what the paper prints, at 100 Mbit/s and at 1 Gbit/s.
+const PRINTED: &[(&str, &str)] = &[
+    ("rate = \"1 Gbit\" # calibrated (R11)", "rate = \"10 Mbit\""),
+    ("delay = \"0.1 ms\" # calibrated (R11)", "delay = \"1 ms\""),
+    ("delay = \"1 ms\" # calibrated (R11)", "delay = \"10 ms\""),
+    (
+        "rate = \"10 Gbit\" # calibrated (R11)",
+        "rate = \"100 Mbit\"",
+    ),
+    ("delay = \"0.01 ms\" # calibrated (R11)", "delay = \"1 ms\""),
+    ("delay = \"0.2 ms\" # calibrated (R11)", "delay = \"10 ms\""),
+    (
+        "size = \"pareto 1.5 1875 MB\" # calibrated (R11)",
+        "size = \"pareto 1.5 26.25 MB\"",
+    ),
+];
 
 /// Without a mechanism.
 const NONE: Batch = Batch {
@@ -81,43 +100,50 @@ const GIGABIT: Batch = Batch {
     quick: ["24 s", "10 s"],
     ..batch!("gigabit", "gigabit")
 };
-/// The points at which other readings are looked at.
-const READ: &[&str] = &["none", "efmp 3", "ramaf 3", "ramaf 9", "eccm 3", "eccm 9"];
-/// Access links of 1 Gbit/s, as Table I prints them.
-const FAST: Batch = Batch {
+/// One of R11's values at a time as printed, for remarks: access links of 10 Mbit/s.
+const SLOW_ACCESS: Batch = Batch {
     set: &[
-        ("link.elastic.rate", "1 Gbit"),
-        ("link.elastic_sink.rate", "1 Gbit"),
+        ("link.elastic.rate", "10 Mbit"),
+        ("link.elastic_sink.rate", "10 Mbit"),
+        ("link.stream.rate", "10 Mbit"),
+        ("link.stream_sink.rate", "10 Mbit"),
     ],
-    only: READ,
-    ..batch!("fast access", "mechanisms")
-};
-/// The same, with transfers a hundred times as large: none ends.
-const ENDLESS: Batch = Batch {
-    set: &[
-        ("link.elastic.rate", "1 Gbit"),
-        ("link.elastic_sink.rate", "1 Gbit"),
-        ("traffic.elastic.size", "pareto 1.5 2625 MB"),
-    ],
-    only: READ,
-    ..batch!("fast access, endless", "mechanisms")
-};
-/// Endless transfers with the access links of R11.
-const SLOW_ENDLESS: Batch = Batch {
-    set: &[("traffic.elastic.size", "pareto 1.5 2625 MB")],
     only: &["none"],
-    ..batch!("endless", "mechanisms")
+    printed: &[],
+    ..batch!("access as printed", "mechanisms")
+};
+/// Transfers of 210 Mbit.
+const SMALL: Batch = Batch {
+    set: &[("traffic.elastic.size", "pareto 1.5 26.25 MB")],
+    only: &["none"],
+    printed: &[],
+    ..batch!("volumes as printed", "mechanisms")
+};
+/// Delays of 1 ms and 10 ms.
+const FAR: Batch = Batch {
+    set: &[
+        ("link.elastic.delay", "1 ms"),
+        ("link.elastic_sink.delay", "1 ms"),
+        ("link.stream.delay", "1 ms"),
+        ("link.stream_sink.delay", "1 ms"),
+        ("link.bottleneck.delay", "10 ms"),
+    ],
+    only: &["none"],
+    printed: &[],
+    ..batch!("delays as printed", "mechanisms")
 };
 /// R10: streams that start at 20 s.
 const LATE: Batch = Batch {
     set: &[("traffic.stream.start", "20 s")],
     only: &["none"],
+    printed: &[],
     ..batch!("streams from 20 s", "mechanisms")
 };
 /// A window of 20 packets, ns-2's default.
 const WINDOW: Batch = Batch {
     set: &[("traffic.elastic.receive_window", "20 kB")],
     only: &["none"],
+    printed: &[],
     ..batch!("window of 20 packets", "mechanisms")
 };
 /// R11: a buffer of 1000 packets.
@@ -128,15 +154,20 @@ const BUFFER: Batch = Batch {
         ("link.bottleneck.discipline.max_threshold", "0 packets"),
     ],
     only: &["none"],
+    printed: &[],
     ..batch!("buffer of 1000 packets", "mechanisms")
 };
 
 /// Acceptance delay of streams; those never let in count with their age at the end (R10).
 const DELAY: &str = "acceptance_delay_s.stream";
-/// Goodput of elastic flows since they were let in.
-const GOODPUT: &str = "goodput_since_accepted_mbps.elastic";
-/// Elastic flows on the list.
+/// Goodput of elastic flows since they were let in, without those that the clean-up of that run removed (R29).
+const GOODPUT: &str = "goodput_since_kept_mbps.elastic";
+/// The same with them.
+const GOODPUT_OF_ALL: &str = "goodput_since_accepted_mbps.elastic";
+/// Elastic flows on the list, over time.
 const LISTED: &str = "known_flows.bottleneck.elastic";
+/// The same after each run's clean-up or restoration (R30).
+const AFTER_RUNS: &str = "run_after_flows.bottleneck.elastic";
 
 /// The basic network.
 fn none(m: &Measured, metric: &str) -> Samples {

@@ -279,8 +279,8 @@ pub(super) const FIG17: Recipe = Recipe {
                     f.above(&what, &rate, 15.0);
                     f.at_most(&what, &rate, 21.92 * 1.05);
                 }
-                let sent = |fe| m.samples(&at, &format!("throughput_mbps.uplink{fe}"));
-                let all = (1..=5).map(sent).reduce(|a, b| a.with(&b, |a, b| a + b));
+                let all = (1..=5).map(|fe| frames(m, &at, fe));
+                let all = all.reduce(|a, b| a.with(&b, |a, b| a + b));
                 let all = all.unwrap_or_default();
                 f.at_most("all FEs send to the CE's link, Mbit/s", &all, 101.5);
                 let excess = m.samples(&at, "controller.flow.excess_mbps.mean").shown();
@@ -302,6 +302,13 @@ pub(super) const FIG17: Recipe = Recipe {
 
 pub(super) fn fig17(variant: &str, x: u32) -> At {
     At::new(FIG17_RUNS.name, format!("{variant}, x {x}"))
+}
+
+/// What an FE sends towards the CE, in Mbit/s of frames of 1000 B.
+fn frames(m: &Measured, at: &At, fe: u32) -> Samples {
+    let seconds = m.window(at).map_or(f64::NAN, |[from, until]| until - from);
+    let packets = m.samples(at, &format!("packets_sent.uplink{fe}"));
+    packets.map(|packets| packets * 8000.0 / seconds / 1e6)
 }
 
 /// Redirect messages of an FE that arrive at the CE, in Mbit/s of frames.

@@ -21,6 +21,7 @@ pub(super) const PAPER: Paper = Paper {
     name: "forces-flow-control",
     source: "Zhuge, Yu, Liu, Wang, \"Research on Internal Flow Control Mechanism of ForCES Routers\", \
              Information Technology Journal",
+    has_two_columns: false,
     results: &[
         &model::MODEL,
         &words::FIG7,
@@ -52,6 +53,7 @@ macro_rules! batch {
             )),
             set: &[],
             only: &[],
+            printed: &[],
             quick: $quick,
         }
     };

@@ -7,6 +7,7 @@ use crate::reproduce::recipe::{At, Batch, Claim, Recipe, claim, not_run};
 use crate::statistics::mean;
 
 const TEXT_RUNS: Batch = batch!("text");
+const DEMAND_RUNS: Batch = batch!("demand", "demand", ["10 s", "0 s"]);
 
 const NEEDS_TML: &str = "needs CETML and FETMLs with one and two threads, which are not built yet";
 
@@ -93,7 +94,7 @@ pub(super) const TEXT: Recipe = Recipe {
     id: "forces-flow-control/text",
     title: "What the text claims without a figure",
     notes: &["Messages are frames of 1000 B and rates count frames."],
-    batches: &[&TEXT_RUNS, one_fe::RUNS[0], one_fe::RUNS[1]],
+    batches: &[&TEXT_RUNS, &DEMAND_RUNS, one_fe::RUNS[0], one_fe::RUNS[1]],
     tables: &[],
     figures: &[],
     claims: &[
@@ -127,8 +128,33 @@ pub(super) const TEXT: Recipe = Recipe {
             "Attackers cannot cut the CE from its FEs",
             "needs associations and heartbeats of ForCES, which are not built yet",
         ),
+        claim(
+            "forces-flow-control/text.6",
+            "(ours) DPPBRB earns its place where a fixed share does not do: control messages need more than it",
+            demand_rises,
+        ),
     ],
 };
+
+/// Mbit/s of control messages from 2 s on.
+const DEMANDS: [u32; 3] = [6, 7, 8];
+
+fn demand_rises(m: &Measured, f: &mut Findings) {
+    let share = |discipline: &str, demand: u32| {
+        let at = At::new(DEMAND_RUNS.name, format!("{discipline} {demand}"));
+        m.delivered_of_all(&at, &["control", "more"], [3.0, 10.0])
+    };
+    for demand in DEMANDS {
+        let what =
+            format!("DPPBRB, {demand} of 10 Mbit/s of control messages, delivered by offered");
+        f.at_least(&what, &share("dppbrb", demand), 0.98);
+    }
+    let by_class = DEMANDS.map(|demand| format!("{demand}: {}", share("drr", demand).shown()));
+    f.remark(format!(
+        "DRR by class with equal quanta at {}",
+        by_class.join(", ")
+    ));
+}
 
 fn at(variant: &str) -> At {
     At::new(TEXT_RUNS.name, variant)

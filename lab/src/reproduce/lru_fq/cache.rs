@@ -18,9 +18,8 @@ pub(super) const FIG6: Recipe = Recipe {
     title: "The size of the cache",
     notes: &[
         "Readings as in lru-fq/fig5a. Admission with 1/55, both queues with the same weight.",
-        "Pinning: the paper names a rate-based threshold and shows no run. `pin by rate` pins flows of 10 Mbit/s \
-         and more, and decides; `pin by packets` keeps the threshold of 125 packets, which every long TCP \
-         connection reaches that stays in the cache.",
+        "Pinning: the paper names a rate-based threshold and shows no run. R3's threshold is one, and decides; as printed it \
+         counts packets, which every long TCP connection reaches that stays in the cache.",
     ],
     batches: &[&RUNS, &PIN_RUNS],
     tables: &[],
@@ -133,13 +132,13 @@ fn pinned(m: &Measured, f: &mut Findings) {
     };
     let free = spread(|cache| share(m, 3, cache));
     f.less(
-        "spread of the TCP share over caches of 4 to 48, pinned by rate and not pinned",
-        &pin("pin by rate"),
+        "spread of the TCP share over caches of 4 to 48, pinned and not pinned",
+        &pin("pin"),
         &free,
     );
     f.remark(format!(
-        "pinned by packets {}",
-        pin("pin by packets").shown()
+        "pinned from 10 Mbit/s on {}",
+        pin("pin at 10 Mbit/s").shown()
     ));
 }
 

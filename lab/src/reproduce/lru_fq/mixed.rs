@@ -47,13 +47,8 @@ pub(super) const TABLE3: Recipe = Recipe {
     id: "lru-fq/table3",
     title: "Table III: long TCP connections only",
     notes: &[
-        "R2: 100 packets for each queue. R3: the threshold counts packets. A cache of 9, admission with 1/55, both \
-         queues with the same weight.",
+        "Readings as in lru-fq/fig5a. A cache of 9, admission with 1/55, both queues with the same weight.",
         "Our totals are the link: 1460 of 1538 bytes are payload, 94.93 Mbit/s. The paper's 92.8 are 98 % of it.",
-        "Why it is less fair: of 25 connections 2.6 at a time have sent their 125 packets since they came into the cache; \
-         these share one half of the link, all others the other half. Each turn lasts one to two seconds, so that fairness \
-         is a matter of how many turns a run has: Jain's index is 0.53 after 30 s, 0.80 after 100 s, 0.82 after the 120 s \
-         that decide, 0.96 after 600 s (three seeds).",
     ],
     batches: &[&TABLE3_RUNS],
     tables: &[TABLE_III],

@@ -52,20 +52,16 @@ pub(super) const TEXT: Recipe = Recipe {
             "A larger cache mends the 4-flood case",
             |m, f| {
                 mends(m, f, &["cache 24"]);
-                let by_rate = ["cache 48", "cache 24 by rate", "cache 48 by rate"]
+                let others = ["cache 48", "cache 24, 10 Mbit/s", "cache 48, 10 Mbit/s"]
                     .map(|variant| format!("{variant} {}", excess(m, variant).shown()));
-                f.remark(format!(
-                "a cache that holds all flows never replaces one, so long TCP connections pass any number of \
-                 packets and become hogs too; with a threshold of 10 Mbit/s they do not (R3): {}",
-                by_rate.join(", ")
-            ));
+                f.remark(format!("excess with others: {}", others.join(", ")));
             },
         ),
         claim("lru-fq/text.2", "Pinning mends the 4-flood case", |m, f| {
-            mends(m, f, &["pin by packets"]);
+            mends(m, f, &["pin"]);
             f.remark(format!(
-                "pinned by rate: {}",
-                excess(m, "pin by rate").shown()
+                "pinned from 10 Mbit/s on: {}",
+                excess(m, "pin at 10 Mbit/s").shown()
             ));
         }),
         claim(
@@ -77,7 +73,8 @@ pub(super) const TEXT: Recipe = Recipe {
             "lru-fq/text.4",
             "Weights set the bandwidth split by policy",
             split_by_policy,
-        ),
+        )
+        .calibrated(),
         claim(
             "lru-fq/text.5",
             "Under DoS much better than stochastic fair queueing (cited)",
@@ -273,7 +270,7 @@ fn keeps_out(m: &Measured, f: &mut Findings) {
     let share = |variant| {
         let [hit, miss] = ["1", "0"]
             .map(|class| web(m, variant, &format!("class_packets.bottleneck.web.{class}")));
-        hit.with(&miss, |hit, miss| hit / (hit + miss))
+        hit.with(&miss, |hit, miss| hit / (hit + miss)).as_shares()
     };
     f.at_most("web packets from the hit queue, share", &share("1:1"), 0.05);
     f.less(
@@ -313,7 +310,7 @@ fn by_destination(m: &Measured, f: &mut Findings) {
         let at = At::new(VICTIM_RUNS.name, format!("by {key}"));
         let [hit, miss] = ["1", "0"]
             .map(|class| m.samples(&at, &format!("class_packets.bottleneck.flood.{class}")));
-        hit.with(&miss, |hit, miss| hit / (hit + miss))
+        hit.with(&miss, |hit, miss| hit / (hit + miss)).as_shares()
     };
     f.at_least(
         "attack packets from the hit queue, by destination",
