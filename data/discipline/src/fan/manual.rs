@@ -48,11 +48,11 @@ then: when a packet of a new flow comes, and the fair rate has been too low for 
     rbaef   the same, and they may not come back for `blocked_time`
     rpaef   the same, and for `priority_time` they come back before others, each packet of which gets its
             flow in with the chance `priority_admission`
-    efmp    one flow leaves at each run, the one on the list for longest or the one with most bytes
+    efmp    one flow leaves at each run, the one that began first or the one with most bytes
             waiting (`efmp`); when the fair rate is high enough, all of them come back
-    ramaf   as many of those with most bytes waiting as the list is longer than 1 / min_fair_rate - 1;
-            when the fair rate is high enough they come back; at the next estimate new elastic flows
-            leave again, if the link is congested
+    ramaf   as many of those with most bytes waiting as there are more elastic flows than
+            1 / min_fair_rate - 1; when the fair rate is high enough they come back; at the next
+            estimate elastic flows that came in since leave again
     eccm    the fair rate is taken to be high enough for half of `fair_rate_interval`, and then estimated
             again; after the whole interval elastic flows that came in that time leave again
 
@@ -71,15 +71,15 @@ Decisions where the paper is silent. A full list replaces the flow that is silen
 a second at least; otherwise the new flow passes without being listed, as long as the link is not congested.
 A full table of waiting flows forgets the one that is silent for longest: its delay is counted anew. A
 waiting flow silent for 75 s waits no more. A packet that begins a run is judged after it. A run that
-concerns many flows takes 256 at a time, each millisecond. The order in which flows are old for
-`efmp` is that in which they were found elastic; one that comes back is the youngest. Which elastic flow is
+concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began when it
+was accepted for the first time; to find who began first it looks at all elastic flows. Which of them is
 the most active is told to the nearest 1024 bytes. Measuring rests while nothing comes.
 
 Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are made
 when a packet of a new flow comes in congestion, which its first step has just ended, so that the procedure
 stays in it; `eccm = \"literal\"` shows that. The figure's text wants estimates to start again after half an
-interval: they start with one. `ramaf` takes no flow with an `mtu` or less waiting, however long the list is,
-and leaves new flows on it if the link is not congested at the end. The rate of a link that is not paced is
+interval: they start with one. Equation 8 counts the flows of the list; `ramaf` counts the elastic ones, whom the
+fair rate concerns, and takes none with an `mtu` or less waiting. The rate of a link that is not paced is
 taken as 1 Gbit/s; set `rate` there.
 
 An attacker who changes his address with every packet fills the list while the link is not congested: his

@@ -191,7 +191,7 @@ impl Fan {
         let since = since.map(|since| since.max(self.last_run));
         let event = Event::NewFlow {
             due: since.is_some_and(|since| now.since(since) > self.params.interval),
-            flows: self.list.len() as u64,
+            elastic: self.list.elastics() as u64,
         };
         let action = self.mechanism.on(event, now, &self.rules);
         let begins = match &action {

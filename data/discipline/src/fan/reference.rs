@@ -125,12 +125,18 @@ impl Reference {
             }
             "efmp" if self.most_active => self.wanted = 1,
             "efmp" => {
-                let oldest = self.elastic.iter().copied().find(|flow| waits(*flow));
+                // Who began first, wherever it was in between.
+                let since = |flow: usize| {
+                    let known = self.listed.iter().find(|k| k.flow == flow);
+                    known.map(|k| k.since)
+                };
+                let active = self.elastic.iter().copied().filter(|flow| waits(*flow));
+                let oldest = active.min_by_key(|flow| since(*flow));
                 self.remove(now, true, |k| Some(k.flow) == oldest);
             }
             "ramaf" => {
-                // min_FR is 40 %: 100 / 40 - 1 = 1.5, one flow remains.
-                self.wanted = (self.listed.len() as u64).saturating_sub(1);
+                // min_FR is 40 %: 100 / 40 - 1 = 1.5, one elastic flow remains.
+                self.wanted = (self.elastic.len() as u64).saturating_sub(1);
                 self.step = Step::Removed;
             }
             _ if self.step != Step::Idle => return,
@@ -149,9 +155,7 @@ impl Reference {
             }
             ("ramaf", Step::Open(since)) => {
                 self.step = Step::Idle;
-                if !is_clear {
-                    self.remove(now, false, |k| waits(k.flow) && k.since >= since);
-                }
+                self.remove(now, false, |k| waits(k.flow) && k.since >= since);
             }
             _ => {}
         }

@@ -10,8 +10,12 @@ use super::flow_list::{FlowList, Listed};
 /// In which order elastic flows are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    Oldest,
+    /// The order in which they became elastic.
+    Elastic,
+    /// The same backwards.
     Newest,
+    /// The one that was accepted first, after a look at all of them.
+    First,
     MostActive,
 }
 
@@ -27,6 +31,8 @@ pub(super) struct Removal {
     left: u64,
     /// Whether they are remembered.
     pub(super) sets_aside: bool,
+    /// Of those looked at, the one that was accepted first: when, and its hash.
+    first: Option<(Instant, u64)>,
 }
 
 /// What a slice came to.
@@ -49,19 +55,21 @@ impl Removal {
             until,
             left: u64::MAX,
             sets_aside: false,
+            first: None,
         }
     }
 
     /// All that were accepted up to `until`.
     pub(super) fn elastic(until: Instant) -> Self {
-        Self::all(Order::Oldest, Instant::ZERO, until)
+        Self::all(Order::Elastic, Instant::ZERO, until)
     }
 
-    /// The one that is elastic for longest: as a rule the one that is on the list for longest.
+    /// The one that was accepted first. Time that a flow spent beside the list counts: what was set aside and came
+    /// back began when it was accepted for the first time.
     pub(super) fn oldest(now: Instant) -> Self {
         Self {
             left: 1,
-            ..Self::elastic(now)
+            ..Self::all(Order::First, Instant::ZERO, now)
         }
     }
 
@@ -93,7 +101,7 @@ impl Removal {
 
     /// Gets the list ready for the first slice.
     pub(super) fn begin(&self, list: &mut FlowList) {
-        list.begin_walk(self.order == Order::Oldest);
+        list.begin_walk(self.order != Order::Newest);
     }
 
     /// The next slice. `queued` tells the bytes of a flow that wait; a flow with more than `mtu` of them is
@@ -114,6 +122,7 @@ impl Removal {
             };
             let Some(entry) = next else {
                 slice.is_done = true;
+                self.take_first(list, mtu, queued, out);
                 return slice;
             };
             slice.reads += 1;
@@ -132,7 +141,14 @@ impl Removal {
                 Order::Newest => {
                     slice.is_done = flow.elastic.is_some_and(|at| at < self.from);
                 }
-                Order::Oldest => {}
+                Order::First => {
+                    let is_first = self.first.is_none_or(|(since, _)| flow.since < since);
+                    if bytes > mtu && flow.since <= self.until && is_first {
+                        self.first = Some((flow.since, hash));
+                    }
+                    continue;
+                }
+                Order::Elastic => {}
             }
             if slice.is_done {
                 return slice;
@@ -144,6 +160,25 @@ impl Removal {
             }
         }
         slice
+    }
+
+    /// The flow that was found to be the first one leaves, if it still is on the list and active.
+    fn take_first(
+        &mut self,
+        list: &mut FlowList,
+        mtu: u64,
+        queued: &dyn Fn(u64) -> u64,
+        out: &mut dyn FnMut(u64, Listed),
+    ) {
+        let Some((_, hash)) = self.first.take() else {
+            return;
+        };
+        if let Some(entry) = list.find(hash)
+            && queued(hash) > mtu
+        {
+            out(hash, list.remove(entry));
+            self.left -= 1;
+        }
     }
 }
 
@@ -206,7 +241,27 @@ mod tests {
         let all_old = all(Removal::elastic(at(3000)), &mut list(5), queued);
         assert_eq!(all_old, (vec![2, 3], vec![5]));
         let one = all(Removal::oldest(at(9000)), &mut list(5), queued);
-        assert_eq!(one, (vec![2], vec![2]));
+        assert_eq!(one, (vec![2], vec![5]));
+    }
+
+    #[test]
+    fn the_oldest_is_the_one_that_began_first_though_it_was_away() {
+        let mut list = list(5);
+        let away = list.find(1).unwrap();
+        let listed = list.remove(away);
+        list.insert(1, listed, at(20_000)); // elastic again at 20 s
+        let oldest = Removal::oldest(at(30_000));
+        assert_eq!(all(oldest, &mut list, |_| 2000).0, [1]);
+        assert_eq!(all(oldest, &mut list, |_| 2000).0, [2]);
+    }
+
+    #[test]
+    fn the_oldest_of_many_is_found_over_several_slices() {
+        let mut list = list(600);
+        let oldest = all(Removal::oldest(at(u64::MAX >> 30)), &mut list, |n| {
+            if n < 500 { 0 } else { 9000 }
+        });
+        assert_eq!(oldest, (vec![500], vec![256, 256, 88]));
     }
 
     #[test]

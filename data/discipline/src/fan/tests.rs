@@ -224,6 +224,25 @@ fn every_mechanism_lets_the_stream_in() {
 }
 
 #[test]
+fn ramaf_counts_elastic_flows_only() {
+    // 1 / 0.13 - 1 = 6.7: six of the eight elastic flows stay, however many streams are on the list.
+    let mut bench = Bench::new(&[("mechanism", "ramaf")]);
+    let mut removed = None;
+    bench.run(1000, |bench, n| {
+        if n % 50 == 0 {
+            (20..25).for_each(|stream| drop(bench.offer(stream, 100)));
+        }
+        if n > 100 && n % 10 == 0 {
+            bench.offer(40, 100); // somebody new
+        }
+        if gauge(&bench.fan, "runs") == 1 {
+            removed.get_or_insert((gauge(&bench.fan, "removed"), gauge(&bench.fan, "streaming")));
+        }
+    });
+    assert_eq!(removed, Some((2, 5)));
+}
+
+#[test]
 fn changes_keep_the_lists() {
     let mut bench = Bench::new(&[("mechanism", "none")]);
     bench.run(500, |_, _| {});

@@ -52,8 +52,8 @@ pub(super) enum Event {
     NewFlow {
         /// Whether congestion has lasted long enough for a run.
         due: bool,
-        /// Flows on the list.
-        flows: u64,
+        /// Elastic flows on the list: the fair rate is theirs.
+        elastic: u64,
     },
     /// The fair rate was estimated.
     Estimate(Estimate),
@@ -172,11 +172,11 @@ pub(super) mod table {
 
     pub(crate) const DUE: Event = Event::NewFlow {
         due: true,
-        flows: 40,
+        elastic: 40,
     };
     pub(crate) const NOT_DUE: Event = Event::NewFlow {
         due: false,
-        flows: 40,
+        elastic: 40,
     };
     pub(crate) const CLEAR: Event = Event::Estimate(Estimate::Clear);
     pub(crate) const CONGESTED: Event = Event::Estimate(Estimate::Congested);

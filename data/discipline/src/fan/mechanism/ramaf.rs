@@ -3,17 +3,23 @@
 //!
 //! ```text
 //!   idle ──due: remove N──▶ removed ──fair rate high enough: restore──▶ open ──next estimate──▶ idle
-//!     ▲                     due: remove N again                          │ congested: new elastic flows leave
+//!     ▲                     due: remove N again                          │ elastic flows that came since leave
 //!     └──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Equation 8: N = flows on the list - (100 / min_FR - 1), with min_FR in per cent: at 5 % nineteen remain.
+//! Equation 8: N = elastic flows on the list - (100 / min_FR - 1), with min_FR in per cent: at 5 % nineteen
+//! remain. The paper says "the number of identifiers"; the fair rate concerns elastic flows only, and the eleven that
+//! its section 4 has written to the second list are 30 - 19.
+//!
+//! A run ends at the second estimate of the fair rate ("CM_interval plus twice FR measurement interval"). Elastic flows
+//! that were first accepted since the restoration leave the list then, whatever that estimate is: they are
+//! "deleted from the PFL when RAMAF finishes its operation".
 //!
 //! Source: Domzal et al., ICC 2011, as told in section 3, equation 8 and Figure 3 of the ECCM paper.
 //!
 //! Deviations: flows with an MTU or less queued are not removed, however large N is, because they are not
-//! active. If the link is not congested at the estimate that ends a run, there is room for the new elastic
-//! flows, and they stay.
+//! active. If the first estimate after a removal is still too low, flows come back at the first one that is not, and
+//! the run ends at the one after it.
 
 use weir_base::{Instant, Span};
 
@@ -34,10 +40,10 @@ pub(super) enum Ramaf {
 }
 
 /// Equation 8.
-fn too_many(flows: u64, min_fair_rate: f64) -> u64 {
+fn too_many(elastic: u64, min_fair_rate: f64) -> u64 {
     // Rounded up a little: 1 / 0.05 is 20 for us, however it is represented.
     let remain = (1.0 / min_fair_rate - 1.0 + 1e-9) as u64;
-    flows.saturating_sub(remain)
+    elastic.saturating_sub(remain)
 }
 
 impl Mechanism for Ramaf {
@@ -47,21 +53,18 @@ impl Mechanism for Ramaf {
 
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action {
         match (*self, event) {
-            (_, Event::NewFlow { due: true, flows }) => {
+            (_, Event::NewFlow { due: true, elastic }) => {
                 *self = Self::Removed;
-                let count = too_many(flows, rules.min_fair_rate);
+                let count = too_many(elastic, rules.min_fair_rate);
                 Action::Remove(Removal::most_active(count).set_aside())
             }
             (Self::Removed, Event::Estimate(Estimate::Clear)) => {
                 *self = Self::Open(now);
                 Action::Restore
             }
-            (Self::Open(since), Event::Estimate(estimate)) => {
+            (Self::Open(since), Event::Estimate(_)) => {
                 *self = Self::Idle;
-                match estimate {
-                    Estimate::Congested => Action::Remove(Removal::new_ones(since, now)),
-                    Estimate::Clear => Action::Nothing,
-                }
+                Action::Remove(Removal::new_ones(since, now))
             }
             _ => Action::Nothing,
         }
@@ -116,7 +119,7 @@ mod tests {
                 [
                     due,
                     (Nothing, open),
-                    (Nothing, Idle),
+                    (new_ones, Idle),
                     (new_ones, Idle),
                     (Nothing, open),
                 ],
@@ -129,8 +132,9 @@ mod tests {
 
     #[test]
     fn equation_8_by_hand() {
-        // min_FR 5 %: 100 / 5 - 1 = 19 flows remain; 40 - 19 = 21.
+        // min_FR 5 %: 100 / 5 - 1 = 19 flows remain; 40 - 19 = 21, and the paper's 11 are 30 - 19.
         assert_eq!(too_many(40, 0.05), 21);
+        assert_eq!(too_many(30, 0.05), 11);
         assert_eq!(too_many(19, 0.05), 0);
         assert_eq!(too_many(5, 0.05), 0);
         // 100 / 3 - 1 = 32.3: 32 remain.
@@ -160,13 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn it_repeats_while_it_is_not_enough_and_keeps_those_for_whom_there_is_room() {
+    fn it_repeats_while_it_is_not_enough_and_ends_with_the_second_estimate() {
         let most = Action::Remove(Removal::most_active(21).set_aside());
+        let new_ones = Action::Remove(Removal::new_ones(at(6500), at(7000)));
         let lines = [
             (3000, DUE, most),
+            (3500, CONGESTED, Action::Nothing),
             (6000, DUE, most),
             (6500, CLEAR, Action::Restore),
-            (7000, CLEAR, Action::Nothing),
+            (7000, CLEAR, new_ones), // there would be room for them
             (7500, CONGESTED, Action::Nothing),
         ];
         run(&mut Ramaf::default(), &rules(), &lines);
