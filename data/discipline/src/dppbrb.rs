@@ -65,14 +65,17 @@ channel that needs less than half of the link is never in want, because p_c does
 for. With a smaller `limit`, set smaller thresholds too.
 
 Deviations and readings. In the paper, p_c is the probability that a control message is served, and all
-messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with p_c
-B: beside long redirect messages, short control messages had much less than that, and were lost while p_c
-fell. At equal lengths both are the same. The text says that p_c is 1/2 when service begins, its Table 1 says
-0.8: we start at `share`. Table 1 is damaged: K = 20 ms is our reading, as are 75 and 25 for the thresholds.
-The text leaves x = max_threshold open: it belongs to the range between. A control message that is dropped
-above `max_threshold` does not move p_c, as the text has it; one that is dropped at `limit` has moved it.
-(buffer_slope x + buffer_offset) counts as 1 at most. Bytes are those of layer 2. When p_c has come to 1 and
-control messages always wait, no redirect message leaves, as the text says.
+messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with
+p_c B: beside long redirect messages, short control messages had much less than that, and were lost while
+p_c fell. At equal lengths both are the same. The text says that p_c is 1/2 when service begins, its Table 1
+says 0.8: we start at `share`. Table 1 is damaged: K = 20 ms is our reading, as are 75 and 25 for the
+thresholds. The text leaves x = max_threshold open: it belongs to the range between. A control message that
+is dropped above `max_threshold` does not move p_c, as the text has it; one that is dropped at `limit` has
+moved it. The text raises p_c when control messages come faster than their bandwidth \"or\" when little
+buffer is left; equation 9 multiplies the two probabilities, and so do we: p_c grows, and redirect messages
+are dropped, only while they come too fast and wait too long at once. (buffer_slope x + buffer_offset)
+counts as 1 at most. Bytes are those of layer 2. When p_c has come to 1 and control messages always wait, no
+redirect message leaves, as the text says.
 
 An attacker among the redirect messages takes from them only. But p_dp does not tell them apart, so that
 who sends ten times as much keeps ten times as much. It is the product of two probabilities, and less than

@@ -1,14 +1,14 @@
-//! Priority deficit round robin: deficit round robin, with what fits a flow's quantum of the round in front.
+//! Priority deficit round robin: deficit round robin, with the packets of flows that have little queued in front.
 //!
 //! ```text
-//!                fits the flow's quantum of this round
+//!                at most one mtu of the flow waits
 //!  arrivals --+----------------------------------------> [ priority ]       --first--+
 //!             |                                                                      +--> link
 //!             +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin    --then---+
 //! ```
 //!
 //! Source: Kortebi, Oueslati, Roberts, "Implicit service differentiation using deficit round robin",
-//! ITC 2005.
+//! ITC 2005; what is a streaming flow: Domzal et al., Int. J. Communication Systems 2015, section 2.
 
 use weir_base::setting::{Setting, Settings};
 use weir_base::{Bytes, Instant, Rate, Tally};
@@ -19,50 +19,48 @@ use crate::bins::QUANTUM;
 use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::fifo::LIMIT;
 use crate::link_rate::{LinkRate, RATE};
-use crate::scheduler::{GAUGES, Idle, Scheduler, Sums};
+use crate::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "pdrr",
-    purpose: "priority deficit round robin: equal bytes for each flow, and those with few go first",
-    source: "Kortebi, Oueslati, Roberts, ITC 2005",
+    purpose: "priority deficit round robin: equal bytes for each flow, and those with little queued go first",
+    source: "Kortebi, Oueslati, Roberts, ITC 2005; Domzal et al., Int. J. Communication Systems 2015, section 2",
     text: "\
-Deficit round robin over the active flows, each with a queue of its own, behind one queue for priority.
-In each round a flow has one `quantum`, a full frame or more. A packet that fits what is left of it, and
-whose flow has nothing in its own queue, goes to the priority queue, which is served first. Any other goes to
-its flow's own queue, and waits for the flow's turn.
+Deficit round robin over the active flows, each with a queue of its own, behind one queue for priority. A
+packet whose flow has at most one `mtu` of bytes waiting, and nothing in its own queue, goes to the priority
+queue, which is served first. Any other goes to its flow's own queue, and waits for the flow's turn, in which
+the flow is served one `quantum`.
 
-                fits the flow's quantum of this round
+                at most one mtu of the flow waits
     arrivals --+--------------------------------------> [ priority ]       --first--+
                |                                                                    +--> link
                +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin  --then---+
 
 A fictitious flow takes its turns among the others. Each of them ends a round, and says that a flow with
-packets waiting at all times would have been served one `quantum`: this tells the fair rate. A round ends also
-when nothing is queued. So a flow that sends less than the fair rate always has priority, with no more memory
-than one list. A packet costs constant time if the quantum is at least a full frame, else up to (frame /
-quantum) turns of all flows.
+packets waiting at all times would have been served one `quantum`: this tells the fair rate. A packet costs
+constant time if the quantum is at least a full frame, else up to (frame / quantum) turns of all flows.
 
 When the limit is reached, the longest own queue (by bytes) loses the packet at its head; if all are empty,
 the arriving packet is dropped. There are as many places for flows as for packets. A packet leaves with the
 class 0 for priority and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front.
 
-Defaults. `quantum` is a full frame with its Ethernet header, the least that keeps a packet's cost constant.
-The limit is that of `fifo`.
+Defaults. `quantum` is a full frame with its Ethernet header, the least that keeps a packet's cost constant;
+`mtu` is the same, as in `afan` and `pfq`. The limit is that of `fifo`.
 
-Deviations: in the paper a flow is in the list of active flows from its first packet on, and what it sent at
-priority is forgotten at its own turn; here it joins the list with the first packet in its own queue, and
-all is forgotten at the turn of the fictitious flow, so that a packet never has to pass over the flows that
-have only priority packets. What a flow is served from its own queue counts for its quantum too, and none of
-its packets goes to the priority queue before its own queue is empty, because it would overtake. A flow that
-has nothing waiting may be forgotten before the round ends, when a new flow needs its place.
+Deviations: the first text gives priority to what fits a flow's quantum of the round; here it goes by what
+the flow has waiting, as in the paper on flow-aware networks (\"the same process is used in any FAN
+architecture\"), so that all its schedulers mean the same by a streaming flow. There a flow is in the list
+of active flows from its first packet on; here it joins the list with the first packet in its own queue, so
+that a packet never has to pass over the flows that have only priority packets. None of its packets goes to
+the priority queue before its own queue is empty, because it would overtake.
 
-An attacker with many flows, or a new address on each packet, has a quantum at priority with each: he has
-the link to himself. That is what admission control is for. With one flow he gets one share, and a quantum
-at priority after each time that his own queue ran empty. Flows are told apart by the whole keyed hash: there
-are no buckets to aim at.",
-    parameters: &[QUANTUM, RATE, LIMIT],
+An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with many flows, or a
+new address on each packet, he has the link to himself. That is what admission control is for. With one flow
+he gets one share, and an `mtu` at priority after each time that his own queue ran empty. Flows are told
+apart by the whole keyed hash: there are no buckets to aim at.",
+    parameters: &[QUANTUM, MTU, RATE, LIMIT],
     gauges: &[
         ("longest_flow", "packets that the longest own queue lost to make room"),
         ("full", "packets dropped because the queue was full of priority packets"),
@@ -83,6 +81,8 @@ are no buckets to aim at.",
 pub struct Params {
     /// Bytes of a flow in a round.
     pub quantum_bytes: u64,
+    /// Bytes that a streaming flow may have waiting.
+    pub mtu_bytes: u64,
     /// Rate of the link; zero if the port's counts.
     pub rate: Rate,
     /// Packets held at most.
@@ -94,6 +94,7 @@ impl Params {
     pub fn new(settings: &Settings) -> Self {
         Self {
             quantum_bytes: settings.bytes("quantum"),
+            mtu_bytes: settings.bytes("mtu"),
             rate: settings.rate("rate"),
             limit: settings.count("limit") as usize,
         }
@@ -103,6 +104,7 @@ impl Params {
     pub fn settings(&self) -> Settings {
         Settings::from_pairs([
             ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
+            ("mtu", Setting::Bytes(Bytes(self.mtu_bytes))),
             ("rate", Setting::Rate(self.rate)),
             ("limit", Setting::Count(self.limit as u64)),
         ])
@@ -116,21 +118,6 @@ struct Share {
     deficit: u64,
     /// Where it is in the order of turns.
     place: u64,
-    /// The round that `bytes` belongs to.
-    round: u64,
-    /// Bytes that count for its quantum.
-    bytes: u64,
-}
-
-impl Share {
-    /// What counts for the quantum of `round`.
-    fn of_round(&mut self, round: u64) -> &mut u64 {
-        if self.round != round {
-            self.round = round;
-            self.bytes = 0;
-        }
-        &mut self.bytes
-    }
 }
 
 /// The queues and their round.
@@ -186,7 +173,6 @@ impl Pdrr {
             let share = self.flows.state(flow);
             if bytes <= share.deficit {
                 share.deficit -= bytes;
-                *share.of_round(self.round) += bytes;
                 return self.flows.pop_own(flow);
             }
             share.deficit += self.params.quantum_bytes;
@@ -225,14 +211,12 @@ impl Discipline for Pdrr {
         let hash = cx.keys.hash(&packet, KeyKind::Flow);
         let flow = self.flows.flow(hash, Share::default());
         let alone = self.flows.own_is_empty(flow);
-        let share = self.flows.state(flow);
-        let used = share.of_round(self.round);
-        if alone && *used + packet.bytes() <= self.params.quantum_bytes {
-            *used += packet.bytes();
+        if alone && self.flows.bytes(flow) <= self.params.mtu_bytes {
             self.flows.push_priority(flow, packet);
             return Admission::Queued;
         }
         if alone {
+            let share = self.flows.state(flow);
             self.last_place += 1;
             share.place = self.last_place;
             share.deficit = self.params.quantum_bytes;
@@ -244,7 +228,6 @@ impl Discipline for Pdrr {
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let packet = self.next()?;
         if self.flows.held().packets == 0 {
-            self.round += 1;
             self.idle.send(cx.now, packet.bytes());
             self.idle.begin(cx.now);
         }
@@ -309,6 +292,7 @@ mod tests {
     fn params() -> Params {
         Params {
             quantum_bytes: 1000,
+            mtu_bytes: 500,
             rate: Rate::from_mbps(100),
             limit: 1000,
         }
@@ -326,8 +310,8 @@ mod tests {
 
     #[test]
     fn order_by_hand() {
-        // Quantum 1000. Flow 0: 600 and 400 B at priority, then 300 (id 2), 800 (3), 100 (4) in its own
-        // queue. Flow 1: 1001 B do not fit (5), so its 10 B (6) wait behind. Flow 2: 10 B (7) at priority.
+        // At most 500 B waiting. Flow 0: 600 B at priority, then 400 (id 1), 300 (2), 800 (3), 100 (4) in its
+        // own queue. Flow 1: 1001 B at priority (5), its 10 B (6) wait. Flow 2: 10 B (7) at priority.
         let mut rig = Rig::new(3);
         let mut pdrr = pdrr(params());
         for (flow, bytes) in [(0, 600), (0, 400), (0, 300), (0, 800), (0, 100)] {
@@ -341,23 +325,25 @@ mod tests {
             (gauge(&pdrr, "active"), gauge(&pdrr, "active_elastic")),
             (3, 2)
         );
-        // Turn of flow 0: 300, 700 left, 800 does not fit. Of flow 1: 1001 does not fit 1000. Of flow 0:
-        // 1700, sends 800 and 100. Of flow 1: 2000, sends 1001 and 10.
-        assert_eq!(ids(&mut rig, &mut pdrr), [0, 1, 7, 2, 3, 4, 5, 6]);
+        // Turn of flow 0 with 1000: 400, 300, and 800 does not fit. Of flow 1: 10. Of flow 0: 1300, sends 800, 100.
+        assert_eq!(ids(&mut rig, &mut pdrr), [0, 5, 7, 1, 2, 6, 3, 4]);
     }
 
     #[test]
-    fn a_flow_has_one_quantum_at_priority_in_a_round() {
+    fn a_flow_is_streaming_by_what_it_has_waiting() {
         let mut rig = Rig::new(2);
         let mut pdrr = pdrr(params());
-        rig.offer(&mut pdrr, 0, 600);
-        rig.take(&mut pdrr); // nothing is queued: the round is over
-        rig.offer(&mut pdrr, 1, 600);
-        rig.offer(&mut pdrr, 0, 600);
-        rig.take(&mut pdrr);
-        rig.offer(&mut pdrr, 0, 400);
-        rig.offer(&mut pdrr, 1, 401);
-        assert_eq!(gauge(&pdrr, "to_priority"), 4);
+        // However much it has sent: what counts is what waits when a packet comes.
+        for _ in 0..5 {
+            rig.offer(&mut pdrr, 0, 1500);
+            rig.take(&mut pdrr);
+        }
+        assert_eq!(gauge(&pdrr, "to_priority"), 5);
+        // 500 B wait, which is one mtu; then 501 do.
+        for bytes in [500, 1, 1] {
+            rig.offer(&mut pdrr, 1, bytes);
+        }
+        assert_eq!(gauge(&pdrr, "to_priority"), 7);
         assert_eq!(gauge(&pdrr, "to_elastic"), 1);
     }
 
@@ -366,7 +352,7 @@ mod tests {
         let mut rig = Rig::new(2);
         let mut pdrr = pdrr(params());
         rig.now = Instant::from_nanos(5_000);
-        // At priority: 1000 B of each flow. Then 900 B each, and 900 B more of flow 0.
+        // At priority: 1000 B of each flow. Then 900 B each, and 900 B more of flow 0, in their own queues.
         for (flow, bytes) in [(0, 1000), (1, 1000), (0, 900), (1, 900), (0, 900)] {
             rig.offer(&mut pdrr, flow, bytes);
         }
@@ -403,11 +389,12 @@ mod tests {
         assert_eq!(ids(&mut rig, &mut pdrr), [0, 4, 5, 6]);
     }
 
-    /// The paper's enqueue and dequeue on a list of active flows with the fictitious one in it, and the
+    /// The papers' enqueue and dequeue on a list of active flows with the fictitious one in it, and the
     /// deviations that the manual page names.
     struct Reference {
         quantum: u64,
-        priority: VecDeque<u64>,
+        mtu: u64,
+        priority: VecDeque<(usize, u64, u64)>,
         flows: Vec<Active>,
         /// `None` is the fictitious flow.
         list: VecDeque<Option<usize>>,
@@ -418,15 +405,15 @@ mod tests {
     struct Active {
         queue: VecDeque<(u64, u64)>,
         deficit: u64,
-        bytes: u64,
     }
 
     impl Reference {
         fn enqueue(&mut self, flow: usize, id: u64, bytes: u64) {
+            let of_flow = self.priority.iter().filter(|(of, ..)| *of == flow);
+            let waits: u64 = of_flow.map(|(.., bytes)| bytes).sum();
             let active = &mut self.flows[flow];
-            if active.queue.is_empty() && active.bytes + bytes <= self.quantum {
-                active.bytes += bytes;
-                self.priority.push_back(id);
+            if active.queue.is_empty() && waits <= self.mtu {
+                self.priority.push_back((flow, id, bytes));
                 return;
             }
             if active.queue.is_empty() {
@@ -436,16 +423,11 @@ mod tests {
             active.queue.push_back((id, bytes));
         }
 
-        fn new_round(&mut self) {
-            self.flows.iter_mut().for_each(|f| f.bytes = 0);
-        }
-
         fn dequeue(&mut self, turn: &mut bool) -> Option<u64> {
-            let id = self.priority.pop_front().or_else(|| self.round_robin(turn));
-            if self.priority.is_empty() && self.list.len() == 1 {
-                self.new_round();
+            match self.priority.pop_front() {
+                Some((_, id, _)) => Some(id),
+                None => self.round_robin(turn),
             }
-            id
         }
 
         fn round_robin(&mut self, turn: &mut bool) -> Option<u64> {
@@ -455,7 +437,6 @@ mod tests {
             loop {
                 let Some(flow) = self.list[0] else {
                     self.fair += self.quantum;
-                    self.new_round();
                     self.list.rotate_left(1);
                     continue;
                 };
@@ -466,7 +447,6 @@ mod tests {
                 let (id, bytes) = active.queue[0];
                 if bytes <= active.deficit {
                     active.deficit -= bytes;
-                    active.bytes += bytes;
                     active.queue.pop_front();
                     if active.queue.is_empty() {
                         self.list.pop_front();
@@ -484,12 +464,14 @@ mod tests {
         #[test]
         fn schedules_as_the_paper(
             quantum in 256_u64..4000,
+            mtu in 64_u64..4000,
             calls in prop::collection::vec((0_u8..9, 0_usize..6, 1_u32..1600), 0..400),
         ) {
             let mut rig = Rig::new(6);
-            let mut pdrr = pdrr(Params { quantum_bytes: quantum, ..params() });
+            let mut pdrr = pdrr(Params { quantum_bytes: quantum, mtu_bytes: mtu, ..params() });
             let mut reference = Reference {
                 quantum,
+                mtu,
                 priority: VecDeque::new(),
                 flows: vec![Active::default(); 6],
                 list: VecDeque::from([None]),

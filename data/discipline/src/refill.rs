@@ -32,27 +32,29 @@ pub const MANUAL: Manual = Manual {
     text: "\
 One queue at an ingress of the network. A controller that sees the congested link, the backpressure
 controller for example, sets `probability` (the paper's rho_b) again and again while the router runs. What
-is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that have passed since the last drop. With
-`wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a = rho_b / (2 - n rho_b).
+is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that have passed since the last
+drop. With `wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a = rho_b / (2 - n rho_b).
 
                      rho_a                       rho_a: the packet stays at the head,
     arrivals --> (dropped?) --> [ | | | | ] --> (held?) --> link     for one packet time
                from threshold on             ^_____|
 
-When the link is free, the packet at the head is held with rho_a: it stays for the time that it would take on
-the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped with
-rho_a; one that finds `limit` is dropped. Each drop begins n anew, a hold does not: so when 1/rho_b packets
-have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the threshold and
-a packet is dropped (2/rho_b packets with `wait`), or, with `count_resets = \"set\"`, until the probability is set again. That is how packets
-wait here and not at the congested link. With \"set\" and a period T of the controller no ingress passes more
-than 1/rho_b packets in T without a drop, and one that has less to send is not held.
+When the link is free, the packet at the head is held with rho_a: it stays for the time that it would take
+on the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped
+with rho_a; one that finds `limit` is dropped. Each drop begins n anew, a hold does not: so when 1/rho_b
+packets have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the
+threshold and a packet is dropped (2/rho_b packets with `wait`), or, with `count_resets = \"set\"`, until
+the probability is set again. That is how packets wait here and not at the congested link. With \"set\" and
+a period T of the controller no ingress passes more than 1/rho_b packets in T without a drop, and one that
+has less to send is not held.
 
-Choosing parameters. `wait` is for comparing with a `red` that has it: both spread their drops alike then. A hundred packets at the congested link and four ingresses with a `threshold` of 50 hold
-as many packets as 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than
-`threshold` packets under way, or they all wait there for packets that nobody sends. `lifetime` must be
-several times the period of the controller: a probability that has not been set again for so long counts as 0,
-and the queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. Any change of
-the queue's parameters counts as setting the probability again, one that has expired too: a controller that
+Choosing parameters. `wait` is for comparing with a `red` that has it: both spread their drops alike then. A
+hundred packets at the congested link and four ingresses with a `threshold` of 50 hold as many packets as
+300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than `threshold`
+packets under way, or they all wait there for packets that nobody sends. `lifetime` must be several times
+the period of the controller: a probability that has not been set again for so long counts as 0, and the
+queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. Any change of the
+queue's parameters counts as setting the probability again, one that has expired too: a controller that
 repeats the value it set before must be heard. A probability that is set in a file needs a long lifetime.
 
 Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 40 ms. `limit` is `fifo`'s.

@@ -189,8 +189,6 @@ pub(super) const FIG9: Recipe = Recipe {
     notes: &[
         "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each ingress; RED and drop-tail have \
          all at the egress. Thresholds of RED, and of RS-RED's controller, are a quarter and three quarters of all.",
-        "From 400 packets on the controller of RS-RED acts seldom: its least threshold, 100 packets and more, is all that the egress \
-         can hold, and nothing waits at the ingresses unless it acts.",
     ],
     batches: &[&SIZES_14, &SIZES_18],
     tables: &[],
