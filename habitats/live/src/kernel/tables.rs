@@ -639,9 +639,13 @@ mod tests {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             up: true,
+            carrier: false,
             addresses: Vec::new(),
         };
         assert_eq!(state.tables().interfaces[&3], wan);
+        let plugged = link(3, "wan", WORKS | LinkFlags::LowerUp);
+        assert_eq!(state.hear(NewLink(plugged)), Effect::Changed);
+        assert!(state.tables().interfaces[&3].carrier);
         assert_eq!(state.hear(NewLink(link(3, "lan", WORKS))), Effect::Changed);
         let no_carrier = link(3, "lan", LinkFlags::Up);
         assert_eq!(state.hear(NewLink(no_carrier)), Effect::Reread);
