@@ -14,6 +14,7 @@ use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
+use weir_path::offload::Offload;
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::port::Link;
@@ -67,7 +68,7 @@ fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
                 at: now,
                 len: frame.len() as u32,
                 vlan: None,
-                checksum_partial: false,
+                offload: Offload::NONE,
             };
             plane.receive(0, frame, arrival);
         }

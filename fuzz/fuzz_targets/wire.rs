@@ -48,5 +48,8 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = (view.header_len((*first).into()), view.routing_type());
         }
     }
-    let _ = checksum::finish_transport(&mut bytes.to_vec());
+    if let [a, b, c, rest @ ..] = bytes {
+        let start = usize::from(u16::from_be_bytes([*a, *b]));
+        let _ = checksum::finish(&mut rest.to_vec(), start, usize::from(*c));
+    }
 });

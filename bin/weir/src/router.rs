@@ -46,8 +46,8 @@ pub(crate) use self::checks::{doubts, obstacles};
 use self::events::{Inbox, handle_events};
 use self::heartbeat::Heart;
 use self::holdings::Holdings;
-pub(crate) use self::running::Running;
 use self::running::Limits;
+pub(crate) use self::running::Running;
 use crate::operator::Console;
 use crate::{Failure, configuration};
 

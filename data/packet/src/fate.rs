@@ -15,8 +15,10 @@ pub enum Reason {
     DeviceDown,
     /// Its first header or its next one ends outside the frame.
     TruncatedHeader,
-    /// The receive ring cut it: it is longer than a ring slot.
+    /// It is longer than any of the ports can send.
     TruncatedFrame,
+    /// What its sender left to hardware (a checksum, to cut it into segments) does not fit its headers.
+    BadOffload,
     /// Its Ethernet type is not one that a router forwards.
     NotIp,
     /// Its destination MAC address is not the port's.
@@ -86,10 +88,11 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
+        Self::BadOffload,
         Self::NotIp,
         Self::OtherHost,
         Self::UnknownVlan,
@@ -148,7 +151,11 @@ impl Reason {
             Self::TruncatedHeader => ("truncated-header", "A header ends outside the frame."),
             Self::TruncatedFrame => (
                 "truncated-frame",
-                "The frame is longer than a slot of the receive ring; switch GRO off, or raise the MTU.",
+                "The frame is longer than the MTU of every port; raise the MTU, or lower the sender's.",
+            ),
+            Self::BadOffload => (
+                "bad-offload",
+                "Its sender left a checksum or its segmentation to hardware, and its headers do not fit that.",
             ),
             Self::NotIp => (
                 "not-ip",

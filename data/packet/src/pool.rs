@@ -104,6 +104,12 @@ impl Pool {
         &mut self.bytes[range]
     }
 
+    /// Spare bytes before the frame of a packet: fewer after a header has grown, more after one was
+    /// stripped.
+    pub fn headroom(&self, packet: &Packet) -> i32 {
+        self.extents[packet.slot.0 as usize].start as i32
+    }
+
     /// Moves the start of the frame by `delta` bytes: negative grows a header into the spare
     /// bytes, positive strips one. Says whether there was room.
     pub fn move_start(&mut self, packet: &mut Packet, delta: i32) -> bool {

@@ -10,6 +10,7 @@
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
 //! - [`waiting`]: packets whose neighbour is not known yet
 //! - [`fragment`]: IPv4 fragmentation
+//! - [`offload`]: what a sender left to hardware, and [`segment`]: superframes cut into frames
 //! - [`watch`]: what a capture sees, without its form
 //!
 //! This crate knows no sockets, threads or clocks. Whoever drives it hands in bytes and the time.
@@ -18,10 +19,12 @@ pub mod classify;
 pub mod forward;
 pub mod fragment;
 pub mod icmp_error;
+pub mod offload;
 pub mod parse;
 pub mod plane;
 pub mod port;
 pub mod rewrite;
+pub mod segment;
 pub mod step;
 pub mod tables;
 pub mod waiting;

@@ -59,6 +59,8 @@ pub struct Plane {
     pub(crate) questions: Vec<Neighbourhood>,
     pub(crate) asked_again: BTreeMap<Neighbourhood, Instant>,
     pub(crate) streams: Streams,
+    /// Memory for one segment of a superframe.
+    pub(crate) segment: Vec<u8>,
     pub(crate) watch: Option<Box<Watch>>,
     /// What arrived before this is too old to be forwarded.
     pub(crate) oldest: Instant,
@@ -80,6 +82,7 @@ impl Plane {
             questions: Vec::new(),
             asked_again: BTreeMap::new(),
             streams,
+            segment: Vec::new(),
             watch: None,
             oldest: Instant::ZERO,
         }
@@ -143,11 +146,14 @@ impl Plane {
         self.reclaim(place);
     }
 
-    /// Charges a port for a frame that the kernel itself sent out of its interface.
-    pub fn charge(&mut self, number: usize, bytes: u32, at: Instant) {
+    /// Charges a port for a frame that the kernel itself sent out of its interface, of which `bytes`
+    /// are the first; for a superframe, what it becomes on the wire.
+    pub fn charge(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
         let slot = &mut self.ports[number];
-        slot.charged.count(u64::from(bytes));
-        slot.port.charge(u64::from(bytes), at);
+        for len in arrival.offload.frame_lens(bytes, arrival.len) {
+            slot.charged.count(u64::from(len));
+            slot.port.charge(u64::from(len), arrival.at);
+        }
     }
 
     /// Ends the frames of a port whose device is gone.

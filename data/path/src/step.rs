@@ -1,9 +1,9 @@
 //! The stages joined: from a received frame to a frame that a device may send.
 //!
 //! ```text
-//!  receive(frame) -> parse -> classify -> forward --> Port::offer        one burst
-//!                      \________ \________ \______
-//!                                                 \__ fates.discard, perhaps an ICMP error
+//!  receive(frame) -> segment? -> parse -> classify -> forward --> Port::offer      one burst
+//!                      \_________ \________ \________ \______
+//!                                                            \__ fates.discard, perhaps an ICMP error
 //!
 //!  step(now)  -> Port::step -> outbox                                    then, for each port
 //!  flush(port, device)  -> frames leave, slots return to the pool
@@ -19,9 +19,11 @@ use crate::classify::{Classified, classify};
 use crate::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
 use crate::fragment;
 use crate::icmp_error::{self, IcmpCause};
-use crate::parse::{Ended, Headers, Ingress, Mode, Parsed, parse};
+use crate::offload::Offload;
+use crate::parse::{self, Ended, Headers, Ingress, Mode, Parsed, parse};
 use crate::plane::{OUTBOX_MAX, Plane};
 use crate::rewrite;
+use crate::segment::Superframe;
 use crate::tables::Tables;
 use crate::waiting::{Held, NEIGHBOURS_MAX, Wait};
 use crate::watch;
@@ -35,8 +37,8 @@ pub struct Arrival {
     pub len: u32,
     /// The 802.1Q tag control information, if it was tagged.
     pub vlan: Option<u16>,
-    /// Its transport checksum is still to be finished.
-    pub checksum_partial: bool,
+    /// What its sender left to hardware.
+    pub offload: Offload,
 }
 
 /// Frames that are offered to a device at once.
@@ -71,13 +73,54 @@ impl Plane {
         old
     }
 
-    /// Takes a received frame in and carries it up to its egress port's queue.
+    /// Takes a received frame in and carries it up to its egress port's queue. A superframe is cut
+    /// first; the packets that it becomes may be many, so whoever gave one should let the ports make
+    /// a step before the next frame.
     pub fn receive(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
+        if arrival.offload.segmentation.is_some() {
+            return self.receive_superframe(ingress, frame, &arrival);
+        }
+        self.receive_frame(ingress, frame, arrival);
+    }
+
+    /// Cuts a superframe, and takes in each frame that it would have been on a wire.
+    fn receive_superframe(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
+        let superframe = match Superframe::new(frame, &arrival.offload) {
+            Ok(superframe) if frame.len() == arrival.len as usize => superframe,
+            unusable => {
+                let reason = unusable.map_or_else(|why| why, |_| Reason::TruncatedFrame);
+                return self.refuse(ingress, frame, arrival, reason);
+            }
+        };
+        let mut segment = std::mem::take(&mut self.segment);
+        for n in 0..superframe.count() {
+            superframe.write(n, &mut segment);
+            let arrival = Arrival {
+                len: segment.len() as u32,
+                offload: Offload::NONE,
+                ..*arrival
+            };
+            self.receive_frame(ingress, &segment, arrival);
+        }
+        self.segment = segment;
+    }
+
+    fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
         let taken = self.take_in(ingress, frame, &arrival);
         if self.watch.is_some() {
             self.show_arrival(ingress, frame, &arrival, taken);
         }
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+    }
+
+    /// Ends a frame that never got into the pool.
+    fn refuse(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival, reason: Reason) {
+        let received = u64::from(arrival.len);
+        self.ports[ingress].received.count(received);
+        self.fates.count_frame(received, reason);
+        if self.watch.is_some() {
+            self.show_arrival(ingress, frame, arrival, Err(reason));
+        }
     }
 
     /// Where the frame went in the pool, or why it did not.
@@ -124,8 +167,19 @@ impl Plane {
                 ended.find(|(slot, _)| *slot == own).map(|(_, why)| *why)
             }
         };
+        // As it would have been on a wire.
+        let mut finished = Vec::new();
+        let bytes = match arrival.offload.checksum {
+            Some(partial) => {
+                finished.extend_from_slice(frame);
+                let end = parse::look(frame).l3_range().end;
+                let _shown_as_it_came = partial.finish(&mut finished[..end], 0);
+                &finished
+            }
+            None => frame,
+        };
         let frame = watch::Frame {
-            bytes: frame,
+            bytes,
             len: arrival.len,
             tag: arrival.vlan,
         };
@@ -223,9 +277,12 @@ impl Plane {
             self.fates.discard(packet, Reason::UnknownVlan);
             return;
         }
+        let headroom = self.pool.headroom(&packet);
         match parse(&mut self.pool, packet, &ROUTED) {
             Ok(parsed) => {
-                self.finish_checksum(&parsed, arrival);
+                let Some(parsed) = self.finish_checksum(parsed, arrival, headroom) else {
+                    return;
+                };
                 let held = Held {
                     packet: classify(&mut self.pool, parsed),
                     ingress: Some(ingress),
@@ -242,11 +299,12 @@ impl Plane {
     }
 
     fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+        let headroom = self.pool.headroom(&packet);
         let mut packet = match parse(&mut self.pool, packet, &BRIDGED) {
-            Ok(parsed) => {
-                self.finish_checksum(&parsed, arrival);
-                classify(&mut self.pool, parsed).packet
-            }
+            Ok(parsed) => match self.finish_checksum(parsed, arrival, headroom) {
+                Some(parsed) => classify(&mut self.pool, parsed).packet,
+                None => return,
+            },
             Err(Ended { packet, reason, .. }) => {
                 self.fates.discard(packet, reason);
                 return;
@@ -266,15 +324,27 @@ impl Plane {
         }
     }
 
-    /// Finishes a transport checksum that the sender left to hardware. Where there is nothing to
-    /// finish (no such protocol, a fragment) the packet goes on as it is.
-    fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) {
-        if !arrival.checksum_partial || !parsed.headers.is_ip() {
-            return;
-        }
-        let frame = self.pool.frame_mut(&parsed.packet);
-        if let Some(packet) = frame.get_mut(parsed.headers.l3_range()) {
-            let _nothing_to_finish = weir_wire::checksum::finish_transport(packet);
+    /// Finishes a checksum that the sender left to hardware, if it did; `headroom` is what the packet
+    /// had in front of it when it came. Gives the packet back unless it ended.
+    #[inline]
+    fn finish_checksum(
+        &mut self,
+        parsed: Parsed,
+        arrival: &Arrival,
+        headroom: i32,
+    ) -> Option<Parsed> {
+        let Some(partial) = arrival.offload.checksum else {
+            return Some(parsed);
+        };
+        let removed = self.pool.headroom(&parsed.packet) - headroom;
+        let end = parsed.headers.l3_range().end; // what follows is padding
+        let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
+        match partial.finish(frame, removed) {
+            Ok(()) => Some(parsed),
+            Err(reason) => {
+                self.fates.discard(parsed.packet, reason);
+                None
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::Fate::{Dropped, Marked, Passed};
 use weir_packet::{Direction, Fate, Reason};
+use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::port::Link;
@@ -102,7 +103,7 @@ fn arrival(frame: &[u8]) -> Arrival {
         at: Instant::ZERO,
         len: frame.len() as u32,
         vlan: None,
-        checksum_partial: false,
+        offload: Offload::NONE,
     }
 }
 
@@ -408,15 +409,150 @@ fn a_port_may_be_removed_while_its_packets_wait_for_a_neighbour() {
 fn a_sender_that_left_the_checksum_to_hardware_is_helped() {
     let mut plane = plane(Mode::Routed, tables(1500), None);
     let right = udp([192, 0, 2, 1], 64, b"payload");
+    // The sum of the pseudo header: 10.0.1.10, 192.0.2.1, UDP, length 15.
+    let pseudo = 0x0a00_u16 + 0x010a + 0xc000 + 0x0201 + 17 + 15;
     let mut partial = right.clone();
-    partial[40..42].copy_from_slice(&[0x12, 0x34]);
-    let unfinished = Arrival {
-        checksum_partial: true,
-        ..arrival(&partial)
+    partial[40..42].copy_from_slice(&pseudo.to_be_bytes());
+    let unfinished = |frame: &[u8], start| Arrival {
+        offload: Offload {
+            checksum: Some(PartialChecksum { start, offset: 6 }),
+            segmentation: None,
+        },
+        ..arrival(frame)
     };
-    plane.receive(LAN, &partial, unfinished);
+    // Behind the packet there may be padding, and before it a priority tag.
+    let padded = [&partial[..], &[0xee; 9]].concat();
+    let mut tagged = partial.clone();
+    tagged.splice(12..12, [0x81, 0, 0xe0, 0]);
+    for (frame, start) in [(&partial, 34), (&padded, 34), (&tagged, 38)] {
+        plane.receive(LAN, frame, unfinished(frame, start));
+        let out = leaving(&mut plane, WAN, Instant::ZERO);
+        assert_eq!((out[0].len(), &out[0][40..]), (right.len(), &right[40..]));
+    }
+    for start in [33, 0, u16::MAX] {
+        plane.receive(LAN, &partial, unfinished(&partial, start));
+    }
+    assert_eq!(plane.fates().ended(Reason::BadOffload).packets, 1);
+}
+
+/// TCP of the host to `destination`, with this payload, its checksum left to hardware.
+fn tcp_superframe(destination: [u8; 4], payload: &[u8], size: u16) -> (Vec<u8>, Arrival) {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
+        .ipv4([10, 0, 1, 10], destination, 64)
+        .tcp(4000, 80, 1000, 5000)
+        .write(&mut frame, payload)
+        .unwrap();
+    let (from, to) = ([10, 0, 1, 10].into(), destination.into());
+    let protocol = weir_wire::Protocol::Tcp;
+    let sum = weir_wire::checksum::Sum::default().pseudo(from, to, protocol, frame.len() - 34);
+    frame[50..52].copy_from_slice(&sum.fold().to_be_bytes());
+    let offload = Offload {
+        checksum: Some(PartialChecksum {
+            start: 34,
+            offset: 16,
+        }),
+        segmentation: Some(Segmentation {
+            kind: SegmentKind::TcpV4,
+            size,
+        }),
+    };
+    let arrival = Arrival {
+        offload,
+        ..arrival(&frame)
+    };
+    (frame, arrival)
+}
+
+#[test]
+fn a_superframe_counts_and_leaves_as_the_frames_that_it_becomes() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    watch(&mut plane, &["lan", "wan"], false, 100);
+    let payload: Vec<u8> = (0..3000).map(|n| n as u8).collect();
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &payload, 1460);
+    plane.receive(LAN, &frame, arrival);
+    let lan = plane.ports()[LAN].received;
+    assert_eq!((lan.packets, lan.bytes), (3, 3000 + 3 * 54));
     let out = leaving(&mut plane, WAN, Instant::ZERO);
-    assert_eq!(out[0][40..42], right[40..42]);
+    let lens: Vec<_> = out.iter().map(Vec::len).collect();
+    assert_eq!(lens, [1514, 1514, 54 + 80]);
+    let mut joined = Vec::new();
+    for frame in &out {
+        let sliced = SlicedPacket::from_ethernet(frame).unwrap();
+        let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Tcp(tcp))) =
+            (sliced.net, sliced.transport)
+        else {
+            panic!("TCP over IPv4 goes in")
+        };
+        assert_eq!(tcp.sequence_number() as usize, 1000 + joined.len());
+        let right = tcp.calc_checksum_ipv4(ip.header().source(), ip.header().destination());
+        assert_eq!(tcp.checksum(), right.unwrap());
+        assert_eq!(ip.header().ttl(), 63);
+        joined.extend_from_slice(tcp.payload());
+    }
+    assert_eq!(joined, payload);
+    // A capture shows what would have been on a wire.
+    let seen = plane
+        .sightings(Sightings::default(), Instant::ZERO)
+        .unwrap();
+    let came =
+        |(s, _): &(&weir_path::watch::Sighting, &[u8])| s.direction == Some(Direction::Inbound);
+    let came: Vec<_> = seen.sightings.iter().filter(came).collect();
+    assert_eq!(came.len(), 3);
+    for ((sighting, bytes), out) in came.iter().zip(&out) {
+        assert_eq!(sighting.len as usize, out.len());
+        assert_eq!(bytes[34..54], out[34..54]);
+    }
+}
+
+#[test]
+fn a_superframe_that_cannot_be_cut_ends_with_its_reason() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let (mut frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 3000], 1460);
+    frame[46] = 0x10; // a TCP header of four bytes
+    plane.receive(LAN, &frame, arrival);
+    assert_eq!(plane.fates().ended(Reason::BadOffload).packets, 1);
+    plane.receive(LAN, &frame[..2000], arrival);
+    assert_eq!(plane.fates().ended(Reason::BadOffload).packets, 2);
+    // Segments that no port could send.
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 4000], 2000);
+    plane.receive(LAN, &frame, arrival);
+    assert_eq!(plane.fates().ended(Reason::TruncatedFrame).packets, 2);
+    assert_eq!(plane.ports()[LAN].received.packets, 4);
+}
+
+#[test]
+fn a_superframe_of_tiny_segments_starves_nobody() {
+    // The pool has 64 places, each queue fewer: the segments that find none end, and once the ports
+    // have made a step there is a place for somebody else's frame again.
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let (spec, link) = (
+        Spec::check(
+            "fifo",
+            [("limit", &weir_base::setting::Scalar::Integer(20))],
+        ),
+        plane.ports()[WAN].port.link(),
+    );
+    let link = Link {
+        rate: Some(Rate::from_bps(100_000)),
+        ..*link
+    };
+    plane.reconfigure_port(WAN, spec.unwrap(), link, Instant::ZERO);
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 2000], 10);
+    plane.receive(LAN, &frame, arrival);
+    assert_eq!(plane.fates().ended(Reason::PoolExhausted).packets, 200 - 64);
+    plane.step(Instant::ZERO);
+    send(&mut plane, WAN, &udp([10, 0, 1, 10], 64, b"x"));
+    assert_eq!(plane.fates().ended(Reason::PoolExhausted).packets, 200 - 64);
+}
+
+#[test]
+fn what_the_kernel_sends_is_charged_as_it_leaves() {
+    let mut plane = plane(Mode::Routed, tables(1500), Some(Rate::from_mbps(10)));
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 3000], 1460);
+    plane.charge(WAN, &frame[..60], &arrival);
+    let charged = plane.ports()[WAN].charged;
+    assert_eq!((charged.packets, charged.bytes), (3, 3000 + 3 * 54));
 }
 
 #[test]
@@ -596,6 +732,23 @@ fn a_watch_ends_after_its_packets_or_when_nobody_fetches() {
     assert!(plane.sightings(Sightings::default(), end).unwrap().done);
 }
 
+/// Whatever a device could say of a frame, true or not.
+fn offloads() -> impl Strategy<Value = Offload> {
+    let kinds = [SegmentKind::TcpV4, SegmentKind::TcpV6, SegmentKind::Udp];
+    let checksum = (0_u16..120, prop_oneof![Just(6), Just(16), 0_u16..20])
+        .prop_map(|(start, offset)| PartialChecksum { start, offset });
+    let segmentation = (0_usize..3, 0_u16..50).prop_map(move |(kind, size)| Segmentation {
+        kind: kinds[kind],
+        size,
+    });
+    (prop::option::of(checksum), prop::option::of(segmentation)).prop_map(
+        |(checksum, segmentation)| Offload {
+            checksum,
+            segmentation,
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -606,7 +759,7 @@ proptest! {
         bridged in any::<bool>(),
         watched in any::<bool>(),
         frames in prop::collection::vec(
-            (any::<bool>(), prop::collection::vec((0_usize..80, any::<u8>()), 0..6), 0_usize..120, any::<bool>()),
+            (any::<bool>(), prop::collection::vec((0_usize..80, any::<u8>()), 0..6), 0_usize..120, offloads()),
             1..100,
         ),
     ) {
@@ -616,7 +769,7 @@ proptest! {
             watch(&mut plane, &["lan", "wan"], false, 50);
         }
         let mut now = Instant::ZERO;
-        for (v6, changes, len, checksum_partial) in frames {
+        for (v6, changes, len, offload) in frames {
             let mut frame = if v6 { udp_v6(2, &[1; 40]) } else { udp([192, 0, 2, 1], 2, &[1; 40]) };
             for (at, value) in changes {
                 if let Some(byte) = frame.get_mut(at) {
@@ -624,7 +777,7 @@ proptest! {
                 }
             }
             frame.truncate(len.max(1));
-            plane.receive(LAN, &frame, Arrival { checksum_partial, at: now, ..arrival(&frame) });
+            plane.receive(LAN, &frame, Arrival { offload, at: now, ..arrival(&frame) });
             now += Span::from_millis(1);
             leaving(&mut plane, WAN, now);
             leaving(&mut plane, LAN, now);

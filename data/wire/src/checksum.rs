@@ -1,21 +1,17 @@
 //! Checksums: the internet checksum whole (RFC 1071), updated in place (RFC 1624, equation 3), over
-//! the pseudo headers (RFC 9293, RFC 8200), and SCTP's CRC32c (RFC 9260, appendix A).
+//! the pseudo headers (RFC 9293, RFC 8200), finished where a sender left it to hardware (virtio 1.2,
+//! section 5.1.6.2), and SCTP's CRC32c (RFC 9260, appendix A).
 //!
 //! ```text
 //!  checksum = ~(w0 + w1 + ... )          ones' complement sum of 16-bit words
 //!  update:  HC' = ~(~HC + ~m + m')       one word m becomes m'
+//!  finish:  C   = ~(w[start] + ... )     the field at start + offset holds the pseudo header's sum
 //! ```
-//!
-//! Deviation: [`finish_transport`] takes the destination of the IPv6 header for the pseudo header,
-//! also where a routing header with segments left names another final one; a sender that leaves
-//! checksums to hardware does the same.
 
 use std::net::IpAddr;
 
 use crate::bytes::set_u16;
-use crate::error::needs;
-use crate::ipv6_extension::Chain;
-use crate::{Header, Protocol, WireError, ipv4, ipv6, tcp, udp};
+use crate::{Protocol, WireError, udp};
 
 /// A ones' complement sum under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,72 +101,35 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
         .checksum()
 }
 
-/// Computes the TCP, UDP or SCTP checksum of an IP packet whose sender left it to hardware, from
-/// nothing: what the field holds now does not count.
-///
-/// Bytes after the IP packet's length do not count either. A fragment, and a protocol that is not
-/// one of these, is left alone and reported.
-pub fn finish_transport(l3_packet: &mut [u8]) -> Result<(), WireError> {
-    let (pseudo, protocol, start, end) = locate(l3_packet)?;
-    let segment = &mut l3_packet[start..end];
-    let sum = |segment: &[u8]| pseudo.bytes(segment).checksum();
-    match protocol {
-        Protocol::Tcp => {
-            needs(Header::Tcp, tcp::HEADER_LEN_MIN, segment.len())?;
-            set_u16(segment, tcp::CHECKSUM_AT, 0);
-            let checksum = sum(segment);
-            set_u16(segment, tcp::CHECKSUM_AT, checksum);
-        }
-        Protocol::Udp => {
-            needs(Header::Udp, udp::HEADER_LEN, segment.len())?;
-            set_u16(segment, udp::CHECKSUM_AT, 0);
-            let checksum = udp::nonzero(sum(segment));
-            set_u16(segment, udp::CHECKSUM_AT, checksum);
-        }
-        Protocol::Sctp => {
-            const CRC_AT: usize = 8; // after two ports and the verification tag
-            needs(Header::Sctp, CRC_AT + 4, segment.len())?;
-            segment[CRC_AT..CRC_AT + 4].fill(0);
-            let crc = crc32c(segment);
-            segment[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
-        }
-        other => {
-            return Err(WireError::NoChecksum {
-                protocol: other.into(),
-            });
-        }
-    }
-    Ok(())
-}
+/// Where SCTP has its checksum: after two ports and the verification tag.
+const SCTP_CHECKSUM_AT: usize = 8;
 
-/// The pseudo header's sum, the protocol, and where the segment starts and ends.
-fn locate(l3_packet: &[u8]) -> Result<(Sum, Protocol, usize, usize), WireError> {
-    let no_checksum = |protocol: Protocol| WireError::NoChecksum {
-        protocol: protocol.into(),
-    };
-    if l3_packet.first().is_some_and(|b| b >> 4 == 6) {
-        let view = ipv6::View::new_checked(l3_packet)?;
-        let end = view.total_len();
-        needs(Header::Ipv6, end, l3_packet.len())?;
-        let chain = Chain::walk(view.next_header(), &l3_packet[ipv6::HEADER_LEN..end]);
-        if chain.fragment.is_some_and(|f| !f.is_whole()) || !chain.complete {
-            return Err(no_checksum(chain.protocol));
-        }
-        let start = ipv6::HEADER_LEN + chain.len;
-        let (from, to) = (view.source().into(), view.destination().into());
-        let pseudo = Sum::default().pseudo(from, to, chain.protocol, end - start);
-        return Ok((pseudo, chain.protocol, start, end));
+/// Finishes a checksum that the sender of `bytes` left to hardware: the internet checksum over
+/// everything from `start` to the end, into the field `offset` bytes after `start`. The sender has
+/// left there the sum of what else is covered (the pseudo header), or zero.
+///
+/// Which header it is does not matter, nor how deep in a tunnel it lies. There is one exception: at
+/// offset 8, where no internet checksum is, SCTP has its CRC32c.
+///
+/// A field outside of `bytes` is an error, and changes nothing.
+pub fn finish(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {
+    let (at, len) = (start + offset, bytes.len());
+    let outside = WireError::ChecksumOutside { at, len };
+    let covered = bytes.get_mut(start..).ok_or(outside)?;
+    if offset == SCTP_CHECKSUM_AT {
+        let field = covered.get_mut(offset..offset + 4).ok_or(outside)?;
+        field.fill(0);
+        let crc = crc32c(covered);
+        covered[offset..offset + 4].copy_from_slice(&crc.to_le_bytes());
+        return Ok(());
     }
-    let view = ipv4::View::new_checked(l3_packet)?;
-    let (start, end) = (view.header_len(), usize::from(view.total_len()));
-    needs(Header::Ipv4, end, l3_packet.len())?;
-    needs(Header::Ipv4, start, end)?;
-    if view.more_fragments() || view.fragment_offset().bits() != 0 {
-        return Err(no_checksum(view.protocol()));
+    if offset + 2 > covered.len() {
+        return Err(outside);
     }
-    let (from, to) = (view.source().into(), view.destination().into());
-    let pseudo = Sum::default().pseudo(from, to, view.protocol(), end - start);
-    Ok((pseudo, view.protocol(), start, end))
+    let checksum = internet(covered);
+    // Zero and all ones are the same number; UDP takes zero for "no checksum".
+    set_u16(covered, offset, udp::nonzero(checksum));
+    Ok(())
 }
 
 /// CRC32c (Castagnoli), as SCTP uses it.
@@ -202,6 +161,7 @@ const CRC32C: [u32; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp;
     use etherparse::PacketBuilder;
     use proptest::prelude::*;
 
@@ -225,46 +185,36 @@ mod tests {
     }
 
     #[test]
-    fn a_udp_checksum_of_zero_is_sent_as_ones() {
-        // The words sum to 0xffff: 0a00+0001+0a00+0002 (addresses) + 0011 (UDP) + 000a (length)
-        // + 0000+0000+000a (ports, length) + x = ffff, so x = ffff - 1428 = ebd7.
-        let mut packet = [0; 30];
-        packet[..20].copy_from_slice(&[
-            0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-        ]);
-        packet[20..].copy_from_slice(&[0, 0, 0, 0, 0, 10, 0x12, 0x34, 0xeb, 0xd7]);
-        finish_transport(&mut packet).unwrap();
-        assert_eq!(packet[26..28], [0xff, 0xff]);
+    fn a_checksum_of_zero_is_sent_as_ones() {
+        // The pseudo header 0a00+0001+0a00+0002 + 0011 (UDP) + 000a (length) = 141e is in the field;
+        // with the length 000a in the header, ebd7 makes the sum ffff.
+        let mut segment = [0, 0, 0, 0, 0, 10, 0x14, 0x1e, 0xeb, 0xd7];
+        finish(&mut segment, 0, 6).unwrap();
+        assert_eq!(segment[6..8], [0xff, 0xff]);
     }
 
     #[test]
-    fn what_cannot_be_finished_is_left_alone() {
-        let packet = ipv4_packet(false, &[1, 2, 3]);
-        let mut fragment = packet.clone();
-        fragment[6] |= 0x20; // more fragments
-        let before = fragment.clone();
-        assert_eq!(
-            finish_transport(&mut fragment),
-            Err(WireError::NoChecksum { protocol: 17 })
-        );
-        assert_eq!(fragment, before);
-        assert!(finish_transport(&mut packet[..27].to_vec()).is_err());
-        let mut icmp = packet;
-        icmp[9] = 1;
-        assert_eq!(
-            finish_transport(&mut icmp),
-            Err(WireError::NoChecksum { protocol: 1 })
-        );
+    fn what_lies_outside_is_left_alone() {
+        let before = [7; 20];
+        for (start, offset) in [(20, 0), (21, 6), (14, 6), (4, 15), (9, 8), (65_535, 65_535)] {
+            let mut bytes = before;
+            let outside = WireError::ChecksumOutside {
+                at: start + offset,
+                len: 20,
+            };
+            assert_eq!(finish(&mut bytes, start, offset), Err(outside));
+            assert_eq!(bytes, before);
+        }
     }
 
     #[test]
     fn sctp_gets_its_crc() {
-        let mut packet = ipv4_packet(false, &[7; 20]);
-        packet[9] = 132;
-        finish_transport(&mut packet).unwrap();
-        let mut zeroed = packet[20..].to_vec();
+        let mut bytes = [7; 40];
+        finish(&mut bytes, 20, 8).unwrap();
+        let mut zeroed = [7; 20];
         zeroed[8..12].fill(0);
-        assert_eq!(packet[28..32], crc32c(&zeroed).to_le_bytes());
+        assert_eq!(bytes[28..32], crc32c(&zeroed).to_le_bytes());
+        assert_eq!(bytes[..28], [7; 28]);
     }
 
     fn ipv4_packet(tcp: bool, payload: &[u8]) -> Vec<u8> {
@@ -320,24 +270,35 @@ mod tests {
 
         #[test]
         fn finishing_gives_the_checksum_that_etherparse_computes(
-            v6: bool, tcp: bool, payload in proptest::collection::vec(any::<u8>(), 0..100), partial: u16,
-            padding in 0_usize..8,
+            v6: bool, is_tcp: bool, payload in proptest::collection::vec(any::<u8>(), 0..100),
+            tunnel in proptest::collection::vec(any::<u8>(), 0..60),
         ) {
-            let right = if v6 { ipv6_packet(tcp, &payload) } else { ipv4_packet(tcp, &payload) };
-            let at = if v6 { 40 } else { 20 } + if tcp { tcp::CHECKSUM_AT } else { udp::CHECKSUM_AT };
+            let right = if v6 { ipv6_packet(is_tcp, &payload) } else { ipv4_packet(is_tcp, &payload) };
+            let start = if v6 { 40 } else { 20 };
+            let offset = if is_tcp { tcp::CHECKSUM_AT } else { udp::CHECKSUM_AT };
+            let right = [tunnel.clone(), right].concat();
+            let start = tunnel.len() + start;
+            let (from, to): (IpAddr, IpAddr) = match v6 {
+                true => ([0x20; 16].into(), [0x21; 16].into()),
+                false => ([10, 0, 0, 1].into(), [192, 0, 2, 7].into()),
+            };
+            let protocol = if is_tcp { Protocol::Tcp } else { Protocol::Udp };
             let mut packet = right.clone();
-            packet.resize(right.len() + padding, 0xee);
-            set_u16(&mut packet, at, partial);
-            prop_assert_eq!(finish_transport(&mut packet), Ok(()));
-            prop_assert_eq!(&packet[..right.len()], &right[..]);
+            let pseudo = Sum::default().pseudo(from, to, protocol, right.len() - start);
+            set_u16(&mut packet, start + offset, pseudo.fold());
+            prop_assert_eq!(finish(&mut packet, start, offset), Ok(()));
+            prop_assert_eq!(packet, right);
         }
 
         #[test]
-        fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100), v6: bool) {
-            if let Some(first) = bytes.first_mut() {
-                *first = if v6 { 0x60 } else { 0x40 } | *first & 0x0f;
-            }
-            let _ = finish_transport(&mut bytes);
+        fn no_bytes_make_it_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..100), start: u16, offset: u16,
+            near in any::<bool>(),
+        ) {
+            let (start, offset) = if near { (start % 110, offset % 20) } else { (start, offset) };
+            let before = bytes.clone();
+            let done = finish(&mut bytes, start.into(), offset.into());
+            prop_assert!(done.is_ok() || bytes == before);
         }
     }
 }

@@ -21,8 +21,6 @@ pub enum Header {
     Tcp,
     /// UDP.
     Udp,
-    /// SCTP's common header.
-    Sctp,
     /// ICMP.
     Icmpv4,
     /// ICMPv6.
@@ -66,11 +64,13 @@ pub enum WireError {
         /// The checksum that the bytes have.
         permitted: u16,
     },
-    /// The packet's transport has no checksum that is known here, or not all of it is in the packet.
-    #[error("protocol {protocol}: no whole segment with a known checksum")]
-    NoChecksum {
-        /// The IP protocol number.
-        protocol: u8,
+    /// A checksum's field is not among the bytes.
+    #[error("the checksum's field is at byte {at}, but there are {len} bytes")]
+    ChecksumOutside {
+        /// Where the field begins.
+        at: usize,
+        /// How many bytes there are.
+        len: usize,
     },
 }
 
@@ -85,7 +85,6 @@ impl fmt::Display for Header {
             Self::Ipv6Extension => "IPv6 extension header",
             Self::Tcp => "TCP header",
             Self::Udp => "UDP header",
-            Self::Sctp => "SCTP header",
             Self::Icmpv4 => "ICMP header",
             Self::Icmpv6 => "ICMPv6 header",
         })

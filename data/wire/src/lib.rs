@@ -27,7 +27,7 @@
 //!   only on a shorter buffer. A code that is not known becomes `Other(n)` and is emitted intact.
 //!
 //! Checksums that span a payload (TCP, UDP, ICMP) are no part of a `Repr`: `emit` writes zero, and
-//! the view's `fill_checksum` or [`checksum::finish_transport`] completes them.
+//! the view's `fill_checksum` completes them, or [`checksum::finish`] where a sender began.
 //!
 //! ```
 //! use weir_wire::udp::{Repr, View};

@@ -34,7 +34,9 @@ use weir_path::tables::Tables;
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction, Received, Tenure};
 
-/// Frames taken from a device in one turn.
+/// Frames of ordinary length taken from a device in one turn. A longer one counts for several
+/// ([`Received::cost`]); what a device took too much it gets less in the next turns, so that devices
+/// are served in turn by bytes, and a flood of superframes at one does not delay the others.
 const BURST_MAX: usize = 64;
 /// A port's next event is waited for at least this long: many frames at a high rate share one
 /// wake-up, and leave well within the burst that [`weir_path::port::Link::burst`] allows.
@@ -130,6 +132,8 @@ struct Link {
     open: Opener,
     retry_at: Instant,
     counters: Counters,
+    /// What it was given beyond its share, in ordinary frames.
+    overdrawn: usize,
 }
 
 /// The thread's state. Commands see it whole.
@@ -192,6 +196,7 @@ impl Worker {
             open,
             retry_at: Instant::ZERO,
             counters: Counters::default(),
+            overdrawn: 0,
         });
     }
 
@@ -332,24 +337,32 @@ impl Worker {
         let mut more = false;
         for number in 0..self.links.len() {
             let Self { plane, links, .. } = self;
-            let Some(device) = links[number].device.as_mut() else {
+            let link = &mut links[number];
+            let share = link.share();
+            let Some(device) = link.device.as_mut() else {
                 continue;
             };
             let bridged = plane.mode() == Mode::Bridged;
-            let received = device.receive(BURST_MAX, &mut |frame| match frame.direction {
+            let received = device.receive(share, &mut |frame| match frame.direction {
                 Direction::Outgoing => {
-                    plane.charge(number, frame.len, frame.arrived);
+                    plane.charge(number, frame.bytes, &arrival(&frame));
                     plane.show_kernels(number, frame.bytes, &arrival(&frame));
                 }
                 Direction::Other if !bridged => {}
                 Direction::Host | Direction::Group | Direction::Other => {
                     plane.receive(number, frame.bytes, arrival(&frame));
+                    if frame.offload.segmentation.is_some() {
+                        // Its packets go to their queues, or end there, before anybody else's frame
+                        // needs a place in the pool.
+                        plane.step(clock::now());
+                    }
                 }
             });
             match received {
-                Ok(count) => {
-                    self.moderation.took(count);
-                    more |= count == BURST_MAX;
+                Ok(taken) => {
+                    self.moderation.took(taken);
+                    link.overdrawn += taken.saturating_sub(share);
+                    more |= taken >= share;
                 }
                 Err(error) => self.lose(number, &error),
             }
@@ -416,11 +429,18 @@ fn arrival(frame: &Received<'_>) -> Arrival {
         at: frame.arrived,
         len: frame.len,
         vlan: frame.vlan,
-        checksum_partial: frame.checksum_partial,
+        offload: frame.offload,
     }
 }
 
 impl Link {
+    /// What it may take in this turn.
+    fn share(&mut self) -> usize {
+        let share = BURST_MAX.saturating_sub(self.overdrawn);
+        self.overdrawn = self.overdrawn.saturating_sub(BURST_MAX);
+        share
+    }
+
     fn state(&mut self) -> LinkState {
         let mut counters = self.counters;
         if let Some(device) = &mut self.device {

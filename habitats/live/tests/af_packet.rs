@@ -12,6 +12,7 @@ use weir_base::Instant;
 use weir_live::clock::{self, Waiter};
 use weir_live::device::af_packet::{self, AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
 use weir_live::device::{Device, Direction};
+use weir_path::offload::{Offload, PartialChecksum};
 
 /// A received frame, copied out.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,7 @@ struct Got {
     len: u32,
     vlan: Option<u16>,
     direction: Direction,
-    checksum_partial: bool,
+    offload: Offload,
     arrived: Instant,
 }
 
@@ -56,7 +57,7 @@ fn receive(device: &mut AfPacket) -> Vec<Got> {
                 len: r.len,
                 vlan: r.vlan,
                 direction: r.direction,
-                checksum_partial: r.checksum_partial,
+                offload: r.offload,
                 arrived: r.arrived,
             });
         })
@@ -98,7 +99,7 @@ fn frames_arrive_as_they_were_sent() {
             assert_eq!(&got.bytes, sent);
             assert_eq!(got.len as usize, sent.len());
             assert_eq!(got.direction, direction);
-            assert_eq!((got.vlan, got.checksum_partial), (None, false));
+            assert_eq!((got.vlan, got.offload), (None, Offload::NONE));
             assert!(got.arrived >= earlier && got.arrived <= clock::now());
             earlier = got.arrived;
         }
@@ -149,7 +150,12 @@ fn what_the_kernel_sends_is_seen_as_outgoing() {
         let arrived = await_frames(&mut b, 1);
         assert_eq!(arrived[0].direction, Direction::Host);
         assert_eq!(arrived[0].bytes.len(), 1042);
-        assert!(arrived[0].checksum_partial, "veth leaves the checksum open");
+        // veth leaves the checksum open.
+        let checksum = PartialChecksum {
+            start: 34,
+            offset: 6,
+        };
+        assert_eq!(arrived[0].offload.checksum, Some(checksum));
         let ignoring = Options {
             outgoing: false,
             ..Options::default()
@@ -162,20 +168,22 @@ fn what_the_kernel_sends_is_seen_as_outgoing() {
 }
 
 #[test]
-fn a_frame_longer_than_a_slot_is_cut_and_says_so() {
-    in_namespace("a_frame_longer_than_a_slot_is_cut_and_says_so", || {
+fn a_frame_longer_than_a_slot_comes_whole() {
+    in_namespace("a_frame_longer_than_a_slot_comes_whole", || {
         veth_pair();
         let small = Options {
             frame_bytes_max: Some(200),
             ..Options::default()
         };
         let mut b = AfPacket::open("x1", small).unwrap();
-        open("x0")
-            .transmit(&[&frame(MAC_B, ETHERTYPE, 1000)])
-            .unwrap();
-        let got = await_frames(&mut b, 1);
-        assert_eq!(got[0].len, 1000);
-        assert!(got[0].bytes.len() >= 200 && got[0].bytes.len() < 1000);
+        let mut tagged = frame(MAC_B, [0x88, 0xa8], 1000);
+        tagged[14..18].copy_from_slice(&[0, 43, 0x88, 0xb5]);
+        let sent = [frame(MAC_B, ETHERTYPE, 1000), tagged];
+        open("x0").transmit(&[&sent[0], &sent[1]]).unwrap();
+        let got = await_frames(&mut b, 2);
+        for (got, sent) in got.iter().zip(&sent) {
+            assert_eq!((&got.bytes, got.len), (sent, 1000));
+        }
     });
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! kernel --(copy)--> [TPACKET_V2 ring, 4096 slots] --lend--> receive
+//!        --(reference, what is too long for a slot)--> receive queue --(copy)-->
 //! transmit --> sendmmsg, 32 frames a call --> driver          (PACKET_QDISC_BYPASS)
 //! ```
 //!
@@ -11,7 +12,8 @@
 //! device sends does not.
 //!
 //! TPACKET_V2 and not V3, whose blocks wait up to a millisecond. The ring's slots are made for the
-//! interface's MTU when it is opened: after a change of the MTU open it anew.
+//! interface's MTU when it is opened: after a change of the MTU open it anew. Superframes, which are
+//! longer, come by the socket's receive queue, in the same order ([`vnet`]).
 //!
 //! When the interface goes down, or away, [`Device::receive`] and [`Device::transmit`] give an
 //! error that [`device_gone`] recognises. After "down" the same device works again once the
@@ -24,14 +26,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
 
-use super::offload;
+use super::merging;
 use super::ring::{Ring, Slot};
+use super::vnet::{self, LongFrames};
 use super::{Counters, Device, Direction, Received, Tenure};
 use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
 
 /// How many bytes of a frame that the kernel sent are shown.
-pub const OUTGOING_BYTES_MAX: u32 = 64;
+pub const OUTGOING_BYTES_MAX: u32 = 128;
 /// Ethernet header and two VLAN tags.
 const LINK_HEADER_BYTES: usize = 14 + 4 + 4;
 /// Frames a system call.
@@ -78,6 +81,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct AfPacket {
     ring: Ring, // before the socket: unmapped first
+    long: LongFrames,
     receiver: Socket,
     sender: Socket,
     stamps: Stamps,
@@ -113,11 +117,11 @@ impl AfPacket {
         // Protocol zero: nothing arrives before the filter and the ring are in place.
         let receiver = Socket::new(Domain::PACKET, Type::RAW, None)?;
         let index = interface_index(&receiver, name)?;
-        match offload::stop_merging(&receiver, name) {
+        match merging::stop_lro(&receiver, name) {
             Ok(false) => {}
-            Ok(true) => tracing::info!(interface = name, "GRO or LRO switched off"),
-            // Some drivers know no such thing; a merged frame is counted as truncated.
-            Err(error) => tracing::debug!(interface = name, %error, "GRO and LRO stay as they are"),
+            Ok(true) => tracing::info!(interface = name, "LRO switched off"),
+            // Most drivers know no such thing.
+            Err(error) => tracing::debug!(interface = name, %error, "LRO stays as it is"),
         }
         let frame_bytes_max = match options.frame_bytes_max {
             Some(bytes) => bytes,
@@ -129,6 +133,7 @@ impl AfPacket {
             let on: libc::c_int = 1;
             sys::set_option(&receiver, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &on)?;
         }
+        let long = LongFrames::new(&receiver)?;
         let ring = Ring::new(&receiver, options.slots, frame_bytes_max)?;
         receiver.bind(&link_address(index, libc::ETH_P_ALL as u16)?)?;
         if let Some(error) = receiver.take_error()? {
@@ -139,6 +144,7 @@ impl AfPacket {
         }
         Ok(Self {
             ring,
+            long,
             receiver,
             sender: open_sender(index)?,
             stamps: Stamps::default(),
@@ -157,7 +163,7 @@ impl AfPacket {
         self.index
     }
 
-    /// The longest frame that arrives uncut.
+    /// The longest frame that a slot of the ring is made for.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max
     }
@@ -214,7 +220,8 @@ impl Device for AfPacket {
         burst_max: usize,
         take: &mut dyn FnMut(Received<'_>),
     ) -> io::Result<usize> {
-        for taken in 0..burst_max {
+        let mut taken = 0;
+        while taken < burst_max {
             let Some(slot) = self.ring.head() else {
                 if taken == 0 {
                     self.check_when_empty()?;
@@ -233,15 +240,22 @@ impl Device for AfPacket {
             }
             let stamp = (slot.header.tp_sec, slot.header.tp_nsec);
             let stamped = UnixTime::from_stamp(stamp.0, stamp.1);
-            if self.tenure.contains(stamped) {
-                let arrived = self.stamps.instant(stamp.0, stamp.1);
-                take(received(slot, arrived));
-            } else {
+            // Fetched whatever its time is: the receive queue is in step with the ring.
+            let whole = self.long.whole(slot, &self.receiver)?;
+            if !self.tenure.contains(stamped) {
                 self.tenure_is_over |= stamped >= self.tenure.until;
+                taken += 1;
+            } else if let Some(slot) = whole {
+                let frame = received(slot, self.stamps.instant(stamp.0, stamp.1));
+                taken += frame.cost();
+                take(frame);
+            } else {
+                self.counters.missed += 1;
+                taken += 1;
             }
             self.ring.release();
         }
-        Ok(burst_max)
+        Ok(taken)
     }
 
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
@@ -299,9 +313,11 @@ fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
     let Slot {
         header,
         address,
+        vnet,
         bytes,
         mut start,
     } = slot;
+    let mut offload = vnet::offload(vnet);
     let mut len = header.tp_len;
     let status = header.tp_status;
     let mut vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then_some(header.tp_vlan_tci);
@@ -321,6 +337,9 @@ fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
         bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
         bytes[at + 2..at + 4].copy_from_slice(&tag.to_be_bytes());
         vlan = None;
+        if let Some(checksum) = &mut offload.checksum {
+            checksum.start = checksum.start.saturating_add(TAG_BYTES as u16);
+        }
     }
     Received {
         bytes: &bytes[start..],
@@ -333,7 +352,7 @@ fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
             libc::PACKET_OUTGOING => Direction::Outgoing,
             _ => Direction::Other,
         },
-        checksum_partial: status & libc::TP_STATUS_CSUMNOTREADY != 0,
+        offload,
     }
 }
 
@@ -475,6 +494,7 @@ pub(super) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_path::offload::Offload;
 
     /// A slot with 14 spare bytes before the frame, as the kernel leaves them.
     fn slot(bytes: &mut [u8], status: u32, tag: (u16, u16), packet_type: u8) -> Slot<'_> {
@@ -488,6 +508,7 @@ mod tests {
         Slot {
             header,
             address,
+            vnet: [0; vnet::HEADER_LEN],
             bytes,
             start: 14,
         }
@@ -502,7 +523,7 @@ mod tests {
         assert_eq!(got.vlan, Some(42));
         assert_eq!((got.bytes.len(), got.len), (60, 60));
         assert_eq!(got.direction, Direction::Host);
-        assert!(!got.checksum_partial);
+        assert_eq!(got.offload, Offload::NONE);
     }
 
     #[test]

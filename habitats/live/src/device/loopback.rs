@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::Instant;
+use weir_path::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
 
@@ -49,8 +50,8 @@ pub struct Frame {
     pub vlan: Option<u16>,
     /// Who it is for.
     pub direction: Direction,
-    /// Whether its transport checksum is unfinished.
-    pub checksum_partial: bool,
+    /// What its sender left to hardware.
+    pub offload: Offload,
 }
 
 impl Frame {
@@ -62,7 +63,7 @@ impl Frame {
             arrived,
             vlan: None,
             direction: Direction::Host,
-            checksum_partial: false,
+            offload: Offload::NONE,
         }
     }
 
@@ -74,7 +75,7 @@ impl Frame {
             arrived: self.arrived,
             vlan: self.vlan,
             direction: self.direction,
-            checksum_partial: self.checksum_partial,
+            offload: self.offload,
         }
     }
 }
@@ -138,15 +139,17 @@ impl Device for Loopback {
         burst_max: usize,
         take: &mut dyn FnMut(Received<'_>),
     ) -> io::Result<usize> {
-        for taken in 0..burst_max {
+        let mut taken = 0;
+        while taken < burst_max {
             // Not locked during `take`, which may send through the same queue.
             let Some(frame) = lock(&self.incoming).frames.pop_front() else {
-                return Ok(taken);
+                break;
             };
+            taken += frame.lend().cost();
             take(frame.lend());
             lock(&self.incoming).spare.push(frame.bytes);
         }
-        Ok(burst_max)
+        Ok(taken)
     }
 
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {

@@ -6,14 +6,16 @@
 
 pub mod af_packet;
 pub mod loopback;
-mod offload;
+mod merging;
 pub mod pcap;
 mod ring;
+mod vnet;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use weir_base::Instant;
+use weir_path::offload::Offload;
 
 use crate::clock::UnixTime;
 
@@ -30,9 +32,9 @@ pub struct Received<'a> {
     pub vlan: Option<u16>,
     /// Who it was for.
     pub direction: Direction,
-    /// The sender left the transport checksum to hardware that does not exist: it must be
-    /// finished before the frame goes on (veth, tun, virtio with checksum offload).
-    pub checksum_partial: bool,
+    /// What the sender left to hardware that does not exist (veth, tun, virtio), or what the kernel
+    /// put together on the way (GRO): it must be done before the frame goes on.
+    pub offload: Offload,
 }
 
 /// Who a received frame was for, as the link layer saw it.
@@ -85,9 +87,24 @@ impl Tenure {
     }
 }
 
+/// A longer frame counts for several of these in a burst, as for their share of a turn.
+const ORDINARY_FRAME_BYTES: u32 = 1536;
+
+impl Received<'_> {
+    /// For how many frames of ordinary length this one counts: the packets that a superframe becomes,
+    /// or its length in ordinary frames if that is more.
+    #[inline]
+    pub fn cost(&self) -> usize {
+        let bytes = self.len.div_ceil(ORDINARY_FRAME_BYTES) as usize;
+        self.offload.packets_max(self.len).max(bytes).max(1)
+    }
+}
+
 /// A port's link.
 pub trait Device: Send {
-    /// Hands at most `burst_max` waiting frames to `take`, and gives their number. Does not block.
+    /// Hands waiting frames to `take` until there are no more, or until they count for `burst_max`
+    /// ([`Received::cost`]); gives what they counted for, which the last one may make more than that.
+    /// Does not block.
     fn receive(
         &mut self,
         burst_max: usize,

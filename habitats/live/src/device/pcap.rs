@@ -23,6 +23,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError};
 use weir_base::{Instant, Span};
 use weir_capture::{Fate, Interface, Seen, Writer};
+use weir_path::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
 use crate::clock;
@@ -200,8 +201,9 @@ impl Source {
                 Pace::Recorded => due,
             };
             let bytes = &self.recorded.bytes[frame.start..frame.end];
-            take(lend(bytes, frame.len, arrived));
-            taken += 1;
+            let lent = lend(bytes, frame.len, arrived);
+            taken += lent.cost();
+            take(lent);
             self.advance(due)?;
         }
         Ok(taken)
@@ -241,7 +243,7 @@ fn lend(bytes: &[u8], len: u32, arrived: Instant) -> Received<'_> {
         } else {
             Direction::Host
         },
-        checksum_partial: false,
+        offload: Offload::NONE,
     }
 }
 

@@ -5,7 +5,7 @@
 //! +--------+--------+--------+---------+--------+--
 //! | slot 0 | slot 1 | slot 2 | (waste) | slot 3 | ...      a slot never crosses a block
 //! +--------+--------+--------+---------+--------+--
-//! slot: | tpacket2_hdr | sockaddr_ll | spare | frame ... |
+//! slot: | tpacket2_hdr | sockaddr_ll | spare | virtio_net_hdr | frame ... |
 //! ```
 //!
 //! The first word of a slot says whose it is. We read a slot only while it is ours, and the
@@ -18,8 +18,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::Socket;
 
-/// Bytes before the frame in a slot, at most: header, address, alignment (see `tpacket_rcv`).
-const SLOT_OVERHEAD_BYTES: usize = 96;
+use super::vnet;
+
+/// Bytes before the frame in a slot, at most: header, address, alignment, virtio header (see
+/// `tpacket_rcv`).
+const SLOT_OVERHEAD_BYTES: usize = 112;
 /// Slots are aligned to this.
 const SLOT_ALIGN_BYTES: usize = 16;
 /// The least size of a block.
@@ -49,6 +52,8 @@ pub(super) struct Slot<'a> {
     pub(super) header: libc::tpacket2_hdr,
     /// Where the frame came from.
     pub(super) address: libc::sockaddr_ll,
+    /// What its sender left to hardware.
+    pub(super) vnet: vnet::Header,
     /// The slot's bytes, from the end of `address` to the end of the frame.
     pub(super) bytes: &'a mut [u8],
     /// Where in `bytes` the frame begins.
@@ -77,7 +82,8 @@ impl Shape {
 }
 
 impl Ring {
-    /// Gives `socket`, which is not bound yet, a ring of at least `slots` slots.
+    /// Gives `socket`, which is not bound yet and has virtio headers switched on, a ring of at least
+    /// `slots` slots.
     pub(super) fn new(socket: &Socket, slots: usize, frame_bytes_max: usize) -> io::Result<Self> {
         let shape = Shape::new(slots, frame_bytes_max);
         let request = libc::tpacket_req {
@@ -134,18 +140,21 @@ impl Ring {
                 slot.add(ADDRESS_AT).cast::<libc::sockaddr_ll>().read(),
             )
         };
-        let start = usize::from(header.tp_mac).clamp(BYTES_AT, self.shape.slot_bytes);
+        const FRAME_AT: usize = BYTES_AT + size_of::<vnet::Header>();
+        let start = usize::from(header.tp_mac).clamp(FRAME_AT, self.shape.slot_bytes);
         let end = (start + header.tp_snaplen as usize).min(self.shape.slot_bytes);
         // SAFETY: `BYTES_AT <= start <= end <= slot_bytes`, so the range lies within the slot,
         // which the kernel does not touch while its status is "user"; the exclusive borrow of
         // the ring keeps us from a second view of it.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(slot.add(BYTES_AT).as_ptr(), end - BYTES_AT) };
+        let start = start - BYTES_AT;
         Some(Slot {
             header,
             address,
+            vnet: vnet::before(bytes, start),
             bytes,
-            start: start - BYTES_AT,
+            start,
         })
     }
 
@@ -194,7 +203,7 @@ mod tests {
     fn slots_hold_their_frame_and_no_slot_crosses_a_block() {
         for frame_bytes_max in [60, 1522, 2048, 9022, 65_557, 65_536 * 2] {
             let shape = Shape::new(4096, frame_bytes_max);
-            assert!(shape.slot_bytes >= frame_bytes_max + 66, "{shape:?}");
+            assert!(shape.slot_bytes >= frame_bytes_max + 82, "{shape:?}");
             assert_eq!(shape.slot_bytes % SLOT_ALIGN_BYTES, 0);
             assert!(shape.block_bytes.is_power_of_two() && shape.block_bytes >= shape.slot_bytes);
             assert!(shape.slots_per_block() * shape.blocks >= 4096);

@@ -105,7 +105,7 @@ impl Router {
                 at: frame.arrived,
                 len: frame.len,
                 vlan: frame.vlan,
-                checksum_partial: frame.checksum_partial,
+                offload: frame.offload,
             };
             plane.receive(LAN, frame.bytes, arrival);
         });

@@ -1,9 +1,8 @@
-//! Receive offloads that merge frames, which a router's port must not have.
+//! The receive offload that a router's port must not have.
 //!
-//! With GRO or LRO the kernel hands up several frames of a flow as one, longer than the MTU and than
-//! a slot of the receive ring: the router would have to cut it, and lose it. Switching them off
-//! costs the kernel's own receive path some speed, nothing else; `ethtool -K DEVICE gro on`
-//! switches them on again once the router is gone.
+//! With LRO a network card puts frames of a flow together and forgets how long they were, so nobody
+//! can take them apart again. The kernel, too, switches it off where it forwards. GRO stays as it is:
+//! what it puts together comes with what it takes to cut it again, just like a superframe.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -13,9 +12,7 @@ use socket2::Socket;
 use super::af_packet::interface_request;
 use crate::sys;
 
-/// `ETHTOOL_GGRO`, `ETHTOOL_SGRO`, `ETHTOOL_GFLAGS`, `ETHTOOL_SFLAGS` of linux/ethtool.h.
-const GET_GRO: u32 = 0x2b;
-const SET_GRO: u32 = 0x2c;
+/// `ETHTOOL_GFLAGS`, `ETHTOOL_SFLAGS` of linux/ethtool.h.
 const GET_FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
 /// `ETH_FLAG_LRO` of linux/ethtool.h.
@@ -29,18 +26,14 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// Switches merging off at the interface called `name`, where it is on; whether it was.
-pub(super) fn stop_merging(socket: &Socket, name: &str) -> io::Result<bool> {
-    let gro = ethtool(socket, name, GET_GRO, 0)? != 0;
-    if gro {
-        ethtool(socket, name, SET_GRO, 0)?;
-    }
+/// Switches LRO off at the interface called `name`, where it is on; whether it was.
+pub(super) fn stop_lro(socket: &Socket, name: &str) -> io::Result<bool> {
     let flags = ethtool(socket, name, GET_FLAGS, 0)?;
     let lro = flags & FLAG_LRO != 0;
     if lro {
         ethtool(socket, name, SET_FLAGS, flags & !FLAG_LRO)?;
     }
-    Ok(gro || lro)
+    Ok(lro)
 }
 
 fn ethtool(socket: &Socket, name: &str, command: u32, data: u32) -> io::Result<u32> {

@@ -1,0 +1,130 @@
+//! Devices take turns by bytes: one that always has superframes gets no more than one with frames.
+
+#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_base::{Instant, Streams};
+use weir_discipline::Spec;
+use weir_live::clock;
+use weir_live::device::loopback::Frame;
+use weir_live::device::{Counters, Device, Received};
+use weir_live::worker::Worker;
+use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::parse::Mode;
+use weir_path::plane::Plane;
+use weir_path::port::Link;
+
+/// A device that always has another frame, and counts the bytes that it handed over.
+struct Endless {
+    frame: Frame,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Device for Endless {
+    fn receive(
+        &mut self,
+        burst_max: usize,
+        take: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<usize> {
+        let mut taken = 0;
+        while taken < burst_max {
+            self.frame.arrived = clock::now();
+            let frame = self.frame.lend();
+            taken += frame.cost();
+            self.bytes
+                .fetch_add(u64::from(frame.len), Ordering::Relaxed);
+            take(frame);
+        }
+        Ok(taken)
+    }
+
+    fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+        Ok(frames.len())
+    }
+
+    fn wait_on(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// How many bytes each of two devices hands over until the second one has handed over 10 MB.
+fn shares(first: Frame, second: Frame) -> [u64; 2] {
+    let plane = Plane::new(Mode::Routed, 4096, 1518, Streams::new(1));
+    let mut worker = Worker::new(plane, Box::new(|_| {}));
+    let mut handed = Vec::new();
+    for (name, frame) in [("first", first), ("second", second)] {
+        let link = Link {
+            rate: None,
+            overhead: 24,
+            frame_bytes_max: 1514,
+        };
+        let spec = Spec::check("fifo", []).unwrap();
+        worker.plane.add_port(name, name, spec, link, clock::now());
+        let bytes = Arc::new(AtomicU64::new(0));
+        handed.push(Arc::clone(&bytes));
+        let device = Box::new(Endless { frame, bytes });
+        worker.bind(
+            Some(device),
+            Box::new(|| Err(io::ErrorKind::NotFound.into())),
+        );
+    }
+    let (handle, thread) = worker.start().unwrap();
+    // Read between two turns, on the worker's own thread: both numbers belong together.
+    loop {
+        let handed = handed.clone();
+        let bytes = handle
+            .call(move |_| [0, 1].map(|n: usize| handed[n].load(Ordering::Relaxed)))
+            .unwrap();
+        if bytes[1] > 10_000_000 {
+            handle.call(Worker::stop).unwrap();
+            thread.join().unwrap();
+            return bytes;
+        }
+    }
+}
+
+/// A frame that leads nowhere.
+fn frame(len: usize) -> Frame {
+    Frame::new(vec![0; len], Instant::ZERO)
+}
+
+fn superframe(len: usize, size: u16) -> Frame {
+    let start = 34;
+    Frame {
+        offload: Offload {
+            checksum: Some(PartialChecksum { start, offset: 16 }),
+            segmentation: Some(Segmentation {
+                kind: SegmentKind::TcpV4,
+                size,
+            }),
+        },
+        ..frame(len)
+    }
+}
+
+#[test]
+fn a_port_full_of_superframes_gets_no_more_bytes_than_one_full_of_frames() {
+    for (first, most) in [
+        (superframe(65_226, 1448), 1.1),
+        (superframe(40_000, 1448), 1.1),
+        (frame(9000), 1.1),
+        // Small packets cost as many turns as large ones.
+        (superframe(65_000, 100), 0.1),
+        (frame(60), 0.1),
+    ] {
+        let [first, second] = shares(first, frame(1514));
+        let ratio = first as f64 / second as f64;
+        assert!(
+            ratio < most && ratio > most / 4.0,
+            "{first} and {second} bytes"
+        );
+    }
+}
