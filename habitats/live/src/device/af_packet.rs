@@ -28,8 +28,9 @@ use weir_base::{Instant, Span};
 
 use super::merging;
 use super::ring::{Ring, Slot};
+use super::tenure::{Progress, Tenure};
 use super::vnet::{self, LongFrames};
-use super::{Counters, Device, Direction, Received, Tenure};
+use super::{Counters, Device, Direction, Received};
 use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
 
@@ -45,8 +46,6 @@ const EMPTY_CALLS_PER_CHECK: u32 = 16;
 /// A frame that the driver keeps refusing as "no buffer space" for so long is refused for its own
 /// sake (veth: longer than the peer's MTU), or the link has no carrier.
 const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
-/// A frame that was stamped is in the ring after this time at the latest.
-const ON_ITS_WAY: Span = Span::from_millis(1);
 /// Bytes that may wait in the driver.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
@@ -85,9 +84,7 @@ pub struct AfPacket {
     receiver: Socket,
     sender: Socket,
     stamps: Stamps,
-    tenure: Tenure,
-    /// A frame from after the tenure was seen, or the ring was empty then.
-    tenure_is_over: bool,
+    tenure: Progress,
     counters: Counters,
     index: u32,
     frame_bytes_max: usize,
@@ -148,8 +145,7 @@ impl AfPacket {
             receiver,
             sender: open_sender(index)?,
             stamps: Stamps::default(),
-            tenure: options.tenure,
-            tenure_is_over: false,
+            tenure: Progress::new(options.tenure, clock::now()),
             counters: Counters::default(),
             index,
             frame_bytes_max,
@@ -226,10 +222,10 @@ impl Device for AfPacket {
                 if taken == 0 {
                     self.check_when_empty()?;
                     let looked = clock::now();
-                    let long_over = UnixTime::now() >= self.tenure.until.after(ON_ITS_WAY);
+                    let wall_clock = UnixTime::now();
                     if self.ring.head().is_none() {
                         self.stamps.nothing_before(looked);
-                        self.tenure_is_over |= long_over;
+                        self.tenure.nothing_before(wall_clock, looked);
                     }
                 }
                 return Ok(taken);
@@ -242,8 +238,7 @@ impl Device for AfPacket {
             let stamped = UnixTime::from_stamp(stamp.0, stamp.1);
             // Fetched whatever its time is: the receive queue is in step with the ring.
             let whole = self.long.whole(slot, &self.receiver)?;
-            if !self.tenure.contains(stamped) {
-                self.tenure_is_over |= stamped >= self.tenure.until;
+            if !self.tenure.admits(stamped) {
                 taken += 1;
             } else if let Some(slot) = whole {
                 let frame = received(slot, self.stamps.instant(stamp.0, stamp.1));
@@ -288,12 +283,11 @@ impl Device for AfPacket {
     }
 
     fn set_tenure(&mut self, tenure: Tenure) {
-        self.tenure = tenure;
-        self.tenure_is_over = false;
+        self.tenure = Progress::new(tenure, clock::now());
     }
 
     fn tenure_is_over(&self) -> bool {
-        self.tenure_is_over
+        self.tenure.is_over()
     }
 
     fn counters(&mut self) -> Counters {

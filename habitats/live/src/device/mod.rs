@@ -9,6 +9,7 @@ pub mod loopback;
 mod merging;
 pub mod pcap;
 mod ring;
+mod tenure;
 mod vnet;
 
 use std::io;
@@ -17,7 +18,7 @@ use std::os::fd::BorrowedFd;
 use weir_base::Instant;
 use weir_path::offload::Offload;
 
-use crate::clock::UnixTime;
+pub use tenure::Tenure;
 
 /// A frame as a device lends it: without frame check sequence, valid during the call.
 #[derive(Clone, Copy, Debug)]
@@ -49,42 +50,6 @@ pub enum Direction {
     /// Nobody here: the kernel itself sent it out of this interface. Not to be forwarded, but it
     /// counts against the port's rate.
     Outgoing,
-}
-
-/// Which frames are the router's, by the time at which the kernel stamped them: those before it and
-/// after it are the kernel's, which forwards them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenure {
-    /// The first instant of it.
-    pub from: UnixTime,
-    /// The first instant after it.
-    pub until: UnixTime,
-}
-
-impl Tenure {
-    /// Every frame is the router's.
-    pub const ALWAYS: Self = Self {
-        from: UnixTime::FIRST,
-        until: UnixTime::NEVER,
-    };
-    /// No frame is.
-    pub const NEVER: Self = Self {
-        from: UnixTime::NEVER,
-        until: UnixTime::NEVER,
-    };
-
-    /// From an instant on.
-    pub const fn from(from: UnixTime) -> Self {
-        Self {
-            from,
-            until: UnixTime::NEVER,
-        }
-    }
-
-    /// Whether a frame with this stamp is the router's.
-    pub fn contains(self, stamp: UnixTime) -> bool {
-        self.from <= stamp && stamp < self.until
-    }
 }
 
 /// A longer frame counts for several of these in a burst, as for their share of a turn.

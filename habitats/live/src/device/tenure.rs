@@ -1,0 +1,146 @@
+//! Which frames of a ring are the router's, where the kernel forwards before and after it.
+
+use weir_base::{Instant, Span};
+
+use crate::clock::UnixTime;
+
+/// Which frames are the router's, by the time at which the kernel stamped them: those before it and
+/// after it are the kernel's, which forwards them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    /// The first instant of it.
+    pub from: UnixTime,
+    /// The first instant after it.
+    pub until: UnixTime,
+}
+
+impl Tenure {
+    /// Every frame is the router's.
+    pub const ALWAYS: Self = Self {
+        from: UnixTime::FIRST,
+        until: UnixTime::NEVER,
+    };
+    /// No frame is.
+    pub const NEVER: Self = Self {
+        from: UnixTime::NEVER,
+        until: UnixTime::NEVER,
+    };
+
+    /// From an instant on.
+    pub const fn from(from: UnixTime) -> Self {
+        Self {
+            from,
+            until: UnixTime::NEVER,
+        }
+    }
+}
+
+/// A tenure begins within this time after it was set, if it does at all.
+const BEGINS_WITHIN: Span = Span::from_secs(1);
+/// A frame that was stamped is in the ring after this time at the latest.
+const ON_ITS_WAY: Span = Span::from_millis(1);
+
+/// A tenure as a ring goes through it. It goes by the wall clock only until it has begun: a clock that
+/// is set back later, or in that very moment, must not keep a port silent.
+#[derive(Debug)]
+pub(super) struct Progress {
+    tenure: Tenure,
+    /// When its beginning is past, whatever the wall clock says.
+    begun_at: Instant,
+    is_over: bool,
+}
+
+impl Progress {
+    /// Of a tenure that is set at `now`.
+    pub(super) fn new(tenure: Tenure, now: Instant) -> Self {
+        Self {
+            tenure,
+            begun_at: match tenure.from {
+                UnixTime::NEVER => Instant::FAR_FUTURE,
+                _ => now + BEGINS_WITHIN,
+            },
+            is_over: false,
+        }
+    }
+
+    /// Whether the next frame of the ring is the router's.
+    pub(super) fn admits(&mut self, stamp: UnixTime) -> bool {
+        if stamp < self.tenure.from {
+            return false;
+        }
+        self.tenure.from = UnixTime::FIRST; // all that are behind it in the ring are later
+        self.is_over |= stamp >= self.tenure.until;
+        stamp < self.tenure.until
+    }
+
+    /// The ring was empty at this time, by both clocks.
+    pub(super) fn nothing_before(&mut self, wall_clock: UnixTime, now: Instant) {
+        if wall_clock >= self.tenure.from || now >= self.begun_at {
+            self.tenure.from = UnixTime::FIRST;
+        }
+        self.is_over |= wall_clock >= self.tenure.until.after(ON_ITS_WAY);
+    }
+
+    /// Whether every frame of the tenure has come.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall(seconds: u32) -> UnixTime {
+        UnixTime::from_stamp(seconds, 0)
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn a_tenure_is_from_its_first_instant_to_its_last() {
+        let tenure = Tenure {
+            from: wall(10),
+            until: wall(20),
+        };
+        let mut progress = Progress::new(tenure, at(0));
+        let admitted = [9, 10, 19, 20, 21].map(|s| progress.admits(wall(s)));
+        assert_eq!(admitted, [false, true, true, false, false]);
+        assert!(progress.is_over());
+    }
+
+    #[test]
+    fn an_empty_ring_ends_a_tenure_when_nothing_can_be_on_its_way() {
+        let until = wall(20);
+        let tenure = Tenure {
+            until,
+            ..Tenure::ALWAYS
+        };
+        let mut progress = Progress::new(tenure, at(0));
+        progress.nothing_before(until, at(1));
+        assert!(!progress.is_over());
+        progress.nothing_before(until.after(ON_ITS_WAY), at(2));
+        assert!(progress.is_over());
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_keeps_no_port_silent() {
+        let begin = |progress: &mut Progress| progress.admits(wall(10));
+        let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
+        assert!(begin(&mut progress) && progress.admits(wall(3)));
+        // With an empty ring, and in the very moment.
+        let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
+        progress.nothing_before(wall(10), at(1));
+        assert!(progress.admits(wall(3)));
+        let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
+        progress.nothing_before(wall(3), at(999));
+        assert!(!progress.admits(wall(4)));
+        progress.nothing_before(wall(4), at(1000));
+        assert!(progress.admits(wall(5)));
+        let mut never = Progress::new(Tenure::NEVER, at(0));
+        never.nothing_before(wall(10), at(10_000));
+        assert!(!never.admits(wall(11)));
+    }
+}
