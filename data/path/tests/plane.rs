@@ -787,3 +787,75 @@ proptest! {
         }
     }
 }
+
+/// What a datagram that comes by `lan` ends as; none if it leaves.
+fn end_of(plane: &mut Plane, now: Instant) -> Option<Reason> {
+    let before: Vec<_> = Reason::ALL.map(|r| plane.fates().ended(r)).to_vec();
+    let frame = udp([192, 0, 2, 1], 64, b"x");
+    let arrival = Arrival {
+        at: now,
+        ..arrival(&frame)
+    };
+    plane.receive(LAN, &frame, arrival);
+    if !leaving(plane, WAN, now).is_empty() {
+        return None;
+    }
+    let mut reasons = Reason::ALL.into_iter().zip(before);
+    let (reason, _) = reasons
+        .find(|(reason, before)| plane.fates().ended(*reason) != *before)
+        .unwrap();
+    Some(reason)
+}
+
+#[test]
+fn what_waited_for_too_long_is_stale() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let at = |millis| Instant::ZERO + Span::from_millis(millis);
+    plane.set_oldest(at(100));
+    assert_eq!(end_of(&mut plane, at(99)), Some(Reason::Stale));
+    assert_eq!(end_of(&mut plane, at(100)), None);
+}
+
+#[test]
+fn an_interface_is_followed_by_its_index_and_comes_back_by_its_names() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let now = Instant::ZERO;
+    let publish = |plane: &mut Plane, index: u32, name: Option<&str>| {
+        let mut tables = tables(1500);
+        let wan = tables.interfaces.remove(&2).unwrap();
+        if let Some(name) = name {
+            let name = name.to_owned();
+            tables.interfaces.insert(index, Interface { name, ..wan });
+        }
+        plane.set_tables(Arc::new(tables), now);
+        plane.ports()[WAN].interface.clone()
+    };
+    assert_eq!(publish(&mut plane, 2, Some("uplink")), "uplink");
+    assert_eq!(end_of(&mut plane, now), None);
+    // It goes, and another one comes that has the latest name, then one that has the configured name.
+    assert_eq!(publish(&mut plane, 0, None), "uplink");
+    assert_eq!(end_of(&mut plane, now), Some(Reason::NotAPort));
+    assert_eq!(publish(&mut plane, 7, Some("uplink")), "uplink");
+    assert!(plane.is_up(WAN));
+    publish(&mut plane, 0, None);
+    assert_eq!(publish(&mut plane, 2, Some("wan")), "wan");
+    assert_eq!(end_of(&mut plane, now), None);
+}
+
+#[test]
+fn a_closing_port_sends_what_it_holds_and_takes_nothing_more() {
+    let mut plane = plane(Mode::Routed, tables(1500), Some(Rate::from_mbps(1)));
+    let now = Instant::ZERO;
+    let frame = udp([192, 0, 2, 1], 64, &[0; 1000]);
+    (0..3).for_each(|_| send(&mut plane, LAN, &frame));
+    assert_eq!(leaving(&mut plane, WAN, now).len(), 1);
+    plane.close_port(WAN);
+    assert_eq!(end_of(&mut plane, now), Some(Reason::NotAPort));
+    assert!(!plane.is_drained(WAN));
+    let later = |n: u64| now + Span::from_millis(10 * n);
+    let left: usize = (1..4)
+        .map(|n| leaving(&mut plane, WAN, later(n)).len())
+        .sum();
+    assert_eq!(left, 2);
+    assert!(plane.is_drained(WAN));
+}
