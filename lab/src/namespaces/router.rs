@@ -22,8 +22,8 @@ use crate::topology::{Node, QUEUE_PACKETS};
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 /// A router must answer within this time after its start.
 const READY_MAX: Duration = Duration::from_secs(10);
-/// How long a router may take to end by itself.
-const STOP_MAX: Duration = Duration::from_secs(2);
+/// How long a router may take to end by itself. The run is over: what its queues hold need not leave.
+const STOP_MAX: Duration = Duration::from_millis(100);
 
 /// A `weir router` in its namespace.
 #[derive(Debug)]
