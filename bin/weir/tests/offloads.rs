@@ -1,0 +1,145 @@
+//! Hosts that leave checksums and segmentation to hardware, as every host on veth, tun or virtio does
+//! unless told otherwise, on either side of `weir router`.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod bench;
+
+use bench::{Bench, UNPACED};
+use weir_benches::testbed::run;
+use weir_live::namespace::Namespace;
+
+/// A router between two hosts that have their offloads switched on.
+fn bench(config: &str) -> Option<Bench> {
+    let bench = Bench::new(config)?;
+    for (host, device) in [(&bench.bed.source, "a0"), (&bench.bed.sink, "b0")] {
+        offloads(host, device, "on");
+    }
+    Some(bench)
+}
+
+/// Switches what veth does by default on or off.
+fn offloads(host: &Namespace, device: &str, state: &str) {
+    run(
+        host,
+        "ethtool",
+        &format!("-K {device} tx {state} tso {state} gso {state}"),
+    )
+    .unwrap();
+}
+
+/// No packet ended for what it left to hardware.
+fn assert_no_offload_drops(bench: &Bench) {
+    let drops = bench.ask(&["show", "drops"]);
+    for reason in ["truncated-frame", "bad-offload", "pool-exhausted"] {
+        assert!(!drops.contains(reason), "{drops}");
+    }
+}
+
+/// Goodput by the kernel, which forwards once the router has ended.
+fn kernel_tcp(bench: &mut Bench, to: &str) -> f64 {
+    bench.router.kill().unwrap();
+    bench.router.wait().unwrap();
+    bench.tcp(to)
+}
+
+#[test]
+fn tcp_of_hosts_with_default_offloads_is_as_fast_as_forwarding_is() {
+    let Some(mut bench) = bench(UNPACED) else {
+        return;
+    };
+    let rates = ["10.77.2.2", "fd77:2::2"].map(|to| (to, bench.tcp(to)));
+    assert_no_offload_drops(&bench);
+    for (to, rate) in rates {
+        let kernel = kernel_tcp(&mut bench, to);
+        println!("to {to}: {rate:.0} Mbit/s, by the kernel {kernel:.0} Mbit/s");
+        assert!(rate > 100.0, "{rate} Mbit/s to {to}");
+    }
+}
+
+#[test]
+fn a_paced_port_counts_segments_and_not_superframes() {
+    let config = UNPACED.replace("\"r1\"\n", "\"r1\"\nrate = \"50 Mbit\"\n");
+    let Some(bench) = bench(&config) else {
+        return;
+    };
+    let rate = bench.tcp("10.77.2.2");
+    assert_no_offload_drops(&bench);
+    // 1448 of 1538 bytes on the wire are payload; a full queue empties itself after the last byte.
+    assert!(
+        (20.0..=50.0 * 1448.0 / 1538.0 + 1.0).contains(&rate),
+        "{rate}"
+    );
+    let ports = bench.ports();
+    let of = |port: usize, what: &str| {
+        let count = &ports[port][what];
+        (
+            count["packets"].as_f64().unwrap(),
+            count["bytes"].as_f64().unwrap(),
+        )
+    };
+    for (packets, bytes) in [of(0, "received"), of(1, "sent")] {
+        assert!(bytes / packets <= 1514.0, "{ports}");
+        assert!(packets > 1000.0, "{ports}");
+    }
+}
+
+#[test]
+fn a_vxlan_between_hosts_with_default_offloads_works() {
+    let Some(bench) = bench(UNPACED) else {
+        return;
+    };
+    let (source, sink) = (&bench.bed.source, &bench.bed.sink);
+    let tunnels = [
+        ("vx4", "id 4", "10.77.1.2", "10.77.2.2", "10.94", ""),
+        (
+            "vx6",
+            "id 6",
+            "fd77:1::2",
+            "fd77:2::2",
+            "10.96",
+            "udpcsum udp6zerocsumrx",
+        ),
+    ];
+    for (name, id, near, far, net, options) in tunnels {
+        for (host, device, local, remote, own) in
+            [(source, "a0", near, far, 1), (sink, "b0", far, near, 2)]
+        {
+            let made = format!(
+                "link add {name} type vxlan {id} local {local} remote {remote} dev {device} \
+                 dstport 4789 {options}"
+            );
+            if let Err(error) = run(host, "ip", &made) {
+                println!("skipped: no VXLAN here ({error})");
+                return;
+            }
+            run(
+                host,
+                "ip",
+                &format!("address add {net}.0.{own}/24 dev {name}"),
+            )
+            .unwrap();
+            run(host, "ip", &format!("link set {name} up")).unwrap();
+        }
+        let rate = bench.tcp(&format!("{net}.0.2"));
+        println!("{name}: {rate:.0} Mbit/s");
+        assert!(rate > 50.0, "{name}: {rate} Mbit/s");
+    }
+    assert_no_offload_drops(&bench);
+}
+
+#[test]
+fn what_gro_put_together_is_cut_again() {
+    let Some(bench) = bench(UNPACED) else {
+        return;
+    };
+    for (host, device) in [(&bench.bed.source, "a0"), (&bench.bed.sink, "b0")] {
+        offloads(host, device, "off");
+    }
+    for device in ["r0", "r1"] {
+        run(&bench.bed.router, "ethtool", &format!("-K {device} gro on")).unwrap();
+    }
+    let rate = bench.tcp("10.77.2.2");
+    println!("with GRO at the ports: {rate:.0} Mbit/s");
+    assert!(rate > 100.0, "{rate} Mbit/s");
+    assert_no_offload_drops(&bench);
+}

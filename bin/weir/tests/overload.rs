@@ -1,0 +1,62 @@
+//! More frames than the router takes in time: the ring's loss is counted and shown, port by port.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod bench;
+
+use std::process::Command;
+
+use bench::{Bench, UNPACED};
+use weir_benches::live;
+use weir_benches::testbed::Testbed;
+use weir_live::device::Device;
+
+/// Frames of the flood; a ring has 4096 slots and some.
+const FLOOD: u64 = 10_000;
+
+#[test]
+fn what_a_full_ring_lost_is_shown_at_its_port() {
+    let Some(bench) = Bench::new(UNPACED) else {
+        return;
+    };
+    let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
+    let frame = live::frame(0);
+    let id = bench.router.id();
+    let send = |signal: &str| {
+        let status = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {id}")])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    let counts = || {
+        let ports = bench.ports();
+        [0, 1].map(|n: usize| {
+            let received = ports[n]["received"]["packets"].as_u64().unwrap();
+            (received, ports[n]["missed"].as_u64().unwrap())
+        })
+    };
+    let before = counts();
+    // A router that does not run cannot empty its ring.
+    send("STOP");
+    for _ in 0..FLOOD / 50 {
+        assert_eq!(device.transmit(&[&frame[..]; 50]).unwrap(), 50);
+    }
+    send("CONT");
+    bench.eventually("every frame is in the books", || {
+        let (received, missed) = counts()[0];
+        received + missed >= before[0].0 + FLOOD
+    });
+    let [(received, missed), (_, elsewhere)] = counts();
+    assert!(received - before[0].0 >= 4096, "{received}");
+    assert!((1..=FLOOD - 4096).contains(&missed), "{missed}");
+    assert_eq!(elsewhere, 0, "the other port lost nothing");
+    // The table says the same as the JSON.
+    let table = bench.ask(&["show", "ports"]);
+    let heads: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
+    assert!(heads.contains(&"MISSED"), "{table}");
+    let lan = table.lines().find(|line| line.contains("r0")).unwrap();
+    assert!(
+        lan.split_whitespace()
+            .any(|cell| cell == missed.to_string()),
+        "{table}"
+    );
+}
