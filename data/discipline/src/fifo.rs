@@ -92,6 +92,12 @@ impl Fifo {
             stats: Stats::default(),
         }
     }
+
+    /// Whether nothing is queued.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
 }
 
 impl Discipline for Fifo {

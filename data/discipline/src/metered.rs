@@ -7,16 +7,43 @@ use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
 
 use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready, SpecMismatch};
+use crate::fifo::Fifo;
 use crate::spec::Spec;
 
 /// A discipline with its ledger.
 pub struct Metered {
-    inner: Box<dyn Discipline>,
+    inner: Inner,
     ledger: Ledger,
     /// What the link behind is paced to.
     link_rate: Option<Rate>,
     /// Seldom looked at: kept out of the memory that every packet touches.
     spec: Box<Spec>,
+}
+
+/// A discipline. The plain queue, which nearly every port of a network has, lies where its port does,
+/// and calls of it cost nothing.
+enum Inner {
+    Fifo(Fifo),
+    Other(Box<dyn Discipline>),
+}
+
+/// Calls a method of the discipline, of a plain queue without indirection.
+macro_rules! each {
+    ($inner:expr, $discipline:ident => $call:expr) => {
+        match $inner {
+            Inner::Fifo($discipline) => $call,
+            Inner::Other($discipline) => $call,
+        }
+    };
+}
+
+impl Inner {
+    fn build(spec: &Spec, now: Instant, streams: &Streams) -> Self {
+        match spec {
+            Spec::Fifo(params) => Self::Fifo(Fifo::new(params.clone())),
+            _ => Self::Other(spec.build(now, streams)),
+        }
+    }
 }
 
 /// What went through a discipline.
@@ -36,7 +63,7 @@ impl Metered {
     /// Builds the discipline of `spec` with an empty ledger.
     pub fn new(spec: Spec, now: Instant, streams: &Streams) -> Self {
         Self {
-            inner: spec.build(now, streams),
+            inner: Inner::build(&spec, now, streams),
             spec: Box::new(spec),
             ledger: Ledger::default(),
             link_rate: None,
@@ -46,14 +73,14 @@ impl Metered {
     /// Says what the link behind is paced to; none if it takes whatever it is given.
     pub fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.link_rate = rate;
-        self.inner.set_link_rate(rate);
+        each!(&mut self.inner, d => d.set_link_rate(rate));
     }
 
     /// Offers a packet.
     #[inline]
     pub fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         self.ledger.received.count(packet.bytes());
-        let admission = self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
+        let admission = self.audited(cx, |inner, cx| each!(inner, d => d.enqueue(cx, packet)));
         self.balance();
         admission
     }
@@ -61,7 +88,7 @@ impl Metered {
     /// Takes the next packet to send.
     #[inline]
     pub fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = self.audited(cx, |inner, cx| inner.dequeue(cx));
+        let packet = self.audited(cx, |inner, cx| each!(inner, d => d.dequeue(cx)));
         if let Some(packet) = &packet {
             self.ledger.sent.count(packet.bytes());
         }
@@ -69,33 +96,48 @@ impl Metered {
         packet
     }
 
+    /// Whether a packet that comes alone to an idle link is what [`Self::dequeue`] gives next, whatever
+    /// it is: of an empty plain queue.
+    #[inline]
+    pub fn passes(&self) -> bool {
+        matches!(&self.inner, Inner::Fifo(fifo) if fifo.is_empty())
+    }
+
+    /// Books a packet that [passes](Self::passes): as if it were queued and taken at once.
+    #[inline]
+    pub fn pass(&mut self, packet: &Packet) {
+        self.ledger.received.count(packet.bytes());
+        self.ledger.sent.count(packet.bytes());
+        self.balance();
+    }
+
     /// Runs the timer.
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.audited(cx, |inner, cx| inner.on_timeout(cx));
+        self.audited(cx, |inner, cx| each!(inner, d => d.on_timeout(cx)));
         self.balance();
     }
 
     /// Touches what `enqueue` will need.
     #[inline]
     pub fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.inner.prefetch(cx, packet);
+        each!(&self.inner, d => d.prefetch(cx, packet));
     }
 
     /// Whether a packet could be taken now.
     #[inline]
     pub fn ready(&self, now: Instant) -> Ready {
-        self.inner.ready(now)
+        each!(&self.inner, d => d.ready(now))
     }
 
     /// When the timer is due.
     #[inline]
     pub fn timeout(&self) -> Option<Instant> {
-        self.inner.timeout()
+        each!(&self.inner, d => d.timeout())
     }
 
     /// What is held now.
     pub fn backlog(&self) -> Tally {
-        self.inner.backlog()
+        each!(&self.inner, d => d.backlog())
     }
 
     /// What went through so far.
@@ -110,32 +152,32 @@ impl Metered {
 
     /// Whether a packet of `class` would be queued.
     pub fn has_room(&self, class: Class) -> bool {
-        self.inner.has_room(class)
+        each!(&self.inner, d => d.has_room(class))
     }
 
     /// Lets the discipline give back memory that it does not need now.
     pub fn relax(&mut self) {
-        self.inner.relax();
+        each!(&mut self.inner, d => d.relax());
     }
 
     /// Bytes of memory that the discipline has taken.
     pub fn state_bytes(&self) -> usize {
-        self.inner.state_bytes()
+        each!(&self.inner, d => d.state_bytes())
     }
 
     /// Gauges of the discipline.
     pub fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.inspect(report);
+        each!(&self.inner, d => d.inspect(report));
     }
 
     /// Flows that the discipline knows by identity.
     pub fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
-        self.inner.flows(now, report);
+        each!(&self.inner, d => d.flows(now, report));
     }
 
     /// Puts new parameters of the same kind in force: all state stays.
     pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
-        self.inner.reconfigure(&spec, now)?;
+        each!(&mut self.inner, d => d.reconfigure(&spec, now))?;
         *self.spec = spec;
         self.balance();
         Ok(())
@@ -144,13 +186,13 @@ impl Metered {
     /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets
     /// in their order, and what does not fit it is dropped by its own judgement.
     pub fn reconfigure(&mut self, cx: &mut Cx<'_>, spec: Spec, streams: &Streams) {
-        if self.inner.reconfigure(&spec, cx.now).is_err() {
+        if each!(&mut self.inner, d => d.reconfigure(&spec, cx.now)).is_err() {
             let mut held = Vec::with_capacity(self.backlog().packets as usize);
-            self.inner.drain(&mut |packet| held.push(packet));
-            self.inner = spec.build(cx.now, streams);
-            self.inner.set_link_rate(self.link_rate);
+            each!(&mut self.inner, d => d.drain(&mut |packet| held.push(packet)));
+            self.inner = Inner::build(&spec, cx.now, streams);
+            each!(&mut self.inner, d => d.set_link_rate(self.link_rate));
             for packet in held {
-                self.audited(cx, |inner, cx| inner.enqueue(cx, packet));
+                self.audited(cx, |inner, cx| each!(inner, d => d.enqueue(cx, packet)));
             }
         }
         *self.spec = spec;
@@ -160,10 +202,10 @@ impl Metered {
     /// Ends everything that is held: the port goes away.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         let dropped = &mut self.ledger.dropped;
-        self.inner.drain(&mut |packet| {
+        each!(&mut self.inner, d => d.drain(&mut |packet| {
             dropped.count(packet.bytes());
             fates.discard(packet, reason);
-        });
+        }));
         self.balance();
     }
 
@@ -172,10 +214,10 @@ impl Metered {
     fn audited<T>(
         &mut self,
         cx: &mut Cx<'_>,
-        call: impl FnOnce(&mut dyn Discipline, &mut Cx<'_>) -> T,
+        call: impl FnOnce(&mut Inner, &mut Cx<'_>) -> T,
     ) -> T {
         let (ended, marked) = (cx.fates.all_ended(), cx.fates.marked());
-        let result = call(self.inner.as_mut(), cx);
+        let result = call(&mut self.inner, cx);
         // Mostly nothing ends, and then there is nothing to write.
         if cx.fates.all_ended() != ended {
             self.ledger.dropped += cx.fates.all_ended() - ended;
@@ -195,7 +237,7 @@ impl Metered {
         } = self.ledger;
         debug_assert_eq!(
             received,
-            sent + dropped + self.inner.backlog(),
+            sent + dropped + each!(&self.inner, d => d.backlog()),
             "books of {} do not balance",
             self.spec.kind()
         );

@@ -76,7 +76,8 @@ pub struct Port {
     link: Link,
     /// How far behind the clock the schedule may lag.
     lag_max: Span,
-    /// Offered, and not yet replayed.
+    /// Offered, and not yet replayed: the first, mostly the only one, and those behind it.
+    first: Option<Packet>,
     arrivals: VecDeque<Packet>,
     /// Everything up to here has been replayed.
     clock: Instant,
@@ -84,7 +85,28 @@ pub struct Port {
     /// 1 / rate, is carried so that a schedule keeps its rate for ever.
     free_at: Instant,
     carry: u64,
-    sent: Tally,
+    /// What the last frame took, as most have the length of the one before.
+    serialisation: Serialisation,
+}
+
+/// How long a link sends a frame of some length.
+#[derive(Clone, Copy, Debug)]
+struct Serialisation {
+    /// The length in layer 2.
+    bytes: u64,
+    /// Whole nanoseconds.
+    nanos: u64,
+    /// And what is left of one, in units of 1 / rate.
+    rest: u64,
+}
+
+impl Serialisation {
+    /// Of a length that no frame has.
+    const NONE: Self = Self {
+        bytes: u64::MAX,
+        nanos: 0,
+        rest: 0,
+    };
 }
 
 impl Port {
@@ -96,22 +118,47 @@ impl Port {
             queue,
             link,
             lag_max: link.lag_max(),
+            first: None,
             arrivals: VecDeque::new(),
             clock: now,
             free_at: now,
             carry: 0,
-            sent: Tally::ZERO,
+            serialisation: Serialisation::NONE,
         }
     }
 
     /// Hands a packet over; the next step queues it at its own time of arrival.
+    #[inline]
     pub fn offer(&mut self, packet: Packet) {
-        self.arrivals.push_back(packet);
+        match self.first {
+            None => self.first = Some(packet),
+            Some(_) => self.arrivals.push_back(packet),
+        }
     }
 
     /// Replays what is due up to `now`. Frames that the link starts go to `departed`, at most
     /// `room` of them. Gives the time of the next event, if one is known.
+    #[inline]
     pub fn step(
+        &mut self,
+        now: Instant,
+        keys: &Keys,
+        fates: &mut Fates,
+        room: usize,
+        mut departed: impl FnMut(Packet, Transmission),
+    ) -> Option<Instant> {
+        if room > 0 && self.passes(now) {
+            if let Some(packet) = self.first.take() {
+                let (packet, transmission) = self.pass(packet, now);
+                departed(packet, transmission);
+            }
+            return None;
+        }
+        self.replay(now, keys, fates, room, &mut departed)
+    }
+
+    /// A step event by event.
+    fn replay(
         &mut self,
         now: Instant,
         keys: &Keys,
@@ -140,7 +187,6 @@ impl Port {
             while room > 0 && self.free_at <= due && ready == Ready::Now {
                 // None: the discipline ended a packet, and has changed its answer.
                 if let Some(packet) = self.queue.dequeue(&mut cx) {
-                    self.sent.count(packet.bytes());
                     let end = self.occupy(packet.bytes(), due);
                     room -= 1;
                     departed(packet, Transmission { start: due, end });
@@ -148,6 +194,29 @@ impl Port {
                 ready = self.queue.ready(due);
             }
         }
+    }
+
+    /// Whether one packet has come, now, to a queue that lets it through and a link that is free.
+    /// Nothing is left to happen when it has been sent.
+    #[inline]
+    fn passes(&self, now: Instant) -> bool {
+        self.first.as_ref().is_some_and(|p| p.arrived == now)
+            && self.free_at <= now
+            && self.arrivals.is_empty()
+            && self.queue.passes()
+    }
+
+    /// Sends the packet that passes.
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> (Packet, Transmission) {
+        let packet = Packet {
+            enqueued: now,
+            ..packet
+        };
+        self.clock = self.clock.max(now);
+        self.queue.pass(&packet);
+        let end = self.occupy(packet.bytes(), now);
+        (packet, Transmission { start: now, end })
     }
 
     /// Charges the link for a frame that went out of it at `at` without passing this queue. Such
@@ -180,6 +249,7 @@ impl Port {
             self.queue.set_link_rate(link.rate);
             self.lag_max = link.lag_max();
             self.carry = 0;
+            self.serialisation = Serialisation::NONE;
             self.free_at = self.free_at.min(self.clock + DEBT_MAX); // a slow link's frame is no debt of a fast one
         }
         self.queue.reconfigure(&mut cx, spec, streams);
@@ -193,7 +263,7 @@ impl Port {
 
     /// Ends everything that is held.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
-        for packet in self.arrivals.drain(..) {
+        for packet in self.first.take().into_iter().chain(self.arrivals.drain(..)) {
             fates.discard(packet, reason);
         }
         self.queue.shut_down(fates, reason);
@@ -220,24 +290,26 @@ impl Port {
 
     /// What the link has started to send.
     pub fn sent(&self) -> Tally {
-        self.sent
+        self.queue.ledger().sent
     }
 
     /// Whether nothing is held or waiting to be queued.
     pub fn is_idle(&self) -> bool {
-        self.arrivals.is_empty() && self.queue.backlog() == Tally::ZERO
+        self.first.is_none() && self.queue.backlog() == Tally::ZERO
     }
 
     fn queue_arrivals(&mut self, cx: &mut Cx<'_>) {
         // While one packet is queued, the memory that the next ones need is on its way.
         const AHEAD: usize = 4;
-        if self.arrivals.len() > 1 {
-            for packet in self.arrivals.iter().take(AHEAD) {
+        if !self.arrivals.is_empty() {
+            let all = self.first.iter().chain(&self.arrivals);
+            for packet in all.take(AHEAD) {
                 self.queue.prefetch(cx, packet);
             }
         }
-        while let Some(mut packet) = self.arrivals.pop_front_if(|p| p.arrived <= cx.now) {
-            if let Some(coming) = self.arrivals.get(AHEAD - 1) {
+        while let Some(mut packet) = self.first.take_if(|p| p.arrived <= cx.now) {
+            self.first = self.arrivals.pop_front();
+            if let Some(coming) = self.arrivals.get(AHEAD - 2) {
                 self.queue.prefetch(cx, coming);
             }
             packet.enqueued = cx.now;
@@ -254,7 +326,7 @@ impl Port {
     /// events only if it may start a frame.
     fn next_event(&self, ready: Ready, link_may_start: bool) -> Option<Instant> {
         let never = Instant::FAR_FUTURE;
-        let arrival = self.arrivals.front().map_or(never, |p| p.arrived);
+        let arrival = self.first.as_ref().map_or(never, |p| p.arrived);
         let timeout = self.queue.timeout().unwrap_or(never);
         let link = match ready {
             Ready::Now if link_may_start => self.free_at,
@@ -278,10 +350,21 @@ impl Port {
         if begin > self.free_at {
             self.carry = 0; // the link stood idle: a new schedule begins
         }
-        let bits = self.link.wire_bytes(bytes).min(BYTES_MAX) * 8;
-        let scaled = bits * 1_000_000_000 + self.carry;
-        self.carry = scaled % rate;
-        self.free_at = begin + Span::from_nanos(scaled / rate);
+        if bytes != self.serialisation.bytes {
+            let scaled = self.link.wire_bytes(bytes).min(BYTES_MAX) * 8 * 1_000_000_000;
+            self.serialisation = Serialisation {
+                bytes,
+                nanos: scaled / rate,
+                rest: scaled % rate,
+            };
+        }
+        let Serialisation { nanos, rest, .. } = self.serialisation;
+        let (more, carry) = match rest + self.carry {
+            carry if carry >= rate => (1, carry - rate),
+            carry => (0, carry),
+        };
+        self.carry = carry;
+        self.free_at = begin + Span::from_nanos(nanos + more);
         self.free_at
     }
 }

@@ -51,6 +51,55 @@ pub(crate) enum Event {
     Act(u32),
 }
 
+/// An event as it waits: in one word, which goes from hand to hand in a register.
+///
+/// ```text
+///   63      32 31      4 3    0
+///  [ number   | generation | kind ]
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packed(u64);
+
+impl From<Event> for Packed {
+    #[inline]
+    fn from(event: Event) -> Self {
+        let plain = |kind: u64, number: u32| kind | u64::from(number) << 32;
+        let endpoint =
+            |kind: u64, id: EndpointId| plain(kind, id.place) | u64::from(id.generation) << 4;
+        Self(match event {
+            Event::Arrive(port) => plain(0, port.0),
+            Event::Wake(port) => plain(1, port.0),
+            Event::Start(id) => endpoint(2, id),
+            Event::Stop(id) => endpoint(3, id),
+            Event::Fetch(client) => plain(4, client),
+            Event::Timeout(id) => endpoint(5, id),
+            Event::Tick(id) => endpoint(6, id),
+            Event::Act(number) => plain(7, number),
+        })
+    }
+}
+
+impl From<Packed> for Event {
+    #[inline]
+    fn from(Packed(word): Packed) -> Self {
+        let number = (word >> 32) as u32;
+        let id = EndpointId {
+            place: number,
+            generation: word as u32 >> 4,
+        };
+        match word & 0xf {
+            0 => Self::Arrive(PortId(number)),
+            1 => Self::Wake(PortId(number)),
+            2 => Self::Start(id),
+            3 => Self::Stop(id),
+            4 => Self::Fetch(number),
+            5 => Self::Timeout(id),
+            6 => Self::Tick(id),
+            _ => Self::Act(number),
+        }
+    }
+}
+
 /// A host or router.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -87,7 +136,7 @@ impl Wire {
 /// Time, events, packets, ports and ways.
 pub struct Fabric {
     pub(crate) now: Instant,
-    pub(crate) events: Queue<Event>,
+    pub(crate) events: Queue<Packed>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) wires: Vec<Wire>,
     pub(crate) flights: Flights,
@@ -239,7 +288,13 @@ impl Fabric {
         let (time, event) = self.events.pop_until(until)?;
         self.now = self.now.max(time);
         self.happened += 1;
-        Some(event)
+        Some(event.into())
+    }
+
+    /// Lets something happen at a time.
+    #[inline]
+    pub(crate) fn schedule(&mut self, at: Instant, event: Event) {
+        self.events.push(at, event.into());
     }
 
     /// A port's timer; out of date unless it is the one that the port waits for.
@@ -256,16 +311,24 @@ impl Fabric {
     #[inline]
     pub(crate) fn arrive(&mut self, port: PortId) -> Option<(Flight, bool)> {
         let wire = &mut self.wires[port.0 as usize];
-        let (_, mut packet) = wire.pipe.pop_front()?;
+        let (_, packet) = wire.pipe.pop_front()?;
         let node = wire.to;
         let is_host = !self.ways.is_router(node);
         match wire.pipe.front() {
             Some((next, packet)) => {
-                self.events.push(*next, Event::Arrive(port));
-                if is_host {
-                    // It has been lying there for a round trip: brings it back into the cache while
-                    // there is other work to do.
-                    black_box(self.flights.get(packet.slot).sent);
+                self.events.push(*next, Event::Arrive(port).into());
+                // What it will need has been lying there for a round trip: that comes back into the
+                // cache while there is other work to do.
+                match is_host {
+                    true => {
+                        black_box(self.flights.get(packet.slot).sent);
+                    }
+                    false => {
+                        let destination = self.flights.destination(packet.slot);
+                        if let Some(way) = self.ways.only_port(node, destination) {
+                            black_box(self.wires[way.0 as usize].touched);
+                        }
+                    }
                 }
             }
             None => wire.pipe.clear(), // back to the start of its memory, which is warm
@@ -281,7 +344,10 @@ impl Fabric {
         let way = self
             .ways
             .port(node, destination, || keys.hash(&packet, KeyKind::Flow));
-        packet.arrived = self.now;
+        let packet = Packet {
+            arrived: self.now,
+            ..packet
+        };
         match way {
             Some(way) => self.offer(way, packet),
             None => {
@@ -325,7 +391,7 @@ impl Fabric {
             &flights.keys,
             &mut self.fates,
             usize::MAX,
-            &mut |packet, sending| {
+            |packet, sending| {
                 if let Some(watch) = watch {
                     let flight = flights.get(packet.slot);
                     watch.departed(&packet, sending.start, flight.flow, flight.traffic);
@@ -339,11 +405,11 @@ impl Fabric {
             },
         );
         if was_empty && let Some((arrival, _)) = pipe.front() {
-            self.events.push(*arrival, Event::Arrive(id));
+            self.events.push(*arrival, Event::Arrive(id).into());
         }
         if let Some(next) = next.filter(|next| *next != wire.wake) {
             wire.wake = next;
-            self.events.push(next, Event::Wake(id));
+            self.events.push(next, Event::Wake(id).into());
         }
         self.bury(id);
     }

@@ -274,6 +274,14 @@ impl Ways {
         }
     }
 
+    /// The port by which `router` sends to `destination`, if there is no choice.
+    #[inline]
+    pub(crate) fn only_port(&self, router: NodeId, destination: NodeId) -> Option<PortId> {
+        let row = self.rows[router.0 as usize] as usize;
+        let entry = self.ports[row * self.nodes + destination.0 as usize];
+        (entry & SEVERAL == 0).then_some(PortId(entry))
+    }
+
     /// All ports by which `router` may send to `destination`.
     pub(crate) fn ports(
         &self,

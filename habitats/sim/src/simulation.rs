@@ -132,7 +132,7 @@ impl Simulation {
     pub fn actor(&mut self, actor: Box<dyn Actor>, first: Instant) {
         let number = self.actors.len() as u32;
         self.actors.push(actor);
-        self.fabric.events.push(first, Event::Act(number));
+        self.fabric.schedule(first, Event::Act(number));
     }
 
     /// Adds a TCP connection. Its receiver has the same options.
@@ -155,9 +155,9 @@ impl Simulation {
         };
         let flow = self.flow(course.traffic, course.start, size);
         let ends = self.connect(course, options, flow, [application, Application::Receive]);
-        self.fabric.events.push(course.start, Event::Start(ends[0]));
+        self.fabric.schedule(course.start, Event::Start(ends[0]));
         if course.stop < Instant::FAR_FUTURE {
-            self.fabric.events.push(course.stop, Event::Stop(ends[0]));
+            self.fabric.schedule(course.stop, Event::Stop(ends[0]));
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Simulation {
         let jitter = Jitter::default();
         self.endpoints
             .put(peer, Endpoint::Sink(Sink { flow, jitter }));
-        self.fabric.events.push(course.start, Event::Start(own));
+        self.fabric.schedule(course.start, Event::Start(own));
         Ok(())
     }
 
@@ -183,7 +183,7 @@ impl Simulation {
         self.check(web.server, web.client)?;
         self.check(web.client, web.server)?;
         let number = self.clients.len() as u32;
-        self.fabric.events.push(web.start, Event::Fetch(number));
+        self.fabric.schedule(web.start, Event::Fetch(number));
         self.clients.push(Client {
             stream: self.streams.below("web").stream(name),
             web,
@@ -271,7 +271,7 @@ impl Simulation {
             Event::Act(number) => {
                 let next = self.actors[number as usize].act(&mut self.fabric);
                 if let Some(next) = next {
-                    self.fabric.events.push(next, event);
+                    self.fabric.schedule(next, event);
                 }
             }
         }
@@ -337,7 +337,7 @@ impl Simulation {
             false => client.next_start(now),
             true => now + RETRY,
         };
-        self.fabric.events.push(next, Event::Fetch(number));
+        self.fabric.schedule(next, Event::Fetch(number));
     }
 
     /// A client begins its next fetch.

@@ -18,6 +18,9 @@ pub struct EndpointId {
     pub(crate) generation: u32,
 }
 
+/// Generations begin again: they have 28 bits of an event.
+const GENERATIONS: u32 = 1 << 28;
+
 /// Where an endpoint stands, and where its packets go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
@@ -109,7 +112,7 @@ impl Endpoints {
     pub(crate) fn remove(&mut self, id: EndpointId) {
         let place = &mut self.places[id.place as usize];
         if place.generation == id.generation && place.endpoint.take().is_some() {
-            place.generation += 1;
+            place.generation = (place.generation + 1) % GENERATIONS;
             self.free.push(id.place);
         }
     }

@@ -184,7 +184,7 @@ impl Tcp {
             && !self.closing
             && let Some(next) = pace.next_piece()
         {
-            fabric.events.push(next, Event::Tick(self.route.own));
+            fabric.schedule(next, Event::Tick(self.route.own));
         }
     }
 
@@ -205,9 +205,7 @@ impl Tcp {
             && timeout < self.timer
         {
             self.timer = timeout.max(fabric.now);
-            fabric
-                .events
-                .push(self.timer, Event::Timeout(self.route.own));
+            fabric.schedule(self.timer, Event::Timeout(self.route.own));
         }
         match self.connection.is_closed() {
             true => Progress::Closed,

@@ -41,7 +41,7 @@ impl Source {
 
     fn schedule(&mut self, fabric: &mut Fabric) {
         if let Some(next) = self.pace.next_piece() {
-            fabric.events.push(next, Event::Tick(self.route.own));
+            fabric.schedule(next, Event::Tick(self.route.own));
         }
     }
 }
