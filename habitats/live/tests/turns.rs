@@ -73,7 +73,7 @@ fn shares(first: Frame, second: Frame) -> [u64; 2] {
         let device = Box::new(Endless { frame, bytes });
         worker.bind(
             Some(device),
-            Box::new(|| Err(io::ErrorKind::NotFound.into())),
+            Box::new(|_| Err(io::ErrorKind::NotFound.into())),
         );
     }
     let (handle, thread) = worker.start().unwrap();
