@@ -2,7 +2,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /v1/ports`, `queues`, `hogs`, `flows`, `routes`, `neighbours`, `drops` | a list of the values in [`weir_model::report`] |
+//! | `GET /v1/ports`, `queues`, `hogs`, `flows`, `routes`, `neighbours`, `drops`, `netfilter` | a list of the values in [`weir_model::report`] |
 //! | `GET /v1/hogs?all=true&most=200` | watched flows too, and more than 50 of them; 1000 at most |
 //! | `GET /v1/config` | what is in force: path and value of every component |
 //! | `PUT /v1/config` with a configuration file as body | [`ApplyReport`](weir_model::report::ApplyReport); 422 if it was refused and nothing changed |

@@ -23,8 +23,8 @@ use tokio::sync::Semaphore;
 use weir_model::ChangeRequest;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    AdmissionReport, ApplyReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport,
-    QueueReport, RouteReport,
+    AdmissionReport, ApplyReport, BypassReport, DropReport, HogQuery, HogReport, NeighbourReport,
+    PortReport, QueueReport, RouteReport,
 };
 
 /// Connections served at once; more wait in the socket's backlog.
@@ -56,6 +56,8 @@ pub trait Operator: Send + Sync + 'static {
     fn neighbours(&self) -> Answer<Vec<NeighbourReport>>;
     /// What ended, by reason; reasons without a count are left out.
     fn drops(&self) -> Answer<Vec<DropReport>>;
+    /// Netfilter rules of the machine that transit bypasses.
+    fn netfilter(&self) -> Vec<BypassReport>;
     /// The configuration in force, every default spelt out.
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
@@ -194,6 +196,10 @@ fn router(operator: Arc<dyn Operator>) -> Router {
             get(|s: Shared| ask(s, |o| o.neighbours())),
         )
         .route("/v1/drops", get(|s: Shared| ask(s, |o| o.drops())))
+        .route(
+            "/v1/netfilter",
+            get(|s: Shared| ask(s, |o| Ok(o.netfilter()))),
+        )
         .route(
             "/v1/config",
             get(|s: Shared| ask(s, |o| Ok(o.config())))

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use weir_lfb::get::{self, DeviceState};
 use weir_live::capture::Captures;
 use weir_live::clock;
-use weir_live::worker::Worker;
+use weir_live::worker::{LinkState, Worker};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    AdmissionReport, ApplyReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport,
-    QueueReport, RouteReport,
+    AdmissionReport, ApplyReport, BypassReport, DropReport, HogQuery, HogReport, NeighbourReport,
+    PortReport, QueueReport, RouteReport,
 };
 use weir_model::{Change, ChangeRequest};
 use weir_northbound::{Answer, Operator};
+use weir_path::plane::PlanePort;
 
 use crate::configuration;
-use crate::router::Running;
+use crate::router::{Running, bypass, lock};
 
 /// The running router, as an operator sees it.
 pub(crate) struct Console {
@@ -44,13 +45,21 @@ impl Console {
 
 impl Operator for Console {
     fn ports(&self) -> Answer<Vec<PortReport>> {
-        self.ask(|worker| {
-            let state = |link: weir_live::worker::LinkState| DeviceState {
+        let dropped = lock(&self.running.guard).local_dropped();
+        let dropped = dropped.map_err(|e| format!("cannot read the kernel's counters: {e}"))?;
+        self.ask(move |worker| {
+            let links = worker.links();
+            let state = |(link, slot): (LinkState, &PlanePort)| DeviceState {
                 up: link.up,
                 missed: link.counters.missed,
                 refused: link.counters.refused,
+                local_dropped: dropped.get(&slot.interface).copied().unwrap_or_default(),
             };
-            let devices: Vec<_> = worker.links().into_iter().map(state).collect();
+            let devices: Vec<_> = links
+                .into_iter()
+                .zip(worker.plane.ports())
+                .map(state)
+                .collect();
             get::ports(&worker.plane, &devices)
         })
     }
@@ -78,6 +87,10 @@ impl Operator for Console {
 
     fn drops(&self) -> Answer<Vec<DropReport>> {
         self.ask(|worker| get::drops(&worker.plane))
+    }
+
+    fn netfilter(&self) -> Vec<BypassReport> {
+        bypass::report(&lock(&self.running.bypassed))
     }
 
     fn config(&self) -> BTreeMap<String, String> {

@@ -13,18 +13,22 @@
 //! The control side is one asynchronous thread; forwarding has a thread of its own and never waits
 //! for it.
 //!
+//! - [`bypass`]: rules of the machine that transit passes by
 //! - [`checks`]: what a plan needs of the machine
 //! - [`events`]: what the forwarding thread asks and says
 //! - [`running`]: changes of what runs
 //! - [`ports`]: ports and their devices
 //! - [`holdings`]: what is claimed and taken from the kernel, and given back
+//! - [`limits`]: what the box itself sends, and devices on ports
 //! - [`heartbeat`], [`supervisor`]: a router that hangs is ended, so that the kernel forwards
 //! - [`service_manager`]: what systemd is told
 
+pub(crate) mod bypass;
 mod checks;
 mod events;
 mod heartbeat;
 mod holdings;
+mod limits;
 mod ports;
 mod running;
 mod service_manager;
@@ -48,6 +52,7 @@ use self::heartbeat::Heart;
 use self::holdings::Holdings;
 use self::running::Limits;
 pub(crate) use self::running::Running;
+pub(crate) use self::running::lock;
 use crate::operator::Console;
 use crate::{Failure, configuration};
 
@@ -88,6 +93,9 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     tasks.spawn(follow_kernel(Arc::clone(&running)));
     tasks.spawn(handle_events(Arc::clone(&running), inbox));
     tasks.spawn(serve_northbound(Arc::clone(&running), service));
+    tasks.spawn(limits::follow_links(Arc::clone(&running)));
+    tasks.spawn(limits::follow_rates(Arc::clone(&running)));
+    tasks.spawn(bypass::follow(Arc::clone(&running)));
     tasks.spawn(heart.clone().beat(running.handle.clone()));
     tracing::info!("router runs");
     let result = loop {

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_base::Rate;
 use weir_model::report::{
-    AdmissionReport, Count, DropReport, HogReport, NeighbourReport, PortReport, QueueReport,
-    RouteReport,
+    AdmissionReport, BypassReport, Count, DropReport, HogReport, NeighbourReport, PortReport,
+    QueueReport, RouteReport,
 };
 use weir_northbound::client;
 
@@ -32,6 +32,8 @@ pub(crate) enum Subject {
     Neighbours,
     /// What ended, by reason
     Drops,
+    /// Netfilter rules of this machine that transit bypasses
+    Netfilter,
 }
 
 /// Which flows `weir show hogs` lists.
@@ -54,7 +56,10 @@ pub(crate) fn show(
 ) -> Result<(), Failure> {
     let show = Show { socket, json };
     match subject {
-        Subject::Ports => show.print("ports", ports),
+        Subject::Ports => {
+            show.print("ports", ports)?;
+            show.note_bypass()
+        }
         Subject::Queues => show.print("queues", queues),
         Subject::Hogs => {
             let Selection { all, most } = selection;
@@ -64,6 +69,7 @@ pub(crate) fn show(
         Subject::Routes => show.print("routes", routes),
         Subject::Neighbours => show.print("neighbours", neighbours),
         Subject::Drops => show.print("drops", drops),
+        Subject::Netfilter => show.print("netfilter", netfilter),
     }
 }
 
@@ -85,6 +91,41 @@ impl Show<'_> {
             false => print(&table(&rows).to_string()),
         }
     }
+
+    /// Below a table, how many chains of netfilter rules transit bypasses, if it does.
+    fn note_bypass(&self) -> Result<(), Failure> {
+        if self.json {
+            return Ok(()); // `show netfilter --json` has them
+        }
+        let rows = client::get(self.socket, "/v1/netfilter");
+        let rows: Vec<BypassReport> = rows.map_err(|e| Failure::Run(e.to_string()))?;
+        let chains = match rows.len() {
+            0 => return Ok(()),
+            1 => "1 chain".to_owned(),
+            n => format!("{n} chains"),
+        };
+        print(&format!(
+            "\ntransit bypasses {chains} of this machine's netfilter rules: weir show netfilter\n"
+        ))
+    }
+}
+
+fn netfilter(rows: &[BypassReport]) -> Table {
+    let mut table = Table::new(&[
+        "FAMILY", "TABLE", "CHAIN", "HOOK", "RULES", "POLICY", "SINCE",
+    ]);
+    for row in rows {
+        table.row([
+            row.family.clone(),
+            row.table.clone(),
+            row.chain.clone(),
+            row.hook.clone(),
+            if row.has_rules { "yes" } else { "no" }.to_owned(),
+            if row.policy_drop { "drop" } else { "accept" }.to_owned(),
+            if row.at_start { "start" } else { "later" }.to_owned(),
+        ]);
+    }
+    table
 }
 
 fn ports(rows: &[PortReport]) -> Table {
@@ -98,6 +139,7 @@ fn ports(rows: &[PortReport]) -> Table {
         "SENT",
         "MISSED",
         "REFUSED",
+        "LOCAL DROPPED",
     ]);
     for row in rows {
         table.row([
@@ -116,6 +158,7 @@ fn ports(rows: &[PortReport]) -> Table {
             count(&row.sent),
             row.missed.to_string(),
             row.refused.to_string(),
+            count(&row.local_dropped),
         ]);
     }
     table

@@ -1,6 +1,6 @@
 //! The reports: what a plane says of itself, by value.
 
-use weir_base::Instant;
+use weir_base::{Instant, Tally};
 use weir_discipline::{FlowClass, FlowReport, FlowStanding};
 use weir_model::report::{
     AdmissionReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport, QueueReport,
@@ -19,6 +19,8 @@ pub struct DeviceState {
     pub missed: u64,
     /// Frames that the device refused.
     pub refused: u64,
+    /// Frames of the kernel itself that its rules dropped.
+    pub local_dropped: Tally,
 }
 
 /// The ports; `devices` has one entry for each, in the same order.
@@ -35,6 +37,7 @@ pub fn ports(plane: &Plane, devices: &[DeviceState]) -> Vec<PortReport> {
             received: slot.received.into(),
             sent: slot.port.sent().into(),
             charged: slot.charged.into(),
+            local_dropped: device.local_dropped.into(),
             missed: device.missed,
             refused: device.refused,
         })

@@ -8,7 +8,7 @@ use weir_path::parse::Mode;
 
 use crate::port::{self, PortPlan};
 use crate::queue;
-use crate::router::{self, RouterPlan};
+use crate::router::{self, OnChange, RouterPlan};
 
 /// Packets that a router needs beside its queues: those that wait for neighbours, and for each port
 /// a full outbox and a burst on its way in.
@@ -176,11 +176,17 @@ impl Plan {
             router("bypass_netfilter"),
             self.router.bypass_netfilter.to_string(),
         );
+        let netfilter_change = match self.router.netfilter_change {
+            OnChange::Warn => "warn",
+            OnChange::Stop => "stop",
+        };
+        push(router("netfilter_change"), netfilter_change.to_owned());
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
             push(path.join("interface"), port.interface.clone());
             push(path.join("rate"), port.rate.unwrap_or_default().to_string());
             push(path.join("overhead"), format!("{} B", port.overhead));
+            push(path.join("local_share"), port.local_share.to_string());
             let queue = path.join("discipline");
             push(queue.join("kind"), port.discipline.kind().to_owned());
             for (name, setting) in port.discipline.settings().iter() {
@@ -281,10 +287,12 @@ mod tests {
                 "age_max=1 s",
                 "bypass_netfilter=false",
                 "mode=routed",
+                "netfilter_change=warn",
                 "pool=0",
                 "port.wan.discipline.kind=fifo",
                 "port.wan.discipline.limit=100",
                 "port.wan.interface=wan",
+                "port.wan.local_share=0.5",
                 "port.wan.overhead=24 B",
                 "port.wan.rate=100 Mbit",
                 "socket=/run/weir/weir.sock",

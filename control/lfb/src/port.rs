@@ -26,6 +26,12 @@ pub const PARAMETERS: &[Parameter] = &[
         default: "24 B",
         about: "what a frame costs on the wire beyond its layer-2 length (24 B: Ethernet's preamble, FCS and gap)",
     },
+    Parameter {
+        name: "local_share",
+        kind: Kind::Ratio(0.01, 1.0),
+        default: "0.5",
+        about: "share of `rate` that packets of the box itself may take of the port, which pass before transit; a port without `rate` has no such limit",
+    },
 ];
 
 /// Slower than this the burst of one frame lasts for seconds.
@@ -42,6 +48,8 @@ pub struct PortPlan {
     pub rate: Option<Rate>,
     /// Bytes that a frame costs beyond its length.
     pub overhead: u32,
+    /// Share of the rate that packets of the box itself may take.
+    pub local_share: f64,
     /// Its discipline.
     pub discipline: Spec,
 }
@@ -92,8 +100,15 @@ impl PortPlan {
             interface: interface.to_owned(),
             rate: Some(rate).filter(|r| *r != Rate::default()),
             overhead: settings.bytes("overhead") as u32,
+            local_share: settings.ratio("local_share"),
             discipline,
         })
+    }
+
+    /// The most that packets of the box itself may take of the port; none if it is not paced.
+    pub fn local_rate(&self) -> Option<Rate> {
+        let share = |rate: Rate| (rate.as_bps() as f64 * self.local_share) as u64;
+        self.rate.map(|rate| Rate::from_bps(share(rate)))
     }
 
     /// The link that the port sends into, for frames of at most `frame_bytes_max`.

@@ -40,7 +40,13 @@ pub const PARAMETERS: &[Parameter] = &[
         name: "bypass_netfilter",
         kind: Kind::Flag,
         default: "false",
-        about: "start although the box has forward or NAT rules, which transit through weir does not pass",
+        about: "start although the box has netfilter rules that transit through weir does not pass: prerouting, forward, postrouting, ingress of a port",
+    },
+    Parameter {
+        name: "netfilter_change",
+        kind: Kind::Word(&["warn", "stop"]),
+        default: "warn",
+        about: "what to do when such rules appear while the router runs; warn: log an error and list them in `weir show netfilter`; stop: end, so that the kernel forwards and applies them",
     },
 ];
 
@@ -57,8 +63,19 @@ pub struct RouterPlan {
     pub age_max: Span,
     /// A router without a sign of life for this time is ended; none: it is never.
     pub watchdog: Option<Span>,
-    /// Whether forward and NAT rules of the box may be bypassed.
+    /// Whether netfilter rules of the box may be bypassed by transit.
     pub bypass_netfilter: bool,
+    /// What to do when rules that transit bypasses appear while the router runs.
+    pub netfilter_change: OnChange,
+}
+
+/// What to do when the box changes under the running router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnChange {
+    /// Log it and go on.
+    Warn,
+    /// End, so that the kernel takes over.
+    Stop,
 }
 
 impl RouterPlan {
@@ -74,6 +91,10 @@ impl RouterPlan {
             age_max: settings.span("age_max"),
             watchdog: Some(settings.span("watchdog")).filter(|limit| *limit > Span::ZERO),
             bypass_netfilter: settings.flag("bypass_netfilter"),
+            netfilter_change: match settings.word("netfilter_change") {
+                "stop" => OnChange::Stop,
+                _ => OnChange::Warn,
+            },
         }
     }
 }

@@ -47,10 +47,32 @@ pub struct PortReport {
     pub sent: Count,
     /// Frames of the kernel itself that were charged to this port.
     pub charged: Count,
+    /// Frames of the kernel itself that were dropped: beyond the share of the port that the box's
+    /// own packets have (`local_share`).
+    pub local_dropped: Count,
     /// Frames that were lost before the router saw them: its receive ring was full.
     pub missed: u64,
     /// Frames that the device refused to send.
     pub refused: u64,
+}
+
+/// A chain of this machine's netfilter rules that transit through the router bypasses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BypassReport {
+    /// Family of nf_tables, or `iptables` or `ip6tables` for legacy tables.
+    pub family: String,
+    /// Name of its table.
+    pub table: String,
+    /// Its name.
+    pub chain: String,
+    /// The hook that it is at.
+    pub hook: String,
+    /// Whether it has rules.
+    pub has_rules: bool,
+    /// Whether it drops what no rule decides about.
+    pub policy_drop: bool,
+    /// Whether it was there when the router started.
+    pub at_start: bool,
 }
 
 /// A port's queue discipline.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts};
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
-use weir_live::kernel::netfilter::bypassed_rules;
 use weir_live::kernel::transit::TransitGuard;
 use weir_path::parse::Mode;
 
@@ -172,28 +171,4 @@ fn a_guard_can_be_renewed_when_its_interface_comes_back() {
             assert_eq!(run("nft list tables").lines().count(), 1, "all or nothing");
         },
     );
-}
-
-#[test]
-fn rules_that_transit_would_bypass_are_found() {
-    in_namespace("rules_that_transit_would_bypass_are_found", || {
-        let none: [String; 0] = [];
-        assert_eq!(bypassed_rules().unwrap(), none);
-        run("ip link add x0 type veth peer name x1");
-        let _guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
-        assert_eq!(bypassed_rules().unwrap(), none);
-        run("nft add table inet fw && \
-             nft 'add chain inet fw transit { type filter hook forward priority 0; policy accept; }' && \
-             nft 'add chain inet fw in { type filter hook input priority 0; policy drop; }' && \
-             nft add rule inet fw in accept");
-        assert_eq!(bypassed_rules().unwrap(), none);
-        run("nft add rule inet fw transit ip daddr 10.0.0.1 drop");
-        let forward = "nftables: table inet fw, chain transit (forward): 1 rule";
-        assert_eq!(bypassed_rules().unwrap(), [forward]);
-        run("nft delete table inet fw && nft add table ip home && \
-             nft 'add chain ip home out { type nat hook postrouting priority 100; }' && \
-             nft add rule ip home out masquerade");
-        let nat = "nftables: table ip home, chain out (nat): 1 rule";
-        assert_eq!(bypassed_rules().unwrap(), [nat]);
-    });
 }

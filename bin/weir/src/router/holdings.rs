@@ -10,6 +10,7 @@
 //! come back and for one that was renamed. In doubt a frame is the kernel's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use weir_live::worker::Handle;
 use weir_path::parse::Mode;
 
 use super::ports;
+use super::running::lock;
 
 /// Queues that are to be emptied get this time, which holds a second's worth of the slowest sensible
 /// queue; whoever waits for the end of a router or of a change waits no longer.
@@ -32,7 +34,8 @@ const DRAIN_POLL: Duration = Duration::from_millis(2);
 /// What the router holds.
 pub(super) struct Holdings {
     claims: Claims,
-    guard: TransitGuard,
+    /// Locked for single changes only, so that whoever shows its counts does not wait.
+    guard: Arc<Mutex<TransitGuard>>,
     mode: Mode,
     /// The interface of each port whose transit is taken, by the name that the guard knows.
     taken: BTreeMap<String, String>,
@@ -43,10 +46,11 @@ impl Holdings {
     pub(super) fn claim(plan: &Plan) -> Result<Self, String> {
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let owner = format!("process {}, {}", std::process::id(), plan.router.socket);
+        let guard = TransitGuard::install(&[])
+            .map_err(|e| failed("cannot keep transit from the kernel", &e))?;
         let mut holdings = Self {
             claims: Claims::new(&owner).map_err(|e| failed("netlink", &e))?,
-            guard: TransitGuard::install(&[])
-                .map_err(|e| failed("cannot keep transit from the kernel", &e))?,
+            guard: Arc::new(Mutex::new(guard)),
             mode: plan.router.mode,
             taken: BTreeMap::new(),
         };
@@ -103,7 +107,9 @@ impl Holdings {
         let interfaces: Vec<_> = ports.iter().map(|(_, i)| (i.as_str(), mode)).collect();
         let failed =
             |e: &dyn std::fmt::Display| format!("cannot keep transit from the kernel: {e}");
-        let from = self.guard.take(&interfaces).map_err(|e| failed(&e))?;
+        let from = lock(&self.guard)
+            .take(&interfaces)
+            .map_err(|e| failed(&e))?;
         self.taken.extend(ports.iter().cloned());
         let names: Vec<_> = ports.iter().map(|(name, _)| name.clone()).collect();
         let tenure = Tenure::from(from);
@@ -112,7 +118,9 @@ impl Holdings {
             .map_err(|e| e.to_string())?;
         // The chain judges by the time at which it judges, which may be a little later.
         thread::sleep(from.remaining() + Duration::from_millis(1));
-        self.guard.settle(&interfaces).map_err(|e| failed(&e))
+        lock(&self.guard)
+            .settle(&interfaces)
+            .map_err(|e| failed(&e))
     }
 
     /// Takes the transit of one port anew: its interface has come back or has another name, and the
@@ -140,7 +148,7 @@ impl Holdings {
         // Rules go with their interface.
         let there = taken.filter(|interface| af_packet::index(interface).is_ok());
         let interfaces: Vec<_> = there.map(String::as_str).collect();
-        let until = self.guard.give_back(&interfaces);
+        let until = lock(&self.guard).give_back(&interfaces);
         let until = until.map_err(|e| format!("cannot give transit back to the kernel: {e}"))?;
         let tenure = Tenure {
             until,
@@ -175,11 +183,21 @@ impl Holdings {
     pub(super) fn forget(&mut self, names: &[String]) -> Result<(), String> {
         for name in names {
             if let Some(interface) = self.taken.remove(name) {
-                let removed = self.guard.unprotect(&interface);
+                let removed = lock(&self.guard).unprotect(&interface);
                 removed.map_err(|e| e.to_string())?;
             }
         }
         Ok(())
+    }
+
+    /// What keeps transit from the kernel.
+    pub(super) fn guard(&self) -> Arc<Mutex<TransitGuard>> {
+        Arc::clone(&self.guard)
+    }
+
+    /// The interface that a port has now, if its transit is taken.
+    pub(super) fn interface(&self, port: &str) -> Option<&str> {
+        self.taken.get(port).map(String::as_str)
     }
 
     /// The ports whose transit is taken.

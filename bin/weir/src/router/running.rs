@@ -6,13 +6,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use weir_base::Rate;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_live::kernel::neighbours::Neighbours;
+use weir_live::kernel::transit::TransitGuard;
 use weir_live::worker::Handle;
 use weir_model::{Change, Fault};
 use weir_path::tables::Tables;
 
+use super::bypass::{self, Bypassed};
 use super::holdings::Holdings;
 use super::ports::{self, frame_bytes_max, opened};
 use crate::{Failure, configuration};
@@ -33,6 +37,12 @@ pub(crate) struct Running {
     pub(super) neighbours: Mutex<Neighbours>,
     /// Held for as long as a change takes, which may be seconds: not for the control thread to wait for.
     in_force: Mutex<InForce>,
+    /// Keeps transit from the kernel; shared with `in_force`.
+    pub(crate) guard: Arc<Mutex<TransitGuard>>,
+    /// A plan was put in force whose rates may be others, or a port has another interface.
+    pub(super) rates_changed: Notify,
+    /// Rules of the machine that transit bypasses.
+    pub(crate) bypassed: Mutex<Bypassed>,
     /// When single components were changed last. Whoever changes some holds it while he waits for his
     /// turn, and nothing else waits for it.
     changed: Mutex<Instant>,
@@ -66,7 +76,10 @@ impl Running {
             frame_bytes_max: limits.frame_bytes_max,
             pool: limits.pool,
             neighbours: Mutex::new(neighbours),
+            guard: holdings.guard(),
             in_force: Mutex::new(InForce { plan, holdings }),
+            rates_changed: Notify::new(),
+            bypassed: Mutex::default(),
             changed: Mutex::new(Instant::now()),
         }
     }
@@ -78,6 +91,9 @@ impl Running {
 
     /// Puts a plan in force and says what changed, or changes nothing and says why.
     pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
+        if let Some(why) = bypass::obstacle(&plan) {
+            return Err(why);
+        }
         self.put_in_force(&mut self.lock(), plan, &[])
     }
 
@@ -158,6 +174,7 @@ impl Running {
             holdings.take(&self.handle, &taken)?;
         }
         holdings.keep_claims_of(&in_force.plan);
+        self.rates_changed.notify_one();
         Ok(messages)
     }
 
@@ -175,8 +192,8 @@ impl Running {
     fn check(&self, from: &Plan, to: &Plan, messages: &[String]) -> Result<(), String> {
         if from.router != to.router {
             return Err(format!(
-                "mode, socket, pool, age_max, watchdog and bypass_netfilter cannot change while the \
-                 router runs; restart it for: {}",
+                "mode, socket, pool, age_max, watchdog, bypass_netfilter and netfilter_change cannot \
+                 change while the router runs; restart it for: {}",
                 messages.join(", ")
             ));
         }
@@ -223,6 +240,18 @@ impl Running {
             tracing::error!(port, interface, %error, "the kernel forwards what comes in by this port");
         }
         holdings.keep_claims_of(plan);
+        self.rates_changed.notify_one();
+    }
+
+    /// Of each interface, the most that the box's own packets may take of it; none where nothing is
+    /// paced. Waits for a change that is under way.
+    pub(super) fn local_limits(&self) -> Vec<(String, Option<Rate>)> {
+        let InForce { plan, holdings } = &*self.lock();
+        let limit = |port: &PortPlan| {
+            let interface = holdings.interface(&port.name)?;
+            Some((interface.to_owned(), port.local_rate()))
+        };
+        plan.ports.iter().filter_map(limit).collect()
     }
 
     /// Gives every port back to the kernel, and waits until the router holds nothing.
@@ -242,6 +271,6 @@ impl Running {
 }
 
 /// What these locks guard is replaced whole, so a panic elsewhere cannot have left half of it.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -49,6 +49,10 @@ const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
 /// Bytes that may wait in the driver.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
+/// The mark (`SO_MARK`) of what this device sends, by which netfilter's egress hook can tell it from
+/// what the kernel sends: "weir" in ASCII.
+pub const MARK: u32 = 0x7765_6972;
+
 /// How to open an interface.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -396,6 +400,10 @@ fn open_sender(index: u32) -> io::Result<Socket> {
     if sys::set_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
         // Not privileged: as much as the system grants.
         sender.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    }
+    if let Err(error) = sender.set_mark(MARK) {
+        // Not privileged: then there is no rule either that looks for it.
+        tracing::debug!(%error, "what is sent carries no mark");
     }
     sender.bind(&link_address(index, 0)?)?;
     Ok(sender)

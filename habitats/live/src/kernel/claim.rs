@@ -13,10 +13,9 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::time::Duration;
 
 use super::netlink::{NetlinkSocket, Request, attribute, messages, text};
-use super::transit::{NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, boundary, message};
+use super::nft::{self, CommitError, NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, message};
 
 /// Why an interface cannot be claimed.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +57,7 @@ impl Claims {
     /// Nothing claimed yet, in the calling thread's network namespace. `owner` is what another router
     /// that wants one of the interfaces is told: say who this is.
     pub fn new(owner: &str) -> io::Result<Self> {
-        let socket = NetlinkSocket::open(libc::NETLINK_NETFILTER)?;
-        socket.set_receive_timeout(Duration::from_secs(2))?;
+        let socket = nft::open()?;
         let cut = owner.char_indices().map(|(at, c)| at + c.len_utf8());
         let len = cut.take_while(|end| *end <= USER_DATA_BYTES_MAX).last();
         Ok(Self {
@@ -79,7 +77,7 @@ impl Claims {
             .with_text(TABLE_NAME, &name(interface))
             .with_u32_be(TABLE_FLAGS, NFT_TABLE_F_OWNER)
             .with(TABLE_USER_DATA, self.owner.as_bytes());
-        match self.transact(&table) {
+        match self.transact("claim", table) {
             Ok(()) => {
                 self.held.insert(interface);
                 Ok(())
@@ -98,7 +96,7 @@ impl Claims {
         let gone: Vec<u32> = self.held.difference(interfaces).copied().collect();
         for interface in gone {
             let table = message(NFT_MSG_DELTABLE, 0).with_text(TABLE_NAME, &name(interface));
-            if let Err(error) = self.transact(&table) {
+            if let Err(error) = self.transact("end of a claim", table) {
                 tracing::warn!(interface, %error, "the claim of an interface stays until the router ends");
             }
             self.held.remove(&interface);
@@ -121,26 +119,11 @@ impl Claims {
             .unwrap_or_default())
     }
 
-    /// Sends one message as a transaction, and gives its result.
-    fn transact(&mut self, request: &Request) -> io::Result<()> {
-        const NUMBER: u32 = 2;
-        let bytes = [
-            boundary(libc::NFNL_MSG_BATCH_BEGIN).numbered(NUMBER - 1),
-            request.numbered(NUMBER),
-            boundary(libc::NFNL_MSG_BATCH_END).numbered(NUMBER + 1),
-        ];
-        self.socket.send_raw(&bytes.concat())?;
-        let mut buffer = vec![0; 8 * 1024];
-        loop {
-            for answer in messages(self.socket.receive(&mut buffer)?) {
-                match answer.result() {
-                    // An error of the transaction itself is its only answer.
-                    Some(Err(error)) => return Err(error),
-                    Some(Ok(())) if answer.sequence == NUMBER => return Ok(()),
-                    _ => {}
-                }
-            }
-        }
+    /// Sends one message as a transaction.
+    fn transact(&mut self, what: &str, request: Request) -> io::Result<()> {
+        nft::commit(&self.socket, &[(what.to_owned(), request)]).map_err(|error| match error {
+            CommitError::Socket(source) | CommitError::Refused { source, .. } => source,
+        })
     }
 }
 

@@ -233,7 +233,7 @@ fn parse(message: super::netlink::Message<'_>) -> Option<KernelMessage> {
     })
 }
 
-fn register(socket: NetlinkSocket) -> io::Result<AsyncFd<NetlinkSocket>> {
+pub(super) fn register(socket: NetlinkSocket) -> io::Result<AsyncFd<NetlinkSocket>> {
     socket.set_nonblocking()?;
     // SAFETY: the socket owns its descriptor, always gives the same one, and closes it only when it
     // is dropped; it moves into the registration, which ends before that.

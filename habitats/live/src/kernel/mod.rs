@@ -7,11 +7,14 @@
 //! - [`follow`]: keeps a copy of the kernel's tables up to date
 //! - [`tables`], [`message`]: the part of that without sockets
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address, and to keep it known
-//! - [`transit`]: the rule that keeps transit away from the kernel
+//! - [`transit`]: the rules that keep transit away from the kernel, and the box's own packets within
+//!   a share of a port
 //! - [`handover`]: at which instant transit goes from the kernel to the router, and back
 //! - [`claim`]: one router for each interface
-//! - [`netfilter`]: rules of the box that transit through the router would bypass
+//! - [`netfilter`]: rules of the box that transit through the router bypasses
+//! - [`announcements`]: that interfaces or rules have changed
 
+pub mod announcements;
 pub mod claim;
 pub mod follow;
 pub mod handover;
@@ -21,5 +24,9 @@ pub mod netfilter;
 pub mod tables;
 pub mod transit;
 
+mod iptables;
+mod links;
+mod local;
 mod netlink;
+mod nft;
 mod routes;

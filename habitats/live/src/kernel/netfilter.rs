@@ -1,24 +1,146 @@
-//! Rules of the box that transit through the router would bypass: forward and NAT rules.
+//! Rules of the box that transit through the router bypasses: those at the hooks that it would pass
+//! if the kernel forwarded it.
 //!
-//! Looked at are nf_tables chains of the families ip, ip6 and inet that are hooked at "forward"
-//! and have rules or drop by policy, chains of type "nat" that have rules, and the same of legacy
-//! iptables. Not looked at are chains at the other hooks (raw and mangle tables) and bridges.
+//! | family | hooks | when |
+//! |---|---|---|
+//! | ip, ip6, inet | prerouting, forward, postrouting: chains of every type and priority | routed; bridged if the kernel's bridge would hand frames to them (br_netfilter) |
+//! | netdev, inet | ingress, of the router's own ports | always |
+//! | bridge | prerouting, forward, postrouting | bridged, if the ports are in a bridge of the kernel |
+//! | legacy iptables, ip6tables | PREROUTING, FORWARD, POSTROUTING of raw, mangle, nat, filter, security | as ip and ip6 |
+//!
+//! A chain counts if it has a rule, or drops by policy. The router's own tables do not count. The
+//! egress hook does not either: what a packet socket sends passes it. Not seen are programs of
+//! other kinds at the same places (XDP, traffic control, BPF), and legacy ebtables.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use weir_path::parse::Mode;
 
-use super::netlink::{NetlinkSocket, Request, attribute, text};
+use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
+use super::{iptables, links};
 
-/// Describes each chain whose rules transit would bypass; empty if there is none. Of the calling
-/// thread's network namespace.
-pub fn bypassed_rules() -> io::Result<Vec<String>> {
-    let mut found = describe(&read_chains()?);
-    for legacy in [&LEGACY_IPV4, &LEGACY_IPV6] {
-        found.extend(legacy.describe()?);
+/// A chain whose rules, or whose policy, transit bypasses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BypassedChain {
+    /// Family of nf_tables, or "iptables" or "ip6tables" (legacy).
+    pub family: String,
+    /// Its table.
+    pub table: String,
+    /// Its name.
+    pub chain: String,
+    /// Where it is hooked.
+    pub hook: String,
+    /// Whether it has rules.
+    pub has_rules: bool,
+    /// Whether it drops what no rule decides about.
+    pub drops: bool,
+}
+
+impl fmt::Display for BypassedChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, chain, .. } = self;
+        match self.family.as_str() {
+            tool @ ("iptables" | "ip6tables") => write!(f, "{tool}: table {table}, chain {chain}")?,
+            family => write!(f, "nftables: table {family} {table}, chain {chain}")?,
+        }
+        write!(f, " (at {}", self.hook)?;
+        let policy = if self.drops { ", policy drop" } else { "" };
+        let rules = if self.has_rules { "" } else { ", no rules" };
+        write!(f, "{rules}{policy})")
+    }
+}
+
+/// Finds the chains that transit between these interfaces bypasses. Of the calling thread's network
+/// namespace.
+pub fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedChain>> {
+    let passed = Passed::of(mode, ports)?;
+    let mut found = passed.select(&read_chains()?);
+    if passed.ip {
+        found.extend(iptables::bypassed()?);
     }
     Ok(found)
+}
+
+/// What transit would pass if the kernel forwarded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Passed<'a> {
+    ports: &'a [&'a str],
+    /// The hooks of IP.
+    ip: bool,
+    /// The hooks of bridges.
+    bridge: bool,
+}
+
+impl<'a> Passed<'a> {
+    fn of(mode: Mode, ports: &'a [&'a str]) -> io::Result<Self> {
+        let (ip, bridge) = match mode {
+            Mode::Routed => (true, false),
+            Mode::Bridged => {
+                let links = links::read()?;
+                let mut links = links.values();
+                let bridge = links.any(|l| l.enslaved && ports.contains(&l.name.as_str()));
+                (bridge && bridges_call_ip(), bridge)
+            }
+        };
+        Ok(Self { ports, ip, bridge })
+    }
+
+    fn select(&self, chains: &BTreeMap<Key, Chain>) -> Vec<BypassedChain> {
+        let describe = |((family, table, name), chain): (&Key, &Chain)| {
+            let (_, family_name) = FAMILIES.iter().find(|(number, _)| number == family)?;
+            let hook = self.hook(*family, chain)?;
+            let own = *family == NETDEV && is_own_table(table);
+            ((chain.has_rules || chain.drops) && !own).then(|| BypassedChain {
+                family: (*family_name).to_owned(),
+                table: table.clone(),
+                chain: name.clone(),
+                hook: hook.to_owned(),
+                has_rules: chain.has_rules,
+                drops: chain.drops,
+            })
+        };
+        chains.iter().filter_map(describe).collect()
+    }
+
+    /// The hook's name, if transit would pass the chain there.
+    fn hook(&self, family: u8, chain: &Chain) -> Option<&'static str> {
+        let at_port = || {
+            chain
+                .devices
+                .iter()
+                .any(|device| device.is_one_of(self.ports))
+        };
+        let number = chain.hook?;
+        let passed = match (family, number) {
+            (NETDEV, NF_NETDEV_INGRESS) | (INET, NF_INET_INGRESS) => {
+                return at_port().then_some("ingress");
+            }
+            (NETDEV, _) => false,
+            (BRIDGE, _) => self.bridge,
+            _ => self.ip,
+        };
+        let (_, name) = TRANSIT_HOOKS.iter().find(|(hook, _)| *hook == number)?;
+        passed.then_some(*name)
+    }
+}
+
+/// Whether bridges hand IP frames to the chains of IP, as they do once br_netfilter is loaded.
+fn bridges_call_ip() -> bool {
+    ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"]
+        .iter()
+        .any(|name| {
+            let value = std::fs::read_to_string(format!("/proc/sys/net/bridge/{name}"));
+            value.is_ok_and(|value| value.trim() != "0")
+        })
+}
+
+/// Whether a table has the name that guards give theirs: weir-PROCESS-NUMBER.
+fn is_own_table(table: &str) -> bool {
+    let numbers = table.strip_prefix("weir-").and_then(|n| n.split_once('-'));
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 /// A chain is known by its family, its table and its name.
@@ -28,41 +150,43 @@ type Key = (u8, String, String);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Chain {
     hook: Option<u32>,
-    kind: String,
+    devices: Vec<Device>,
     drops: bool,
-    rules: usize,
+    has_rules: bool,
 }
 
-const NF_INET_FORWARD: u32 = 2;
-const NF_DROP: u32 = 0;
-const FAMILIES: [(u8, &str); 3] = [
-    (libc::NFPROTO_INET as u8, "inet"),
-    (libc::NFPROTO_IPV4 as u8, "ip"),
-    (libc::NFPROTO_IPV6 as u8, "ip6"),
-];
+/// What a chain at a device's hook names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Device {
+    Name(String),
+    /// Every device whose name begins so (Linux 6.17).
+    Prefix(String),
+}
 
-fn describe(chains: &BTreeMap<Key, Chain>) -> Vec<String> {
-    let mut found = Vec::new();
-    for ((family, table, name), chain) in chains {
-        let Some((_, family)) = FAMILIES.iter().find(|(number, _)| number == family) else {
-            continue;
-        };
-        let place = format!("nftables: table {family} {table}, chain {name}");
-        let rules = match chain.rules {
-            1 => "1 rule".to_owned(),
-            n => format!("{n} rules"),
-        };
-        let forward = chain.hook == Some(NF_INET_FORWARD);
-        if chain.hook.is_some() && chain.kind == "nat" && chain.rules > 0 {
-            found.push(format!("{place} (nat): {rules}"));
-        } else if forward && chain.drops {
-            found.push(format!("{place} (forward): {rules}, policy drop"));
-        } else if forward && chain.rules > 0 {
-            found.push(format!("{place} (forward): {rules}"));
+impl Device {
+    fn is_one_of(&self, ports: &[&str]) -> bool {
+        match self {
+            Self::Name(name) => ports.contains(&name.as_str()),
+            Self::Prefix(prefix) => ports.iter().any(|port| port.starts_with(prefix.as_str())),
         }
     }
-    found
 }
+
+pub(super) const NF_DROP: u32 = 0;
+const NF_NETDEV_INGRESS: u32 = 0;
+const NF_INET_INGRESS: u32 = 5;
+/// The hooks that forwarded packets pass, of IP and of bridges, by number.
+const TRANSIT_HOOKS: [(u32, &str); 3] = [(0, "prerouting"), (2, "forward"), (4, "postrouting")];
+const INET: u8 = libc::NFPROTO_INET as u8;
+const NETDEV: u8 = libc::NFPROTO_NETDEV as u8;
+const BRIDGE: u8 = libc::NFPROTO_BRIDGE as u8;
+const FAMILIES: [(u8, &str); 5] = [
+    (INET, "inet"),
+    (libc::NFPROTO_IPV4 as u8, "ip"),
+    (libc::NFPROTO_IPV6 as u8, "ip6"),
+    (NETDEV, "netdev"),
+    (BRIDGE, "bridge"),
+];
 
 fn read_chains() -> io::Result<BTreeMap<Key, Chain>> {
     let mut chains = BTreeMap::new();
@@ -88,7 +212,7 @@ fn read_chains() -> io::Result<BTreeMap<Key, Chain>> {
         if let Some(key) = read_key(message.payload, RULE_TABLE, RULE_CHAIN)
             && let Some(chain) = chains.get_mut(&key)
         {
-            chain.rules += 1;
+            chain.has_rules = true;
         }
     })?;
     Ok(chains)
@@ -111,17 +235,25 @@ fn read_chain(payload: &[u8]) -> Option<(Key, Chain)> {
     const CHAIN_NAME: u16 = 3;
     const CHAIN_HOOK: u16 = 4;
     const HOOK_NUMBER: u16 = 1;
+    const HOOK_DEVICE: u16 = 3;
+    const HOOK_DEVICES: u16 = 4;
+    const DEVICE_PREFIX: u16 = 2;
     const CHAIN_POLICY: u16 = 5;
-    const CHAIN_TYPE: u16 = 7;
     let key = read_key(payload, CHAIN_TABLE, CHAIN_NAME)?;
     let body = payload.get(NFGENMSG_BYTES..)?;
     let number = |value: &[u8]| value.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
-    let hook = attribute(body, CHAIN_HOOK).and_then(|hook| attribute(hook, HOOK_NUMBER));
+    let hook = attribute(body, CHAIN_HOOK).unwrap_or_default();
+    let device = |(kind, name): (u16, &[u8])| match kind {
+        DEVICE_PREFIX => Device::Prefix(text(name)),
+        _ => Device::Name(text(name)),
+    };
+    let one = attribute(hook, HOOK_DEVICE).map(|name| device((0, name)));
+    let several = attributes(attribute(hook, HOOK_DEVICES).unwrap_or_default()).map(device);
     let chain = Chain {
-        hook: hook.and_then(number),
-        kind: attribute(body, CHAIN_TYPE).map(text).unwrap_or_default(),
+        hook: attribute(hook, HOOK_NUMBER).and_then(number),
+        devices: one.into_iter().chain(several).collect(),
         drops: attribute(body, CHAIN_POLICY).and_then(number) == Some(NF_DROP),
-        rules: 0,
+        has_rules: false,
     };
     Some((key, chain))
 }
@@ -141,217 +273,90 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// One of the two legacy iptables, as linux/netfilter_ipv4/ip_tables.h and its twin have them.
-struct Legacy {
-    name: &'static str,
-    /// One line a table that is loaded. Of the thread, whose namespace may not be the process's.
-    names_file: &'static str,
-    /// How the names of the kernel modules of its tables begin.
-    module_prefix: &'static str,
-    domain: libc::c_int,
-    level: libc::c_int,
-    /// Where in a rule the offset of its target is.
-    target_offset_at: usize,
-}
-
-const LEGACY_IPV4: Legacy = Legacy {
-    name: "iptables",
-    names_file: "/proc/thread-self/net/ip_tables_names",
-    module_prefix: "iptable_",
-    domain: libc::AF_INET,
-    level: libc::IPPROTO_IP,
-    target_offset_at: 88,
-};
-
-const LEGACY_IPV6: Legacy = Legacy {
-    name: "ip6tables",
-    names_file: "/proc/thread-self/net/ip6_tables_names",
-    module_prefix: "ip6table_",
-    domain: libc::AF_INET6,
-    level: libc::IPPROTO_IPV6,
-    target_offset_at: 140,
-};
-
-/// What a table says of itself: `struct ipt_getinfo`, which is the same for IPv6.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Info {
-    /// Where the rules of "forward" begin, and where its policy is.
-    forward: Option<(u32, u32)>,
-    /// Rules, policies, and the mark at the end.
-    entries: u32,
-    hooks: u32,
-    bytes: u32,
-}
-
-const NAME_BYTES: usize = 32;
-const INFO_BYTES: usize = NAME_BYTES + 13 * 4;
-/// `struct ipt_get_entries` before its entries, which are aligned to eight.
-const ENTRIES_AT: usize = NAME_BYTES + 8;
-/// Bytes of rules that are read; a larger table has rules in any case.
-const TABLE_BYTES_MAX: u32 = 16 << 20;
-
-impl Legacy {
-    fn describe(&self) -> io::Result<Vec<String>> {
-        let mut found = Vec::new();
-        let loaded = self.loaded_tables()?;
-        for table in ["filter", "nat"] {
-            if !loaded.iter().any(|name| name == table) {
-                continue; // asking for it would load it
-            }
-            let raw = Some(Protocol::from(libc::IPPROTO_RAW));
-            let socket = Socket::new(Domain::from(self.domain), Type::RAW, raw)?;
-            let answer = self.ask(&socket, libc_opt::GET_INFO, table, 0, INFO_BYTES)?;
-            let info = Info::read(&answer);
-            if table == "nat" && info.rules() > 0 {
-                found.push(format!("{}: table nat: {} rules", self.name, info.rules()));
-            }
-            let Some((start, policy)) = info.forward.filter(|_| table == "filter") else {
-                continue;
-            };
-            let place = format!("{}: table filter, chain FORWARD", self.name);
-            if start != policy {
-                found.push(format!("{place}: has rules"));
-            } else if info.bytes <= TABLE_BYTES_MAX {
-                let len = ENTRIES_AT + info.bytes as usize;
-                let answer = self.ask(&socket, libc_opt::GET_ENTRIES, table, info.bytes, len)?;
-                if self.verdict(&answer[ENTRIES_AT..], policy as usize) == Some(DROP_VERDICT) {
-                    found.push(format!("{place}: policy drop"));
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// The tables that exist. The file that tells may be root's alone, and then the kernel's
-    /// modules tell.
-    fn loaded_tables(&self) -> io::Result<Vec<String>> {
-        match std::fs::read_to_string(self.names_file) {
-            Ok(names) => Ok(names.lines().map(str::to_owned).collect()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
-                let names = modules.lines().filter_map(|m| m.split_whitespace().next());
-                let tables = names.filter_map(|n| n.strip_prefix(self.module_prefix));
-                Ok(tables.map(str::to_owned).collect())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Asks for `len` bytes about a table.
-    fn ask(
-        &self,
-        socket: &Socket,
-        option: libc::c_int,
-        table: &str,
-        size: u32,
-        len: usize,
-    ) -> io::Result<Vec<u8>> {
-        let mut buffer = vec![0; len];
-        let name = &table.as_bytes()[..table.len().min(NAME_BYTES - 1)];
-        buffer[..name.len()].copy_from_slice(name);
-        buffer[NAME_BYTES..NAME_BYTES + 4].copy_from_slice(&size.to_ne_bytes());
-        crate::sys::exchange_option(socket, self.level, option, &mut buffer)?;
-        Ok(buffer)
-    }
-
-    /// The verdict of the rule at an offset, which is a policy.
-    fn verdict(&self, entries: &[u8], at: usize) -> Option<i32> {
-        const TARGET_HEADER_BYTES: usize = 32;
-        let rule = entries.get(at..)?;
-        let offset = rule.get(self.target_offset_at..)?.first_chunk::<2>()?;
-        let target = rule.get(usize::from(u16::from_ne_bytes(*offset))..)?;
-        let verdict = target.get(TARGET_HEADER_BYTES..)?.first_chunk::<4>()?;
-        Some(i32::from_ne_bytes(*verdict))
-    }
-}
-
-/// A verdict is stored as its negative, less one.
-const DROP_VERDICT: i32 = -(NF_DROP as i32) - 1;
-
-/// Socket options of both legacy iptables.
-mod libc_opt {
-    /// `IPT_SO_GET_INFO`.
-    pub(super) const GET_INFO: libc::c_int = 64;
-    /// `IPT_SO_GET_ENTRIES`.
-    pub(super) const GET_ENTRIES: libc::c_int = 65;
-}
-
-impl Info {
-    fn read(answer: &[u8]) -> Self {
-        let number = |n: usize| super::netlink::u32_at(answer, NAME_BYTES + 4 * n).unwrap_or(0);
-        let forward = NF_INET_FORWARD as usize;
-        let has_forward = number(0) & 1 << forward != 0;
-        Self {
-            forward: has_forward.then(|| (number(1 + forward), number(6 + forward))),
-            hooks: number(0).count_ones(),
-            entries: number(11),
-            bytes: number(12),
-        }
-    }
-
-    /// Rules, without the policy of each hook and the mark at the end.
-    fn rules(&self) -> u32 {
-        self.entries.saturating_sub(self.hooks + 1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn chain(hook: Option<u32>, kind: &str, drops: bool, rules: usize) -> Chain {
+    fn chain(hook: Option<u32>, device: Option<&str>, drops: bool, has_rules: bool) -> Chain {
+        let devices = device.map(|name| Device::Name(name.into()));
         Chain {
             hook,
-            kind: kind.into(),
+            devices: devices.into_iter().collect(),
             drops,
-            rules,
+            has_rules,
         }
+    }
+
+    fn chains() -> BTreeMap<Key, Chain> {
+        let key = |family, table: &str, name: &str| (family, table.to_owned(), name.to_owned());
+        BTreeMap::from([
+            (key(INET, "t", "input"), chain(Some(1), None, true, true)),
+            (key(INET, "t", "output"), chain(Some(3), None, true, true)),
+            (key(INET, "t", "unhooked"), chain(None, None, false, true)),
+            (key(INET, "t", "empty"), chain(Some(2), None, false, false)),
+            (key(INET, "t", "raw"), chain(Some(0), None, false, true)),
+            (key(INET, "t", "closed"), chain(Some(2), None, true, false)),
+            (key(INET, "t", "snat"), chain(Some(4), None, false, true)),
+            (
+                key(INET, "t", "in"),
+                chain(Some(5), Some("wan"), false, true),
+            ),
+            (key(BRIDGE, "t", "b"), chain(Some(2), None, false, true)),
+            (
+                key(NETDEV, "t", "here"),
+                chain(Some(0), Some("lan"), false, true),
+            ),
+            (
+                key(NETDEV, "t", "there"),
+                chain(Some(0), Some("dmz"), false, true),
+            ),
+            (
+                key(NETDEV, "t", "out"),
+                chain(Some(1), Some("lan"), false, true),
+            ),
+            (
+                key(NETDEV, "weir-7-0", "port-lan"),
+                chain(Some(0), Some("lan"), true, true),
+            ),
+        ])
+    }
+
+    fn names(ip: bool, bridge: bool) -> Vec<String> {
+        let passed = Passed {
+            ports: &["lan", "wan"],
+            ip,
+            bridge,
+        };
+        let selected = passed.select(&chains());
+        selected.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn only_what_transit_would_bypass_is_named() {
-        let (inet, netdev) = (libc::NFPROTO_INET as u8, libc::NFPROTO_NETDEV as u8);
-        let key = |family, name: &str| (family, "t".to_owned(), name.to_owned());
-        let chains = BTreeMap::from([
-            (key(inet, "input"), chain(Some(1), "filter", true, 9)),
-            (key(inet, "unhooked"), chain(None, "", false, 9)),
-            (key(inet, "empty"), chain(Some(2), "filter", false, 0)),
-            (key(inet, "forward"), chain(Some(2), "filter", false, 2)),
-            (key(inet, "closed"), chain(Some(2), "filter", true, 0)),
-            (key(inet, "idle_nat"), chain(Some(4), "nat", false, 0)),
-            (key(inet, "snat"), chain(Some(4), "nat", false, 1)),
-            (key(netdev, "guard"), chain(Some(0), "filter", false, 2)),
-        ]);
         assert_eq!(
-            describe(&chains),
+            names(true, false),
             [
-                "nftables: table inet t, chain closed (forward): 0 rules, policy drop",
-                "nftables: table inet t, chain forward (forward): 2 rules",
-                "nftables: table inet t, chain snat (nat): 1 rule",
+                "nftables: table inet t, chain closed (at forward, no rules, policy drop)",
+                "nftables: table inet t, chain in (at ingress)",
+                "nftables: table inet t, chain raw (at prerouting)",
+                "nftables: table inet t, chain snat (at postrouting)",
+                "nftables: table netdev t, chain here (at ingress)",
             ]
         );
+        let ingress = [
+            "nftables: table inet t, chain in (at ingress)",
+            "nftables: table netdev t, chain here (at ingress)",
+        ];
+        assert_eq!(names(false, false), ingress);
+        let bridge = "nftables: table bridge t, chain b (at forward)";
+        assert!(names(false, true).contains(&bridge.to_owned()));
     }
 
     #[test]
-    fn a_legacy_tables_information_is_read() {
-        // What a fresh "filter" table of Linux 6.18 says: hooks 1 to 3, 4 entries, 632 bytes.
-        let none = u32::MAX;
-        let numbers = [14, none, 0, 152, 304, none, none, 0, 152, 304, none, 4, 632];
-        let mut answer = b"filter".to_vec();
-        answer.resize(NAME_BYTES, 0);
-        answer.extend(numbers.iter().flat_map(|n: &u32| n.to_ne_bytes()));
-        let info = Info::read(&answer);
-        assert_eq!(info.forward, Some((152, 152)));
-        assert_eq!((info.rules(), info.bytes), (0, 632));
-    }
-
-    #[test]
-    fn a_legacy_policy_is_read() {
-        let mut entries = vec![0; 400];
-        entries[152 + 88..152 + 90].copy_from_slice(&112_u16.to_ne_bytes());
-        entries[152 + 112 + 32..152 + 112 + 36].copy_from_slice(&(-1_i32).to_ne_bytes());
-        assert_eq!(LEGACY_IPV4.verdict(&entries, 152), Some(DROP_VERDICT));
-        assert_eq!(LEGACY_IPV4.verdict(&entries, 399), None);
+    fn a_table_like_ours_is_not_ours() {
+        assert!(is_own_table("weir-123-0"));
+        for other in ["weir", "weir-1", "weir-extra-1", "weir-1-x", "fw"] {
+            assert!(!is_own_table(other), "{other}");
+        }
     }
 }

@@ -217,7 +217,7 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// A message in the making.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
 }
@@ -265,6 +265,11 @@ impl Request {
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.bytes.extend_from_slice(value);
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    /// What follows the header.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..]
     }
 
     /// The finished bytes, with this sequence number.

@@ -1,40 +1,64 @@
-//! The rule that keeps transit away from the kernel.
+//! The rules that keep transit away from the kernel.
 //!
 //! ```text
-//! frame --> packet tap (our copy) --> ingress hook: is it transit? --drop
+//! frame --> packet tap (our copy) --> ingress hook: is it for the box? --no--> drop
 //!                                          |
-//!                                          +--> the kernel: ARP, ND, its own addresses, groups
+//!                                          +-- yes --> the kernel
 //! ```
 //!
 //! The kernel's forwarding stays switched on. While this process lives, an nf_tables table of
-//! family netdev takes transit out behind the packet tap; the table has an owner, our socket, so
-//! it vanishes with the process however that ends, and the kernel forwards again (fail open).
-//! Needs nf_tables with `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev
-//! family, and works in a user namespace too. No `nft` program is used. What is installed:
+//! family netdev lets through to the kernel, behind the packet tap, only what is for the box
+//! itself, and drops everything else; the table has an owner, our socket, so it vanishes with the
+//! process however that ends, and the kernel forwards again (fail open). Needs nf_tables with
+//! `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev family, and works in a
+//! user namespace too. What is installed for a routed port:
 //!
 //! ```text
 //! table netdev weir-PID-N {
 //!     flags owner
+//!     chain local { ip option {lsrr, ssrr} exists drop; accept }
+//!     chain tagged-NAME { vlan TYPE, id ID accept (each VLAN device on the port); vlan id != 0 drop }
 //!     chain port-NAME {
-//!         type filter hook ingress device "NAME" priority -500; policy accept;
-//!         meta pkttype host fib daddr type unicast drop              # routed
-//!         meta pkttype host fib daddr type >= 6 drop                 # blackhole .. throw
-//!         drop                                                       # bridged
+//!         type filter hook ingress device "NAME" priority -500; policy drop;
+//!         tagged jump tagged-NAME
+//!         ether daddr MAC accept                               # each macvlan device on the port
+//!         ip: fib daddr type unicast drop                      # transit: decided first
+//!         ip6: daddr ff00::/8 accept, fib daddr type unicast drop
+//!         ip: fib daddr type {local, broadcast, anycast, multicast} goto local
+//!         ip6: fib daddr type {local, anycast} accept
+//!         ARP, LLDP, EAPOL accept
+//!         PPPoE: pkttype {host, broadcast} accept
 //!     }
+//!     chain upper-INDEX { the same at each VLAN and macvlan device that stands on the port }
+//!     chain egress-NAME { see local.rs }
 //! }
 //! ```
 //!
-//! Link-local IPv6 needs no rule: the fib asks for them on the interface they came in by, finds
-//! ours local, and the kernel forwards no others. Tagged frames are judged like untagged ones, so
-//! the kernel does not forward what comes in by a VLAN interface on a port either.
+//! - The hook sees a frame after the kernel has taken off its outermost tag, and only then. Tags
+//!   with VLAN 0 behind it the kernel takes off later, one after the other, and forwards what is
+//!   inside: so what counts is the Ethernet type behind the outermost tag, and a further tag is no
+//!   type that passes.
+//! - A VLAN device hands its frames to the kernel by a hook of its own, so it gets a chain of its
+//!   own: the kernel does not forward what comes in by it either. Devices are followed
+//!   ([`TransitGuard::follow_links`]): a new one works once its chain is there. One that lives in
+//!   another network namespace is not seen from here, and gets nothing.
+//! - A packet to the box with a source route would be sent on by the kernel: it ends.
+//! - Link-local IPv6 needs no rule: the fib asks for them on the interface they came in by, finds
+//!   ours local, and the kernel forwards no others.
+//! - Of a bridged port everything is dropped.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
+use weir_base::{Rate, Tally};
 use weir_path::parse::Mode;
 
-use super::netlink::{NetlinkSocket, Request, messages};
+use super::links::{self, AboveKind, Links};
+use super::local;
+use super::netlink::NetlinkSocket;
+use super::nft::{self, Base, Chain, CommitError, Compare, Hook, NF_NETDEV_INGRESS, Rule};
+use crate::clock::UnixTime;
 
 /// Why transit cannot be kept away from the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -52,65 +76,186 @@ pub enum Error {
     },
 }
 
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Socket(error) => Self::Socket(error),
+            CommitError::Refused { what, source } => Self::Refused { what, source },
+        }
+    }
+}
+
+impl Error {
+    fn refused_with(&self, number: libc::c_int) -> bool {
+        matches!(self, Self::Refused { source, .. } if source.raw_os_error() == Some(number))
+    }
+}
+
 /// Keeps transit away from the kernel while it exists.
 #[derive(Debug)]
 pub struct TransitGuard {
     socket: NetlinkSocket, // the table's owner: the table goes when this closes
-    pub(super) table: String,
+    table: String,
+    ports: BTreeMap<String, Protected>,
+    /// What the kernel has, by the chain's name.
+    in_force: BTreeMap<String, Chain>,
+    /// What a guard before this one has dropped, by interface.
+    dropped_before: BTreeMap<String, Tally>,
+}
+
+/// What is wanted of a port.
+#[derive(Clone, Copy, Debug)]
+struct Protected {
+    mode: Mode,
+    /// The most that the box's own packets may take of it.
+    local: Option<Rate>,
+    /// The frames at the times that compare so with this one are the kernel's ([`super::handover`]).
+    kernels: Option<(Compare, UnixTime)>,
 }
 
 /// Tells several guards of one process apart.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
-pub(super) const NFT_MSG_NEWTABLE: u8 = libc::NFT_MSG_NEWTABLE as u8;
-const NFT_MSG_NEWCHAIN: u8 = libc::NFT_MSG_NEWCHAIN as u8;
-const NFT_MSG_DELCHAIN: u8 = libc::NFT_MSG_DELCHAIN as u8;
-pub(super) const NFT_MSG_NEWRULE: u8 = libc::NFT_MSG_NEWRULE as u8;
-pub(super) const NFT_TABLE_F_OWNER: u32 = 2;
 /// Before any other chain of an ingress hook.
 const PRIORITY: i32 = -500;
+/// Where packets that the kernel may keep, but not send on, are looked at.
+const LOCAL_CHAIN: &str = "local";
 
 impl TransitGuard {
     /// Puts the rules of these ports into force, all or none of them, in the calling thread's
     /// network namespace. Of a routed port the router alone has what the kernel would forward, of a
     /// bridged one everything.
     pub fn install(ports: &[(&str, Mode)]) -> Result<Self, Error> {
-        let socket = NetlinkSocket::open(libc::NETLINK_NETFILTER)?;
-        socket.set_receive_timeout(Duration::from_secs(2))?;
         let number = GUARDS.fetch_add(1, Ordering::Relaxed);
         let mut guard = Self {
-            socket,
+            socket: nft::open()?,
             table: format!("weir-{}-{number}", std::process::id()),
+            ports: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            dropped_before: BTreeMap::new(),
         };
-        let table = message(NFT_MSG_NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
-            .with_text(1, &guard.table)
-            .with_u32_be(2, NFT_TABLE_F_OWNER);
-        let mut batch = vec![("table".to_owned(), table)];
         for (port, mode) in ports {
-            batch.extend(guard.chain(port, *mode));
+            guard
+                .ports
+                .insert((*port).to_owned(), Protected::new(*mode));
         }
-        guard.commit(&batch)?;
+        let links = links::read()?;
+        let mut chains = vec![local_chain()];
+        for port in guard.ports.keys() {
+            chains.extend(guard.chains(port, &links));
+        }
+        guard.put(Some(nft::new_table(&guard.table)), chains)?;
         Ok(guard)
     }
 
     /// Puts the rules of one port into force, anew if it had some: when it is added, or when its
     /// interface has come back, since a chain goes with its interface.
     pub fn protect(&mut self, port: &str, mode: Mode) -> Result<(), Error> {
-        self.unprotect(port)?;
-        self.commit(&self.chain(port, mode))
+        self.protect_all(&[(port, mode)], None)
+    }
+
+    /// The same for several ports at one instant, some of whose frames may be the kernel's.
+    pub(super) fn protect_all(
+        &mut self,
+        ports: &[(&str, Mode)],
+        kernels: Option<(Compare, UnixTime)>,
+    ) -> Result<(), Error> {
+        for (port, mode) in ports {
+            let local = self.ports.get(*port).and_then(|p| p.local);
+            let protected = Protected {
+                mode: *mode,
+                local,
+                kernels,
+            };
+            self.ports.insert((*port).to_owned(), protected);
+        }
+        let links = links::read()?;
+        let chains = ports.iter().flat_map(|(port, _)| self.chains(port, &links));
+        let chains: Vec<_> = chains.collect();
+        for chain in &chains {
+            self.in_force.remove(&chain.name);
+        }
+        match self.put(None, chains.clone()) {
+            // The chain is still at the interface that had this name before.
+            Err(error) if error.refused_with(libc::EEXIST) => {
+                for chain in &chains {
+                    self.remove(&chain.name)?;
+                }
+                self.put(None, chains)
+            }
+            done => done,
+        }
+    }
+
+    /// Sets which frames of these ports are the kernel's, at one instant.
+    pub(super) fn set_kernels<'a>(
+        &mut self,
+        ports: impl IntoIterator<Item = &'a str>,
+        kernels: Option<(Compare, UnixTime)>,
+    ) -> Result<(), Error> {
+        let links = links::read()?;
+        let mut chains = Vec::new();
+        for port in ports {
+            if let Some(protected) = self.ports.get_mut(port) {
+                protected.kernels = kernels;
+            }
+            chains.extend(self.chains(port, &links));
+        }
+        self.put(None, chains)
     }
 
     /// Removes the rules of one port.
     pub fn unprotect(&mut self, port: &str) -> Result<(), Error> {
-        let chain = message(NFT_MSG_DELCHAIN, 0)
-            .with_text(1, &self.table)
-            .with_text(3, &chain_name(port));
-        match self.commit(&[(format!("removal of the chain of {port}"), chain)]) {
-            Err(Error::Refused { source, .. }) if source.raw_os_error() == Some(libc::ENOENT) => {
-                Ok(())
+        self.ports.remove(port);
+        self.sweep(&links::read()?)
+    }
+
+    /// Looks at the interfaces anew: VLAN and macvlan devices on the ports come and go.
+    pub fn follow_links(&mut self) -> Result<(), Error> {
+        let links = links::read()?;
+        let here = |port: &&String| links.values().any(|link| link.name == **port);
+        let ports = self.ports.keys().filter(here);
+        let chains = ports.flat_map(|port| self.chains(port, &links)).collect();
+        self.put(None, chains)?;
+        self.sweep(&links)
+    }
+
+    /// Limits what the box itself sends out of a port, or no longer. Gives false if this kernel
+    /// has no hook for that (before Linux 5.16).
+    pub fn limit_local(&mut self, port: &str, most: Option<Rate>) -> Result<bool, Error> {
+        let Some(protected) = self.ports.get_mut(port) else {
+            return Ok(true);
+        };
+        protected.local = most;
+        let links = links::read()?;
+        match self.put(None, self.chains(port, &links)) {
+            Err(error) if error.refused_with(libc::EOPNOTSUPP) => {
+                if let Some(protected) = self.ports.get_mut(port) {
+                    protected.local = None;
+                }
+                Ok(false)
             }
-            other => other,
+            done => {
+                done?;
+                self.sweep(&links)?;
+                Ok(true)
+            }
         }
+    }
+
+    /// What [`TransitGuard::limit_local`] has dropped, by interface, since it was first asked for.
+    pub fn local_dropped(&mut self) -> io::Result<BTreeMap<String, Tally>> {
+        let mut dropped = local::dropped(&mut self.socket, &self.table)?;
+        for (port, count) in &self.dropped_before {
+            *dropped.entry(port.clone()).or_default() += *count;
+        }
+        Ok(dropped)
+    }
+
+    /// Lets the counts go on where those of the guard before this one end.
+    pub fn succeed(&mut self, before: &mut Self) -> io::Result<()> {
+        self.dropped_before = before.local_dropped()?;
+        Ok(())
     }
 
     /// The table's name, for an operator who lists the rules.
@@ -118,71 +263,111 @@ impl TransitGuard {
         &self.table
     }
 
-    /// The parts that make a port's chain: the chain itself, then its rules.
-    pub(super) fn chain(&self, port: &str, mode: Mode) -> Vec<(String, Request)> {
-        const NF_NETDEV_INGRESS: u32 = 0;
-        const NF_ACCEPT: u32 = 1;
-        let name = chain_name(port);
-        let chain = message(NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE)
-            .with_text(1, &self.table)
-            .with_text(3, &name)
-            .nested(4, |hook| {
-                hook.with_u32_be(1, NF_NETDEV_INGRESS)
-                    .with_u32_be(2, PRIORITY as u32)
-                    .with_text(3, port)
-            })
-            .with_u32_be(5, NF_ACCEPT)
-            .with_text(7, "filter");
-        let rule = |expressions: fn(Request) -> Request| {
-            let rule = message(NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND)
-                .with_text(1, &self.table)
-                .with_text(2, &name)
-                .nested(4, expressions);
-            (format!("rule for {port}"), rule)
+    /// The chains of a port and of the devices on it; those that are jumped to come first.
+    fn chains(&self, port: &str, links: &Links) -> Vec<Chain> {
+        let Some(protected) = self.ports.get(port) else {
+            return Vec::new();
         };
-        let mut parts = vec![(format!("chain at the ingress of {port}"), chain)];
-        match mode {
+        let index = links.iter().find(|(_, link)| link.name == port);
+        let index = index.map_or(0, |(index, _)| *index); // a missing one is the kernel's to refuse
+        let mut chains = Vec::new();
+        match protected.mode {
             Mode::Routed => {
-                parts.push(rule(|r| drop_it(fib_type(r, CMP_EQ, libc::RTN_UNICAST))));
-                parts.push(rule(|r| drop_it(fib_type(r, CMP_GTE, libc::RTN_BLACKHOLE))));
+                for (number, name) in self.above(index, links) {
+                    let chain = format!("upper-{number}");
+                    chains.extend(routed(&name, number, &chain, &number.to_string(), links));
+                }
+                let chain = chain_name(port);
+                chains.extend(routed(port, index, &chain, port, links));
             }
-            Mode::Bridged => parts.push(rule(drop_it)),
+            Mode::Bridged => chains.push(Chain {
+                name: chain_name(port),
+                hook: Some(ingress(port, index)),
+                rules: Vec::new(),
+            }),
         }
-        parts
+        if let Some((how, when)) = protected.kernels {
+            for chain in chains.iter_mut().filter(|chain| chain.hook.is_some()) {
+                let kernels = Rule::new().time(how, when).accept();
+                chain.rules.insert(0, kernels);
+            }
+        }
+        if let Some(most) = protected.local {
+            chains.extend(local::chains(port, index, most));
+        }
+        chains
     }
 
-    /// Sends messages as one transaction.
-    pub(super) fn commit(&mut self, batch: &[(String, Request)]) -> Result<(), Error> {
-        let first = 1;
-        let mut bytes = boundary(libc::NFNL_MSG_BATCH_BEGIN).numbered(0);
-        for (number, (_, request)) in (first..).zip(batch) {
-            bytes.extend(request.numbered(number));
-        }
-        let end = first + batch.len() as u32;
-        bytes.extend(boundary(libc::NFNL_MSG_BATCH_END).numbered(end));
-        self.socket.send_raw(&bytes)?;
-        let mut outstanding = batch.len();
-        let mut refused = None;
-        let mut buffer = vec![0; 16 * 1024];
-        while outstanding > 0 {
-            for answer in messages(self.socket.receive(&mut buffer)?) {
-                let Some(result) = answer.result() else {
-                    continue;
-                };
-                let part = answer.sequence.wrapping_sub(first) as usize;
-                let what = batch.get(part).map(|(what, _)| what.clone());
-                match (result, what) {
-                    (Ok(()), _) => {}
-                    // An error of the transaction itself is its only answer.
-                    (Err(error), None) => return Err(error.into()),
-                    (Err(source), Some(what)) => {
-                        refused.get_or_insert(Error::Refused { what, source });
-                    }
+    /// Devices that stand on an interface, and on those: number and name of each whose frames the
+    /// kernel's IP gets, and that is no port itself.
+    fn above(&self, below: u32, links: &Links) -> Vec<(u32, String)> {
+        let mut found = Vec::new();
+        let mut bases = vec![below];
+        while let Some(base) = bases.pop() {
+            for (number, link) in links {
+                let stands = link
+                    .above
+                    .is_some_and(|a| a.below == base && a.kind != AboveKind::Macvtap);
+                if stands && !self.ports.contains_key(&link.name) {
+                    bases.push(*number);
+                    found.push((*number, link.name.clone()));
                 }
-                outstanding -= 1;
             }
         }
-        refused.map_or(Ok(()), Err)
+        found
+    }
+
+    /// Puts chains into force as far as they are not: all of them at one instant, or none.
+    fn put(&mut self, first: Option<nft::Part>, chains: Vec<Chain>) -> Result<(), Error> {
+        let missing = |chain: &Chain| self.in_force.get(&chain.name) != Some(chain);
+        let chains: Vec<_> = chains.into_iter().filter(missing).collect();
+        if chains.is_empty() && first.is_none() {
+            return Ok(());
+        }
+        let mut batch: Vec<_> = first.into_iter().collect();
+        batch.extend(chains.iter().map(|chain| chain.declare(&self.table)));
+        batch.extend(chains.iter().flat_map(|chain| chain.fill(&self.table)));
+        nft::commit(&self.socket, &batch)?;
+        for chain in chains {
+            self.in_force.insert(chain.name.clone(), chain);
+        }
+        Ok(())
+    }
+
+    /// Removes the chains that nobody wants any more.
+    fn sweep(&mut self, links: &Links) -> Result<(), Error> {
+        let ports = self.ports.keys();
+        let wanted = ports.flat_map(|port| self.chains(port, links));
+        let mut wanted: Vec<_> = wanted.map(|chain| chain.name).collect();
+        wanted.push(LOCAL_CHAIN.to_owned());
+        let mut unwanted: Vec<_> = self.in_force.values().cloned().collect();
+        unwanted.retain(|chain| !wanted.contains(&chain.name));
+        // Those at a hook jump to the others.
+        unwanted.sort_by_key(|chain| chain.hook.is_none());
+        for chain in unwanted {
+            self.remove(&chain.name)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a chain, which may have gone with its interface.
+    fn remove(&mut self, chain: &str) -> Result<(), Error> {
+        self.in_force.remove(chain);
+        let removed = nft::commit(&self.socket, &[nft::delete_chain(&self.table, chain)]);
+        match removed.map_err(Error::from) {
+            Err(error) if error.refused_with(libc::ENOENT) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl Protected {
+    fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            local: None,
+            kernels: None,
+        }
     }
 }
 
@@ -190,109 +375,119 @@ pub(super) fn chain_name(port: &str) -> String {
     format!("port-{port}")
 }
 
-/// A message of nf_tables, family netdev, which asks for an answer.
-pub(super) fn message(kind: u8, flags: libc::c_int) -> Request {
-    let kind = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | u16::from(kind);
-    let family = libc::NFPROTO_NETDEV as u8;
-    Request::new(kind, flags | libc::NLM_F_ACK, &[family, 0, 0, 0])
-}
-
-/// The begin or the end of a transaction of nf_tables.
-pub(super) fn boundary(kind: libc::c_int) -> Request {
-    let [high, low] = (libc::NFNL_SUBSYS_NFTABLES as u16).to_be_bytes();
-    Request::new(kind as u16, 0, &[0, 0, high, low])
-}
-
-const CMP_EQ: u32 = 0;
-pub(super) const CMP_LT: u32 = 2;
-pub(super) const CMP_GTE: u32 = 5;
-/// The register that expressions pass their value in.
-pub(super) const REGISTER: u32 = 1;
-
-pub(super) fn expression(
-    rule: Request,
-    name: &str,
-    data: impl FnOnce(Request) -> Request,
-) -> Request {
-    rule.nested(1, |e| e.with_text(1, name).nested(2, data))
-}
-
-pub(super) fn compare(rule: Request, operation: u32, value: &[u8]) -> Request {
-    expression(rule, "cmp", |data| {
-        data.with_u32_be(1, REGISTER)
-            .with_u32_be(2, operation)
-            .nested(3, |d| d.with(1, value))
-    })
-}
-
-/// `meta pkttype host fib daddr type OPERATION KIND`. The comparison is one of bytes, which for
-/// numbers below 256 gives the same in both byte orders.
-fn fib_type(rule: Request, operation: u32, kind: u8) -> Request {
-    const META_PKTTYPE: u32 = 19;
-    const FIB_ADDRTYPE: u32 = 3;
-    const FIB_F_DADDR: u32 = 2;
-    let rule = expression(rule, "meta", |data| {
-        data.with_u32_be(2, META_PKTTYPE).with_u32_be(1, REGISTER)
-    });
-    let rule = compare(rule, CMP_EQ, &[libc::PACKET_HOST]);
-    let rule = expression(rule, "fib", |data| {
-        data.with_u32_be(3, FIB_F_DADDR)
-            .with_u32_be(2, FIB_ADDRTYPE)
-            .with_u32_be(1, REGISTER)
-    });
-    compare(rule, operation, &u32::from(kind).to_ne_bytes())
-}
-
-fn drop_it(rule: Request) -> Request {
-    const NF_DROP: u32 = 0;
-    decide(rule, NF_DROP)
-}
-
-/// Ends a rule with a verdict.
-pub(super) fn decide(rule: Request, verdict: u32) -> Request {
-    const VERDICT_REGISTER: u32 = 0;
-    expression(rule, "immediate", |data| {
-        data.with_u32_be(1, VERDICT_REGISTER)
-            .nested(2, |d| d.nested(2, |v| v.with_u32_be(1, verdict)))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `nft add rule netdev weir p meta pkttype host fib daddr type unicast drop`, nft 1.0.6,
-    /// seen by strace: table, chain, expressions.
-    #[rustfmt::skip]
-    const RECORDED: &[u8] = &[
-        0x09, 0, 0x01, 0, b'w', b'e', b'i', b'r', 0, 0, 0, 0,
-        0x06, 0, 0x02, 0, b'p', 0, 0, 0,
-        0xd8, 0, 0x04, 0x80,
-        0x24, 0, 0x01, 0x80, 0x09, 0, 0x01, 0, b'm', b'e', b't', b'a', 0, 0, 0, 0,
-        0x14, 0, 0x02, 0x80, 0x08, 0, 0x02, 0, 0, 0, 0, 0x13, 0x08, 0, 0x01, 0, 0, 0, 0, 0x01,
-        0x2c, 0, 0x01, 0x80, 0x08, 0, 0x01, 0, b'c', b'm', b'p', 0,
-        0x20, 0, 0x02, 0x80, 0x08, 0, 0x01, 0, 0, 0, 0, 0x01, 0x08, 0, 0x02, 0, 0, 0, 0, 0,
-        0x0c, 0, 0x03, 0x80, 0x05, 0, 0x01, 0, 0, 0, 0, 0,
-        0x28, 0, 0x01, 0x80, 0x08, 0, 0x01, 0, b'f', b'i', b'b', 0,
-        0x1c, 0, 0x02, 0x80, 0x08, 0, 0x03, 0, 0, 0, 0, 0x02, 0x08, 0, 0x02, 0, 0, 0, 0, 0x03,
-        0x08, 0, 0x01, 0, 0, 0, 0, 0x01,
-        0x2c, 0, 0x01, 0x80, 0x08, 0, 0x01, 0, b'c', b'm', b'p', 0,
-        0x20, 0, 0x02, 0x80, 0x08, 0, 0x01, 0, 0, 0, 0, 0x01, 0x08, 0, 0x02, 0, 0, 0, 0, 0,
-        0x0c, 0, 0x03, 0x80, 0x08, 0, 0x01, 0, 0x01, 0, 0, 0,
-        0x30, 0, 0x01, 0x80, 0x0e, 0, 0x01, 0,
-        b'i', b'm', b'm', b'e', b'd', b'i', b'a', b't', b'e', 0, 0, 0,
-        0x1c, 0, 0x02, 0x80, 0x08, 0, 0x01, 0, 0, 0, 0, 0,
-        0x10, 0, 0x02, 0x80, 0x0c, 0, 0x02, 0x80, 0x08, 0, 0x01, 0, 0, 0, 0, 0,
-    ];
-
-    #[test]
-    #[cfg(target_endian = "little")]
-    fn a_rule_has_the_bytes_that_nft_sends() {
-        let rule = message(NFT_MSG_NEWRULE, 0)
-            .with_text(1, "weir")
-            .with_text(2, "p")
-            .nested(4, |r| drop_it(fib_type(r, CMP_EQ, libc::RTN_UNICAST)))
-            .numbered(3);
-        assert_eq!(&rule[20..], RECORDED);
+fn ingress(device: &str, index: u32) -> Hook {
+    Hook {
+        number: NF_NETDEV_INGRESS,
+        device: device.to_owned(),
+        index,
+        priority: PRIORITY,
+        drops: true,
     }
+}
+
+/// Options of an IPv4 header by which the kernel would send on what is addressed to the box.
+const SOURCE_ROUTES: [u8; 2] = [libc::IPOPT_LSRR, libc::IPOPT_SSRR];
+
+fn local_chain() -> Chain {
+    let source_route = |option| Rule::new().ip_option(option).drop();
+    let mut rules = SOURCE_ROUTES.map(source_route).to_vec();
+    rules.push(Rule::new().accept());
+    Chain::unhooked(LOCAL_CHAIN, rules)
+}
+
+const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
+const ETH_P_IPV6: u16 = libc::ETH_P_IPV6 as u16;
+const ETH_P_8021Q: u16 = libc::ETH_P_8021Q as u16;
+const ETH_P_8021AD: u16 = libc::ETH_P_8021AD as u16;
+/// Link-layer protocols of the box itself: ARP, LLDP, EAPOL (port authentication).
+const OWN_PROTOCOLS: [u16; 3] = [libc::ETH_P_ARP as u16, 0x88cc, libc::ETH_P_PAE as u16];
+/// PPPoE, discovery and session.
+const PPPOE: [u16; 2] = [libc::ETH_P_PPP_DISC as u16, libc::ETH_P_PPP_SES as u16];
+/// Where the type of the outermost tag is in the link header, and the VLAN behind it.
+const TAG_TYPE_AT: u32 = 12;
+const TAG_VLAN_AT: u32 = 14;
+/// The bits of a tag that are the VLAN identifier.
+const VLAN_MASK: [u8; 2] = [0x0f, 0xff];
+
+/// The chains at the ingress of a routed interface: `chain`, and the one for tagged frames.
+fn routed(device: &str, index: u32, chain: &str, suffix: &str, links: &Links) -> [Chain; 2] {
+    let above: Vec<_> = links
+        .values()
+        .filter_map(|link| Some((link, link.above.filter(|a| a.below == index)?.kind)))
+        .collect();
+    let tagged_name = format!("tagged-{suffix}");
+    let mut tagged = Vec::new();
+    let mut rules = Vec::new();
+    for tag_type in [ETH_P_8021Q, ETH_P_8021AD] {
+        rules.push(tag_of(tag_type).jump(&tagged_name));
+    }
+    for (link, kind) in above {
+        match kind {
+            // Without its device, a tag with VLAN 0 is as good as none.
+            AboveKind::Vlan { id: 0, .. } => {}
+            AboveKind::Vlan { protocol, id } => {
+                let vlan = tag_of(protocol).load(Base::Link, TAG_VLAN_AT, 2);
+                let vlan = vlan.mask(&VLAN_MASK);
+                tagged.push(vlan.is(Compare::Equal, &id.to_be_bytes()).accept());
+            }
+            AboveKind::Macvlan | AboveKind::Macvtap => {
+                let to = Rule::new().load(Base::Link, 0, link.mac.len() as u32);
+                rules.push(to.is(Compare::Equal, &link.mac).accept());
+            }
+        }
+    }
+    let vlan = Rule::new().load(Base::Link, TAG_VLAN_AT, 2);
+    let other = vlan.mask(&VLAN_MASK).is(Compare::NotEqual, &[0, 0]);
+    tagged.push(other.drop());
+    rules.extend(untagged());
+    let main = Chain {
+        name: chain.to_owned(),
+        hook: Some(ingress(device, index)),
+        rules,
+    };
+    [Chain::unhooked(tagged_name, tagged), main]
+}
+
+fn tag_of(tag_type: u16) -> Rule {
+    Rule::new()
+        .load(Base::Link, TAG_TYPE_AT, 2)
+        .is(Compare::Equal, &tag_type.to_be_bytes())
+}
+
+/// What the kernel gets of frames that are for no VLAN.
+fn untagged() -> Vec<Rule> {
+    let ip = || Rule::new().protocol(ETH_P_IP);
+    let ip6 = || Rule::new().protocol(ETH_P_IPV6);
+    let kind = |kind: u8| u32::from(kind).to_ne_bytes();
+    let transit = |rule: Rule| {
+        let unicast = kind(libc::RTN_UNICAST);
+        rule.destination_kind().is(Compare::Equal, &unicast).drop()
+    };
+    let ours = |rule: Rule| {
+        rule.destination_kind()
+            .is(Compare::AtLeast, &kind(libc::RTN_LOCAL))
+            .destination_kind()
+            .is(Compare::AtMost, &kind(libc::RTN_MULTICAST))
+    };
+    const IPV6_DESTINATION_AT: u32 = 24;
+    let group = ip6()
+        .load(Base::Network, IPV6_DESTINATION_AT, 1)
+        .is(Compare::Equal, &[0xff]);
+    let mut rules = vec![
+        transit(ip()),
+        group.accept(), // the fib calls it unicast
+        transit(ip6()),
+        ours(ip()).goto(LOCAL_CHAIN),
+        ours(ip6()).accept(),
+    ];
+    for protocol in OWN_PROTOCOLS {
+        rules.push(Rule::new().protocol(protocol).accept());
+    }
+    for protocol in PPPOE {
+        for to in [libc::PACKET_HOST, libc::PACKET_BROADCAST] {
+            let frame = Rule::new().protocol(protocol).packet_type();
+            rules.push(frame.is(Compare::Equal, &[to]).accept());
+        }
+    }
+    rules
 }

@@ -1,0 +1,193 @@
+//! Rules of the box that transit through weir bypasses: at the start, when a configuration is put in
+//! force, and while the router runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout_at};
+use weir_lfb::Plan;
+use weir_lfb::router::OnChange;
+use weir_live::kernel::announcements::Announcements;
+use weir_live::kernel::netfilter::{self, BypassedChain};
+use weir_model::report::BypassReport;
+
+use super::running::{Running, lock};
+
+/// The rules are read at most so often, however fast they change.
+const GAP: Duration = Duration::from_secs(1);
+/// And at least so often: legacy iptables announces nothing.
+const GAP_MAX: Duration = Duration::from_secs(10);
+
+/// The bypassed chains, each with whether it was there at the start.
+pub(crate) type Bypassed = BTreeMap<BypassedChain, bool>;
+
+fn read(plan: &Plan) -> io::Result<Vec<BypassedChain>> {
+    let ports: Vec<_> = plan.ports.iter().map(|p| p.interface.as_str()).collect();
+    netfilter::bypassed(plan.router.mode, &ports)
+}
+
+fn names<'a>(chains: impl IntoIterator<Item = &'a BypassedChain>) -> String {
+    let names: Vec<_> = chains.into_iter().map(ToString::to_string).collect();
+    names.join("; ")
+}
+
+/// Why this plan cannot be put in force on this machine, as far as its rules are concerned.
+pub(crate) fn obstacle(plan: &Plan) -> Option<String> {
+    if plan.router.bypass_netfilter {
+        return None;
+    }
+    match read(plan) {
+        Ok(chains) if chains.is_empty() => None,
+        Ok(chains) => Some(format!(
+            "transit through weir does not pass these rules of this machine: {}; remove them, or \
+             set `bypass_netfilter = true` if that is what you want",
+            names(&chains)
+        )),
+        Err(error) => {
+            tracing::warn!(%error, "cannot see which rules of this machine transit would bypass");
+            None
+        }
+    }
+}
+
+/// What is bypassed because the plan permits it.
+pub(crate) fn doubt(plan: &Plan) -> Option<String> {
+    if !plan.router.bypass_netfilter {
+        return None;
+    }
+    let chains = read(plan).ok().filter(|chains| !chains.is_empty())?;
+    Some(format!(
+        "`bypass_netfilter` is true: transit through weir does not pass {}",
+        names(&chains)
+    ))
+}
+
+/// Looks at the machine's rules whenever they change. Returns only to end the router.
+pub(crate) async fn follow(running: Arc<Running>) -> String {
+    let mut announcements = match Announcements::of_rules() {
+        Ok(announcements) => Some(announcements),
+        Err(error) => {
+            tracing::warn!(%error, "changes of this machine's rules are not announced here");
+            None
+        }
+    };
+    // What the plan permits was logged at the start, and all else was refused there.
+    let mut first = true;
+    loop {
+        let began = Instant::now();
+        tracing::debug!("the machine's rules are read");
+        let asked = Arc::clone(&running);
+        // The plan may be under change for seconds.
+        let read = tokio::task::spawn_blocking(move || {
+            let plan = asked.plan();
+            read(&plan).map(|chains| (plan.router, chains))
+        });
+        match read.await {
+            Ok(Ok((router, chains))) => {
+                let at_start = first && router.bypass_netfilter;
+                let new = renew(&mut lock(&running.bypassed), chains, at_start);
+                if !new.is_empty() && router.netfilter_change == OnChange::Stop {
+                    return format!(
+                        "`netfilter_change` is \"stop\", and transit through weir bypasses new \
+                         rules of this machine: {}",
+                        names(&new)
+                    );
+                }
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot see which rules of this machine transit bypasses");
+            }
+            Err(error) => return error.to_string(),
+        }
+        first = false;
+        sleep_until(began + GAP).await;
+        let Some(changes) = &mut announcements else {
+            sleep_until(began + GAP_MAX).await;
+            continue;
+        };
+        if let Ok(Err(error)) = timeout_at(began + GAP_MAX, changes.changed()).await {
+            tracing::warn!(%error, "changes of this machine's rules are announced no more");
+            announcements = None;
+        }
+    }
+}
+
+/// Puts what was read in the place of what was known; logs and gives what is new.
+fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Vec<BypassedChain> {
+    let before = std::mem::take(known);
+    let mut new = Vec::new();
+    for chain in chains {
+        let was_there = before.get(&chain).copied();
+        known.insert(chain.clone(), was_there.unwrap_or(at_start));
+        if was_there.is_none() && !at_start {
+            new.push(chain);
+        }
+    }
+    for BypassedChain {
+        family,
+        table,
+        chain,
+        hook,
+        drops,
+        ..
+    } in &new
+    {
+        tracing::error!(
+            family,
+            table,
+            chain,
+            hook,
+            policy_drop = drops,
+            "new rules of this machine are NOT applied to transit through weir"
+        );
+    }
+    for chain in before.keys().filter(|chain| !known.contains_key(chain)) {
+        tracing::info!(chain = %chain, "rules that transit bypassed are gone");
+    }
+    new
+}
+
+/// What is bypassed now, for an operator.
+pub(crate) fn report(bypassed: &Bypassed) -> Vec<BypassReport> {
+    let row = |(chain, at_start): (&BypassedChain, &bool)| BypassReport {
+        family: chain.family.clone(),
+        table: chain.table.clone(),
+        chain: chain.chain.clone(),
+        hook: chain.hook.clone(),
+        has_rules: chain.has_rules,
+        policy_drop: chain.drops,
+        at_start: *at_start,
+    };
+    bypassed.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_appears_later_is_new() {
+        let chain = |name: &str| BypassedChain {
+            family: "inet".into(),
+            table: "t".into(),
+            chain: name.into(),
+            hook: "forward".into(),
+            has_rules: true,
+            drops: false,
+        };
+        let mut known = Bypassed::new();
+        assert!(renew(&mut known, vec![chain("a")], true).is_empty());
+        let both = || vec![chain("a"), chain("b")];
+        assert_eq!(renew(&mut known, both(), false), [chain("b")]);
+        assert!(renew(&mut known, both(), false).is_empty());
+        let rows: Vec<_> = report(&known)
+            .into_iter()
+            .map(|r| (r.chain, r.at_start))
+            .collect();
+        assert_eq!(rows, [("a".to_owned(), true), ("b".to_owned(), false)]);
+        assert!(renew(&mut known, Vec::new(), false).is_empty());
+        assert_eq!(renew(&mut known, vec![chain("a")], false), [chain("a")]);
+    }
+}

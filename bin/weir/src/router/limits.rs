@@ -1,0 +1,75 @@
+//! What the running router limits in the kernel: the box's own packets, as the rates of ports change,
+//! and the guard's rules, as devices come and go on ports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use weir_live::kernel::announcements::Announcements;
+use weir_live::kernel::transit;
+
+use super::running::{Running, lock};
+
+/// Changes of interfaces are gathered for so long: they come in groups.
+const GATHER: Duration = Duration::from_millis(10);
+/// Interfaces are read again at most so often.
+const LINKS_GAP: Duration = Duration::from_millis(100);
+/// Limits are renewed at most so often: a renewed limit begins with a full bucket, and a controller
+/// changes rates many times a second.
+const LIMITS_GAP: Duration = Duration::from_secs(5);
+
+/// Gives false if the kernel cannot limit.
+fn limit(running: &Running) -> Result<bool, transit::Error> {
+    for (interface, most) in running.local_limits() {
+        if !lock(&running.guard).limit_local(&interface, most)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Lets the limits follow the rates of the plan in force, from the start on.
+pub(super) async fn follow_rates(running: Arc<Running>) -> String {
+    loop {
+        let limited = Arc::clone(&running);
+        match tokio::task::spawn_blocking(move || limit(&limited)).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => {
+                tracing::warn!(
+                    "this kernel has no egress hook (Linux 5.16): what it sends itself out of a \
+                     paced port is not limited, and delays transit there"
+                );
+                return std::future::pending().await;
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the limit of the box's own packets stays as it was");
+            }
+            Err(error) => return error.to_string(),
+        }
+        sleep(LIMITS_GAP).await;
+        running.rates_changed.notified().await;
+    }
+}
+
+/// Lets the guard follow the devices that stand on ports: VLANs and the like.
+pub(super) async fn follow_links(running: Arc<Running>) -> String {
+    let mut announcements = match Announcements::of_links() {
+        Ok(announcements) => announcements,
+        Err(error) => return format!("cannot follow the interfaces: {error}"),
+    };
+    loop {
+        let guarded = Arc::clone(&running);
+        let followed = tokio::task::spawn_blocking(move || lock(&guarded.guard).follow_links());
+        match followed.await {
+            Ok(Ok(())) => {}
+            // A device that has gone in the meantime; that will be announced too.
+            Ok(Err(error)) => tracing::debug!(%error, "the guard does not follow the interfaces"),
+            Err(error) => return error.to_string(),
+        }
+        sleep(LINKS_GAP).await;
+        if let Err(error) = announcements.changed().await {
+            return format!("cannot follow the interfaces: {error}");
+        }
+        sleep(GATHER).await;
+    }
+}

@@ -1,0 +1,301 @@
+//! VLAN devices beside a running router, beside the kernel alone: in a virtual machine with Debian's
+//! kernel, since the kernel of the machine that tests may have none.
+//!
+//! ```text
+//! this program --(initramfs: itself, weir, ip, ..)--> qemu: init --> this program again: the test
+//! ```
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod gateway;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gateway::{CONFIG, Gateway, Tag, eventually, forwarded, stacks_of, tagged};
+use weir_benches::testbed::{Testbed, run, udp_frame};
+use weir_live::device::Device;
+
+/// Set in the guest.
+const INSIDE: &str = "WEIR_TEST_GUEST";
+/// The test that does the work there, and what it prints at its end.
+const WORK: &str = "in_the_guest";
+const DONE: &str = "GUEST: all is well";
+/// The guest is emulated, and the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Programs that the guest needs beside ours.
+const PROGRAMS: [&str; 3] = ["ip", "ethtool", "nft"];
+
+#[test]
+fn vlan_devices_beside_the_router_work_and_forward_nothing_past_it() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
+    let kernel = folder.join("kernel");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest-kernel");
+    let made = Command::new(script).arg(&kernel).status().unwrap();
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").output();
+    if !made.success() || qemu.is_err() || !cfg!(target_arch = "x86_64") {
+        println!("skipped: no guest kernel, or no qemu-system-x86_64, here");
+        return;
+    }
+    let initramfs = folder.join("initramfs");
+    make_initramfs(&kernel.join("root"), &initramfs);
+    let mut guest = Command::new("qemu-system-x86_64")
+        .args("-accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio".split(' '))
+        .arg("-kernel")
+        .arg(kernel.join("vmlinuz"))
+        .arg("-initrd")
+        .arg(&initramfs)
+        .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let mut console = guest.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        console.read_to_end(&mut text).map(|_| text)
+    });
+    while guest.try_wait().unwrap().is_none() {
+        if begin.elapsed() > PATIENCE {
+            guest.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = reader.join().unwrap().unwrap();
+    let text = String::from_utf8_lossy(&text);
+    println!("{text}\nthe guest ran for {:?}", begin.elapsed());
+    assert!(text.contains(DONE));
+}
+
+/// Packs this program, weir, and what they need into an initramfs.
+fn make_initramfs(root: &Path, initramfs: &Path) {
+    let this = std::env::current_exe().unwrap();
+    let weir = PathBuf::from(env!("CARGO_BIN_EXE_weir"));
+    let found = PROGRAMS.map(|name| {
+        let places = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"].map(Path::new);
+        let mut places = places.iter().map(|place| place.join(name));
+        places.find(|path| path.exists()).unwrap()
+    });
+    let staging = initramfs.with_extension("files");
+    let _ = fs::remove_dir_all(&staging);
+    for folder in ["bin", "proc", "sys", "dev", "tmp"] {
+        fs::create_dir_all(staging.join(folder)).unwrap();
+    }
+    copy(root, &staging, "lib/modules");
+    for program in [this.clone(), weir.clone()].iter().chain(&found) {
+        with_libraries(program, &staging);
+    }
+    // Debug information would only fill the guest's memory.
+    for program in [&this, &weir] {
+        let copy = staging.join(program.strip_prefix("/").unwrap());
+        assert!(Command::new("strip").arg(copy).status().unwrap().success());
+    }
+    for program in &found {
+        let name = program.file_name().unwrap();
+        let link = staging.join("bin").join(name);
+        let _ = std::os::unix::fs::symlink(program, link);
+    }
+    let busybox = Path::new("/bin/busybox");
+    fs::copy(busybox, staging.join("bin/busybox")).unwrap();
+    let init = format!(
+        "#!/bin/busybox sh\n\
+         /bin/busybox --install -s /bin 2>/dev/null\n\
+         mkdir -p /sbin /etc; ln -s /bin/busybox /sbin/modprobe\n\
+         mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev\n\
+         export PATH=/bin:/sbin TMPDIR=/tmp {INSIDE}=1 RUST_BACKTRACE=0\n\
+         cd /tmp; modprobe 8021q; modprobe af_packet\n\
+         {} --exact {WORK} --nocapture --test-threads=1\n\
+         poweroff -f\n",
+        this.display()
+    );
+    let path = staging.join("init");
+    fs::write(&path, init).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&path, mode).unwrap();
+    pack(&staging, initramfs);
+    fs::remove_dir_all(&staging).unwrap();
+}
+
+/// Copies a folder into another one, under the same name.
+fn copy(from: &Path, to: &Path, what: &str) {
+    let to = to.join(Path::new(what).parent().unwrap());
+    fs::create_dir_all(&to).unwrap();
+    let status = Command::new("cp")
+        .arg("-r")
+        .arg(from.join(what))
+        .arg(&to)
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Copies a program and its shared libraries to where they are here.
+fn with_libraries(program: &Path, root: &Path) {
+    let libraries = Command::new("ldd").arg(program).output().unwrap();
+    let libraries = String::from_utf8(libraries.stdout).unwrap();
+    let paths = libraries
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'));
+    for path in paths.map(Path::new).chain([program]) {
+        let copy = root.join(path.strip_prefix("/").unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(path, copy).unwrap();
+    }
+}
+
+/// Packs a folder as the kernel wants it: cpio, "newc".
+fn pack(folder: &Path, archive: &Path) {
+    let find = Command::new("find")
+        .arg(".")
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let mut cpio = Command::new("busybox")
+        .args(["cpio", "-o", "-H", "newc"])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(fs::File::create(archive).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The listing is longer than a pipe.
+    let mut input = cpio.stdin.take().unwrap();
+    for name in find.stdout.split_inclusive(|b| *b == b'\n') {
+        let name = OsStr::from_bytes(name).as_bytes();
+        input.write_all(name).unwrap();
+    }
+    drop(input);
+    assert!(cpio.wait().unwrap().success());
+}
+
+/// Tags of the box's VLAN devices: plain, outer of two, inner of two; none's; priority only.
+const PLAIN: Tag = (0x8100, 5);
+const OUTER: Tag = (0x88a8, 6);
+const INNER: Tag = (0x8100, 7);
+const NOBODYS: Tag = (0x8100, 9);
+const PRIORITY: [Tag; 2] = [(0x8100, 0), (0x88a8, 0)];
+
+/// Does nothing unless the guest's init starts it.
+#[test]
+fn in_the_guest() {
+    if std::env::var_os(INSIDE).is_none() {
+        return;
+    }
+    let mut gateway = Gateway::new().expect("root in the guest");
+    let ip = |arguments: &str| run(&gateway.bed.router, "ip", arguments).unwrap();
+    ip("link add link r0 name r0.5 type vlan id 5");
+    ip("link set r0.5 up");
+    let later = [
+        "link add link r0 name r0.6 type vlan proto 802.1ad id 6",
+        "link set r0.6 up",
+        "link add link r0.6 name r0.6.7 type vlan id 7",
+        "link set r0.6.7 up",
+    ];
+    for command in later {
+        ip(command);
+    }
+    let stacks = stacks_of(&[PLAIN, OUTER, INNER, NOBODYS, PRIORITY[0], PRIORITY[1]], 3);
+    let own: [&[Tag]; 4] = [&[], &[PLAIN], &[OUTER], &[OUTER, INNER]];
+    let without_priority =
+        |stack: &[Tag]| -> Vec<Tag> { stack.iter().filter(|tag| tag.1 != 0).copied().collect() };
+
+    // The kernel alone: priority tags may stand anywhere, in any number.
+    let kernel = |n: &usize| own.contains(&without_priority(&stacks[*n]).as_slice());
+    let kernel: BTreeSet<usize> = (0..stacks.len()).filter(kernel).collect();
+    let alone = forwarded(&gateway.bed, &stacks);
+    assert_eq!(
+        BTreeSet::from_iter(alone.into_keys()),
+        kernel,
+        "forwarded by the kernel"
+    );
+    assert_eq!(
+        delivered(&gateway, &stacks),
+        kernel,
+        "delivered by the kernel"
+    );
+
+    // Beside weir, which starts with one VLAN device and learns of the others.
+    run(&gateway.bed.router, "ip", "link del r0.6").unwrap();
+    gateway.start(CONFIG);
+    for command in later {
+        run(&gateway.bed.router, "ip", command).unwrap();
+    }
+    eventually("the new devices work", || {
+        delivered(&gateway, &[vec![OUTER, INNER]]).len() == 1
+    });
+    let came = forwarded(&gateway.bed, &stacks);
+    let wrong: BTreeMap<_, _> = came
+        .iter()
+        .filter(|(n, times)| **times > 1 || stacks[**n].iter().any(|tag| tag.1 != 0))
+        .collect();
+    assert!(wrong.is_empty(), "past weir, or twice: {wrong:?}");
+    assert!(
+        came.contains_key(&0),
+        "transit without a tag goes through weir"
+    );
+    // One priority tag may stand before the address, not before another tag.
+    let expected = |n: &usize| {
+        let stack = &stacks[*n];
+        let last = stack.iter().rposition(|tag| tag.1 == 0);
+        let zeros = stack.iter().filter(|tag| tag.1 == 0).count();
+        kernel.contains(n) && zeros <= 1 && last.is_none_or(|at| at + 1 == stack.len())
+    };
+    let expected: BTreeSet<usize> = (0..stacks.len()).filter(expected).collect();
+    let show = |numbers: &BTreeSet<usize>| -> Vec<_> {
+        numbers.iter().map(|n| stacks[*n].clone()).collect()
+    };
+    let to_the_box = delivered(&gateway, &stacks);
+    assert_eq!(show(&to_the_box), show(&expected), "delivered beside weir");
+    // A device that goes takes its rule along.
+    run(&gateway.bed.router, "ip", "link del r0.5").unwrap();
+    eventually("a device that goes is followed", || {
+        let rules = run(&gateway.bed.router, "nft", "list ruleset").unwrap();
+        !rules.contains("0x5") && !rules.contains("vlan id 5")
+    });
+    println!(
+        "of {} stacks of tags the kernel alone forwards and delivers {}; beside weir {} are \
+         forwarded, all by weir, and {} delivered",
+        stacks.len(),
+        kernel.len(),
+        came.len(),
+        expected.len()
+    );
+    println!("{DONE}");
+}
+
+/// Sends one datagram with each stack of tags to the box itself; those that a program there gets.
+fn delivered(gateway: &Gateway, stacks: &[Vec<Tag>]) -> BTreeSet<usize> {
+    let bind = || UdpSocket::bind(("10.77.1.1", 9)).unwrap();
+    let receiver = gateway.bed.router.enter(bind).unwrap();
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    let mut sender = Testbed::open(&gateway.bed.source, "a0").unwrap();
+    let mut numbers = BTreeSet::new();
+    for batch in stacks.chunks(64).enumerate() {
+        let (number, stacks) = batch;
+        for (n, stack) in stacks.iter().enumerate() {
+            let mut frame = udp_frame((64 * number + n) as u16, 80);
+            frame[30..34].copy_from_slice(&[10, 77, 1, 1]);
+            frame[24..26].fill(0);
+            let words = frame[14..34]
+                .chunks(2)
+                .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+            let sum: u32 = words.sum();
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            let frame = tagged(frame, stack);
+            while sender.transmit(&[&frame]).unwrap() == 0 {}
+        }
+        while let Ok((_, from)) = receiver.recv_from(&mut [0; 100]) {
+            numbers.insert(usize::from(from.port()) - 1024);
+        }
+    }
+    numbers
+}

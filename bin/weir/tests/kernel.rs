@@ -1,0 +1,349 @@
+//! `weir router` and the kernel beneath it: what the kernel forwards beside it, which of the
+//! machine's rules are bypassed, and what the kernel itself sends.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod gateway;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gateway::{CONFIG, Gateway, PATIENCE, eventually, forwarded, stacks};
+use weir_benches::testbed::{MACS, SINK, SOURCE, Testbed, run, udp_frame};
+use weir_live::device::Device;
+use weir_live::namespace::{Signal, signal};
+
+#[test]
+fn what_is_tagged_goes_through_weir_or_nowhere() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    let stacks = stacks(5);
+    let priority_only = |n: &usize| stacks[*n].iter().all(|(_, vlan)| *vlan == 0);
+    let expected: BTreeSet<usize> = (0..stacks.len()).filter(priority_only).collect();
+    let alone = forwarded(&gateway.bed, &stacks);
+    assert_eq!(
+        BTreeSet::from_iter(alone.into_keys()),
+        expected,
+        "the kernel alone"
+    );
+    gateway.start(CONFIG);
+    let before = gateway.wan();
+    let came = forwarded(&gateway.bed, &stacks);
+    let twice: Vec<_> = came.iter().filter(|(_, times)| **times > 1).collect();
+    assert_eq!(twice, [], "by weir and by the kernel");
+    // As the kernel does, with no tag or one of priority only.
+    for (n, stack) in stacks
+        .iter()
+        .enumerate()
+        .filter(|(_, stack)| stack.len() < 2)
+    {
+        assert_eq!(came.contains_key(&n), expected.contains(&n), "{stack:?}");
+    }
+    assert!(came.keys().all(|n| expected.contains(n)), "{came:?}");
+    let by_weir = gateway.wan().sent.packets - before.sent.packets;
+    assert!(
+        by_weir >= came.len() as u64,
+        "nothing came past weir's port"
+    );
+    println!(
+        "the kernel alone forwards {}, weir {}",
+        expected.len(),
+        came.len()
+    );
+}
+
+const FORWARD_DROP: &str = "\
+table inet late {
+  chain closed {
+    type filter hook forward priority 0; policy drop;
+  }
+}
+";
+
+#[test]
+fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    gateway.start(CONFIG);
+    assert_eq!(gateway.bypassed(), []);
+    assert!(!gateway.ask(&["show", "ports"]).contains("bypasses"));
+    gateway.rules(FORWARD_DROP);
+    eventually("the new chain is seen", || gateway.bypassed().len() == 1);
+    let row = gateway.bypassed().remove(0);
+    assert_eq!((row.table.as_str(), row.chain.as_str()), ("late", "closed"));
+    assert!(row.policy_drop && !row.at_start && row.hook == "forward");
+    let log = gateway.log();
+    let line = log.lines().find(|l| l.contains("ERROR")).unwrap();
+    assert!(line.contains("late") && line.contains("closed"), "{line}");
+    assert!(gateway.ask(&["show", "netfilter"]).contains("closed"));
+    let ports = gateway.ask(&["show", "ports"]);
+    assert!(ports.contains("transit bypasses 1 chain"), "{ports}");
+    // It still forwards; but nobody puts a configuration in force as if nothing were.
+    assert!(gateway.ping());
+    let path = gateway.configure(&CONFIG.replace("20 Mbit", "30 Mbit"));
+    let refused = gateway.weir(&["apply", path.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        why.contains("chain closed") && why.contains("bypass_netfilter"),
+        "{why}"
+    );
+    signal(gateway.router.as_ref().unwrap(), Signal::Hangup).unwrap();
+    eventually("SIGHUP is refused", || {
+        gateway.log().contains("configuration refused")
+    });
+    assert!(gateway.ask(&["show", "ports"]).contains("20 Mbit"));
+    // And when the rules have gone, all is well.
+    run(&gateway.bed.router, "nft", "delete table inet late").unwrap();
+    eventually("the chain has gone", || gateway.bypassed().is_empty());
+    let applied = gateway.weir(&["apply", path.to_str().unwrap()]);
+    assert!(applied.status.success(), "{applied:?}");
+}
+
+#[test]
+fn a_storm_of_changes_is_read_once_a_second() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    gateway.start(CONFIG);
+    let reads = || gateway.log().matches("rules are read").count();
+    let (begin, before) = (Instant::now(), reads());
+    let mut changes = 0;
+    while begin.elapsed() < Duration::from_secs(3) {
+        gateway.rules("add table inet storm\ndelete table inet storm\n");
+        changes += 1;
+    }
+    let (came, most) = (reads() - before, 2 + begin.elapsed().as_secs() as usize);
+    assert!(
+        came > 0 && came <= most,
+        "{came} reads for {changes} changes"
+    );
+    println!("{came} reads for {changes} changes");
+}
+
+#[test]
+fn a_router_may_stop_when_rules_appear() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    gateway.start(&format!("netfilter_change = \"stop\"\n{CONFIG}"));
+    assert!(gateway.ping());
+    gateway.rules(FORWARD_DROP);
+    eventually("the router ends", || gateway.exit_status().is_some());
+    assert_eq!(gateway.exit_status().unwrap().code(), Some(1));
+    assert!(gateway.log().contains("chain closed"), "{}", gateway.log());
+    assert!(!gateway.ping(), "the kernel applies its rule");
+    run(&gateway.bed.router, "nft", "delete table inet late").unwrap();
+    assert!(gateway.ping(), "and forwards");
+}
+
+#[test]
+fn every_hook_refuses_the_start_and_permission_is_logged() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    let chains = [
+        ("ip", "raw", "prerouting priority -300"),
+        ("inet", "mangle", "postrouting priority -150"),
+        ("netdev", "early", "ingress device r0 priority 0"),
+    ];
+    let table = |(family, chain, hook): &(&str, &str, &str)| {
+        format!(
+            "table {family} t {{\n chain {chain} {{\n type filter hook {hook};\n meta length 1 drop\n }}\n}}\n"
+        )
+    };
+    for one in &chains {
+        gateway.rules(&table(one));
+        let path = gateway.configure(CONFIG);
+        let check = gateway.weir(&["check", path.to_str().unwrap()]);
+        assert_eq!(check.status.code(), Some(2), "{one:?}");
+        let why = String::from_utf8(check.stderr).unwrap();
+        assert!(
+            why.contains(&format!("table {} t, chain {}", one.0, one.1)),
+            "{why}"
+        );
+        run(&gateway.bed.router, "nft", "flush ruleset").unwrap();
+    }
+    gateway.rules(&chains.iter().map(table).collect::<String>());
+    gateway.start(&format!("bypass_netfilter = true\n{CONFIG}"));
+    eventually("what is bypassed is known", || {
+        gateway.bypassed().len() == 3
+    });
+    assert!(gateway.bypassed().iter().all(|row| row.at_start));
+    let log = gateway.log();
+    let warning = log
+        .lines()
+        .find(|l| l.contains("WARN") && l.contains("bypass_netfilter"));
+    assert!(
+        chains
+            .iter()
+            .all(|(_, chain, _)| warning.unwrap().contains(chain)),
+        "{log}"
+    );
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+/// An echo request of the sink to the box.
+fn echo_request() -> Vec<u8> {
+    let mut frame = udp_frame(0, 1400);
+    frame[0..6].copy_from_slice(&MACS[2]);
+    frame[6..12].copy_from_slice(&MACS[3]);
+    frame[23] = 1;
+    frame[24..26].fill(0);
+    frame[26..30].copy_from_slice(&SINK.octets());
+    frame[30..34].copy_from_slice(&[10, 77, 2, 1]);
+    frame[34..].fill(0);
+    frame[34] = 8;
+    let sum = |bytes: &[u8]| {
+        let words = bytes
+            .chunks(2)
+            .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+        let sum: u32 = words.sum();
+        (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+    };
+    let header = sum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&header);
+    let icmp = sum(&frame[34..]);
+    frame[36..38].copy_from_slice(&icmp);
+    frame
+}
+
+/// Bits a second that leave the box for the sink during a second of the sink's echo requests, sent
+/// as fast as they go; and, beside them, of datagrams from the source if they are wanted.
+fn under_flood(gateway: &Gateway, transit: bool, meanwhile: impl FnOnce()) -> f64 {
+    let request = echo_request();
+    let batch = [request.as_slice(); 32];
+    let mut flooder = Testbed::open(&gateway.bed.sink, "b0").unwrap();
+    let sender = gateway
+        .bed
+        .source
+        .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap())
+        .unwrap();
+    sender.connect((SINK, 9)).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = flooder.transmit(&batch);
+            }
+        });
+        scope.spawn(|| {
+            // Twice the port's rate.
+            while transit && !stop.load(Ordering::Relaxed) {
+                let _ = sender
+                    .send(&[0; 1200])
+                    .and_then(|_| sender.send(&[0; 1200]));
+                thread::sleep(Duration::from_micros(300));
+            }
+        });
+        // What a second lets a bucket hold has gone by then.
+        thread::sleep(Duration::from_millis(1500));
+        let (begin, before) = (Instant::now(), gateway.received());
+        meanwhile();
+        thread::sleep(Duration::from_secs(1).saturating_sub(begin.elapsed()));
+        let bits = (gateway.received() - before) as f64 * 8.0;
+        let rate = bits / begin.elapsed().as_secs_f64();
+        stop.store(true, Ordering::Relaxed);
+        rate
+    })
+}
+
+#[test]
+fn a_flood_of_pings_at_gateway_keeps_to_its_share_of_the_port() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    let alone = under_flood(&gateway, false, || ());
+    gateway.start(CONFIG);
+    assert!(gateway.ping());
+    assert_eq!(gateway.wan().local_dropped.packets, 0);
+    let listener = gateway
+        .bed
+        .router
+        .enter(|| TcpListener::bind("10.77.2.1:2222").unwrap());
+    let listener = listener.unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = [0; 100];
+            while stream.read_exact(&mut line).is_ok() {
+                let _ = stream.write_all(&line);
+            }
+        }
+    });
+    let managed = || {
+        let connect = || TcpStream::connect("10.77.2.1:2222").unwrap();
+        let mut stream = gateway.bed.sink.enter(connect).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        for _ in 0..50 {
+            stream.write_all(&[7; 100]).unwrap();
+            stream.read_exact(&mut [0; 100]).unwrap();
+        }
+    };
+    let begin = Instant::now();
+    let both = under_flood(&gateway, true, managed);
+    let took = begin.elapsed();
+    let dropped = gateway.wan().local_dropped.packets;
+    let pings = under_flood(&gateway, false, || ());
+    println!(
+        "the kernel alone sends {:.1} Mbit/s; a port of 20 Mbit/s with transit {:.2}, without \
+         {:.2}; {dropped} answers were dropped; 50 exchanges and a second took {took:?}",
+        alone / 1e6,
+        both / 1e6,
+        pings / 1e6,
+    );
+    assert!(alone > 40e6, "the flood is one: {alone}");
+    assert!(both < 20e6 * 1.05, "{both}");
+    assert!(both > 20e6 * 0.8, "transit has the rest: {both}");
+    // An eighth of half the port.
+    assert!(pings < 20e6 / 16.0 * 1.2, "{pings}");
+    assert!(dropped > 0);
+    // The limit follows the rate.
+    let changed = gateway.weir(&["set", "port.wan.rate=4 Mbit"]);
+    assert!(changed.status.success(), "{changed:?}");
+    eventually("the limit follows", || {
+        under_flood(&gateway, false, || ()) < pings / 3.0
+    });
+    let table = gateway.ask(&["show", "ports"]);
+    assert!(table.contains("LOCAL DROPPED"), "{table}");
+}
+
+#[test]
+fn transit_does_not_count_as_gatewayes_own() {
+    let Some(mut gateway) = Gateway::new() else {
+        return;
+    };
+    // A limit of 200 kbit/s, and a second of it: 25 kB.
+    gateway.start(&CONFIG.replace(
+        "rate = \"20 Mbit\"",
+        "rate = \"20 Mbit\"\nlocal_share = 0.01",
+    ));
+    assert!(gateway.ping());
+    let sender = gateway
+        .bed
+        .source
+        .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap())
+        .unwrap();
+    let receiver = gateway
+        .bed
+        .sink
+        .enter(|| UdpSocket::bind((SINK, 9)).unwrap())
+        .unwrap();
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    let mut came = 0;
+    for _ in 0..1000 {
+        sender.send_to(&[0; 1000], (SINK, 9)).unwrap();
+        thread::sleep(Duration::from_micros(600));
+    }
+    while came < 1000 && receiver.recv(&mut [0; 1000]).is_ok() {
+        came += 1;
+    }
+    assert_eq!((came, gateway.wan().local_dropped.packets), (1000, 0));
+}

@@ -1,0 +1,64 @@
+//! That something has changed, for those who then read it anew.
+
+use std::io;
+
+use tokio::io::unix::AsyncFd;
+
+use super::follow::register;
+use super::netlink::NetlinkSocket;
+
+/// `NFNLGRP_NFTABLES` of linux/netfilter/nfnetlink.h.
+const NFTABLES_GROUP: u32 = 7;
+/// Announcements taken at once; what is left makes the next call return.
+const TAKEN_MAX: usize = 1024;
+
+/// What the kernel announces of one subject, in the calling thread's network namespace.
+pub struct Announcements {
+    socket: AsyncFd<NetlinkSocket>,
+    buffer: Vec<u8>,
+}
+
+impl Announcements {
+    /// Of rules of nf_tables.
+    pub fn of_rules() -> io::Result<Self> {
+        Self::open(libc::NETLINK_NETFILTER, NFTABLES_GROUP)
+    }
+
+    /// Of interfaces.
+    pub fn of_links() -> io::Result<Self> {
+        Self::open(libc::NETLINK_ROUTE, libc::RTNLGRP_LINK as u32)
+    }
+
+    fn open(protocol: libc::c_int, group: u32) -> io::Result<Self> {
+        let socket = NetlinkSocket::open(protocol)?;
+        socket.join(group)?;
+        Ok(Self {
+            socket: register(socket)?,
+            buffer: vec![0; 4096], // nobody reads them: cut is good enough
+        })
+    }
+
+    /// Waits for a change. Changes that were announced since the last call count.
+    pub async fn changed(&mut self) -> io::Result<()> {
+        loop {
+            let mut ready = self.socket.readable().await?;
+            let mut taken = 0;
+            while taken < TAKEN_MAX {
+                match ready.get_inner().receive(&mut self.buffer) {
+                    Ok(_) => taken += 1,
+                    // More than the socket could hold: a change like any other.
+                    Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => taken += 1,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        ready.clear_ready();
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if taken > 0 {
+                return Ok(());
+            }
+        }
+    }
+}
