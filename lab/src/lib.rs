@@ -12,6 +12,7 @@
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
 //! - `simulation`: the same in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
+//! - [`metrics`]: what each number means
 //! - `attack`: what an attack does to everybody else
 //! - [`compare`]: both habitats side by side
 //! - [`report`]: results as a page, tables, sheets, plots
@@ -27,6 +28,7 @@ pub mod compare;
 mod cpu;
 pub mod error;
 pub mod measure;
+pub mod metrics;
 pub mod namespaces;
 mod progress;
 pub mod report;

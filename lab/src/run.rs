@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::error::Error;
 use crate::namespaces;
 use crate::results::RunResult;
-use crate::scenario::{self, Override, Plan};
+use crate::scenario::{self, Choices, Override, Plan, ScenarioError, Sweep};
 use crate::simulation;
 
 /// Where a scenario is run.
@@ -46,8 +46,12 @@ pub struct RunOptions {
     pub scenario: PathBuf,
     /// Where.
     pub on: Habitat,
+    /// Its text, if it is not in a file.
+    pub text: Option<String>,
     /// Values put at paths of the file.
     pub overrides: Vec<Override>,
+    /// Values swept at paths of the file.
+    pub sweeps: Vec<Sweep>,
     /// Only these variants; all if empty.
     pub variants: Vec<String>,
     /// Seed of the first run, instead of the scenario's.
@@ -105,6 +109,19 @@ impl FromStr for Capture {
 }
 
 impl RunOptions {
+    /// The points to run.
+    fn plan(&self) -> Result<Plan, ScenarioError> {
+        let choices = Choices {
+            overrides: &self.overrides,
+            sweeps: &self.sweeps,
+            variants: &self.variants,
+        };
+        match &self.text {
+            Some(text) => scenario::load_text(&self.scenario.display().to_string(), text, choices),
+            None => scenario::load(&self.scenario, choices),
+        }
+    }
+
     /// How many runs each point of a plan gets, and the seed of the first.
     pub(crate) fn runs_of(&self, plan: &Plan) -> (u64, u64) {
         let runs = self.runs.unwrap_or(plan.base.runs);
@@ -114,7 +131,7 @@ impl RunOptions {
 
 /// Whether the habitat can run the scenario, as far as that can be told without running it.
 pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
-    let plan = scenario::load(&options.scenario, &options.overrides, &options.variants)?;
+    let plan = options.plan()?;
     match options.on {
         Habitat::Lab => Ok(()),
         Habitat::Sim => simulation::check(&plan, options),
@@ -124,7 +141,7 @@ pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
 /// Runs a scenario. In the lab and when not root, it must be called before the process has a
 /// second thread, because it then enters a user namespace.
 pub fn run(options: &RunOptions) -> Result<RunResult, Error> {
-    let plan = scenario::load(&options.scenario, &options.overrides, &options.variants)?;
+    let plan = options.plan()?;
     match options.on {
         Habitat::Lab if !options.captures.is_empty() => {
             let why = "only the simulator captures links; `weir capture` does so at a router";

@@ -9,7 +9,7 @@ use regex_lite::Regex;
 use serde_json::Value;
 use weir_discipline::spec::MANUALS;
 use weir_lab::scenario::parameters::SECTIONS;
-use weir_lab::scenario::{self, raw, schema};
+use weir_lab::scenario::{self, Choices, raw, schema};
 
 /// The scenario files of the repository.
 fn files() -> Vec<PathBuf> {
@@ -117,7 +117,7 @@ fn check(text: &str) -> Result<(), String> {
 #[test]
 fn every_scenario_is_read_and_fits_the_schema() {
     for file in files() {
-        let plan = scenario::load(&file, &[], &[]).unwrap();
+        let plan = scenario::load(&file, Choices::default()).unwrap();
         for point in &plan.points {
             weir_lab::topology::Topology::new(&point.scenario).unwrap();
         }
@@ -140,7 +140,7 @@ fn every_discipline_is_compared() {
         compared.iter().any(|name| Some(name.as_os_str()) == folder)
     };
     for file in files().into_iter().filter(of_folder) {
-        let plan = scenario::load(&file, &[], &[]).unwrap();
+        let plan = scenario::load(&file, Choices::default()).unwrap();
         let mut loads: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for point in &plan.points {
             let links = &point.scenario.links;
@@ -186,7 +186,7 @@ fn every_mechanism_has_an_attacker() {
     let (mut attacked, mut controllers) = (BTreeSet::new(), BTreeSet::new());
     let attacks = files().into_iter();
     for file in attacks.filter(|file| file.parent().is_some_and(|f| f.ends_with("attack"))) {
-        let plan = scenario::load(&file, &[], &[]).unwrap();
+        let plan = scenario::load(&file, Choices::default()).unwrap();
         let scenarios = || plan.points.iter().map(|point| &point.scenario);
         for scenario in scenarios() {
             let attacks = scenario.traffic.iter().any(|traffic| traffic.hog);

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Json, Router};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
@@ -23,8 +22,8 @@ use tokio::sync::Semaphore;
 use weir_model::ChangeRequest;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    AdmissionReport, ApplyReport, BypassReport, DropReport, HogQuery, HogReport, NeighbourReport,
-    PortReport, QueueReport, RouteReport,
+    AdmissionReport, ApplyReport, BypassReport, DropReport, FlowQuery, HogQuery, HogReport,
+    NeighbourReport, PortReport, QueueReport, RouteReport, StatusReport,
 };
 
 /// Connections served at once; more wait in the socket's backlog.
@@ -39,9 +38,20 @@ const CHANGES_MAX: usize = 256;
 /// An answer, or why the router cannot give one now.
 pub type Answer<T> = Result<T, String>;
 
+/// Who asks: the process at the other end of the socket, as the kernel says (SO_PEERCRED).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// The process; none if the kernel does not say.
+    pub pid: Option<i32>,
+}
+
 /// Who answers: the router behind the service. Calls may block for as long as the data plane
 /// needs to answer, which is one burst.
 pub trait Operator: Send + Sync + 'static {
+    /// The router itself.
+    fn status(&self) -> Answer<StatusReport>;
     /// The ports.
     fn ports(&self) -> Answer<Vec<PortReport>>;
     /// The disciplines.
@@ -49,7 +59,7 @@ pub trait Operator: Send + Sync + 'static {
     /// The flows that disciplines know by identity, fastest first.
     fn hogs(&self, query: HogQuery) -> Answer<Vec<HogReport>>;
     /// Flows that an admission control accepted or lets wait.
-    fn flows(&self) -> Answer<Vec<AdmissionReport>>;
+    fn flows(&self, query: FlowQuery) -> Answer<Vec<AdmissionReport>>;
     /// The routes.
     fn routes(&self) -> Vec<RouteReport>;
     /// The neighbours.
@@ -61,9 +71,9 @@ pub trait Operator: Send + Sync + 'static {
     /// The configuration in force, every default spelt out.
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
-    fn apply(&self, text: &str) -> ApplyReport;
+    fn apply(&self, text: &str, by: Peer) -> ApplyReport;
     /// Changes single components of what is in force, all of them or none.
-    fn change(&self, requests: Vec<ChangeRequest>) -> ApplyReport;
+    fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
     /// Begins a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
     /// What is new of a capture, as pcapng; none if it has ended and everything was fetched.
@@ -121,7 +131,12 @@ async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Resu
                 continue;
             }
         };
-        let service = TowerToHyperService::new(service.clone());
+        let peer = stream.peer_cred().map(|peer| Peer {
+            uid: peer.uid(),
+            pid: peer.pid(),
+        });
+        let peer = peer.unwrap_or_default();
+        let service = TowerToHyperService::new(service.clone().layer(Extension(peer)));
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service);
@@ -181,33 +196,42 @@ impl Drop for OwnSocket {
 
 type Shared = State<Arc<dyn Operator>>;
 
-fn router(operator: Arc<dyn Operator>) -> Router {
-    Router::new()
-        .route("/v1/ports", get(|s: Shared| ask(s, |o| o.ports())))
-        .route("/v1/queues", get(|s: Shared| ask(s, |o| o.queues())))
-        .route(
+/// Every path with what answers it, in the order of [`crate::api::ENDPOINTS`].
+pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<dyn Operator>>)> {
+    let config = get(|s: Shared| ask(s, |o| Ok(o.config())));
+    vec![
+        ("/v1/status", get(|s: Shared| ask(s, |o| o.status()))),
+        ("/v1/ports", get(|s: Shared| ask(s, |o| o.ports()))),
+        ("/v1/queues", get(|s: Shared| ask(s, |o| o.queues()))),
+        (
             "/v1/hogs",
             get(|s: Shared, Query(query)| ask(s, move |o| o.hogs(query))),
-        )
-        .route("/v1/flows", get(|s: Shared| ask(s, |o| o.flows())))
-        .route("/v1/routes", get(|s: Shared| ask(s, |o| Ok(o.routes()))))
-        .route(
+        ),
+        (
+            "/v1/flows",
+            get(|s: Shared, Query(query)| ask(s, move |o| o.flows(query))),
+        ),
+        ("/v1/routes", get(|s: Shared| ask(s, |o| Ok(o.routes())))),
+        (
             "/v1/neighbours",
             get(|s: Shared| ask(s, |o| o.neighbours())),
-        )
-        .route("/v1/drops", get(|s: Shared| ask(s, |o| o.drops())))
-        .route(
+        ),
+        ("/v1/drops", get(|s: Shared| ask(s, |o| o.drops()))),
+        (
             "/v1/netfilter",
             get(|s: Shared| ask(s, |o| Ok(o.netfilter()))),
-        )
-        .route(
-            "/v1/config",
-            get(|s: Shared| ask(s, |o| Ok(o.config())))
-                .put(apply)
-                .patch(change),
-        )
-        .route("/v1/capture", post(capture))
-        .route("/v1/capture/{id}", get(captured).delete(end_capture))
+        ),
+        ("/v1/config", config.put(apply).patch(change)),
+        ("/v1/capture", post(capture)),
+        ("/v1/capture/{id}", get(captured).delete(end_capture)),
+    ]
+}
+
+fn router(operator: Arc<dyn Operator>) -> Router {
+    let add = |router: Router<_>, (path, methods)| router.route(path, methods);
+    routes()
+        .into_iter()
+        .fold(Router::new(), add)
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(operator)
@@ -229,16 +253,20 @@ async fn ask<T: serde::Serialize + Send + 'static>(
     }
 }
 
-async fn apply(state: Shared, text: String) -> Response {
-    applied(state, move |o| o.apply(&text)).await
+async fn apply(state: Shared, Extension(by): Extension<Peer>, text: String) -> Response {
+    applied(state, move |o| o.apply(&text, by)).await
 }
 
-async fn change(state: Shared, Json(requests): Json<Vec<ChangeRequest>>) -> Response {
+async fn change(
+    state: Shared,
+    Extension(by): Extension<Peer>,
+    Json(requests): Json<Vec<ChangeRequest>>,
+) -> Response {
     if requests.len() > CHANGES_MAX {
         let why = format!("more than {CHANGES_MAX} changes; apply a whole configuration instead");
         return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
     }
-    applied(state, move |o| o.change(requests)).await
+    applied(state, move |o| o.change(requests, by)).await
 }
 
 /// Puts something in force on a thread that may block.

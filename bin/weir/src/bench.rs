@@ -4,6 +4,7 @@ use weir_benches::{discipline, flow_cache, forwarding, live, pacing, simulator};
 
 use crate::Failure;
 use crate::output::{print, print_json};
+use crate::table::Column::{Left, Right};
 use crate::table::Table;
 
 /// What can be measured.
@@ -125,7 +126,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
 }
 
 fn forwarding_table(rows: &[forwarding::Row]) -> String {
-    let mut table = Table::new(&["64-BYTE FRAMES THROUGH", "NS A PACKET"]);
+    let mut table = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS A PACKET")]);
     for row in rows {
         table.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
     }
@@ -134,11 +135,11 @@ fn forwarding_table(rows: &[forwarding::Row]) -> String {
 
 fn simulator_table(rows: &[simulator::Row]) -> String {
     let mut table = Table::new(&[
-        "WORKLOAD",
-        "SIMULATED S",
-        "CPU S",
-        "KPACKETS A CPU S",
-        "MEVENTS A CPU S",
+        Left("WORKLOAD"),
+        Right("SIMULATED S"),
+        Right("CPU S"),
+        Right("KPACKETS A CPU S"),
+        Right("MEVENTS A CPU S"),
     ]);
     for row in rows {
         table.row([
@@ -154,10 +155,10 @@ fn simulator_table(rows: &[simulator::Row]) -> String {
 
 fn live_table(report: &live::Report) -> String {
     let mut table = Table::new(&[
-        "64-BYTE FRAMES BY",
-        "CPU NS",
-        "OVER COPY LOOP",
-        "KPACKETS/S",
+        Left("64-BYTE FRAMES BY"),
+        Right("CPU NS"),
+        Right("OVER COPY LOOP"),
+        Right("KPACKETS/S"),
     ]);
     for row in &report.forwarding {
         table.row([
@@ -168,7 +169,7 @@ fn live_table(report: &live::Report) -> String {
         ]);
     }
     let forwarding = table;
-    let mut table = Table::new(&["IDLE ROUND TRIP BY", "P50 US", "P99 US"]);
+    let mut table = Table::new(&[Left("IDLE ROUND TRIP BY"), Right("P50 US"), Right("P99 US")]);
     for row in &report.round_trip {
         table.row([
             row.way.clone(),
@@ -180,7 +181,14 @@ fn live_table(report: &live::Report) -> String {
 }
 
 fn pacing_table(rows: &[pacing::Row]) -> String {
-    let mut table = Table::new(&["RATE", "MEASURED", "ERROR", "BURST", "PERMITTED", "CPU"]);
+    let mut table = Table::new(&[
+        Left("RATE"),
+        Right("MEASURED"),
+        Right("ERROR"),
+        Right("BURST"),
+        Right("PERMITTED"),
+        Right("CPU"),
+    ]);
     for row in rows {
         table.row([
             format!("{} Mbit", row.rate_mbps),

@@ -127,15 +127,19 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// `weir diff`.
+/// `weir diff`; like the program diff it tells by its exit code whether there is a difference.
 pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let plan = load(path)?;
     let in_force: BTreeMap<String, String> =
-        client::get(socket, "/v1/config").map_err(|e| Failure::Run(e.to_string()))?;
-    for line in differences(&in_force, &plan.shown()) {
+        client::get(socket, "/v1/config").map_err(|e| Failure::Usage(e.to_string()))?;
+    let differences = differences(&in_force, &plan.shown());
+    for line in &differences {
         print(&format!("{line}\n"))?;
     }
-    Ok(())
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Different),
+    }
 }
 
 /// `weir apply`.

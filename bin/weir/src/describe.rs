@@ -1,11 +1,10 @@
-//! `weir describe` and `weir list`: the manual pages, from the tables that the code itself uses.
+//! `weir describe`: the manual pages, from the tables that the code itself uses.
 
 use std::fmt::Write;
 
 use weir_base::setting::{Parameter, nearest};
 use weir_controller::spec::KINDS;
 use weir_discipline::spec::{MANUALS, Spec, SpecError};
-use weir_packet::Reason;
 
 /// The manual page of the discipline or controller `name`.
 pub(crate) fn page(name: &str) -> Option<String> {
@@ -61,34 +60,6 @@ fn tail(page: &mut String, parameters: &[Parameter], gauges: &[(&str, &str)]) {
     for (name, meaning) in gauges {
         let _ = writeln!(page, "    {name}: {meaning}");
     }
-}
-
-/// One line for each discipline.
-pub(crate) fn disciplines() -> String {
-    lines(MANUALS.iter().map(|m| (m.name, m.purpose)).collect())
-}
-
-/// One line for each controller.
-pub(crate) fn controllers() -> String {
-    let manuals = KINDS.iter().map(|kind| &kind.manual);
-    lines(manuals.map(|m| (m.name, m.purpose)).collect())
-}
-
-fn lines(all: Vec<(&str, &str)>) -> String {
-    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let line = |(name, purpose): &(&str, &str)| format!("{name:<width$} {purpose}\n");
-    all.iter().map(line).collect()
-}
-
-/// Every reason for which a packet can end.
-pub(crate) fn drops() -> String {
-    let head = "| reason | a loss | what it means |\n|---|---|---|\n";
-    let row = |reason: Reason| {
-        let loss = if reason.is_loss() { "yes" } else { "no" };
-        format!("| `{}` | {loss} | {} |\n", reason.name(), reason.sentence())
-    };
-    let rows: String = Reason::ALL.into_iter().map(row).collect();
-    format!("{head}{rows}")
 }
 
 fn indent(text: &str) -> String {

@@ -3,21 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_lab::scenario::Override;
+use weir_lab::scenario::{Override, Sweep};
 use weir_lab::{Capture, Habitat, Ran, RunOptions, report};
 use weir_live::file::read_text;
 
 use crate::output::{note, print, print_json};
-use crate::{Failure, configuration};
-
-/// Where scenarios are looked for by `weir list scenarios`.
-const SCENARIOS: &str = "scenarios";
+use crate::scenarios::{self, Source};
+use crate::{Failure, complete, configuration};
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
-    /// The scenario, or several of them for one report
-    #[arg(required = true)]
+    /// The scenario's file, or the name of one that `weir list scenarios` has; several make one report
+    #[arg(required = true, add = complete::scenarios())]
     scenarios: Vec<PathBuf>,
     /// Where
     #[arg(long, default_value = "sim")]
@@ -37,6 +35,10 @@ pub(crate) struct RunArguments {
     /// Put a value at a path of the scenario: duration="20 s"
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<Override>,
+    /// Run every value at a path of the scenario, as a `[sweep]` in the file does:
+    /// link.out.rate="10 Mbit","20 Mbit"; may be given several times
+    #[arg(long, value_name = "PATH=VALUE,VALUE..")]
+    sweep: Vec<Sweep>,
     /// Write down the first packets (10000 if no number is given) that leave a link's queue or end
     /// there, for each point; in simulation, into the folder of `--out`
     #[arg(long, value_name = "LINK[=PACKETS]", requires = "out")]
@@ -71,16 +73,22 @@ pub(crate) fn jobs(text: &str) -> Result<usize, String> {
 /// `weir run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let interrupt = weir_lab::interrupt_flag().map_err(failure)?;
+    let sources = arguments.scenarios.iter().map(|given| source(given));
+    let sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
+    if let Some(folder) = &arguments.out {
+        check_writable(folder)?;
+    }
     let mut results = Vec::new();
-    for scenario in &arguments.scenarios {
-        is_no_router(scenario)?;
+    for Source { file, text } in sources {
         let options = RunOptions {
-            scenario: scenario.clone(),
+            scenario: file,
+            text: text.map(str::to_owned),
             on: match arguments.on {
                 On::Lab => Habitat::Lab,
                 On::Sim | On::Both => Habitat::Sim,
             },
             overrides: arguments.set.clone(),
+            sweeps: arguments.sweep.clone(),
             variants: arguments.variant.clone(),
             seed: arguments.seed,
             runs: arguments.runs,
@@ -112,42 +120,37 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a router's configuration with what runs it.
-fn is_no_router(scenario: &Path) -> Result<(), Failure> {
-    let text = read_text(scenario, configuration::FILE_BYTES_MAX);
+/// What is to be run; a router's configuration is refused with what runs it.
+fn source(given: &Path) -> Result<Source, Failure> {
+    let source = scenarios::find(given).map_err(Failure::Usage)?;
+    let text = read_text(given, configuration::FILE_BYTES_MAX);
     if !text.is_ok_and(|text| configuration::is_router(&text)) {
-        // the lab says why it cannot be read
-        return Ok(());
+        return Ok(source); // the lab says why it cannot be read
     }
-    let file = scenario.display();
+    let file = given.display();
     Err(Failure::Usage(format!(
         "{file}: this is a router's configuration, not a scenario; check it with `weir check {file}`, \
          start it with `weir router {file}`"
     )))
 }
 
+/// Makes the folder of a report, and fails before the run if nothing can be written there.
+pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        let folder = folder.display();
+        Failure::Usage(format!(
+            "--out {folder}: nothing can be written there: {error}"
+        ))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let probe = folder.join(format!(".weir-{}", std::process::id()));
+    std::fs::write(&probe, b"x").map_err(failed)?;
+    std::fs::remove_file(&probe).map_err(failed)
+}
+
 /// `weir traffic`.
 pub(crate) fn traffic(command: &weir_lab::traffic::Command) -> Result<(), Failure> {
     weir_lab::traffic::run(command).map_err(|e| Failure::Run(e.to_string()))
-}
-
-/// The scenarios of this folder, a line each.
-pub(crate) fn scenarios() -> Result<String, Failure> {
-    let mut lines = Vec::new();
-    let folders = std::fs::read_dir(SCENARIOS)
-        .map_err(|e| Failure::Usage(format!("there is no folder `{SCENARIOS}` here: {e}")))?;
-    for folder in folders.flatten() {
-        let Ok(files) = std::fs::read_dir(folder.path()) else {
-            continue;
-        };
-        lines.extend(
-            files
-                .flatten()
-                .map(|file| format!("{}\n", file.path().display())),
-        );
-    }
-    lines.sort();
-    Ok(lines.concat())
 }
 
 /// A scenario that is wrong is wrong usage; anything else is a failed run.

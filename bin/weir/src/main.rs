@@ -1,34 +1,50 @@
 //! `weir`: a flow-aware edge router. Arguments, wiring, exit codes; everything else is elsewhere.
 //!
-//! Exit codes: 0 good, 1 a run failed, 2 wrong usage or configuration.
+//! Exit codes: 0 good, 1 a run failed or `weir diff` found a difference, 2 wrong usage or configuration.
 
 mod bench;
 mod capture;
+mod complete;
 mod configuration;
 mod describe;
 mod interfaces;
+mod journal;
 mod lab;
+mod list;
 mod log;
+mod manpage;
 mod operator;
 mod output;
+mod pages;
 mod reproduce;
 mod router;
+mod scenarios;
 mod show;
 mod table;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-use crate::output::{note, print, print_json};
+use crate::output::{note, print};
 
 /// Where a router listens, if nothing else is said.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
 
+/// What holds for all commands.
+const AFTER_HELP: &str = "\
+Environment:
+  WEIR_LOG     What is logged to standard error: a level (error, warn, info, debug, trace, off), or
+               levels by part like info,weir_live=debug [default: info]
+  WEIR_SOCKET  The socket of the router that is asked [default: /run/weir/weir.sock]
+
+Exit codes: 0 good, 1 it failed (diff: there are differences), 2 wrong usage or configuration";
+
 /// A flow-aware edge router: it decides under congestion who gets the link.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(version, about, max_term_width = 100, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -46,19 +62,21 @@ enum Command {
     },
     /// Say what is wrong with a configuration, and start nothing
     Check {
-        /// The configuration
+        /// The configuration; `-` is standard input
         config: PathBuf,
     },
     /// Show how a configuration differs from what a running router has in force
+    ///
+    /// Exit codes: 0 no difference, 1 differences, 2 it could not be told.
     Diff {
-        /// The configuration
+        /// The configuration; `-` is standard input
         config: PathBuf,
         #[command(flatten)]
         router: RouterSocket,
     },
     /// Put a configuration in force in a running router, without losing a packet
     Apply {
-        /// The configuration
+        /// The configuration; `-` is standard input
         config: PathBuf,
         #[command(flatten)]
         router: RouterSocket,
@@ -70,36 +88,23 @@ enum Command {
     /// again.
     Set {
         /// What to change; `weir diff` prints the paths
-        #[arg(value_name = "PATH=VALUE", required = true)]
+        #[arg(value_name = "PATH=VALUE", required = true, add = complete::assignments())]
         changes: Vec<String>,
         #[command(flatten)]
         router: RouterSocket,
     },
     /// Show what a running router does
-    Show {
-        /// What to show
-        subject: show::Subject,
-        /// Print JSON instead of a table
-        #[arg(short, long)]
-        json: bool,
-        #[command(flatten)]
-        selection: show::Selection,
-        #[command(flatten)]
-        router: RouterSocket,
-    },
+    Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
     Capture(capture::CaptureArguments),
     /// Print the manual page of a discipline or a controller
     Describe {
         /// Its name; `weir list disciplines` and `weir list controllers` have them all
+        #[arg(add = complete::mechanisms())]
         name: String,
     },
     /// List what there is
-    List {
-        /// Of what
-        #[arg(default_value = "disciplines")]
-        what: List,
-    },
+    List(list::ListArguments),
     /// Run a scenario
     Run(lab::RunArguments),
     /// Run the papers' results again: their numbers beside ours, a verdict on each claim
@@ -110,31 +115,15 @@ enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Print the completions of a shell
-    #[command(hide = true)]
+    /// Print what makes a shell complete commands, disciplines, scenarios and components
+    ///
+    /// For bash: weir completions bash > ~/.local/share/bash-completion/completions/weir
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page of this program
-    #[command(hide = true)]
-    Manpage,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum List {
-    /// Queue disciplines
-    Disciplines,
-    /// Controllers
-    Controllers,
-    /// Scenarios
-    Scenarios,
-    /// Results of papers that can be reproduced
-    Results,
-    /// The JSON Schema of scenario files
-    Schema,
-    /// Every reason for which a packet can end, as a table in Markdown
-    Drops,
+    /// Print the manual pages of this program and its sub-commands
+    Manpage(manpage::ManpageArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -152,9 +141,22 @@ enum Failure {
     Run(String),
     /// A child has said what is wrong, and ended with this exit code.
     Reported(u8),
+    /// `weir diff` has found a difference, and printed it.
+    Different,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(why) | Self::Run(why) => f.write_str(why),
+            Self::Reported(code) => write!(f, "a child ended with exit code {code}"),
+            Self::Different => f.write_str("there are differences"),
+        }
+    }
 }
 
 fn main() -> ExitCode {
+    complete::answer();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => error.exit(),
@@ -172,6 +174,7 @@ fn end(result: Result<(), Failure>) -> ExitCode {
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Run(message)) => fail(1, &message),
         Err(Failure::Reported(code)) => ExitCode::from(code),
+        Err(Failure::Different) => ExitCode::from(1),
     }
 }
 
@@ -182,38 +185,16 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),
         Command::Set { changes, router } => configuration::set(&changes, &router.socket),
-        Command::Show {
-            subject,
-            json,
-            selection,
-            router,
-        } => show::show(&router.socket, subject, selection, json),
+        Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { name } => describe(&name),
-        Command::List { what } => match what {
-            List::Disciplines => print(&describe::disciplines()),
-            List::Controllers => print(&describe::controllers()),
-            List::Scenarios => print(&lab::scenarios()?),
-            List::Results => print(&reproduce::list()),
-            List::Schema => print_json(&weir_lab::scenario::schema()),
-            List::Drops => print(&describe::drops()),
-        },
+        Command::List(arguments) => list::run(&arguments),
         Command::Run(arguments) => lab::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Traffic(command) => lab::traffic(&command),
         Command::Bench(command) => bench::run(&command),
-        Command::Completions { shell } => {
-            let mut program = Arguments::command();
-            let mut script = Vec::new(); // the generator panics where it cannot write
-            clap_complete::generate(shell, &mut program, "weir", &mut script);
-            print(&String::from_utf8_lossy(&script))
-        }
-        Command::Manpage => {
-            let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(Arguments::command()).render(&mut page);
-            rendered.map_err(|e| Failure::Run(e.to_string()))?;
-            print(&String::from_utf8_lossy(&page))
-        }
+        Command::Completions { shell } => complete::register(shell),
+        Command::Manpage(arguments) => manpage::run(&arguments),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use weir_lfb::get::{self, DeviceState};
 use weir_live::capture::Captures;
@@ -9,26 +10,32 @@ use weir_live::clock;
 use weir_live::worker::{LinkState, Worker};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::report::{
-    AdmissionReport, ApplyReport, BypassReport, DropReport, HogQuery, HogReport, NeighbourReport,
-    PortReport, QueueReport, RouteReport,
+    AdmissionReport, ApplyReport, BypassReport, DropReport, FlowQuery, HogQuery, HogReport,
+    NeighbourReport, PortReport, QueueReport, RouteReport, StatusReport,
 };
 use weir_model::{Change, ChangeRequest};
-use weir_northbound::{Answer, Operator};
+use weir_northbound::{Answer, Operator, Peer};
 use weir_path::plane::PlanePort;
 
-use crate::configuration;
 use crate::router::{Running, bypass, lock};
+use crate::{configuration, journal};
 
 /// The running router, as an operator sees it.
 pub(crate) struct Console {
     running: Arc<Running>,
     captures: Captures,
+    started: Instant,
 }
 
 impl Console {
     pub(crate) fn new(running: Arc<Running>) -> Self {
         let captures = Captures::new(running.handle.clone());
-        Self { running, captures }
+        let started = Instant::now();
+        Self {
+            running,
+            captures,
+            started,
+        }
     }
 
     /// Asks on the forwarding thread.
@@ -44,6 +51,20 @@ impl Console {
 }
 
 impl Operator for Console {
+    fn status(&self) -> Answer<StatusReport> {
+        let pool = self.ask(|worker| worker.plane.pool_packets())?;
+        let plan = self.running.plan();
+        Ok(StatusReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            mode: plan.router.mode_word().to_owned(),
+            socket: plan.router.socket,
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            ports: plan.ports.len() as u64,
+            pool_packets: pool as u64,
+        })
+    }
+
     fn ports(&self) -> Answer<Vec<PortReport>> {
         let dropped = lock(&self.running.guard).local_dropped();
         let dropped = dropped.map_err(|e| format!("cannot read the kernel's counters: {e}"))?;
@@ -72,8 +93,8 @@ impl Operator for Console {
         self.ask(move |worker| get::hogs(&worker.plane, clock::now(), query))
     }
 
-    fn flows(&self) -> Answer<Vec<AdmissionReport>> {
-        self.ask(|worker| get::flows(&worker.plane, clock::now()))
+    fn flows(&self, query: FlowQuery) -> Answer<Vec<AdmissionReport>> {
+        self.ask(move |worker| get::flows(&worker.plane, clock::now(), query))
     }
 
     fn routes(&self) -> Vec<RouteReport> {
@@ -97,19 +118,23 @@ impl Operator for Console {
         self.running.plan().shown()
     }
 
-    fn apply(&self, text: &str) -> ApplyReport {
+    fn apply(&self, text: &str, by: Peer) -> ApplyReport {
         let plan = configuration::plan("configuration", text);
-        report(plan.and_then(|plan| self.running.apply(plan).map_err(|why| vec![why])))
+        let done = plan.and_then(|plan| self.running.apply(plan).map_err(|why| vec![why]));
+        journal::changed("apply", Some(by), &done);
+        report(done)
     }
 
-    fn change(&self, requests: Vec<ChangeRequest>) -> ApplyReport {
+    fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport {
         let read = |request: ChangeRequest| -> Result<Change, String> {
             let path = weir_config::path(&request.path)?;
             Ok(Change::new(path, request.value.into()))
         };
         let changes: Result<Vec<Change>, String> = requests.into_iter().map(read).collect();
         let changes = changes.map_err(|why| vec![why]);
-        report(changes.and_then(|changes| self.running.change(&changes)))
+        let done = changes.and_then(|changes| self.running.change(&changes));
+        journal::changed("set", Some(by), &done);
+        report(done)
     }
 
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {

@@ -8,12 +8,18 @@ use crate::Failure;
 
 /// Prints to standard output. A reader that has gone away (`| head`) is no failure; a full disk is one.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_to_reader(text).map(|_| ())
+}
+
+/// The same, for who prints again and again: whether somebody still reads.
+pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Run(format!(
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Run(format!(
             "cannot write to standard output: {error}"
         ))),
-        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use weir_lab::reproduce::{self, Options};
 use weir_lab::{Habitat, RunOptions};
 
 use crate::Failure;
-use crate::lab::{failure, jobs};
+use crate::lab::{check_writable, failure, jobs};
 use crate::output::{note, print, print_json};
 
 /// Arguments of `weir reproduce`.
@@ -51,6 +51,9 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         quick: arguments.quick,
         overrides: Vec::new(),
     };
+    if let Some(folder) = &arguments.out {
+        check_writable(folder)?;
+    }
     let reproduction = reproduce::run(&recipes, &options).map_err(failure)?;
     if let Some(folder) = &arguments.out {
         for path in reproduce::write(&reproduction, folder).map_err(failure)? {
@@ -77,10 +80,4 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Run(why.join("; "))),
     }
-}
-
-/// `weir list results`.
-pub(crate) fn list() -> String {
-    let lines = reproduce::list().map(|(id, title)| format!("{id:<16}  {title}\n"));
-    lines.collect()
 }

@@ -36,6 +36,7 @@ mod supervisor;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -53,6 +54,7 @@ use self::holdings::Holdings;
 use self::running::Limits;
 pub(crate) use self::running::Running;
 pub(crate) use self::running::lock;
+use crate::journal::{self, Totals};
 use crate::operator::Console;
 use crate::{Failure, configuration};
 
@@ -97,7 +99,8 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     tasks.spawn(limits::follow_rates(Arc::clone(&running)));
     tasks.spawn(bypass::follow(Arc::clone(&running)));
     tasks.spawn(heart.clone().beat(running.handle.clone()));
-    tracing::info!("router runs");
+    let started = Instant::now();
+    journal::started(&running.plan(), running.pool());
     let result = loop {
         tokio::select! {
             _ = hangup.recv() => reload(&running, config),
@@ -115,11 +118,13 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
         _ = tokio::task::spawn_blocking(move || drained.drain()) => {}
         () = ending.asked() => {}
     }
+    let totals = running.handle.call(|worker| Totals::of(&worker.plane)).ok();
     heart.ends();
     tasks.shutdown().await;
     if running.handle.call(Worker::stop).is_ok() {
         let _ = thread.join();
     }
+    journal::stopped(totals, started);
     result // with the last of `running` the guard's table goes
 }
 
@@ -195,6 +200,7 @@ async fn serve_northbound(running: Arc<Running>, service: Service) -> String {
 async fn follow_kernel(running: Arc<Running>) -> String {
     let publish = |tables: Tables| {
         let tables = Arc::new(tables);
+        journal::tables(&running.tables.load(), &tables);
         running.tables.store(Arc::clone(&tables));
         let posted = running.handle.post(move |worker| worker.set_tables(tables));
         if let Err(error) = posted {

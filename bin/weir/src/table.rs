@@ -2,18 +2,27 @@
 
 use std::fmt;
 
+/// A column: its title, and the side that its cells stand at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column {
+    /// Words.
+    Left(&'static str),
+    /// Numbers: the digits of one place stand below each other.
+    Right(&'static str),
+}
+
 /// A table: columns as wide as their widest cell, two spaces between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    head: Vec<String>,
+    columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with these column titles.
-    pub(crate) fn new(head: &[&str]) -> Self {
+    /// A table with these columns.
+    pub(crate) fn new(columns: &[Column]) -> Self {
         Self {
-            head: head.iter().map(|&title| title.to_owned()).collect(),
+            columns: columns.to_vec(),
             rows: Vec::new(),
         }
     }
@@ -22,22 +31,42 @@ impl Table {
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
+
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Column {
+    fn title(self) -> &'static str {
+        let (Self::Left(title) | Self::Right(title)) = self;
+        title
+    }
+
+    fn align(self, cell: &str, width: usize) -> String {
+        match self {
+            Self::Left(_) => format!("{cell:<width$}"),
+            Self::Right(_) => format!("{cell:>width$}"),
+        }
+    }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = || std::iter::once(&self.head).chain(&self.rows);
+        let head: Vec<String> = self.columns.iter().map(|c| c.title().to_owned()).collect();
+        let lines = || std::iter::once(&head).chain(&self.rows);
         let width = |column: usize| {
             let cells = lines().filter_map(|line| line.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<_> = (0..self.head.len()).map(width).collect();
+        let widths: Vec<_> = (0..self.columns.len()).map(width).collect();
         for line in lines() {
-            let mut text = String::new();
-            for (cell, width) in line.iter().zip(&widths) {
-                text.push_str(&format!("{cell:<width$}  "));
-            }
-            writeln!(f, "{}", text.trim_end())?;
+            let cells = line.iter().zip(&widths).zip(&self.columns);
+            let cells: Vec<_> = cells
+                .map(|((cell, &width), column)| column.align(cell, width))
+                .collect();
+            writeln!(f, "{}", cells.join("  ").trim_end())?;
         }
         Ok(())
     }
@@ -48,9 +77,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(&["A", "LONG"]);
-        table.row(["wide cell".to_owned(), "x".to_owned()]);
-        assert_eq!(table.to_string(), "A          LONG\nwide cell  x\n");
+    fn words_stand_left_and_numbers_right() {
+        let mut table = Table::new(&[
+            Column::Left("NAME"),
+            Column::Right("SENT"),
+            Column::Left("X"),
+        ]);
+        assert!(table.is_empty());
+        table.row(["wide cell", "7", "a"].map(str::to_owned));
+        table.row(["b", "123456", ""].map(str::to_owned));
+        let expected = "NAME         SENT  X\nwide cell       7  a\nb          123456\n";
+        assert_eq!(table.to_string(), expected);
     }
 }

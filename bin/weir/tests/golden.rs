@@ -204,6 +204,76 @@ fn golden_wrong_usage() {
 }
 
 #[test]
+fn golden_reference_pages() {
+    for (what, file) in [
+        ("configuration", "docs/configuration.md"),
+        ("api", "docs/http-api.md"),
+        ("metrics", "docs/metrics.md"),
+    ] {
+        check(file, &weir(&["list", what]).stdout);
+    }
+}
+
+#[test]
+fn lists_are_json_too() {
+    for what in [
+        "disciplines",
+        "controllers",
+        "scenarios",
+        "results",
+        "schema",
+        "drops",
+        "configuration",
+        "api",
+        "metrics",
+    ] {
+        let printed = weir(&["list", what, "--json"]).stdout;
+        let value: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+        let named = |row: &serde_json::Value| {
+            let keys = ["name", "path"];
+            keys.iter().any(|key| row[key].is_string())
+        };
+        let rows = value.as_array();
+        assert!(
+            what == "schema" || rows.is_some_and(|rows| !rows.is_empty() && rows.iter().all(named))
+        );
+    }
+}
+
+/// A scenario of the repository runs by its name in any folder, and a folder that cannot be written to is
+/// refused before the run.
+#[test]
+fn scenarios_come_with_the_program() {
+    let elsewhere = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let command = command.arg("run").args(arguments).current_dir(elsewhere);
+        command.output().unwrap()
+    };
+    let short = [
+        "both/twenty-flows",
+        "--runs",
+        "1",
+        "--set",
+        "duration=2 s",
+        "--set",
+        "warm_up=1 s",
+    ];
+    let swept = [&short[..], &["--sweep", "seed=1,2", "--json"]].concat();
+    let output = run(&swept);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["scenario"], "scenarios/both/twenty-flows.toml");
+    let points = value["points"].as_array().unwrap();
+    let variants = points.len() / 2;
+    assert_eq!(points[0]["set"]["seed"], 1);
+    assert_eq!(points[variants]["set"]["seed"], 2);
+    let output = run(&[&short[..], &["--out", "/proc/weir"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty() && stderr(&output).contains("--out /proc/weir"));
+}
+
+#[test]
 fn golden_help() {
     check("bin/weir/tests/golden/help.txt", &weir(&["--help"]).stdout);
 }

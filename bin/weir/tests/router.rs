@@ -387,7 +387,7 @@ fn single_components_change_without_losing_a_packet_and_quickly() {
     println!("a change takes {took:?}");
     let queues: Vec<QueueReport> = client::get(&socket, "/v1/queues").unwrap();
     let wan = queues.iter().find(|queue| queue.port == "wan").unwrap();
-    assert_eq!(wan.parameters["limit"], "499");
+    assert_eq!(wan.parameters["limit"], ChangeValue::Integer(499));
     assert!(
         wan.sent.packets >= u64::from(sent),
         "the books go on: {wan:?}"
@@ -446,8 +446,10 @@ fn a_wrong_configuration_changes_nothing_and_says_why() {
     let unchanged = bench.configure(CONFIG);
     assert_eq!(bench.ask(&["diff", unchanged.to_str().unwrap()]), "");
     let path = bench.configure(&CONFIG.replace("50 Mbit", "70 Mbit"));
-    let diff = bench.ask(&["diff", path.to_str().unwrap()]);
-    assert_eq!(diff, "~ port.wan.rate: 50 Mbit -> 70 Mbit\n");
+    let diff = bench.weir(&["diff", path.to_str().unwrap()]);
+    let printed = String::from_utf8(diff.stdout).unwrap();
+    assert_eq!(printed, "~ port.wan.rate: 50 Mbit -> 70 Mbit\n");
+    assert_eq!(diff.status.code(), Some(1));
 }
 
 #[test]

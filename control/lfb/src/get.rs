@@ -1,12 +1,15 @@
 //! The reports: what a plane says of itself, by value.
 
-use weir_base::{Instant, Tally};
-use weir_discipline::{FlowClass, FlowReport, FlowStanding};
+use weir_base::setting::Setting;
+use weir_base::{Instant, Rate, Tally};
+use weir_discipline::lru_fq::Threshold;
+use weir_discipline::{FlowClass, FlowReport, FlowStanding, Spec};
+use weir_model::ChangeValue;
 use weir_model::report::{
-    AdmissionReport, DropReport, HogQuery, HogReport, NeighbourReport, PortReport, QueueReport,
-    RouteReport,
+    AdmissionReport, DropReport, FlowEnds, FlowQuery, HogQuery, HogReport, NeighbourReport,
+    NextHopReport, PortReport, QueueReport, RouteReport,
 };
-use weir_packet::Reason;
+use weir_packet::{FlowKey, Reason};
 use weir_path::plane::Plane;
 use weir_path::tables::{Action, NextHop, Tables};
 
@@ -57,10 +60,7 @@ pub fn queues(plane: &Plane) -> Vec<QueueReport> {
         QueueReport {
             port: slot.name.clone(),
             discipline: queue.spec().kind().to_owned(),
-            parameters: settings
-                .iter()
-                .map(|(name, setting)| (name.to_owned(), setting.to_string()))
-                .collect(),
+            parameters: settings.iter().map(parameter).collect(),
             received: ledger.received.into(),
             sent: ledger.sent.into(),
             dropped: ledger.dropped.into(),
@@ -72,41 +72,94 @@ pub fn queues(plane: &Plane) -> Vec<QueueReport> {
     plane.ports().iter().map(report).collect()
 }
 
+/// A parameter for a program: a number where it is one, its unit in the name.
+fn parameter((name, setting): (&'static str, &Setting)) -> (String, ChangeValue) {
+    // What a parser of JSON takes for a whole number ends below 2^63.
+    let whole = |n: u64| ChangeValue::Integer(i64::try_from(n).unwrap_or(i64::MAX));
+    let (unit, value) = match setting {
+        Setting::Count(n) => ("", whole(*n)),
+        Setting::Ratio(x) => ("", ChangeValue::Real(*x)),
+        Setting::Span(span) => ("_s", ChangeValue::Real(span.as_secs_f64())),
+        Setting::Rate(rate) => ("_bps", whole(rate.as_bps())),
+        Setting::Bytes(bytes) => ("_bytes", whole(bytes.0)),
+        Setting::Flag(on) => ("", ChangeValue::Flag(*on)),
+        Setting::Word(word) => ("", ChangeValue::Text((*word).to_owned())),
+        Setting::Text(text) => ("", ChangeValue::Text(text.clone())),
+    };
+    (format!("{name}{unit}"), value)
+}
+
 /// Flows in one answer at most: the forwarding thread waits for it.
-const HOGS_MAX: usize = 1000;
+pub const FLOWS_MAX: usize = 10_000;
 
 /// The flows that classifiers know by identity, fastest first.
 pub fn hogs(plane: &Plane, now: Instant, query: HogQuery) -> Vec<HogReport> {
-    let mut hogs: Vec<(&str, FlowReport)> = Vec::new();
-    for slot in plane.ports() {
+    let mut hogs: Vec<(usize, FlowReport)> = Vec::new();
+    for (number, slot) in plane.ports().iter().enumerate() {
         slot.port.queue().flows(now, &mut |flow| {
             let asked = query.all || flow.standing != FlowStanding::Watched;
             if asked && flow.standing.is_of_classifier() {
-                hogs.push((&slot.name, flow));
+                hogs.push((number, flow));
             }
         });
     }
     hogs.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.rate));
-    hogs.truncate(query.most.min(HOGS_MAX));
-    let report = |(port, flow): (&str, FlowReport)| HogReport {
-        port: port.to_owned(),
-        flow: flow.key.to_string(),
-        key: flow.kind.word().to_owned(),
-        standing: standing(flow.standing).to_owned(),
-        rate_bps: flow.rate.as_bps(),
-        seen: flow.seen.into(),
-        known_s: now.since(flow.since).as_secs_f64(),
-        silent_s: now.since(flow.latest).as_secs_f64(),
+    hogs.truncate(query.limit.min(FLOWS_MAX));
+    let report = |(number, flow): (usize, FlowReport)| {
+        let slot = &plane.ports()[number];
+        let threshold = match slot.port.queue().spec() {
+            Spec::LruFq(params) => Some(params.threshold),
+            _ => None,
+        };
+        HogReport {
+            port: slot.name.clone(),
+            flow: flow.key.to_string(),
+            ends: ends(&flow.key),
+            key: flow.kind.word().to_owned(),
+            standing: standing(flow.standing).to_owned(),
+            rate_bps: flow.rate.as_bps(),
+            link_share_ratio: slot.port.link().rate.map(|link| share(flow.rate, link)),
+            threshold_packets: match threshold {
+                Some(Threshold::Packets(packets)) => Some(packets),
+                _ => None,
+            },
+            threshold_bps: match threshold {
+                Some(Threshold::Rate(rate)) => Some(rate.as_bps()),
+                _ => None,
+            },
+            threshold_share_ratio: match threshold {
+                Some(Threshold::Share(share)) => Some(share),
+                _ => None,
+            },
+            seen: flow.seen.into(),
+            dropped_packets: flow.dropped.unwrap_or(0),
+            known_s: now.since(flow.since).as_secs_f64(),
+            silent_s: now.since(flow.latest).as_secs_f64(),
+        }
     };
     hogs.into_iter().map(report).collect()
 }
 
-/// Flows of a port that are told at most: an admission control may know a million.
-const FLOWS_MAX: usize = 1000;
+fn share(flow: Rate, link: Rate) -> f64 {
+    flow.as_bps() as f64 / link.as_bps().max(1) as f64
+}
+
+/// What is left of a flow's key, in parts.
+fn ends(key: &FlowKey) -> FlowEnds {
+    let [source, destination] = [key.source, key.destination].map(|bytes| key.address_shown(bytes));
+    let port = |port: u16| (port != 0).then_some(port);
+    FlowEnds {
+        source,
+        source_port: port(key.source_port),
+        destination,
+        destination_port: port(key.destination_port),
+        protocol: (key.protocol != 0).then_some(key.protocol),
+    }
+}
 
 /// The flows that admission controls accepted or let wait: of each port those who wait first, the longest
 /// before others; then by their latest packet.
-pub fn flows(plane: &Plane, now: Instant) -> Vec<AdmissionReport> {
+pub fn flows(plane: &Plane, now: Instant, query: FlowQuery) -> Vec<AdmissionReport> {
     let mut all = Vec::new();
     for slot in plane.ports() {
         let mut flows = Vec::new();
@@ -119,24 +172,29 @@ pub fn flows(plane: &Plane, now: Instant) -> Vec<AdmissionReport> {
             FlowStanding::Waiting => (0, flow.since),
             _ => (1, Instant::ZERO + Instant::FAR_FUTURE.since(flow.latest)),
         });
-        flows.truncate(FLOWS_MAX);
-        all.extend(flows.iter().map(|flow| AdmissionReport {
-            port: slot.name.clone(),
-            flow: flow.key.to_string(),
-            standing: standing(flow.standing).to_owned(),
-            class: match flow.standing {
-                FlowStanding::Accepted(FlowClass::Streaming) => Some("streaming".to_owned()),
-                FlowStanding::Accepted(FlowClass::Elastic) => Some("elastic".to_owned()),
-                _ => None,
-            },
-            acceptance_delay_s: flow.waited.unwrap_or_default().as_secs_f64(),
-            rate_bps: flow.rate.as_bps(),
-            seen: flow.seen.into(),
-            known_s: now.since(flow.since).as_secs_f64(),
-            silent_s: now.since(flow.latest).as_secs_f64(),
-        }));
+        flows.truncate(query.limit.min(FLOWS_MAX));
+        all.extend(flows.iter().map(|flow| admission(&slot.name, flow, now)));
     }
     all
+}
+
+fn admission(port: &str, flow: &FlowReport, now: Instant) -> AdmissionReport {
+    AdmissionReport {
+        port: port.to_owned(),
+        flow: flow.key.to_string(),
+        ends: ends(&flow.key),
+        standing: standing(flow.standing).to_owned(),
+        class: match flow.standing {
+            FlowStanding::Accepted(FlowClass::Streaming) => Some("streaming".to_owned()),
+            FlowStanding::Accepted(FlowClass::Elastic) => Some("elastic".to_owned()),
+            _ => None,
+        },
+        acceptance_delay_s: flow.waited.unwrap_or_default().as_secs_f64(),
+        rate_bps: flow.rate.as_bps(),
+        seen: flow.seen.into(),
+        known_s: now.since(flow.since).as_secs_f64(),
+        silent_s: now.since(flow.latest).as_secs_f64(),
+    }
 }
 
 fn standing(standing: FlowStanding) -> &'static str {
@@ -146,22 +204,17 @@ fn standing(standing: FlowStanding) -> &'static str {
         FlowStanding::Pinned => "pinned",
         FlowStanding::Accepted(_) => "accepted",
         FlowStanding::Waiting => "waiting",
-        FlowStanding::SetAside => "set aside",
+        FlowStanding::SetAside => "set_aside",
         FlowStanding::Blocked => "blocked",
     }
 }
 
 /// The routes in force.
 pub fn routes(tables: &Tables) -> Vec<RouteReport> {
-    let hop = |hop: &NextHop| {
-        let name = tables
-            .interfaces
-            .get(&hop.interface)
-            .map_or("?", |i| i.name.as_str());
-        match hop.gateway {
-            Some(gateway) => format!("via {gateway} dev {name} weight {}", hop.weight),
-            None => format!("dev {name} weight {}", hop.weight),
-        }
+    let hop = |hop: &NextHop| NextHopReport {
+        gateway: hop.gateway.map(|gateway| gateway.to_string()),
+        interface: interface_name(tables, hop.interface),
+        weight: hop.weight,
     };
     tables
         .routes()
@@ -194,10 +247,7 @@ pub fn neighbours(plane: &Plane) -> Vec<NeighbourReport> {
     all.iter()
         .map(|neighbour| NeighbourReport {
             address: neighbour.1.to_string(),
-            interface: tables
-                .interfaces
-                .get(&neighbour.0)
-                .map_or_else(|| format!("#{}", neighbour.0), |i| i.name.clone()),
+            interface: interface_name(tables, neighbour.0),
             mac: tables
                 .neighbours
                 .get(neighbour)
@@ -206,6 +256,12 @@ pub fn neighbours(plane: &Plane) -> Vec<NeighbourReport> {
             waiting: waiting.count(neighbour) as u64,
         })
         .collect()
+}
+
+/// An interface that is gone has a number only.
+fn interface_name(tables: &Tables, number: u32) -> String {
+    let known = tables.interfaces.get(&number);
+    known.map_or_else(|| format!("#{number}"), |interface| interface.name.clone())
 }
 
 fn show_mac(mac: &[u8; 6]) -> String {
@@ -219,7 +275,6 @@ pub fn drops(plane: &Plane) -> Vec<DropReport> {
         .into_iter()
         .map(|reason| DropReport {
             reason: reason.name().to_owned(),
-            meaning: reason.sentence().to_owned(),
             loss: reason.is_loss(),
             count: plane.fates().ended(reason).into(),
         })

@@ -162,11 +162,7 @@ impl Plan {
         let mut push =
             |path: ComponentPath, text: String| changes.push(Change::new(path, Scalar::Text(text)));
         let router = |name: &str| ComponentPath::new([name]);
-        let mode = match self.router.mode {
-            Mode::Routed => "routed",
-            Mode::Bridged => "bridged",
-        };
-        push(router("mode"), mode.to_owned());
+        push(router("mode"), self.router.mode_word().to_owned());
         push(router("socket"), self.router.socket.clone());
         push(router("pool"), self.router.pool.unwrap_or(0).to_string());
         push(router("age_max"), self.router.age_max.to_string());

@@ -79,6 +79,14 @@ pub enum OnChange {
 }
 
 impl RouterPlan {
+    /// The mode as a configuration writes it.
+    pub fn mode_word(&self) -> &'static str {
+        match self.mode {
+            Mode::Bridged => "bridged",
+            Mode::Routed => "routed",
+        }
+    }
+
     /// From checked settings.
     pub fn new(settings: &Settings) -> Self {
         Self {

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::change::ChangeValue;
+
 /// Packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
@@ -24,6 +26,25 @@ impl From<weir_base::Tally> for Count {
             bytes: tally.bytes,
         }
     }
+}
+
+/// The router itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusReport {
+    /// Version of the program.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// `routed` or `bridged`.
+    pub mode: String,
+    /// Where the northbound service listens.
+    pub socket: String,
+    /// For how long it has run.
+    pub uptime_s: f64,
+    /// Ports.
+    pub ports: u64,
+    /// Packets that it can hold in all.
+    pub pool_packets: u64,
 }
 
 /// A port and its link.
@@ -82,8 +103,8 @@ pub struct QueueReport {
     pub port: String,
     /// Kind of discipline.
     pub discipline: String,
-    /// Its parameters, as a configuration would write them.
-    pub parameters: BTreeMap<String, String>,
+    /// Its parameters. What has a unit has it in its name: `target_s`, `quantum_bytes`, `rate_bps`.
+    pub parameters: BTreeMap<String, ChangeValue>,
     /// Offered to it.
     pub received: Count,
     /// Given out by it.
@@ -103,20 +124,48 @@ pub struct QueueReport {
 pub struct HogReport {
     /// Name of the port.
     pub port: String,
-    /// The flow, as far as the discipline tells flows apart.
+    /// The flow, as far as the discipline tells flows apart, in one line.
     pub flow: String,
+    /// The same in parts.
+    #[serde(flatten)]
+    pub ends: FlowEnds,
     /// What counts as a flow there: `flow`, `source`, `destination`, ...
     pub key: String,
     /// `hog` (in the queue for high-bandwidth flows), `pinned` (the same, and kept), or `watched`.
     pub standing: String,
-    /// Rate of late.
+    /// Its recent rate.
     pub rate_bps: u64,
+    /// That rate as a share of the link's; none if the port is not paced.
+    pub link_share_ratio: Option<f64>,
+    /// From where on a flow is a hog, if in packets since it is known.
+    pub threshold_packets: Option<u64>,
+    /// From where on a flow is a hog, if by its rate.
+    pub threshold_bps: Option<u64>,
+    /// From where on a flow is a hog, if by its share of what all flows send.
+    pub threshold_share_ratio: Option<f64>,
     /// Seen since it is known.
     pub seen: Count,
+    /// Packets of it that were dropped since it is known, but for the one that made it known.
+    pub dropped_packets: u64,
     /// For how long it has been known.
     pub known_s: f64,
     /// How long ago its latest packet came.
     pub silent_s: f64,
+}
+
+/// The ends of a flow; what the discipline does not tell apart is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowEnds {
+    /// Source address: IPv4, IPv6, or the MAC address of what is not IP.
+    pub source: Option<String>,
+    /// Source port.
+    pub source_port: Option<u16>,
+    /// Destination address.
+    pub destination: Option<String>,
+    /// Destination port.
+    pub destination_port: Option<u16>,
+    /// IP protocol number.
+    pub protocol: Option<u8>,
 }
 
 /// A flow that an admission control knows.
@@ -124,9 +173,12 @@ pub struct HogReport {
 pub struct AdmissionReport {
     /// Name of the port.
     pub port: String,
-    /// The flow.
+    /// The flow, in one line.
     pub flow: String,
-    /// `accepted`, `waiting`, `blocked` (removed, and not to come back for a time), or `set aside`
+    /// The same in parts.
+    #[serde(flatten)]
+    pub ends: FlowEnds,
+    /// `accepted`, `waiting`, `blocked` (removed, and not to come back for a time), or `set_aside`
     /// (removed, and to come back before others).
     pub standing: String,
     /// What an accepted flow is taken for: `streaming` or `elastic`.
@@ -143,22 +195,36 @@ pub struct AdmissionReport {
     pub silent_s: f64,
 }
 
-/// Which flows are asked for.
+/// Which hogs are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HogQuery {
     /// Watched flows too, not only hogs and pinned ones.
     pub all: bool,
-    /// So many at most, the fastest.
-    pub most: usize,
+    /// Flows in the answer at most, the fastest first; up to 10000.
+    pub limit: usize,
+}
+
+/// Which flows of admission controls are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowQuery {
+    /// Flows of each port in the answer at most, those who wait first; up to 10000.
+    pub limit: usize,
 }
 
 impl Default for HogQuery {
     fn default() -> Self {
         Self {
             all: false,
-            most: 50,
+            limit: 50,
         }
+    }
+}
+
+impl Default for FlowQuery {
+    fn default() -> Self {
+        Self { limit: 1000 }
     }
 }
 
@@ -169,10 +235,21 @@ pub struct RouteReport {
     pub prefix: String,
     /// `forward`, `local`, `blackhole`, `unreachable` or `prohibit`.
     pub action: String,
-    /// Ways out, each as `via ADDRESS dev INTERFACE weight N`.
-    pub next_hops: Vec<String>,
+    /// The next hops; flows are spread over them by their weights.
+    pub next_hops: Vec<NextHopReport>,
     /// The kernel's priority of the route.
     pub metric: u32,
+}
+
+/// A next hop of a route.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextHopReport {
+    /// The gateway; none if the destination is on the link.
+    pub gateway: Option<String>,
+    /// The interface.
+    pub interface: String,
+    /// Its share among the next hops.
+    pub weight: u32,
 }
 
 /// A neighbour.
@@ -191,10 +268,8 @@ pub struct NeighbourReport {
 /// What ended for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DropReport {
-    /// Stable name of the reason.
+    /// Stable name of the reason; `weir list drops` says what each means.
     pub reason: String,
-    /// What it means.
-    pub meaning: String,
     /// Whether a packet was lost by it (a copy of what the kernel handles itself is no loss).
     pub loss: bool,
     /// How much.

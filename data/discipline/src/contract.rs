@@ -139,6 +139,8 @@ pub struct FlowReport {
     pub standing: FlowStanding,
     /// Seen since it is known.
     pub seen: Tally,
+    /// Packets of it that were dropped since it is known, where the discipline counts them by flow.
+    pub dropped: Option<u64>,
     /// Its rate of late.
     pub rate: Rate,
     /// Since when it is known.

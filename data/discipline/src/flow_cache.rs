@@ -112,6 +112,8 @@ struct Flow {
 struct Name {
     key: FlowKey,
     since: Instant,
+    /// Packets that were refused since then: counted on the way of losses only.
+    dropped: u64,
 }
 
 /// The list of the entries that may be replaced, by their latest packet.
@@ -134,6 +136,8 @@ pub(crate) struct FlowCache {
     /// How often the flow changed from one packet to the next, and the hash of the latest one's.
     turns: u64,
     latest: u64,
+    /// The entry of the latest packet's flow, if it was in the cache when the packet came.
+    entry: Option<usize>,
     lottery: Lottery,
     total: Total,
     stream: Stream,
@@ -153,6 +157,7 @@ impl FlowCache {
             pinned: 0,
             turns: 0,
             latest: 0,
+            entry: None,
             total: Total::UNKNOWN,
             stream,
             stats: Stats::default(),
@@ -166,7 +171,8 @@ impl FlowCache {
         self.latest = hash;
         let bytes = packet.bytes();
         self.total.count(self.policy.window, cx.now, bytes);
-        if let Some(entry) = self.flows.find(hash) {
+        self.entry = self.flows.find(hash);
+        if let Some(entry) = self.entry {
             self.stats.hits += 1;
             return self.hit(entry, cx.now, bytes);
         }
@@ -178,6 +184,13 @@ impl FlowCache {
             self.admit(cx, packet, hash);
         }
         false
+    }
+
+    /// Tells that the packet that came last was dropped.
+    pub(crate) fn dropped(&mut self) {
+        if let Some(entry) = self.entry {
+            self.names[entry].dropped += 1;
+        }
     }
 
     /// Loads what `is_hog` will need, unless the cache is so small that it is there anyway: then to search
@@ -241,6 +254,7 @@ impl FlowCache {
         let name = Name {
             key: cx.keys.key(packet).project(self.policy.key),
             since: cx.now,
+            dropped: 0,
         };
         if self.flows.insert(hash, flow, UNPINNED).is_ok() {
             self.names.push(name);
@@ -355,6 +369,7 @@ impl FlowCache {
                 kind: self.policy.key,
                 standing,
                 seen: flow.seen,
+                dropped: Some(name.dropped),
                 rate: flow.rate.shown(self.window, silence, now.since(name.since)),
                 since: name.since,
                 latest: flow.latest,

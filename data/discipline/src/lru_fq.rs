@@ -374,6 +374,7 @@ impl Discipline for LruFq {
         let queue = &mut self.queues[which];
         if queue.packets.len() >= self.params.limit {
             self.stats.full[which] += 1;
+            self.cache.dropped();
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
         if queue.packets.is_empty() {
@@ -519,6 +520,24 @@ mod tests {
         // The hit queue is at most one packet of 1000 B / weight 1 ahead or behind.
         let [hit, miss] = bytes;
         assert!(hit.abs_diff(miss / 3) <= 1000, "{bytes:?}");
+    }
+
+    #[test]
+    fn what_a_flow_loses_is_counted_with_it() {
+        let mut rig = Rig::new(50);
+        let mut fq = lru_fq(Params {
+            limit: 2,
+            ..params()
+        });
+        for _ in 0..6 {
+            rig.offer(&mut fq, 0, 1000); // one miss, then hits: two of them fit
+        }
+        let mut told = Vec::new();
+        fq.flows(rig.now, &mut |flow| {
+            told.push((flow.seen.packets, flow.dropped))
+        });
+        assert_eq!(told, [(6, Some(3))]);
+        assert_eq!(gauge(&fq, "full_hit"), 3);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::hash::Hasher;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use siphasher::sip::SipHasher13;
 
@@ -177,6 +177,19 @@ impl FlowKey {
         self.address(self.source)
     }
 
+    /// One of the two addresses as text: IP, or MAC where the packet is not IP; none if a projection has cut
+    /// it away.
+    pub fn address_shown(&self, bytes: [u8; 16]) -> Option<String> {
+        match self.address(bytes) {
+            None if bytes == [0; 16] => None,
+            None => {
+                let mac: Vec<_> = bytes[..6].iter().map(|b| format!("{b:02x}")).collect();
+                Some(mac.join(":"))
+            }
+            Some(address) => (!address.is_unspecified()).then(|| address.to_string()),
+        }
+    }
+
     fn address(&self, bytes: [u8; 16]) -> Option<IpAddr> {
         let [a, b, c, d, ..] = bytes;
         match self.family {
@@ -202,15 +215,11 @@ fn octets(address: IpAddr) -> [u8; 16] {
 impl fmt::Display for FlowKey {
     /// `10.0.0.1:5001 > 10.0.1.2:80 tcp`; what a projection has cut away prints as `*`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |bytes: [u8; 16], port: u16| match self.address(bytes) {
-            None if bytes == [0; 16] => "*".to_owned(),
-            None => {
-                let mac: Vec<_> = bytes[..6].iter().map(|b| format!("{b:02x}")).collect();
-                mac.join(":")
-            }
-            Some(address) if address.is_unspecified() => "*".to_owned(),
-            Some(address) if port == 0 => address.to_string(),
-            Some(address) => SocketAddr::new(address, port).to_string(),
+        let end = |bytes: [u8; 16], port: u16| match (self.address_shown(bytes), port) {
+            (None, _) => "*".to_owned(),
+            (Some(address), 0) => address,
+            (Some(address), port) if self.family == Family::V6 => format!("[{address}]:{port}"),
+            (Some(address), port) => format!("{address}:{port}"),
         };
         write!(
             f,

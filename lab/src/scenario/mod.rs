@@ -81,7 +81,7 @@ pub mod traffic;
 
 pub use checked::{Discipline, HostGroup, Link, Scenario};
 pub use controller::Controller;
-pub use plan::{Override, Plan, Point, load};
+pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_text};
 pub use raw::Origin;
 pub use schema::schema;
 pub use tcp::{Congestion, TcpOptions};

@@ -35,6 +35,60 @@ impl std::str::FromStr for Override {
     }
 }
 
+/// Values from the command line that are swept: each of them at a path of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// The path: `link.out.rate`.
+    pub path: String,
+    /// The values as written.
+    pub values: Vec<String>,
+}
+
+impl std::str::FromStr for Sweep {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let example = "is not PATH=VALUE,VALUE.., like link.out.rate=\"10 Mbit\",\"20 Mbit\"";
+        let wrong = || format!("\"{text}\" {example}");
+        let Override { path, value } = text.parse().map_err(|_| wrong())?;
+        let values = split_list(&value);
+        match values.iter().any(String::is_empty) {
+            true => Err(wrong()),
+            false => Ok(Self { path, values }),
+        }
+    }
+}
+
+/// Splits at commas that stand in no text, table or list.
+fn split_list(text: &str) -> Vec<String> {
+    let mut items = vec![String::new()];
+    let (mut depth, mut quoted) = (0_i32, false);
+    for c in text.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '{' | '[' if !quoted => depth += 1,
+            '}' | ']' if !quoted => depth -= 1,
+            _ => {}
+        }
+        match (c, items.last_mut()) {
+            (',', _) if depth == 0 && !quoted => items.push(String::new()),
+            (c, Some(item)) => item.push(c),
+            (_, None) => unreachable!("there is always an item"),
+        }
+    }
+    items.iter().map(|item| item.trim().to_owned()).collect()
+}
+
+/// What the caller chooses of a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choices<'a> {
+    /// Values put at paths.
+    pub overrides: &'a [Override],
+    /// Values swept at paths, instead of what the file sweeps there.
+    pub sweeps: &'a [Sweep],
+    /// Only the variants of these names; all if empty.
+    pub variants: &'a [String],
+}
+
 /// All that is to be run for one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -60,35 +114,62 @@ pub struct Point {
 /// A scenario is not longer than this.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads a file, applies the overrides, and checks every point. With `only`, just the variants of
-/// these names are kept.
-pub fn load(path: &Path, overrides: &[Override], only: &[String]) -> Result<Plan, ScenarioError> {
+/// Reads a file, applies what the caller chose, and checks every point.
+pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     let file = path.display().to_string();
     let text = read_text(path, FILE_BYTES_MAX).map_err(|error| {
         let why = format!("cannot be read ({error})");
         ScenarioError::new(Origin::Set(file.clone()), why)
     })?;
-    plan(&text, overrides, only)
+    load_text(&file, &text, choices)
+}
+
+/// The same for the text of the file of this name.
+pub fn load_text(file: &str, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+    points(text, choices)
         .map(|(base, points)| Plan {
-            file: file.clone(),
+            file: file.to_owned(),
             base,
             points,
         })
-        .map_err(|error| error.in_file(&file))
+        .map_err(|error| error.in_file(file))
 }
 
-/// The same for a text.
+/// The scenario and the points of a text.
 pub fn plan(
     text: &str,
     overrides: &[Override],
-    only: &[String],
+    variants: &[String],
 ) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+    let choices = Choices {
+        overrides,
+        variants,
+        ..Choices::default()
+    };
+    points(text, choices)
+}
+
+fn points(text: &str, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+    let Choices {
+        overrides,
+        sweeps,
+        variants: only,
+    } = choices;
     let mut tree = raw::parse(text)?;
     put(&mut tree, overrides)?;
     let variants = read_variants(tree.remove("variant"))?;
     let mut sweep = read_sweep(tree.remove("sweep"))?;
     // A value that the caller has chosen is not swept.
     sweep.retain(|(path, _)| !overrides.iter().any(|o| o.path == *path));
+    for Sweep { path, values } in sweeps {
+        let origin = Origin::Set(format!("--sweep {path}={}", values.join(",")));
+        let values = values
+            .iter()
+            .map(|value| parse_value(value, origin.clone()));
+        let values = values.collect::<Result<Vec<Node>, _>>()?;
+        sweep.retain(|(swept, _)| swept != path);
+        sweep.push((path.clone(), values));
+    }
     if let Some(name) = only
         .iter()
         .find(|n| !variants.iter().any(|v| v.name == **n))
@@ -319,6 +400,27 @@ total_rate = "8 Mbit"
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
             "line 19: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean \"server\"?"
         );
+    }
+
+    #[test]
+    fn the_caller_may_sweep_too() {
+        let text = format!("{SMALL}[sweep]\n\"traffic.long.flows\" = [1, 2]\n");
+        let sweep = |text: &str| text.parse::<Sweep>();
+        let long = sweep("traffic.long.flows=3,4,5").unwrap();
+        let queue = "link.out.discipline={ kind = \"fifo\", limit = 5 },{ kind = \"fq_codel\" }";
+        let queue = sweep(queue).unwrap();
+        assert_eq!(queue.values.len(), 2);
+        let choices = Choices {
+            sweeps: &[long, queue],
+            ..Choices::default()
+        };
+        let (_, points) = points(&text, choices).unwrap();
+        assert_eq!(points.len(), 6);
+        assert_eq!(points[1].set["traffic.long.flows"], 3);
+        assert_eq!(points[1].set["link.out.discipline"]["kind"], "fq_codel");
+        for wrong in ["traffic.long.flows", "traffic.long.flows=1,,2", "a="] {
+            assert!(sweep(wrong).unwrap_err().contains("PATH=VALUE,VALUE"));
+        }
     }
 
     #[test]

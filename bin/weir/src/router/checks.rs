@@ -4,6 +4,7 @@ use weir_lfb::Plan;
 use weir_path::parse::Mode;
 
 use super::bypass;
+use crate::interfaces;
 
 /// What keeps this plan from being started on this machine, a sentence each.
 pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
@@ -14,6 +15,7 @@ pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
 pub(crate) fn doubts(plan: &Plan) -> Vec<String> {
     let mut doubts: Vec<_> = bypass::doubt(plan).into_iter().collect();
     if plan.router.mode == Mode::Bridged {
+        doubts.extend(interfaces::bridge_doubt(plan));
         return doubts;
     }
     let switched_off = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]

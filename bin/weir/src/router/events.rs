@@ -75,8 +75,9 @@ fn handle(running: &Arc<Running>, event: Event) {
     };
     match event {
         Event::Resolve(neighbour) => {
+            let (interface, address) = neighbour;
+            tracing::debug!(%address, interface, "the kernel is asked for a neighbour");
             if let Err(error) = lock(&running.neighbours).resolve(neighbour) {
-                let address = neighbour.1;
                 tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
             }
         }

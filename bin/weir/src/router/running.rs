@@ -19,7 +19,7 @@ use weir_path::tables::Tables;
 use super::bypass::{self, Bypassed};
 use super::holdings::Holdings;
 use super::ports::{self, frame_bytes_max, opened};
-use crate::{Failure, configuration};
+use crate::{Failure, configuration, journal};
 
 /// Changes of single components follow each other at least this far apart.
 const CHANGE_GAP: Duration = Duration::from_millis(1);
@@ -82,6 +82,11 @@ impl Running {
             bypassed: Mutex::default(),
             changed: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Packets that the pool can hold.
+    pub(super) fn pool(&self) -> usize {
+        self.pool
     }
 
     /// The plan in force.
@@ -220,13 +225,8 @@ impl Running {
     pub(super) fn reload(&self, config: &Path) {
         let applied =
             configuration::load(config).and_then(|plan| self.apply(plan).map_err(Failure::Usage));
-        match applied {
-            Ok(messages) => tracing::info!(changes = messages.join(", "), "configuration applied"),
-            Err(Failure::Usage(why) | Failure::Run(why)) => {
-                tracing::error!("configuration refused, nothing changed: {why}");
-            }
-            Err(Failure::Reported(_)) => {}
-        }
+        let applied = applied.map_err(|failure| vec![failure.to_string()]);
+        journal::changed("SIGHUP", None, &applied);
     }
 
     /// Takes the transit of a port again whose interface has come back or has another name.

@@ -265,6 +265,7 @@ fn told(
         kind: KeyKind::Flow,
         standing,
         seen,
+        dropped: None,
         rate: Rate::from_bps((seen.bytes as f64 * 8.0 / seconds) as u64),
         since,
         latest,

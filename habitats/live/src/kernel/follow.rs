@@ -163,7 +163,10 @@ impl Changes {
         match receive(&self.socket, &mut self.buffer).await {
             Ok(bytes) => Ok(apply_all(bytes, state)),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                warn!("more changes of the kernel's tables than could be read in time");
+                warn!(
+                    "the kernel announced more changes of its tables than could be read in time; \
+                     all of them are read again"
+                );
                 Ok(Effect::Reread)
             }
             Err(error) => Err(error.into()),

@@ -11,10 +11,12 @@
 //!   a share of a port
 //! - [`handover`]: at which instant transit goes from the kernel to the router, and back
 //! - [`claim`]: one router for each interface
+//! - [`bridge`]: which interfaces belong to which bridge
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
 //! - [`announcements`]: that interfaces or rules have changed
 
 pub mod announcements;
+pub mod bridge;
 pub mod claim;
 pub mod follow;
 pub mod handover;

@@ -1,0 +1,114 @@
+//! Completions of a shell: the program itself is asked, so they know its disciplines and scenarios, and the
+//! components of a router that runs.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use clap_complete::engine::{
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
+use clap_complete::env::{CompleteEnv, Shells};
+use weir_northbound::client;
+
+use crate::output::print;
+use crate::{Arguments, Failure, SOCKET_DEFAULT, describe, scenarios as shipped};
+
+/// By this variable a shell says that it wants completions.
+const VARIABLE: &str = "WEIR_COMPLETE";
+
+/// Answers a shell that wants completions, and ends; does nothing otherwise.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Arguments::command)
+        .var(VARIABLE)
+        .complete();
+}
+
+/// Prints what a shell must read so that it asks.
+pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::Run(error.to_string());
+    let name = shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells.completer(&name);
+    let completer = completer.ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
+    let mut script = Vec::new();
+    completer
+        .write_registration(VARIABLE, "weir", "weir", "weir", &mut script)
+        .map_err(failed)?;
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// Disciplines and controllers.
+pub(crate) fn mechanisms() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| describe::names().map(CompletionCandidate::new).collect())
+}
+
+/// Files, and the scenarios that come with the program.
+pub(crate) fn scenarios() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let typed = current.to_string_lossy();
+        let names = shipped::SCENARIOS.iter();
+        let names = names.filter(|(name, _)| name.starts_with(typed.as_ref()));
+        let mut found: Vec<_> = names
+            .map(|(name, text)| {
+                CompletionCandidate::new(*name).help(Some(shipped::title(text).to_owned().into()))
+            })
+            .collect();
+        found.extend(PathCompleter::file().complete(current));
+        found
+    })
+}
+
+/// Assignments to components of the router that runs.
+pub(crate) fn assignments() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let socket = std::env::var_os("WEIR_SOCKET").unwrap_or_else(|| SOCKET_DEFAULT.into());
+        let config: Option<BTreeMap<String, String>> =
+            client::get(&PathBuf::from(socket), "/v1/config").ok();
+        let found = assignments_of(&config.unwrap_or_default(), &current.to_string_lossy());
+        found.into_iter().map(CompletionCandidate::new).collect()
+    })
+}
+
+fn assignments_of(config: &BTreeMap<String, String>, typed: &str) -> Vec<String> {
+    let of_path = |(path, value): (&String, &String)| match typed.strip_prefix(&format!("{path}="))
+    {
+        Some(_) if path.ends_with(".discipline.kind") => {
+            let kinds = weir_discipline::spec::MANUALS
+                .iter()
+                .map(|manual| manual.name);
+            kinds.map(|kind| format!("{path}={kind}")).collect()
+        }
+        Some(_) => vec![format!("{path}={value}")],
+        None => vec![format!("{path}=")],
+    };
+    let all = config.iter().flat_map(of_path);
+    all.filter(|assignment| assignment.starts_with(typed))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_complete_to_paths_and_kinds() {
+        let config = [
+            ("port.wan.discipline.kind", "fifo"),
+            ("port.wan.rate", "95 Mbit"),
+        ];
+        let config = config
+            .map(|(path, value)| (path.to_owned(), value.to_owned()))
+            .into();
+        let complete = |typed| assignments_of(&config, typed);
+        assert_eq!(complete("port.wan.r"), ["port.wan.rate="]);
+        assert_eq!(complete("port.wan.rate="), ["port.wan.rate=95 Mbit"]);
+        assert_eq!(
+            complete("port.wan.discipline.kind=host"),
+            ["port.wan.discipline.kind=host_fair"]
+        );
+        assert!(complete("x").is_empty());
+    }
+}

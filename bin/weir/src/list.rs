@@ -1,0 +1,116 @@
+//! `weir list`: what there is, as text or as JSON.
+
+use serde_json::{Value, json};
+use weir_controller::spec::KINDS;
+use weir_discipline::spec::MANUALS;
+use weir_lab::reproduce;
+use weir_packet::Reason;
+
+use crate::output::{print, print_json};
+use crate::{Failure, pages, scenarios};
+
+/// Arguments of `weir list`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArguments {
+    /// Of what
+    #[arg(default_value = "disciplines")]
+    what: What,
+    /// Print JSON instead of text
+    #[arg(short, long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    /// Queue disciplines
+    Disciplines,
+    /// Controllers
+    Controllers,
+    /// Scenarios that come with the program: `weir run NAME`
+    Scenarios,
+    /// Results of papers that can be reproduced
+    Results,
+    /// The JSON Schema of scenario files
+    Schema,
+    /// Every reason for which a packet can be dropped, as a table in Markdown
+    Drops,
+    /// Every key of a router's configuration, as a page in Markdown
+    Configuration,
+    /// The router's HTTP interface, as a page in Markdown
+    Api,
+    /// Every metric of a run, with its definition, as a page in Markdown
+    Metrics,
+}
+
+/// `weir list`.
+pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
+    let (text, rows): (fn() -> String, fn() -> Value) = match arguments.what {
+        What::Disciplines => (
+            || lines(&disciplines()),
+            || objects(disciplines(), "purpose"),
+        ),
+        What::Controllers => (
+            || lines(&controllers()),
+            || objects(controllers(), "purpose"),
+        ),
+        What::Scenarios => (|| lines(&shipped()), || objects(shipped(), "title")),
+        What::Results => (|| lines(&results()), || objects(results(), "title")),
+        What::Schema => return print_json(&weir_lab::scenario::schema()),
+        What::Drops => (drops, drops_json),
+        What::Configuration => (pages::configuration::markdown, pages::configuration::json),
+        What::Api => (pages::api::markdown, pages::api::json),
+        What::Metrics => (pages::metrics::markdown, pages::metrics::json),
+    };
+    match arguments.json {
+        true => print_json(&rows()),
+        false => print(&text()),
+    }
+}
+
+type Pairs = Vec<(&'static str, &'static str)>;
+
+fn disciplines() -> Pairs {
+    MANUALS.iter().map(|m| (m.name, m.purpose)).collect()
+}
+
+fn controllers() -> Pairs {
+    let manuals = KINDS.iter().map(|kind| &kind.manual);
+    manuals.map(|m| (m.name, m.purpose)).collect()
+}
+
+fn shipped() -> Pairs {
+    let scenarios = scenarios::SCENARIOS.iter();
+    scenarios
+        .map(|(name, text)| (*name, scenarios::title(text)))
+        .collect()
+}
+
+fn results() -> Pairs {
+    reproduce::list().collect()
+}
+
+fn lines(all: &Pairs) -> String {
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let line = |(name, what): &(&str, &str)| format!("{name:<width$} {what}\n");
+    all.iter().map(line).collect()
+}
+
+fn objects(all: Pairs, what: &str) -> Value {
+    let object = |(name, words): (&str, &str)| json!({ "name": name, what: words });
+    all.into_iter().map(object).collect()
+}
+
+fn drops() -> String {
+    let head = "| reason | a loss | what it means |\n|---|---|---|\n";
+    let row = |reason: Reason| {
+        let loss = if reason.is_loss() { "yes" } else { "no" };
+        format!("| `{}` | {loss} | {} |\n", reason.name(), reason.sentence())
+    };
+    let rows: String = Reason::ALL.into_iter().map(row).collect();
+    format!("{head}{rows}")
+}
+
+fn drops_json() -> Value {
+    let row = |reason: Reason| json!({ "name": reason.name(), "loss": reason.is_loss(), "meaning": reason.sentence() });
+    Reason::ALL.into_iter().map(row).collect()
+}

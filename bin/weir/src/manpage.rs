@@ -1,0 +1,98 @@
+//! `weir manpage`: the manual pages of the program and of every sub-command.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Command, CommandFactory};
+
+use crate::{Arguments, Failure, print};
+
+/// Arguments of `weir manpage`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManpageArguments {
+    /// Only the page of this sub-command: show, traffic-sink; all pages if none is given
+    command: Option<String>,
+    /// Write the pages to this folder (weir.1, weir-router.1, ..), one file each, instead of printing them
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Prints or writes the pages.
+pub(crate) fn run(arguments: &ManpageArguments) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::Run(format!("cannot write a manual page: {error}"));
+    let pages = pages().map_err(failed)?;
+    let asked = arguments
+        .command
+        .as_ref()
+        .map(|command| format!("weir-{}", command.replace(' ', "-")));
+    let chosen: Vec<_> = pages
+        .iter()
+        .filter(|(name, _)| asked.as_ref().is_none_or(|asked| asked == name))
+        .collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = pages
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("weir-"))
+            .collect();
+        let names = names.join(", ");
+        return Err(Failure::Usage(format!(
+            "there is no such sub-command; there are {names}"
+        )));
+    }
+    if let Some(folder) = &arguments.out {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    for (name, page) in chosen {
+        match &arguments.out {
+            Some(folder) => fs::write(folder.join(format!("{name}.1")), page).map_err(failed)?,
+            None => print(page)?,
+        }
+    }
+    Ok(())
+}
+
+/// Name and text of every page.
+fn pages() -> io::Result<Vec<(String, String)>> {
+    let mut program = Arguments::command().disable_help_subcommand(true);
+    program.build();
+    let mut pages = Vec::new();
+    render(&program, &mut pages)?;
+    Ok(pages)
+}
+
+fn render(command: &Command, pages: &mut Vec<(String, String)>) -> io::Result<()> {
+    let name = command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned();
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    pages.push((name, String::from_utf8_lossy(&page).into_owned()));
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        render(sub, pages)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_that_a_page_refers_to_is_there() {
+        let pages = pages().unwrap();
+        let names: Vec<String> = pages.iter().map(|(name, _)| format!("{name}(1)")).collect();
+        assert!(pages.len() > 15, "{names:?}");
+        let mut references = 0;
+        for (page, text) in &pages {
+            let text = text.replace("\\-", "-");
+            for word in text.split_whitespace().filter(|word| word.ends_with("(1)")) {
+                let word = word.trim_start_matches("\\fB").replace("\\fR", "");
+                references += 1;
+                assert!(names.contains(&word), "{page} refers to {word}");
+            }
+        }
+        assert!(references > 15, "{references}");
+    }
+}

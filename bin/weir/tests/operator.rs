@@ -1,0 +1,368 @@
+//! What an operator sees of a running router: tables, JSON, the log, exit codes. On real interfaces; skips,
+//! saying so, where network namespaces are not permitted.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::fs;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
+use weir_live::namespace::{Namespace, Signal, Spawner, signal};
+use weir_northbound::api::{Content, ENDPOINTS};
+use weir_northbound::client;
+
+/// Whatever is waited for comes within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const CONFIG: &str = "\
+[port.lan]
+interface = \"r0\"
+[port.wan]
+interface = \"r1\"
+rate = \"1 Mbit\"
+discipline = { kind = \"lru_fq\", cache = 64, limit = 50 }
+";
+
+struct Bench {
+    bed: Testbed,
+    router: Child,
+    folder: PathBuf,
+    /// What it has started ends with it.
+    _spawner: Spawner,
+}
+
+impl Bench {
+    fn new(mode: &str) -> Option<Self> {
+        if let Err(error) = Namespace::new() {
+            println!("skipped: no network namespaces here ({error})");
+            return None;
+        }
+        let bed = Testbed::new().unwrap();
+        bed.kernel_forwards(true).unwrap();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("weir-operator-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("weir.toml");
+        let socket = folder.join("weir.sock");
+        let config = format!("socket = \"{}\"\n{mode}{CONFIG}", socket.display());
+        fs::write(&file, config).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let log = fs::File::create(folder.join("log")).unwrap();
+        command.arg("router").arg(&file).env("WEIR_LOG", "debug");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        let spawner = Spawner::new().unwrap();
+        let router = spawner.spawn(&bed.router, command).unwrap();
+        let bench = Self {
+            bed,
+            router,
+            folder,
+            _spawner: spawner,
+        };
+        bench.eventually("the router answers", || {
+            client::get::<Value>(&socket, "/v1/status").is_ok()
+        });
+        Some(bench)
+    }
+
+    fn eventually(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !condition() {
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "not in time: {what}\n{}",
+                self.log()
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(arguments)
+            .env("WEIR_SOCKET", self.folder.join("weir.sock"))
+            .output()
+            .unwrap()
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.weir(arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, subject: &str) -> Value {
+        serde_json::from_str(&self.ask(&["show", subject, "--json"])).unwrap()
+    }
+
+    /// The exit code of `weir diff` for this configuration, from standard input.
+    fn diff(&self, config: &str) -> Option<i32> {
+        let mut diff = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["diff", "-"])
+            .env("WEIR_SOCKET", self.folder.join("weir.sock"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        diff.stdin
+            .take()
+            .unwrap()
+            .write_all(config.as_bytes())
+            .unwrap();
+        diff.wait().unwrap().code()
+    }
+
+    /// Sends 1000-byte datagrams, up to 14 Mbit/s, through the router while `work` runs.
+    fn under_flood(&self, work: impl FnOnce()) {
+        let sender = self
+            .bed
+            .source
+            .enter(|| UdpSocket::bind((SOURCE, 4000)).unwrap())
+            .unwrap();
+        sender.connect((SINK, 5000)).unwrap();
+        let stop = AtomicBool::new(false);
+        /// Ends the flood however the work ends.
+        struct Ends<'a>(&'a AtomicBool);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        thread::scope(|scope| {
+            let _ends = Ends(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for _ in 0..5 {
+                        let _ = sender.send(&[0; 1000]); // the sink may answer "port unreachable"
+                    }
+                    thread::sleep(Duration::from_millis(3));
+                }
+            });
+            work();
+        });
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.router.kill();
+        let _ = self.router.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The cell of a table at a row that begins with `row`, below `column`'s right end.
+fn cell(table: &str, row: &str, column: &str) -> String {
+    let head = table.lines().find(|line| line.contains(column)).unwrap();
+    let end = head.find(column).unwrap() + column.len();
+    let mut rows = table.lines().skip_while(|line| *line != head);
+    let line = rows.find(|line| line.starts_with(row)).unwrap();
+    line[..end].rsplit("  ").next().unwrap().trim().to_owned()
+}
+
+#[test]
+fn tables_say_how_fast_how_long_and_why() {
+    let Some(bench) = Bench::new("") else { return };
+    assert!(
+        bench
+            .ask(&["show", "hogs"])
+            .contains("No flow is a hog now")
+    );
+    assert!(bench.ask(&["show", "flows"]).contains("`fan` has one"));
+    assert!(bench.ask(&["show", "drops"]).contains("Since the start"));
+    run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
+    bench.under_flood(|| {
+        bench.eventually("the flood is a hog that loses packets", || {
+            bench.json("hogs")[0]["dropped_packets"].as_u64() > Some(0)
+        });
+        let hogs = bench.json("hogs");
+        let hog = &hogs[0];
+        assert_eq!(
+            (hog["source"].as_str(), hog["source_port"].as_u64()),
+            (Some("10.77.1.2"), Some(4000))
+        );
+        assert_eq!(
+            (hog["protocol"].as_u64(), hog["standing"].as_str()),
+            (Some(17), Some("hog"))
+        );
+        assert_eq!(hog["threshold_share_ratio"].as_f64(), Some(0.05));
+        assert!(hog["link_share_ratio"].as_f64() > Some(0.5), "{hog}");
+        let table = bench.ask(&["show", "hogs"]);
+        assert!(table.contains("5.0 % of all"), "{table}");
+        let table = bench.ask(&["show", "ports"]);
+        let out: f64 = cell(&table, "wan", "OUT MBIT/S").parse().unwrap();
+        assert!(0.1 < out && out < 2.0, "{table}");
+        let queues = bench.ask(&["show", "queues"]);
+        let hogs = |line: &str| line.split_whitespace().eq(["wan", "lru_fq", "hogs", "1"]);
+        assert!(queues.lines().any(hogs), "{queues}");
+        assert_eq!(
+            bench
+                .ask(&["show", "hogs", "--limit", "1"])
+                .matches("udp")
+                .count(),
+            1
+        );
+    });
+    let queues = bench.json("queues");
+    let wan = queues
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|queue| queue["port"] == "wan")
+        .unwrap();
+    assert_eq!(wan["parameters"]["limit"], 50);
+    assert_eq!(wan["parameters"]["rate_window_s"], 0.1);
+    assert!(bench.json("status")["uptime_s"].as_f64() > Some(0.0));
+    let hop = &bench.json("routes")[0]["next_hops"][0];
+    assert!(
+        hop["interface"].is_string() && hop["weight"].is_u64(),
+        "{hop}"
+    );
+}
+
+#[test]
+fn a_table_is_drawn_again_until_nobody_reads() {
+    let Some(bench) = Bench::new("") else { return };
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["show", "status", "--json", "--watch", "0.1"])
+        .env("WEIR_SOCKET", bench.folder.join("weir.sock"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = std::io::BufReader::new(watch.stdout.take().unwrap());
+    let lines: Vec<String> = std::io::BufRead::lines(out)
+        .take(3)
+        .map(Result::unwrap)
+        .collect();
+    let uptime = |line: &String| {
+        let status: Value = serde_json::from_str(line).unwrap();
+        status["uptime_s"].as_f64().unwrap()
+    };
+    let uptimes: Vec<f64> = lines.iter().map(uptime).collect();
+    assert!(
+        uptimes.is_sorted() && uptimes[0] < uptimes[2],
+        "{uptimes:?}"
+    );
+    // The reader has gone: the program ends by itself, and well.
+    bench.eventually("it ends", || watch.try_wait().unwrap().is_some());
+    assert!(watch.wait().unwrap().success());
+}
+
+#[test]
+fn every_answer_has_the_fields_that_its_description_has() {
+    let Some(bench) = Bench::new("") else { return };
+    run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
+    let socket = bench.folder.join("weir.sock");
+    let asked = ENDPOINTS
+        .iter()
+        .filter(|e| e.method == "GET" && !e.path.contains('{'));
+    for endpoint in asked {
+        let answer: Value = client::get(&socket, endpoint.path).unwrap();
+        let (one, shape) = match endpoint.answer {
+            Content::One(shape) => (Some(&answer), shape),
+            Content::List(shape) => (answer.as_array().unwrap().first(), shape),
+            _ => continue,
+        };
+        let example: Value = serde_json::from_str(shape.example).unwrap();
+        let names = |value: &Value| -> Vec<String> {
+            let mut names: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
+            names.sort();
+            names
+        };
+        if let Some(one) = one {
+            assert_eq!(names(one), names(&example), "{}", endpoint.path);
+        }
+    }
+}
+
+#[test]
+fn the_log_says_what_happened_and_by_whom() {
+    let Some(mut bench) = Bench::new("") else {
+        return;
+    };
+    assert_eq!(bench.diff(CONFIG), Some(1)); // another socket
+    let same = fs::read_to_string(bench.folder.join("weir.toml")).unwrap();
+    assert_eq!(bench.diff(&same), Some(0));
+    assert_eq!(bench.diff("[port.wan]\nrate = 5\n"), Some(2));
+    bench.ask(&["set", "port.wan.rate=6 Mbit"]);
+    let refused = bench.weir(&["set", "port.wan.rate=6M"]);
+    assert_eq!(refused.status.code(), Some(2));
+    run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
+    signal(&bench.router, Signal::Hangup).unwrap();
+    bench.eventually("SIGHUP is obeyed", || bench.log().contains("SIGHUP"));
+    run(
+        &bench.bed.router,
+        "ip",
+        "route add 192.0.2.0/24 via 10.77.2.2",
+    )
+    .unwrap();
+    bench.eventually("the route is seen", || bench.log().contains("192.0.2.0/24"));
+    signal(&bench.router, Signal::Terminate).unwrap();
+    bench.router.wait().unwrap();
+    let log = bench.log();
+    let uid = format!("uid={}", run(&bench.bed.router, "id", "-u").unwrap().trim());
+    let expected: [&[&str]; 7] = [
+        &[
+            "router started",
+            "version=",
+            "mode=\"routed\"",
+            "ports=2",
+            "weir.sock",
+        ],
+        &[
+            "port opened",
+            "port=\"wan\"",
+            "interface=\"r1\"",
+            "1 Mbit",
+            "lru_fq",
+        ],
+        &[
+            "configuration changed",
+            "how=\"set\"",
+            &uid,
+            "pid=",
+            "port.wan.rate: 1 Mbit -> 6 Mbit",
+        ],
+        &["configuration refused", "how=\"set\"", "did you mean"],
+        &[
+            "configuration changed",
+            "how=\"SIGHUP\"",
+            "6 Mbit -> 1 Mbit",
+        ],
+        &[
+            "DEBUG",
+            "kernel tables",
+            "route + 192.0.2.0/24: via 10.77.2.2",
+        ],
+        &["router stopped", "uptime_s=", "sent_packets="],
+    ];
+    for words in expected {
+        let told = |line: &&str| words.iter().all(|word| line.contains(word));
+        assert_eq!(log.lines().filter(told).count(), 1, "{words:?}\n{log}");
+    }
+    assert!(!log.contains("sent_packets=0 "), "{log}");
+}
+
+#[test]
+fn a_bridge_without_a_bridge_of_the_kernel_warns() {
+    let Some(bench) = Bench::new("mode = \"bridged\"\n") else {
+        return;
+    };
+    assert!(bench.log().contains("no fail-open"), "{}", bench.log());
+    assert!(bench.ask(&["show", "routes"]).len() > 1);
+}
