@@ -273,6 +273,39 @@ fn scenarios_come_with_the_program() {
     assert!(output.stdout.is_empty() && stderr(&output).contains("--out /proc/weir"));
 }
 
+/// README recommends a queue by figures: they are what its scenario gives today.
+#[test]
+fn golden_readme() {
+    const END: &str = "\n<!-- end of the table -->";
+    let printed = weir(&["run", "readme/uplink", "--json"]).stdout;
+    let result: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+    let points = result["points"].as_array().unwrap();
+    let goodput = |variant: &str, flows: u64| {
+        let is = |point: &&serde_json::Value| {
+            point["variant"] == variant && point["set"]["traffic.flood.flows"] == flows
+        };
+        let point = points.iter().find(is).unwrap();
+        point["summary"]["tcp_goodput_mbps"]["mean"]
+            .as_f64()
+            .unwrap()
+    };
+    let row = |variant: &&str| {
+        let [one, many] = [1, 200].map(|flows| goodput(variant, flows));
+        format!("| `{variant}` | {one:.0} | {many:.0} |\n")
+    };
+    let rows: String = ["fifo", "fq_codel", "host_fair", "lru_fq"]
+        .iter()
+        .map(row)
+        .collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let (before, rest) = readme.split_once("`weir run readme/uplink`; ").unwrap();
+    let (head, rest) = rest.split_once("|---|---|---|\n").unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let now = format!("{before}`weir run readme/uplink`; {head}|---|---|---|\n{rows}{END}{after}");
+    check("README.md", now.as_bytes());
+}
+
 #[test]
 fn golden_help() {
     check("bin/weir/tests/golden/help.txt", &weir(&["--help"]).stdout);
