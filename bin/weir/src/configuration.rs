@@ -91,7 +91,7 @@ fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     located.iter().map(ToString::to_string).collect()
 }
 
-/// Reads and checks a configuration file, without a look at this machine.
+/// Reads and checks a configuration file; whether its interfaces exist is not checked.
 pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
     let text = read(path)?;
     let checked = plan(&shown(path), &text);

@@ -15,8 +15,8 @@ use weir_packet::Reason;
 use weir_path::plane::{Plane, PlanePort};
 use weir_path::tables::{Action, Neighbour, Tables};
 
-/// A controller changes components many times a second: `info` has one line a second for `weir set`, and
-/// `debug` has all.
+/// A controller changes components many times a second: `info` has one line a second for each process that
+/// does, and `debug` has all.
 const SET_GAP: Duration = Duration::from_secs(1);
 /// Changes in one line; more are counted.
 const CHANGES_SHOWN_MAX: usize = 20;
@@ -93,8 +93,8 @@ pub(crate) fn stopped(totals: Option<Totals>, started: Instant) {
     );
 }
 
-/// When `weir set` was logged last, and how many changes were not since then.
-static LATEST_SET: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
+/// Whose `set` was logged last and when, and how many of that process were not since then.
+static LATEST_SET: Mutex<Option<(Peer, Instant, u64)>> = Mutex::new(None);
 
 /// Somebody asked for another configuration: what changed, or why nothing did.
 pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Vec<String>>) {
@@ -112,16 +112,17 @@ pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Ve
         return;
     }
     let mut unlogged = 0;
-    if how == "set" {
+    if let ("set", Some(peer)) = (how, by) {
         let mut latest = LATEST_SET.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *latest {
-            Some((at, skipped)) if at.elapsed() < SET_GAP => {
+        if let Some((_, at, skipped)) = latest.as_mut().filter(|(last, ..)| *last == peer) {
+            if at.elapsed() < SET_GAP {
                 *skipped += 1;
                 tracing::debug!(how, uid, pid, changes, "configuration changed");
                 return;
             }
-            latest => unlogged = latest.replace((Instant::now(), 0)).map_or(0, |(_, n)| n),
+            unlogged = *skipped;
         }
+        *latest = Some((peer, Instant::now(), 0));
     }
     match unlogged {
         0 => tracing::info!(how, uid, pid, changes, "configuration changed"),

@@ -67,7 +67,7 @@ enum Command {
     },
     /// Show how a configuration differs from what a running router has in force
     ///
-    /// Exit codes: 0 no difference, 1 differences, 2 it could not be told.
+    /// Exit codes: 0 no difference, 1 differences, 2 an error.
     Diff {
         /// The configuration; `-` is standard input
         config: PathBuf,

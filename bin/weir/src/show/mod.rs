@@ -54,10 +54,10 @@ pub(crate) struct ShowArguments {
     /// Hogs: the watched flows too
     #[arg(long)]
     all: bool,
-    /// Hogs and flows: so many at most (50 hogs, 1000 flows of each port if not given)
+    /// Maximum number of hogs (50 if not given), or of flows of each port (1000 if not given)
     #[arg(long, value_name = "FLOWS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: Option<u64>,
-    /// Show it again every so many seconds, until Ctrl-C
+    /// Repeat every SECONDS (2 if not given) until Ctrl-C, with rates since the last time
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WATCH_DEFAULT, value_parser = period)]
     watch: Option<Duration>,
     #[command(flatten)]

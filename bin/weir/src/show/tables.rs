@@ -224,7 +224,7 @@ fn hogs(now: &Sample, rows: &[HogReport], limit: u64) -> String {
     if rows.is_empty() {
         return match now.disciplines.iter().any(|kind| kind == "lru_fq") {
             true => "No flow is a hog now. `weir show hogs --all` lists the watched flows, too.\n",
-            false => "No port has a discipline that looks for hogs; `lru_fq` does.\n",
+            false => "No port has a discipline that identifies hogs; `lru_fq` does.\n",
         }
         .to_owned();
     }
@@ -312,7 +312,7 @@ fn flows(now: &Sample, rows: &[AdmissionReport], limit: u64) -> String {
     format!("{table}{}", cut(most, limit))
 }
 
-/// A word below a list that ends where it was told to.
+/// A line below a list that ends at its limit.
 fn cut(rows: u64, limit: u64) -> String {
     match rows < limit {
         true => String::new(),
