@@ -60,6 +60,11 @@ use crate::{Failure, configuration};
 
 /// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
+    if config.as_os_str() == "-" {
+        let why =
+            "a router reads its configuration again on SIGHUP: give it a file, not standard input";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let plan = configuration::load_here(config)?;
     let heart = match (is_child, plan.router.watchdog) {
         (false, Some(limit)) => return supervisor::supervise(config, limit),

@@ -94,6 +94,7 @@ fn only_files_with_an_end_are_read() {
         ),
         ("apply", "/dev/zero", "it is a device or a pipe"),
         ("router", pipe.to_str().unwrap(), "it is a device or a pipe"),
+        ("router", "-", "give it a file, not standard input"),
         ("run", "/dev/zero", "it is a device or a pipe"),
         ("run", pipe.to_str().unwrap(), "it is a device or a pipe"),
     ] {
@@ -101,7 +102,7 @@ fn only_files_with_an_end_are_read() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{command} {path}: {said}");
         assert!(
-            said.contains(path) && said.contains(why),
+            (path == "-" || said.contains(path)) && said.contains(why),
             "{command} {path}: {said}"
         );
     }

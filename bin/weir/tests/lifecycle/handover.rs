@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::bench::{Bench, CONFIG, Count, Stream, eventually};
 
 /// Each packet came once, but for one whose tap and whose judgement by the guard the instant of a handover
-/// fell between: less than a microsecond, in which one packet of some hundred runs of these tests comes.
+/// fell between: about a microsecond, which a packet of this stream falls into once in some hundred times.
 fn assert_parted(count: &Count, handovers: u32) {
     assert!(count.lost + count.duplicated <= handovers, "{count:?}");
 }
