@@ -1,7 +1,7 @@
 //! The few system calls that several files need, as safe functions.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// A plain C structure or integer: any bytes are a value of it, and it holds no pointer.
 ///
@@ -97,6 +97,15 @@ pub(crate) unsafe fn address<T: Copy>(address: T) -> io::Result<socket2::SockAdd
         })
         .map(|((), address)| address)
     }
+}
+
+/// The same open file under a number of at least `number`; it is closed in programs that are started.
+pub(crate) fn numbered_from(file: &impl AsFd, number: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: with this command fcntl takes numbers and touches no memory of ours.
+    let fd = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, number) };
+    check(fd)?;
+    // SAFETY: the descriptor is new, valid, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The last error, if a system call's result says that there was one.

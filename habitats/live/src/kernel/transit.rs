@@ -128,7 +128,7 @@ impl TransitGuard {
     pub fn install(ports: &[(&str, Mode)]) -> Result<Self, Error> {
         let number = GUARDS.fetch_add(1, Ordering::Relaxed);
         let mut guard = Self {
-            socket: nft::open()?,
+            socket: nft::open()?.released_first(),
             table: format!("weir-{}-{number}", std::process::id()),
             ports: BTreeMap::new(),
             in_force: BTreeMap::new(),
