@@ -26,7 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const CONFIG: &str = "\
 [port.lan]
 interface = \"r0\"
-discipline = \"fifo\"
+discipline = { kind = \"fifo\" }
 [port.wan]
 interface = \"r1\"
 rate = \"20 Mbit\"
