@@ -172,3 +172,33 @@ fn a_guard_can_be_renewed_when_its_interface_comes_back() {
         },
     );
 }
+
+#[test]
+fn a_guard_of_many_ports_is_one_transaction() {
+    in_namespace("a_guard_of_many_ports_is_one_transaction", || {
+        let names: Vec<_> = (0..40).map(|n| format!("x{n}")).collect();
+        for pair in names.chunks(2) {
+            run(&format!(
+                "ip link add {} type veth peer name {}",
+                pair[0], pair[1]
+            ));
+        }
+        let ports: Vec<_> = names.iter().map(|n| (n.as_str(), Mode::Routed)).collect();
+        let mut guard = TransitGuard::install(&ports).unwrap();
+        for name in &names {
+            assert!(
+                guard
+                    .limit_local(name, Some(weir_base::Rate::from_mbps(10)))
+                    .unwrap()
+            );
+        }
+        assert_eq!(run("nft list ruleset").matches("hook ingress").count(), 40);
+        let too_long = "a-name-that-no-interface-can-have";
+        assert!(guard.protect(too_long, Mode::Routed).is_err());
+        guard.unprotect(too_long).unwrap();
+        guard.unprotect("x0").unwrap();
+        let rules = run("nft list ruleset");
+        assert_eq!(rules.matches("hook egress").count(), 39);
+        assert!(!rules.contains("\"x0\""), "{rules}");
+    });
+}

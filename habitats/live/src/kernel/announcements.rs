@@ -26,7 +26,7 @@ impl Announcements {
 
     /// Of interfaces.
     pub fn of_links() -> io::Result<Self> {
-        Self::open(libc::NETLINK_ROUTE, libc::RTNLGRP_LINK as u32)
+        Self::open(libc::NETLINK_ROUTE, libc::RTNLGRP_LINK)
     }
 
     fn open(protocol: libc::c_int, group: u32) -> io::Result<Self> {

@@ -121,7 +121,7 @@ impl Claims {
 
     /// Sends one message as a transaction.
     fn transact(&mut self, what: &str, request: Request) -> io::Result<()> {
-        nft::commit(&self.socket, &[(what.to_owned(), request)]).map_err(|error| match error {
+        nft::commit(&mut self.socket, &[(what.to_owned(), request)]).map_err(|error| match error {
             CommitError::Socket(source) | CommitError::Refused { source, .. } => source,
         })
     }

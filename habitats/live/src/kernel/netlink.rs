@@ -75,6 +75,13 @@ impl NetlinkSocket {
             .or_else(|_| self.socket.set_recv_buffer_size(bytes))
     }
 
+    /// Asks for room for messages of so many bytes together; the system may grant less.
+    pub(crate) fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
+        sys::set_option(&self.socket, level, name, &(bytes as libc::c_int))
+            .or_else(|_| self.socket.set_send_buffer_size(bytes))
+    }
+
     /// Limits how long a receive waits.
     pub(crate) fn set_receive_timeout(&self, limit: Duration) -> io::Result<()> {
         self.socket.set_read_timeout(Some(limit))
@@ -90,6 +97,13 @@ impl NetlinkSocket {
         self.sequence = self.sequence.wrapping_add(1);
         self.socket.send(&request.numbered(self.sequence))?;
         Ok(self.sequence)
+    }
+
+    /// Sets sequence numbers aside, for messages that are numbered elsewhere; gives the first one.
+    pub(crate) fn reserve(&mut self, count: u32) -> u32 {
+        let first = self.sequence.wrapping_add(1);
+        self.sequence = self.sequence.wrapping_add(count);
+        first
     }
 
     /// Sends bytes that are finished messages.
@@ -282,6 +296,12 @@ impl Request {
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.bytes.extend_from_slice(value);
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    /// Asks for an answer in any case; else the kernel answers only if it refuses.
+    pub(crate) fn acknowledged(mut self) -> Self {
+        self.bytes[6] |= libc::NLM_F_ACK as u8;
+        self
     }
 
     /// What follows the header.

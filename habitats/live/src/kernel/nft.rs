@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::netlink::{NetlinkSocket, Request, messages};
+use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use crate::clock::UnixTime;
 
 /// A part of a transaction: what it is, for the error that names it, and its message.
@@ -43,52 +43,63 @@ pub(super) const NF_NETDEV_INGRESS: u32 = 0;
 /// Of linux/netfilter.h: the kernel sends a frame (Linux 5.16).
 pub(super) const NF_NETDEV_EGRESS: u32 = 1;
 
+/// A transaction is one datagram; a port with every VLAN there is needs about a megabyte.
+const TRANSACTION_BYTES_MAX: usize = 8 << 20;
+
 /// A socket for transactions.
 pub(super) fn open() -> io::Result<NetlinkSocket> {
     let socket = NetlinkSocket::open(libc::NETLINK_NETFILTER)?;
     socket.set_receive_timeout(Duration::from_secs(2))?;
+    socket.set_send_buffer(TRANSACTION_BYTES_MAX)?;
     Ok(socket)
 }
 
 /// Sends messages as one transaction: all of it comes into force at one instant, or nothing does.
-pub(super) fn commit(socket: &NetlinkSocket, batch: &[Part]) -> Result<(), CommitError> {
-    let first = 1;
-    let mut bytes = boundary(libc::NFNL_MSG_BATCH_BEGIN).numbered(0);
-    for (number, (_, request)) in (first..).zip(batch) {
-        bytes.extend(request.numbered(number));
+///
+/// Only the last message asks for an answer, since answers to all might be more than the socket
+/// holds; of others the kernel tells only that it refuses them, and in their order.
+pub(super) fn commit(socket: &mut NetlinkSocket, batch: &[Part]) -> Result<(), CommitError> {
+    let Some(((_, last), parts)) = batch.split_last() else {
+        return Ok(());
+    };
+    let begin = socket.reserve(batch.len() as u32 + 2);
+    let number_of = |part: usize| begin.wrapping_add(1 + part as u32);
+    let mut bytes = boundary(libc::NFNL_MSG_BATCH_BEGIN).numbered(begin);
+    for (part, (_, request)) in parts.iter().enumerate() {
+        bytes.extend(request.numbered(number_of(part)));
     }
-    let end = first + batch.len() as u32;
-    bytes.extend(boundary(libc::NFNL_MSG_BATCH_END).numbered(end));
+    bytes.extend(last.clone().acknowledged().numbered(number_of(parts.len())));
+    bytes.extend(boundary(libc::NFNL_MSG_BATCH_END).numbered(number_of(batch.len())));
     socket.send_raw(&bytes)?;
-    let mut outstanding = batch.len();
     let mut refused = None;
-    let mut buffer = vec![0; 16 * 1024];
-    while outstanding > 0 {
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    loop {
         for answer in messages(socket.receive(&mut buffer)?) {
             let Some(result) = answer.result() else {
                 continue;
             };
-            let part = answer.sequence.wrapping_sub(first) as usize;
-            let what = batch.get(part).map(|(what, _)| what.clone());
-            match (result, what) {
-                (Ok(()), _) => {}
-                // An error of the transaction itself is its only answer.
-                (Err(error), None) => return Err(error.into()),
-                (Err(source), Some(what)) => {
+            let part = answer.sequence.wrapping_sub(begin) as usize;
+            match (result, part.checked_sub(1).and_then(|part| batch.get(part))) {
+                (Err(source), Some((what, _))) => {
+                    let what = what.clone();
                     refused.get_or_insert(CommitError::Refused { what, source });
                 }
+                // The transaction itself; answers to an earlier one have other numbers.
+                (Err(error), None) if part == 0 => return Err(error.into()),
+                _ => {}
             }
-            outstanding -= 1;
+            if part == batch.len() {
+                return refused.map_or(Ok(()), Err);
+            }
         }
     }
-    refused.map_or(Ok(()), Err)
 }
 
-/// A message of nf_tables, family netdev, which asks for an answer.
+/// A message of nf_tables, family netdev.
 pub(super) fn message(kind: u8, flags: libc::c_int) -> Request {
     let kind = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | u16::from(kind);
     let family = libc::NFPROTO_NETDEV as u8;
-    Request::new(kind, flags | libc::NLM_F_ACK, &[family, 0, 0, 0])
+    Request::new(kind, flags, &[family, 0, 0, 0])
 }
 
 /// The begin or the end of a transaction of nf_tables.

@@ -327,7 +327,7 @@ impl TransitGuard {
         let mut batch: Vec<_> = first.into_iter().collect();
         batch.extend(chains.iter().map(|chain| chain.declare(&self.table)));
         batch.extend(chains.iter().flat_map(|chain| chain.fill(&self.table)));
-        nft::commit(&self.socket, &batch)?;
+        nft::commit(&mut self.socket, &batch)?;
         for chain in chains {
             self.in_force.insert(chain.name.clone(), chain);
         }
@@ -353,7 +353,8 @@ impl TransitGuard {
     /// Removes a chain, which may have gone with its interface.
     fn remove(&mut self, chain: &str) -> Result<(), Error> {
         self.in_force.remove(chain);
-        let removed = nft::commit(&self.socket, &[nft::delete_chain(&self.table, chain)]);
+        let removal = nft::delete_chain(&self.table, chain);
+        let removed = nft::commit(&mut self.socket, &[removal]);
         match removed.map_err(Error::from) {
             Err(error) if error.refused_with(libc::ENOENT) => Ok(()),
             done => done,
