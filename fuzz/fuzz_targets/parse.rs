@@ -11,7 +11,8 @@ use weir_base::Instant;
 use weir_packet::{Ecn, Pool};
 use weir_path::classify::{Classified, classify};
 use weir_path::fragment::fragment;
-use weir_path::icmp_error::{ErrorBudget, IcmpCause, build};
+use weir_path::error_budget::ErrorBudget;
+use weir_path::icmp_error::{IcmpCause, build};
 use weir_path::parse::{Ingress, Mode, Parsed, parse};
 use weir_path::rewrite;
 

@@ -4,10 +4,10 @@
 //! 3.3 (parentheses below); RFC 792.
 //!
 //! ```text
-//!  offender -- may it be answered? -- its receiver's share? -- the router's? -- a slot? --> error
-//!                    | no                    | no                 | no             | no
-//!                    v                       v                    v                v
-//!                forbidden                limited              limited          no_room
+//!  offender -- may it be answered? -- within the limits? -- a slot? --> error
+//!                    | no                    | no              | no
+//!                    v                       v                 v
+//!                forbidden                limited           no_room
 //! ```
 //!
 //! Not answered: ICMP errors, and what might be one (2.4 e.1, e.2); later fragments (in IPv6 only
@@ -24,27 +24,20 @@
 //!
 //! An error quotes as much of its offender as fits 576 bytes in all (IPv4), or 1280 (IPv6).
 //!
-//! Limits, each a token bucket (parameters: [`Limit`]):
+//! How often: see [`error_budget`](crate::error_budget).
 //!
-//! | bucket | rate | burst | why |
-//! |---|---|---|---|
-//! | of the router | 1000/s | 50 | as Linux (`icmp_msgs_per_sec`, `icmp_msgs_burst`) |
-//! | of the router, "too big" only | 1000/s | 50 | a scan must not stop path MTU discovery |
-//! | of one receiver | 100/s | 10 | N of RFC 4443, section 2.4 f; a tenth of the router's |
-//!
-//! Deviations: RFC 4443 lets "packet too big" answer a multicast packet; this router forwards none.
-//! Receivers share [`RECEIVERS`] buckets by keyed hash, so that the table is bounded; two of them may
-//! have to share one (test: `one_receiver_does_not_use_up_the_budget`).
+//! Deviation: RFC 4443 lets "packet too big" answer a multicast packet; this router forwards none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
 
-use weir_base::{Instant, Span};
+use weir_base::Instant;
 use weir_packet::key::Family;
-use weir_packet::{KeyKind, Packet, Pool};
+use weir_packet::{Packet, Pool};
 use weir_wire::ipv6_extension::{Chain, is_extension};
 use weir_wire::{EtherType, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6};
 
+use crate::error_budget::{ErrorBudget, Receiver};
 use crate::parse::{self, Fragment, Headers, Parsed};
 
 /// Why a packet could not be forwarded, as its sender is told.
@@ -63,55 +56,6 @@ pub enum IcmpCause {
         /// The next hop's MTU.
         mtu: u32,
     },
-}
-
-/// A token bucket's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// Errors a second, at least 1.
-    pub rate: u32,
-    /// Errors at once after a pause, at least 1.
-    pub burst: u32,
-}
-
-/// Buckets that receivers share.
-pub const RECEIVERS: usize = 256;
-
-/// How many errors may still be sent, and how many were.
-#[derive(Debug)]
-pub struct ErrorBudget {
-    router: (Limit, Bucket),
-    too_big: (Limit, Bucket),
-    receiver: Limit,
-    receivers: Box<[Bucket; RECEIVERS]>,
-    stats: Stats,
-}
-
-/// What became of the occasions for an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Sent: TTL or hop limit ran out.
-    pub ttl_expired: u64,
-    /// Sent: network unreachable, or no route.
-    pub net_unreachable: u64,
-    /// Sent: host or address unreachable.
-    pub host_unreachable: u64,
-    /// Sent: administratively prohibited.
-    pub prohibited: u64,
-    /// Sent: fragmentation needed, or packet too big.
-    pub too_big: u64,
-    /// Not sent: the offender may not be answered.
-    pub forbidden: u64,
-    /// Not sent: too many in too short a time.
-    pub limited: u64,
-    /// Not sent: no packet slot was free.
-    pub no_room: u64,
-}
-
-/// A token bucket in its virtual scheduling form: the time at which it will be full again.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    full_at: Instant,
 }
 
 /// The shortest MTU that every IPv4 path is expected to have: the length of an error in all.
@@ -141,7 +85,7 @@ pub fn build(
         budget.stats.forbidden += 1;
         return None;
     }
-    let receiver = pool.keys.hash(packet, KeyKind::Source) as usize % RECEIVERS;
+    let receiver = Receiver::of(pool.keys.key(packet), &pool.keys);
     if !budget.allows(receiver, cause, now) {
         budget.stats.limited += 1;
         return None;
@@ -309,91 +253,6 @@ fn write_quote(body: &mut [u8], header_len: usize, quoted: &[u8]) -> Option<usiz
     let len = quoted.len().min(room.len());
     room[..len].copy_from_slice(&quoted[..len]);
     Some(header_len + len)
-}
-
-impl Default for ErrorBudget {
-    fn default() -> Self {
-        let router = Limit {
-            rate: 1000,
-            burst: 50,
-        };
-        let receiver = Limit {
-            rate: 100,
-            burst: 10,
-        };
-        Self::new(router, receiver)
-    }
-}
-
-impl ErrorBudget {
-    /// A budget for the whole router (once for "too big", once for the rest) and for each receiver.
-    pub fn new(router: Limit, receiver: Limit) -> Self {
-        Self {
-            router: (router, Bucket::default()),
-            too_big: (router, Bucket::default()),
-            receiver,
-            receivers: Box::new([Bucket::default(); RECEIVERS]),
-            stats: Stats::default(),
-        }
-    }
-
-    /// The counters.
-    pub fn stats(&self) -> Stats {
-        self.stats
-    }
-
-    /// Whether an error to this receiver may be sent now.
-    fn allows(&self, receiver: usize, cause: IcmpCause, now: Instant) -> bool {
-        let (limit, bucket) = match cause {
-            IcmpCause::TooBig { .. } => &self.too_big,
-            _ => &self.router,
-        };
-        self.receivers[receiver].has_token(&self.receiver, now) && bucket.has_token(limit, now)
-    }
-
-    /// Counts an error to this receiver.
-    fn take(&mut self, receiver: usize, cause: IcmpCause, now: Instant) {
-        let ((limit, bucket), count) = match cause {
-            IcmpCause::TtlExpired => (&mut self.router, &mut self.stats.ttl_expired),
-            IcmpCause::NetUnreachable => (&mut self.router, &mut self.stats.net_unreachable),
-            IcmpCause::HostUnreachable => (&mut self.router, &mut self.stats.host_unreachable),
-            IcmpCause::Prohibited => (&mut self.router, &mut self.stats.prohibited),
-            IcmpCause::TooBig { .. } => (&mut self.too_big, &mut self.stats.too_big),
-        };
-        *count += 1;
-        bucket.take(limit, now);
-        self.receivers[receiver].take(&self.receiver, now);
-    }
-}
-
-impl Stats {
-    /// Errors sent.
-    pub fn sent(&self) -> u64 {
-        self.ttl_expired
-            + self.net_unreachable
-            + self.host_unreachable
-            + self.prohibited
-            + self.too_big
-    }
-}
-
-impl Limit {
-    /// The time in which one token comes back.
-    fn interval(&self) -> Span {
-        Span::from_nanos(1_000_000_000 / u64::from(self.rate.max(1)))
-    }
-}
-
-impl Bucket {
-    /// Whether a token is there: not so if more than `burst - 1` are still to come back.
-    fn has_token(&self, limit: &Limit, now: Instant) -> bool {
-        let debt_max = limit.interval().times(u64::from(limit.burst.max(1)) - 1);
-        self.full_at.since(now) <= debt_max
-    }
-
-    fn take(&mut self, limit: &Limit, now: Instant) {
-        self.full_at = self.full_at.max(now) + limit.interval();
-    }
 }
 
 #[cfg(test)]
@@ -627,71 +486,7 @@ mod tests {
         assert_eq!((budget.stats().no_room, budget.stats().limited), (20, 0));
     }
 
-    #[test]
-    fn one_receiver_does_not_use_up_the_budget() {
-        let mut budget = ErrorBudget::default();
-        let answers = (0..60).filter(|_| error(&v4(5), CAUSES[0], &mut budget).is_some());
-        assert_eq!(answers.count(), 10);
-        // Others still get the rest of the router's 50: 40, less who shares a bucket with the hog.
-        let answers = (0..250).filter(|n| {
-            let other = with(v4(5), 26, &[10, 0, 1, *n]);
-            error(&other, CAUSES[0], &mut budget).is_some()
-        });
-        assert_eq!(answers.count(), 40);
-        // And path MTU discovery has a budget of its own.
-        let other = with(v4(5), 26, &[10, 0, 2, 1]);
-        assert!(error(&other, CAUSES[0], &mut budget).is_none());
-        assert!(error(&other, CAUSES[4], &mut budget).is_some());
-        let stats = budget.stats();
-        assert_eq!((stats.ttl_expired, stats.too_big), (50, 1));
-        assert_eq!((stats.forbidden, stats.no_room), (0, 0));
-    }
-
-    #[test]
-    fn tokens_come_back_one_by_one() {
-        // 1000/s and a burst of 3: three at once, then one each millisecond.
-        let limit = Limit {
-            rate: 1000,
-            burst: 3,
-        };
-        let mut bucket = Bucket::default();
-        let mut at = |micros: u64| {
-            let now = NOW + Span::from_micros(micros);
-            let has = bucket.has_token(&limit, now);
-            if has {
-                bucket.take(&limit, now);
-            }
-            has
-        };
-        assert_eq!([at(0), at(0), at(0), at(0)], [true, true, true, false]);
-        assert_eq!([at(999), at(1000), at(1000)], [false, true, false]);
-        // After a long pause it is full, not more: three again.
-        assert_eq!(
-            [at(9000), at(9000), at(9000), at(9000)],
-            [true, true, true, false]
-        );
-        // Time that runs backwards gives nothing, and takes nothing away.
-        assert_eq!([at(5000), at(10_000)], [false, true]);
-    }
-
     proptest! {
-        #[test]
-        fn never_more_than_burst_and_rate(
-            gaps in proptest::collection::vec(0_u64..3_000_000, 1..200), rate in 1_u32..5000, burst in 1_u32..20,
-        ) {
-            let limit = Limit { rate, burst };
-            let (mut bucket, mut now, mut taken) = (Bucket::default(), NOW, 0_u64);
-            for gap in gaps {
-                now += Span::from_nanos(gap);
-                if bucket.has_token(&limit, now) {
-                    bucket.take(&limit, now);
-                    taken += 1;
-                }
-            }
-            let refilled = now.since(NOW).as_nanos() / limit.interval().as_nanos();
-            prop_assert!(taken <= u64::from(burst) + refilled);
-        }
-
         #[test]
         fn any_quoted_length_gives_a_right_checksum(len in 0_usize..1500, cause in prop::sample::select(&CAUSES[..])) {
             let frame = error(&v4(len), cause, &mut ErrorBudget::default()).unwrap();

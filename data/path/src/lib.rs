@@ -5,7 +5,7 @@
 //!
 //! - [`plane`]: everything that a packet touches, owned in one place
 //! - [`tables`]: the interfaces, routes and neighbours that `forward` looks into
-//! - [`icmp_error`]: what a router answers when it cannot forward, and how often
+//! - [`icmp_error`], [`error_budget`]: what a router answers when it cannot forward, and how often
 //! - [`ways`]: a cache of the ways out, by destination
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
 //! - [`waiting`]: packets whose neighbour is not known yet
@@ -16,6 +16,7 @@
 //! This crate knows no sockets, threads or clocks. Whoever drives it hands in bytes and the time.
 
 pub mod classify;
+pub mod error_budget;
 pub mod forward;
 pub mod fragment;
 pub mod icmp_error;

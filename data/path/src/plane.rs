@@ -11,8 +11,8 @@ use weir_base::{Instant, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::{Direction, Fates, Packet, Pool, Reason};
 
+use crate::error_budget::ErrorBudget;
 use crate::forward::Neighbourhood;
-use crate::icmp_error::ErrorBudget;
 use crate::parse::Mode;
 use crate::port::{Link, Port};
 use crate::step::Arrival;

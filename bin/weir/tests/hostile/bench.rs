@@ -92,6 +92,28 @@ impl Bench {
         String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
     }
 
+    /// Seconds of processor time that weir's main thread, the control side, has had.
+    pub(crate) fn control_seconds(&self) -> f64 {
+        let Some(id) = self.router.as_ref().map(Child::id) else {
+            return 0.0;
+        };
+        let stat = fs::read_to_string(format!("/proc/{id}/task/{id}/stat")).unwrap();
+        // Behind the name, which may hold spaces: the 12th and 13th fields, in hundredths.
+        let fields: Vec<_> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        let ticks = |n: usize| fields[n].parse::<f64>().unwrap();
+        (ticks(11) + ticks(12)) / 100.0
+    }
+
+    /// A file in the router's folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// What weir has logged since it was started.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
@@ -134,4 +156,11 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         );
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Prints a table of docs/hostile-network.md, for `cargo xtask hostile`.
+pub(crate) fn table(name: &str, print: impl FnOnce()) {
+    println!("\n<!-- table {name} -->");
+    print();
+    println!("<!-- end of table {name} -->");
 }

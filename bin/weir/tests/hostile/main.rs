@@ -5,4 +5,6 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod bench;
+mod errors;
+mod frames;
 mod neighbours;
