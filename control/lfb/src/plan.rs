@@ -183,6 +183,8 @@ impl Plan {
             push(path.join("rate"), port.rate.unwrap_or_default().to_string());
             push(path.join("overhead"), format!("{} B", port.overhead));
             push(path.join("local_share"), port.local_share.to_string());
+            let source_check = port.source_check_word().to_owned();
+            push(path.join("source_check"), source_check);
             let queue = path.join("discipline");
             push(queue.join("kind"), port.discipline.kind().to_owned());
             for (name, setting) in port.discipline.settings().iter() {
@@ -291,6 +293,7 @@ mod tests {
                 "port.wan.local_share=0.5",
                 "port.wan.overhead=24 B",
                 "port.wan.rate=100 Mbit",
+                "port.wan.source_check=kernel",
                 "socket=/run/weir/weir.sock",
                 "watchdog=1 s",
             ]

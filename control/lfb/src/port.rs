@@ -5,6 +5,7 @@ use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::units::Bytes;
 use weir_discipline::Spec;
 use weir_path::port::Link;
+use weir_path::source_check::SourceCheck;
 
 /// The components of a port, but for its `discipline`, which is a block of its own.
 pub const PARAMETERS: &[Parameter] = &[
@@ -32,6 +33,13 @@ pub const PARAMETERS: &[Parameter] = &[
         default: "0.5",
         about: "share of `rate` that packets of the box itself may take of the port, which pass before transit; a port without `rate` has no such limit",
     },
+    Parameter {
+        name: "source_check",
+        kind: Kind::Word(&["kernel", "strict", "loose", "off"]),
+        default: "kernel",
+        about: "which sources may come in (RFC 3704): strict: those that are routed back out of this port; loose: those \
+                that have a route; kernel: what net.ipv4.conf.*.rp_filter says, and off for IPv6",
+    },
 ];
 
 /// Slower than this the burst of one frame lasts for seconds.
@@ -50,6 +58,8 @@ pub struct PortPlan {
     pub overhead: u32,
     /// Share of the rate that packets of the box itself may take.
     pub local_share: f64,
+    /// How sources are checked that come in; none: as the kernel does it.
+    pub source_check: Option<SourceCheck>,
     /// Its discipline.
     pub discipline: Spec,
 }
@@ -101,6 +111,12 @@ impl PortPlan {
             rate: Some(rate).filter(|r| *r != Rate::default()),
             overhead: settings.bytes("overhead") as u32,
             local_share: settings.ratio("local_share"),
+            source_check: match settings.word("source_check") {
+                "strict" => Some(SourceCheck::Strict),
+                "loose" => Some(SourceCheck::Loose),
+                "off" => Some(SourceCheck::Off),
+                _ => None,
+            },
             discipline,
         })
     }
@@ -109,6 +125,16 @@ impl PortPlan {
     pub fn local_rate(&self) -> Option<Rate> {
         let share = |rate: Rate| (rate.as_bps() as f64 * self.local_share) as u64;
         self.rate.map(|rate| Rate::from_bps(share(rate)))
+    }
+
+    /// The word for how sources are checked.
+    pub(crate) fn source_check_word(&self) -> &'static str {
+        match self.source_check {
+            Some(SourceCheck::Strict) => "strict",
+            Some(SourceCheck::Loose) => "loose",
+            Some(SourceCheck::Off) => "off",
+            None => "kernel",
+        }
     }
 
     /// The link that the port sends into, for frames of at most `frame_bytes_max`.

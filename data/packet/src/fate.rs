@@ -35,6 +35,10 @@ pub enum Reason {
     IpChecksum,
     /// Its source address may not be one (RFC 1812, section 5.3.7).
     MartianSource,
+    /// Its source is one of the router's own addresses, or a broadcast address of its networks.
+    OwnSource,
+    /// The route back to its source contradicts the port where it came in (RFC 3704).
+    ReversePath,
     /// Its destination address may not be forwarded to (RFC 1812, section 5.3.7).
     MartianDestination,
     /// It is multicast or broadcast, which this router does not forward.
@@ -88,7 +92,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -101,6 +105,8 @@ impl Reason {
         Self::IpTotalLength,
         Self::IpChecksum,
         Self::MartianSource,
+        Self::OwnSource,
+        Self::ReversePath,
         Self::MartianDestination,
         Self::Multicast,
         Self::SourceRoute,
@@ -177,6 +183,14 @@ impl Reason {
             Self::IpTotalLength => ("ip-total-length", "Its IP total length is impossible."),
             Self::IpChecksum => ("ip-checksum", "The checksum of its IPv4 header is wrong."),
             Self::MartianSource => ("martian-source", "Its source address may not be one."),
+            Self::OwnSource => (
+                "own-source",
+                "Its source is an address of the router itself, or a broadcast address of one of its networks.",
+            ),
+            Self::ReversePath => (
+                "reverse-path",
+                "The route back to its source does not lead to the port where it came in (`source_check`, rp_filter).",
+            ),
             Self::MartianDestination => (
                 "martian-destination",
                 "Its destination address may not be forwarded to.",

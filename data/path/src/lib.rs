@@ -5,6 +5,7 @@
 //!
 //! - [`plane`]: everything that a packet touches, owned in one place
 //! - [`tables`]: the interfaces, routes and neighbours that `forward` looks into
+//! - [`source_check`]: whether a packet may come from where it says
 //! - [`icmp_error`], [`error_budget`]: what a router answers when it cannot forward, and how often
 //! - [`ways`]: a cache of the ways out, by destination
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
@@ -26,6 +27,7 @@ pub mod plane;
 pub mod port;
 pub mod rewrite;
 pub mod segment;
+pub mod source_check;
 pub mod step;
 pub mod tables;
 pub mod waiting;

@@ -15,6 +15,7 @@ use crate::error_budget::ErrorBudget;
 use crate::forward::Neighbourhood;
 use crate::parse::Mode;
 use crate::port::{Link, Port};
+use crate::source_check::{Passed, SourceCheck};
 use crate::step::Arrival;
 use crate::tables::Tables;
 use crate::waiting::Waiting;
@@ -41,6 +42,8 @@ pub struct PlanePort {
     pub(crate) index: Option<u32>,
     /// Nothing more is queued at it: it is about to be removed.
     pub(crate) closing: bool,
+    /// How sources are checked; none: as the kernel does it.
+    pub(crate) source_check: Option<SourceCheck>,
     /// Its place in the list of watched ports; means nothing without a watch.
     pub(crate) watched: Option<u16>,
     pub(crate) outbox: VecDeque<Packet>,
@@ -54,6 +57,7 @@ pub struct Plane {
     pub(crate) ports: Vec<PlanePort>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) ways: Ways,
+    pub(crate) passed: Passed,
     pub(crate) waiting: Waiting,
     pub(crate) errors: ErrorBudget,
     pub(crate) questions: Vec<Neighbourhood>,
@@ -77,6 +81,7 @@ impl Plane {
             ports: Vec::new(),
             tables: Arc::default(),
             ways: Ways::default(),
+            passed: Passed::default(),
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
             questions: Vec::new(),
@@ -107,6 +112,7 @@ impl Plane {
             charged: Tally::ZERO,
             index: None,
             closing: false,
+            source_check: None,
             watched: None,
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
         });
@@ -127,6 +133,7 @@ impl Plane {
     /// Removes a port; the ones behind it move up by one. What it holds ends.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
         let mut gone = self.ports.remove(number);
+        self.passed.clear();
         self.waiting.renumber(number);
         gone.port.shut_down(&mut self.fates, reason);
         for packet in gone.outbox.drain(..) {

@@ -63,6 +63,7 @@ impl Plane {
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
         let old = std::mem::replace(&mut self.tables, tables);
         self.ways.clear();
+        self.passed.clear();
         self.find_indices();
         let tables = Arc::clone(&self.tables);
         for held in self.waiting.answered(|n| tables.neighbours.contains_key(n)) {
@@ -280,6 +281,10 @@ impl Plane {
         let headroom = self.pool.headroom(&packet);
         match parse(&mut self.pool, packet, &ROUTED) {
             Ok(parsed) => {
+                if let Err(reason) = self.check_source(ingress, &parsed.headers) {
+                    self.fates.discard(parsed.packet, reason);
+                    return;
+                }
                 let Some(parsed) = self.finish_checksum(parsed, arrival, headroom) else {
                     return;
                 };

@@ -12,6 +12,8 @@ use prefix_trie::PrefixMap;
 
 pub use weir_wire::ethernet::Mac;
 
+use crate::source_check::SourceCheck;
+
 /// One consistent state of everything that forwarding needs to know.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
@@ -19,6 +21,8 @@ pub struct Tables {
     pub interfaces: BTreeMap<u32, Interface>,
     /// Neighbours by interface and address.
     pub neighbours: HashMap<(u32, IpAddr), Neighbour>,
+    /// How the kernel checks the sources of IPv4 packets, by interface (`rp_filter`); off if absent.
+    pub source_checks: BTreeMap<u32, SourceCheck>,
     // Shared between snapshots: a change of a neighbour copies no routes.
     v4: Arc<PrefixMap<Ipv4Net, Route>>,
     v6: Arc<PrefixMap<Ipv6Net, Route>>,

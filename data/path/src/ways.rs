@@ -117,10 +117,16 @@ impl Ways {
     }
 }
 
-/// Spreads addresses over the entries. Not keyed: a collision costs one look-up, nothing else.
 #[inline]
 fn place(destination: IpAddr) -> usize {
-    let word = match destination {
+    spread(destination, ENTRIES)
+}
+
+/// Spreads addresses over so many entries, a power of two. Not keyed: a collision costs one look-up,
+/// nothing else.
+#[inline]
+pub(crate) fn spread(address: IpAddr, entries: usize) -> usize {
+    let word = match address {
         IpAddr::V4(address) => u64::from(u32::from(address)),
         IpAddr::V6(address) => {
             let bits = u128::from(address);
@@ -128,7 +134,7 @@ fn place(destination: IpAddr) -> usize {
         }
     };
     // Fibonacci hashing: the high bits of a product with 2^64 / phi.
-    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - ENTRIES.ilog2())) as usize
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - entries.ilog2())) as usize
 }
 
 #[cfg(test)]

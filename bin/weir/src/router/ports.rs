@@ -78,13 +78,14 @@ pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
 
 /// On the forwarding thread: adds a port at the end.
 pub(super) fn add(worker: &mut Worker, port: &PortPlan, (device, open): Opened) {
-    worker.plane.add_port(
+    let number = worker.plane.add_port(
         &port.name,
         &port.interface,
         port.discipline.clone(),
         port.link(frame_bytes_max(&port.interface) as u32),
         clock::now(),
     );
+    worker.plane.set_source_check(number, port.source_check);
     worker.bind(device, open);
 }
 
@@ -98,6 +99,7 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
             worker
                 .plane
                 .reconfigure_port(number, discipline, link, clock::now());
+            worker.plane.set_source_check(number, port.source_check);
         }
     }
 }

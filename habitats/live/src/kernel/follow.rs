@@ -21,7 +21,9 @@ use tokio::time::{sleep, timeout_at};
 use tracing::{debug, warn};
 use weir_path::tables::Tables;
 
-use super::message::{self, KernelMessage, NHMSG_BYTES, RTM_GETNEXTHOP};
+use super::message::{
+    self, KernelMessage, NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF, RTM_GETNEXTHOP,
+};
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use super::tables::{Effect, TableState};
 
@@ -100,13 +102,14 @@ struct Changes {
 
 impl Changes {
     fn open() -> Result<Self, Error> {
-        const GROUPS: [libc::c_int; 6] = [
+        const GROUPS: [libc::c_int; 7] = [
             libc::RTNLGRP_LINK as libc::c_int,
             libc::RTNLGRP_NEIGH as libc::c_int,
             libc::RTNLGRP_IPV4_IFADDR as libc::c_int,
             libc::RTNLGRP_IPV6_IFADDR as libc::c_int,
             libc::RTNLGRP_IPV4_ROUTE as libc::c_int,
             libc::RTNLGRP_IPV6_ROUTE as libc::c_int,
+            libc::RTNLGRP_IPV4_NETCONF as libc::c_int,
         ];
         let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
         socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
@@ -295,6 +298,10 @@ async fn dump() -> Result<(TableState, bool), Error> {
             request(libc::RTM_GETROUTE, &family(libc::AF_INET6)),
         ),
         ("neighbours", request(libc::RTM_GETNEIGH, &family(0))),
+        (
+            "settings of interfaces",
+            request(RTM_GETNETCONF, &family(libc::AF_INET)[..NETCONFMSG_BYTES]),
+        ),
     ];
     let mut socket = register(NetlinkSocket::open(libc::NETLINK_ROUTE)?)?;
     let (mut state, mut consistent) = (TableState::default(), true);

@@ -19,6 +19,19 @@ pub enum KernelMessage {
     NewNextHop(NextHopObject),
     /// A next-hop object is no more.
     DelNextHop(u32),
+    /// An interface's `rp_filter` for IPv4, or that of all.
+    RpFilter(ConfOf, u32),
+}
+
+/// What a setting of the kernel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConfOf {
+    /// Every interface (`net.ipv4.conf.all`).
+    All,
+    /// Interfaces to come (`net.ipv4.conf.default`).
+    Default,
+    /// The interface with this kernel index.
+    Interface(u32),
 }
 
 /// Where a new route goes among those of its prefix and metric.
@@ -70,6 +83,12 @@ pub(super) const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;
 /// `RTM_GETNEXTHOP` of linux/rtnetlink.h.
 pub(super) const RTM_GETNEXTHOP: u16 = 106;
+/// `RTM_NEWNETCONF` of linux/rtnetlink.h.
+const RTM_NEWNETCONF: u16 = 80;
+/// `RTM_GETNETCONF` of linux/rtnetlink.h.
+pub(super) const RTM_GETNETCONF: u16 = 82;
+/// Length of `struct netconfmsg`, padded.
+pub(super) const NETCONFMSG_BYTES: usize = 4;
 /// Length of `struct nhmsg`.
 pub(super) const NHMSG_BYTES: usize = 8;
 /// Of linux/rtnetlink.h: the interface of a next hop is down.
@@ -86,6 +105,7 @@ pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessa
         RTM_DELNEXTHOP => {
             Ok(parse_next_hop(message.payload).map(|n| KernelMessage::DelNextHop(n.id)))
         }
+        RTM_NEWNETCONF => Ok(parse_rp_filter(message.payload)),
         libc::RTM_NEWLINK
         | libc::RTM_DELLINK
         | libc::RTM_NEWADDR
@@ -99,6 +119,25 @@ pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessa
         }
         _ => Ok(None),
     }
+}
+
+/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); none if it is of something else.
+fn parse_rp_filter(payload: &[u8]) -> Option<KernelMessage> {
+    const NETCONFA_IFINDEX: u16 = 1;
+    const NETCONFA_RP_FILTER: u16 = 3;
+    const ALL: i32 = -1;
+    const DEFAULT: i32 = -2;
+    if libc::c_int::from(*payload.first()?) != libc::AF_INET {
+        return None;
+    }
+    let rest = payload.get(NETCONFMSG_BYTES..)?;
+    let number = |kind| u32_at(netlink::attribute(rest, kind)?, 0);
+    let of = match number(NETCONFA_IFINDEX)? as i32 {
+        ALL => ConfOf::All,
+        DEFAULT => ConfOf::Default,
+        index => ConfOf::Interface(u32::try_from(index).ok()?),
+    };
+    Some(KernelMessage::RpFilter(of, number(NETCONFA_RP_FILTER)?))
 }
 
 fn placement(flags: u16) -> Placement {

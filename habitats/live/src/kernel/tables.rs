@@ -27,9 +27,10 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use weir_path::source_check::SourceCheck;
 use weir_path::tables::{Interface, Mac, Neighbour, Tables};
 
-use super::message::{KernelMessage, Placement};
+use super::message::{ConfOf, KernelMessage, Placement};
 use super::routes::{self, Routes};
 
 /// A copy of the kernel's tables, with what is needed to follow their changes.
@@ -39,6 +40,7 @@ pub struct TableState {
     routes: Routes,
     /// Of each interface, whether it is up and whether it has a carrier: routes depend on both.
     working: HashMap<u32, LinkFlags>,
+    rp_filter: HashMap<ConfOf, u32>,
 }
 
 /// An interface is up and has a carrier.
@@ -73,7 +75,29 @@ impl TableState {
                 true => Effect::Reread, // its routes went with it, silently
                 false => Effect::Nothing,
             },
+            KernelMessage::RpFilter(of, value) => {
+                self.rp_filter.insert(of, value);
+                self.refresh_source_checks(of)
+            }
         }
+    }
+
+    /// As the kernel does: the larger one of an interface's value and that of all.
+    fn refresh_source_checks(&mut self, changed: ConfOf) -> Effect {
+        let all = self.rp_filter.get(&ConfOf::All).copied().unwrap_or(0);
+        let mut effect = Effect::Nothing;
+        for (of, own) in &self.rp_filter {
+            let ConfOf::Interface(index) = of else {
+                continue;
+            };
+            let now = source_check(all.max(*own));
+            if (changed == *of || changed == ConfOf::All)
+                && self.tables.source_checks.insert(*index, now) != Some(now)
+            {
+                effect = Effect::Changed;
+            }
+        }
+        effect
     }
 
     fn apply_route_message(&mut self, message: RouteNetlinkMessage, place: Placement) -> Effect {
@@ -127,6 +151,8 @@ impl TableState {
             return Effect::Nothing;
         }
         self.working.remove(&index);
+        self.rp_filter.remove(&ConfOf::Interface(index));
+        self.tables.source_checks.remove(&index);
         self.tables.neighbours.retain(|(on, _), _| *on != index);
         Effect::Reread
     }
@@ -274,6 +300,15 @@ fn neighbour_key(message: &NeighbourMessage) -> Option<(u32, IpAddr)> {
         _ => None,
     });
     Some((message.header.ifindex, address?))
+}
+
+/// What a value of `rp_filter` means.
+fn source_check(rp_filter: u32) -> SourceCheck {
+    match rp_filter {
+        0 => SourceCheck::Off,
+        1 => SourceCheck::Strict,
+        _ => SourceCheck::Loose,
+    }
 }
 
 fn mac(bytes: &[u8]) -> Option<Mac> {
@@ -735,5 +770,31 @@ mod tests {
         assert_eq!(state.hear(NewNeighbour(proxy)), Effect::Nothing);
         let unknown = DelNeighbour(neighbour(NeighbourState::Failed, None));
         assert_eq!(state.hear(unknown), Effect::Nothing);
+    }
+
+    #[test]
+    fn of_two_values_of_rp_filter_the_larger_one_counts() {
+        let mut state = TableState::default();
+        let mut set = |of, value| {
+            let effect = state.apply(KernelMessage::RpFilter(of, value));
+            (effect, state.tables().source_checks.get(&7).copied())
+        };
+        let one = ConfOf::Interface(7);
+        assert_eq!(set(ConfOf::All, 1), (Effect::Nothing, None));
+        assert_eq!(set(one, 0), (Effect::Changed, Some(SourceCheck::Strict)));
+        assert_eq!(set(one, 2), (Effect::Changed, Some(SourceCheck::Loose)));
+        assert_eq!(
+            set(ConfOf::Default, 1),
+            (Effect::Nothing, Some(SourceCheck::Loose))
+        );
+        assert_eq!(
+            set(ConfOf::All, 2),
+            (Effect::Nothing, Some(SourceCheck::Loose))
+        );
+        assert_eq!(set(one, 0), (Effect::Nothing, Some(SourceCheck::Loose)));
+        assert_eq!(
+            set(ConfOf::All, 0),
+            (Effect::Changed, Some(SourceCheck::Off))
+        );
     }
 }

@@ -1,0 +1,169 @@
+//! Whether a packet may come from where it says, at the port where it came in.
+//!
+//! ```text
+//!  source --> route back --> one of the router's own addresses, or a broadcast address --> own-source
+//!                |
+//!                +-- off:     passes
+//!                +-- loose:   some network, by whatever port, the default route included: passes
+//!                +-- strict:  one of its next hops is on the port where the packet came in: passes
+//!                +-- else --> reverse-path
+//! ```
+//!
+//! Source: RFC 3704, sections 2.2 to 2.4 (strict and loose reverse path forwarding); RFC 1812, section
+//! 5.3.8; Linux' `rp_filter`. With several next hops strict is "feasible" in Linux' sense: one of
+//! them is enough. Martian sources are refused by [`parse`](crate::parse) already.
+//!
+//! Unless the configuration says otherwise a port does what the kernel's `rp_filter` says for its
+//! interface, and for IPv6, which has no such setting, nothing.
+//!
+//! Deviations from Linux, each stricter: the router's own addresses are refused in IPv6 too, and
+//! broadcast addresses of its networks whatever `rp_filter` says. On an interface without any address
+//! Linux' loose is strict; here it is loose.
+
+use std::net::IpAddr;
+
+use weir_packet::Reason;
+
+use crate::parse::Headers;
+use crate::plane::Plane;
+use crate::tables::{Action, Tables};
+
+/// How much a source must have to do with the port where its packet came in (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceCheck {
+    /// Nothing.
+    #[default]
+    Off,
+    /// There must be a route back.
+    Loose,
+    /// The route back must lead out of this port.
+    Strict,
+}
+
+/// Sources that are remembered at most: 100 kB.
+const ENTRIES: usize = 4096;
+
+/// Sources that passed, by the port where they came in; direct-mapped. It is emptied with each new
+/// snapshot of the tables and each change of a port.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    entries: Box<[Option<(IpAddr, u16)>]>,
+}
+
+impl Default for Passed {
+    fn default() -> Self {
+        Self {
+            entries: vec![None; ENTRIES].into_boxed_slice(),
+        }
+    }
+}
+
+impl Passed {
+    pub(crate) fn clear(&mut self) {
+        self.entries.fill(None);
+    }
+}
+
+impl Plane {
+    /// Sets how sources are checked that come in by a port; none: as the kernel does it.
+    pub fn set_source_check(&mut self, number: usize, check: Option<SourceCheck>) {
+        self.ports[number].source_check = check;
+        self.passed.clear();
+    }
+
+    /// Whether a packet may come from where it says; if not, why it ends.
+    #[inline]
+    pub(crate) fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
+        let key = (headers.source, ingress as u16);
+        let place = crate::ways::spread(headers.source, ENTRIES);
+        if self.passed.entries[place] == Some(key) {
+            return Ok(());
+        }
+        self.look_up_source(ingress, headers)?;
+        self.passed.entries[place] = Some(key);
+        Ok(())
+    }
+
+    #[cold]
+    fn look_up_source(&self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
+        let port = &self.ports[ingress];
+        let interface = port.index.unwrap_or_default(); // 0 is nobody's
+        let kernels = || match headers.source {
+            IpAddr::V4(_) => self.tables.source_checks.get(&interface).copied(),
+            IpAddr::V6(_) => None,
+        };
+        let check = port.source_check.or_else(kernels).unwrap_or_default();
+        check_route_back(&self.tables, headers.source, interface, check).map_err(|reason| {
+            // What is for the router itself the kernel checks, and counts.
+            let route = self.tables.route(headers.destination);
+            match route.map(|(_, route)| &route.action) {
+                Some(Action::Local) => Reason::LocalDelivery,
+                _ => reason,
+            }
+        })
+    }
+}
+
+fn check_route_back(
+    tables: &Tables,
+    source: IpAddr,
+    interface: u32,
+    check: SourceCheck,
+) -> Result<(), Reason> {
+    let route = tables.route(source).map(|(_, route)| &route.action);
+    match (route, check) {
+        (Some(Action::Local), _) => Err(Reason::OwnSource),
+        (_, SourceCheck::Off) | (Some(Action::Forward(_)), SourceCheck::Loose) => Ok(()),
+        (Some(Action::Forward(hops)), SourceCheck::Strict) => {
+            let here = hops.iter().any(|hop| hop.interface == interface);
+            here.then_some(()).ok_or(Reason::ReversePath)
+        }
+        _ => Err(Reason::ReversePath),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::{NextHop, Route};
+
+    #[test]
+    fn the_route_back_decides() {
+        let mut tables = Tables::default();
+        let hop = |interface| NextHop {
+            interface,
+            gateway: None,
+            weight: 1,
+        };
+        for (prefix, action) in [
+            ("10.1.0.0/16", Action::Forward(vec![hop(1)])),
+            ("10.1.0.1/32", Action::Local),
+            ("10.1.255.255/32", Action::Local),
+            ("10.2.0.0/16", Action::Forward(vec![hop(2)])),
+            ("10.3.0.0/16", Action::Forward(vec![hop(2), hop(1)])),
+            ("10.4.0.0/16", Action::Blackhole),
+            ("10.5.0.0/16", Action::Unreachable),
+        ] {
+            let route = Route { action, metric: 0 };
+            tables.set_route(prefix.parse().unwrap(), route);
+        }
+        use SourceCheck::{Loose, Off, Strict};
+        let own = Err(Reason::OwnSource);
+        let no = Err(Reason::ReversePath);
+        for (source, results) in [
+            ("10.1.0.9", [Ok(()), Ok(()), Ok(())]),
+            ("10.1.0.1", [own, own, own]),
+            ("10.1.255.255", [own, own, own]),
+            ("10.2.0.9", [Ok(()), Ok(()), no]),
+            ("10.3.0.9", [Ok(()), Ok(()), Ok(())]),
+            ("10.4.0.9", [Ok(()), no, no]),
+            ("10.5.0.9", [Ok(()), no, no]),
+            ("192.0.2.1", [Ok(()), no, no]),
+        ] {
+            for (check, result) in [Off, Loose, Strict].into_iter().zip(results) {
+                let found = check_route_back(&tables, source.parse().unwrap(), 1, check);
+                assert_eq!(found, result, "{source}, {check:?}");
+            }
+        }
+    }
+}
