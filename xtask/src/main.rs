@@ -6,9 +6,11 @@
 //! - `cargo xtask peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
 //! - `cargo xtask compare [SCENARIO...]`: every discipline under the same loads, as docs/comparison.md
 //! - `cargo xtask attacks [SCENARIO...]`: what honest traffic keeps under attack, as docs/attacks.md
+//! - `cargo xtask hostile [TABLE...]`: weir beside the kernel under attacks on real interfaces, as docs/hostile-network.md
 
 mod attacks;
 mod compare;
+mod hostile;
 mod peers;
 mod program;
 mod statistics;
@@ -29,10 +31,11 @@ fn main() -> ExitCode {
         ["peers", ref words @ ..] => told("peers", peers::run(&root(), words)),
         ["compare", ref words @ ..] => document(&compare::DOCUMENT, words),
         ["attacks", ref words @ ..] => document(&attacks::DOCUMENT, words),
+        ["hostile", ref words @ ..] => told("hostile", hostile::run(&root(), words)),
         _ => {
             eprintln!(
                 "usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
-                 attacks [SCENARIO...]"
+                 attacks [SCENARIO...] | hostile [TABLE...]"
             );
             return ExitCode::from(2);
         }

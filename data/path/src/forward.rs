@@ -41,8 +41,6 @@ pub enum Verdict {
     Fragment(Exit, u32),
     /// It could go if this neighbour's MAC address were known.
     Wait(Neighbourhood),
-    /// This neighbour did not answer. Its sender is told, and the neighbour is asked again.
-    Failed(Neighbourhood),
     /// It ends, and perhaps its sender is told.
     End(Reason, Option<IcmpCause>),
 }
@@ -77,7 +75,7 @@ pub fn forward(
     };
     let expired = origin == Origin::Transit && headers.ttl <= 1;
     match way {
-        Err(Verdict::Wait(_) | Verdict::Failed(_)) | Ok(_) if expired => {
+        Err(Verdict::Wait(_)) | Ok(_) if expired => {
             Verdict::End(Reason::TtlExpired, Some(IcmpCause::TtlExpired))
         }
         Err(verdict) => verdict,
@@ -125,8 +123,7 @@ fn find(
     let neighbourhood = (hop.interface, hop.gateway.unwrap_or(destination));
     let neighbour = match tables.neighbours.get(&neighbourhood) {
         Some(Neighbour::Reachable(mac) | Neighbour::Permanent(mac)) => *mac,
-        Some(Neighbour::Failed) => return Err(Verdict::Failed(neighbourhood)),
-        None => return Err(Verdict::Wait(neighbourhood)),
+        Some(Neighbour::Failed) | None => return Err(Verdict::Wait(neighbourhood)),
     };
     let way = Way {
         exit: Exit {

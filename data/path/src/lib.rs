@@ -10,6 +10,7 @@
 //! - [`ways`]: a cache of the ways out, by destination
 //! - [`rewrite`]: what a router writes into the headers of what it forwards
 //! - [`waiting`]: packets whose neighbour is not known yet
+//! - [`questions`]: which neighbours are asked for at the same time
 //! - [`fragment`]: IPv4 fragmentation
 //! - [`offload`]: what a sender left to hardware, and [`segment`]: superframes cut into frames
 //! - [`watch`]: what a capture sees, without its form
@@ -25,6 +26,7 @@ pub mod offload;
 pub mod parse;
 pub mod plane;
 pub mod port;
+pub mod questions;
 pub mod rewrite;
 pub mod segment;
 pub mod source_check;

@@ -4,7 +4,7 @@
 //! for each, and hands packets between them by rings. How a packet moves through it is in
 //! [`step`](crate::step); what is here is how ports come, change and go.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_base::{Instant, Streams, Tally};
@@ -15,6 +15,7 @@ use crate::error_budget::ErrorBudget;
 use crate::forward::Neighbourhood;
 use crate::parse::Mode;
 use crate::port::{Link, Port};
+use crate::questions::Order;
 use crate::source_check::{Passed, SourceCheck};
 use crate::step::Arrival;
 use crate::tables::Tables;
@@ -60,8 +61,6 @@ pub struct Plane {
     pub(crate) passed: Passed,
     pub(crate) waiting: Waiting,
     pub(crate) errors: ErrorBudget,
-    pub(crate) questions: Vec<Neighbourhood>,
-    pub(crate) asked_again: BTreeMap<Neighbourhood, Instant>,
     pub(crate) streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
@@ -84,8 +83,6 @@ impl Plane {
             passed: Passed::default(),
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
-            questions: Vec::new(),
-            asked_again: BTreeMap::new(),
             streams,
             segment: Vec::new(),
             watch: None,
@@ -221,15 +218,25 @@ impl Plane {
         }
     }
 
-    /// The neighbours that forwarding has asked for since the last call.
-    pub fn questions(&mut self) -> std::vec::Drain<'_, Neighbourhood> {
-        self.questions.drain(..)
+    /// The neighbours that shall be asked for, or no more, since the last call.
+    pub fn questions(&mut self) -> std::vec::Drain<'_, Order> {
+        self.waiting.orders()
+    }
+
+    /// How many neighbours may be asked for at the same time, in IPv4 and IPv6: the kernel's tables
+    /// are bounded.
+    pub fn set_question_limits(&mut self, limits: [usize; 2]) {
+        self.waiting.questions().set_limits(limits);
     }
 
     /// The neighbours that packets were sent to since the last call; of a route with several next
     /// hops none, for they are gateways all.
-    pub fn take_neighbours_in_use(&mut self) -> Vec<Neighbourhood> {
-        self.ways.take_used()
+    pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<Neighbourhood> {
+        let used = self.ways.take_used();
+        for neighbour in &used {
+            self.waiting.questions().answers(*neighbour, now);
+        }
+        used
     }
 
     /// The ports, by number.

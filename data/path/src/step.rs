@@ -12,7 +12,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_base::{Instant, Span};
+use weir_base::Instant;
 use weir_packet::{Ecn, Packet, Reason, Slot};
 
 use crate::classify::{Classified, classify};
@@ -24,8 +24,8 @@ use crate::parse::{self, Ended, Headers, Ingress, Mode, Parsed, parse};
 use crate::plane::{OUTBOX_MAX, Plane};
 use crate::rewrite;
 use crate::segment::Superframe;
-use crate::tables::Tables;
-use crate::waiting::{Held, NEIGHBOURS_MAX, Wait};
+use crate::tables::{Neighbour, Tables};
+use crate::waiting::Held;
 use crate::watch;
 
 /// What is known of a received frame beside its bytes.
@@ -43,10 +43,6 @@ pub struct Arrival {
 
 /// Frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
-
-/// A neighbour that did not answer is asked again, but no more often than this (whoever floods an
-/// address that nobody has must not keep the control side busy).
-const ASK_AGAIN: Span = Span::from_secs(1);
 
 const ROUTED: Ingress = Ingress {
     mode: Mode::Routed,
@@ -66,11 +62,13 @@ impl Plane {
         self.passed.clear();
         self.find_indices();
         let tables = Arc::clone(&self.tables);
-        for held in self.waiting.answered(|n| tables.neighbours.contains_key(n)) {
+        let ended = self.waiting.take_ended(&tables, now);
+        for held in ended.answered {
             let place = self.came_by(held.ingress);
             self.send_on(held, now);
             self.reclaim(place);
         }
+        self.give_up(ended.failed, now);
         old
     }
 
@@ -196,13 +194,8 @@ impl Plane {
     /// Lets every port do what has become due. Gives the time of the next event, if one is known.
     pub fn step(&mut self, now: Instant) -> Option<Instant> {
         self.keep_watch(now);
-        for held in self.waiting.expired(now) {
-            let place = self.came_by(held.ingress);
-            let Classified { packet, headers } = held.packet;
-            let notify = told(held.origin, headers, Some(IcmpCause::HostUnreachable));
-            self.end(held.ingress, packet, Reason::NeighbourFailed, notify, now);
-            self.reclaim(place);
-        }
+        let expired = self.waiting.expired(now);
+        self.give_up(expired, now);
         let mut next = self.waiting.deadline();
         for slot in &mut self.ports {
             let room = OUTBOX_MAX - slot.outbox.len();
@@ -373,19 +366,7 @@ impl Plane {
                     ingress,
                     origin,
                 };
-                match self.waiting.push(now, neighbour, held) {
-                    Wait::First => self.questions.push(neighbour),
-                    Wait::Joined => {}
-                    Wait::Full(held) => {
-                        let packet = held.packet.packet;
-                        self.fates.discard(packet, Reason::NeighbourQueueFull);
-                    }
-                }
-            }
-            Verdict::Failed(neighbour) => {
-                self.ask_again(neighbour, now);
-                let notify = told(origin, headers, Some(IcmpCause::HostUnreachable));
-                self.end(ingress, packet, Reason::NeighbourFailed, notify, now);
+                self.wait(held, neighbour, now);
             }
             Verdict::End(reason, cause) => {
                 self.end(ingress, packet, reason, told(origin, headers, cause), now);
@@ -393,15 +374,28 @@ impl Plane {
         }
     }
 
-    /// Asks for a neighbour that did not answer, unless that has been done of late.
-    fn ask_again(&mut self, neighbour: Neighbourhood, now: Instant) {
-        if self.asked_again.len() >= NEIGHBOURS_MAX {
-            self.asked_again.clear();
+    /// Lets a packet wait for its next hop. One that did not answer when it was asked last is asked
+    /// again: it may be back.
+    fn wait(&mut self, held: Held, neighbour: Neighbourhood, now: Instant) {
+        let known = self.tables.neighbours.get(&neighbour);
+        let failed = known == Some(&Neighbour::Failed);
+        let mut refused = Vec::new();
+        self.waiting
+            .push(now, neighbour, failed, held, &mut refused);
+        for held in refused {
+            let packet = held.packet.packet;
+            self.fates.discard(packet, Reason::NeighbourQueueFull);
         }
-        let asked = self.asked_again.entry(neighbour).or_insert(Instant::ZERO);
-        if now >= *asked + ASK_AGAIN {
-            *asked = now;
-            self.questions.push(neighbour);
+    }
+
+    /// Ends packets whose next hop does not answer.
+    fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
+        for held in failed {
+            let place = self.came_by(held.ingress);
+            let Classified { packet, headers } = held.packet;
+            let notify = told(held.origin, headers, Some(IcmpCause::HostUnreachable));
+            self.end(held.ingress, packet, Reason::NeighbourFailed, notify, now);
+            self.reclaim(place);
         }
     }
 

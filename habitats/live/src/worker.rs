@@ -28,6 +28,7 @@ use weir_packet::Reason;
 use weir_path::forward::Neighbourhood;
 use weir_path::parse::Mode;
 use weir_path::plane::{Plane, PlanePort};
+use weir_path::questions::Order;
 use weir_path::step::Arrival;
 use weir_path::tables::Tables;
 
@@ -91,8 +92,8 @@ pub type Opener = Box<dyn FnMut(&str) -> io::Result<Box<dyn Device>> + Send>;
 /// What a worker tells, from its own thread. The receiver must not block.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Somebody should find out this neighbour's MAC address.
-    Resolve(Neighbourhood),
+    /// A neighbour's MAC address shall be found out, or no more.
+    Question(Order),
     /// What was sent since the last time went to these neighbours.
     InUse(Vec<Neighbourhood>),
     /// The device of the port with this name is gone.
@@ -262,7 +263,7 @@ impl Worker {
 
     /// Tells which neighbours are in use, as an event.
     pub fn tell_neighbours_in_use(&mut self) {
-        let neighbours = self.plane.take_neighbours_in_use();
+        let neighbours = self.plane.take_neighbours_in_use(clock::now());
         (self.event)(Event::InUse(neighbours));
     }
 
@@ -311,7 +312,7 @@ impl Worker {
             let next = self.plane.step(now).map(|at| at.max(now + PACING_QUANTUM));
             let full = self.transmit();
             for question in self.plane.questions() {
-                (self.event)(Event::Resolve(question));
+                (self.event)(Event::Question(question));
             }
             let reopen = self.reopen(now);
             if busy {

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
+use weir_live::kernel::neighbours::Neighbours;
 use weir_live::worker::{Event, Worker};
-use weir_path::forward::Neighbourhood;
+use weir_path::questions::Order;
 
 use super::running::{Running, lock};
 
 /// Questions for neighbours that wait for the control side. One that does not fit is lost, and its
 /// packets are given up; the next packet after that asks again.
 const QUESTIONS_MAX: usize = 1024;
+/// Questions that are handled together.
+const BATCH_MAX: usize = 256;
 /// The neighbours in use are verified at least this far apart. The kernel doubts an entry 15 to 45 s
 /// after its neighbour was last heard of, and gives it 5 s more: so a change of a neighbour's MAC
 /// address is noticed about as soon as by the kernel's own forwarding.
@@ -22,7 +25,7 @@ const VERIFY_PERIOD: Duration = Duration::from_secs(5);
 /// What the forwarding thread says. Whoever sends packets to new addresses causes questions; all other
 /// events come from the machine itself, are few, and must not be lost.
 pub(super) struct Inbox {
-    questions: mpsc::Receiver<Neighbourhood>,
+    questions: mpsc::Receiver<Order>,
     events: mpsc::UnboundedReceiver<Event>,
 }
 
@@ -32,24 +35,32 @@ impl Inbox {
         let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
         let (tell, events) = mpsc::unbounded_channel();
         let event = move |event| match event {
-            Event::Resolve(question) => drop(ask.try_send(question)),
+            Event::Question(order) => drop(ask.try_send(order)),
             other => drop(tell.send(other)), // nobody listens any more: the router ends
         };
         (Box::new(event), Self { questions, events })
     }
 
-    /// The next event; `None` when the forwarding thread has ended.
-    async fn next(&mut self) -> Option<Event> {
+    /// The next event, or orders that are added to `orders`; `None` when the forwarding thread has
+    /// ended.
+    async fn next(&mut self, orders: &mut Vec<Order>) -> Option<Next> {
         tokio::select! {
             biased;
-            event = self.events.recv() => event,
-            Some(question) = self.questions.recv() => Some(Event::Resolve(question)),
+            event = self.events.recv() => event.map(Next::Event),
+            1.. = self.questions.recv_many(orders, BATCH_MAX) => Some(Next::Orders),
         }
     }
 }
 
+/// What comes next.
+enum Next {
+    Event(Event),
+    Orders,
+}
+
 /// Does what the forwarding thread asks for.
 pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> String {
+    let mut orders = Vec::new();
     let mut verify = interval(VERIFY_PERIOD);
     verify.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -59,10 +70,30 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
                     return error.to_string();
                 }
             }
-            event = inbox.next() => match event {
-                Some(event) => handle(&running, event),
+            next = inbox.next(&mut orders) => match next {
+                Some(Next::Event(event)) => handle(&running, event),
+                Some(Next::Orders) => {
+                    carry_out(&mut lock(&running.neighbours), &orders);
+                    orders.clear();
+                }
                 None => return "the forwarding thread has ended".to_owned(),
             }
+        }
+    }
+}
+
+/// Under a scan a question may be given up before it has been asked: then it is not asked at all.
+fn carry_out(neighbours: &mut Neighbours, orders: &[Order]) {
+    let later = |at: usize, order: Order| orders[at..].contains(&order);
+    for (at, order) in orders.iter().enumerate() {
+        tracing::debug!(?order, "neighbour");
+        let result = match *order {
+            Order::Ask(neighbour) if later(at, Order::GiveUp(neighbour)) => Ok(()),
+            Order::Ask(neighbour) => neighbours.resolve(neighbour),
+            Order::GiveUp(neighbour) => neighbours.give_up(neighbour),
+        };
+        if let Err(error) = result {
+            tracing::debug!(?order, %error, "the kernel does not do it");
         }
     }
 }
@@ -74,13 +105,7 @@ fn handle(running: &Arc<Running>, event: Event) {
         tokio::task::spawn_blocking(move || running.take_again(&port, &interface));
     };
     match event {
-        Event::Resolve(neighbour) => {
-            let (interface, address) = neighbour;
-            tracing::debug!(%address, interface, "the kernel is asked for a neighbour");
-            if let Err(error) = lock(&running.neighbours).resolve(neighbour) {
-                tracing::debug!(%address, %error, "the kernel does not resolve a neighbour");
-            }
-        }
+        Event::Question(_) => {} // these have a way of their own
         Event::InUse(neighbours) => {
             let tables = running.tables.load();
             if let Err(error) = lock(&running.neighbours).verify(&neighbours, &tables) {

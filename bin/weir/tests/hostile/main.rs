@@ -8,4 +8,5 @@ mod bench;
 mod errors;
 mod frames;
 mod neighbours;
+mod scan;
 mod sources;

@@ -1,8 +1,9 @@
 //! Asks the kernel to find a next hop's MAC address, and to verify those that are in use.
 //!
 //! ```text
-//!  a packet waits --> resolve --> no entry: made, and asked for
-//!                                 FAILED:   asked for again
+//!  a packet waits --> resolve --> no entry: made, and asked for -----+--> answered: the kernel's own
+//!                                 FAILED:   asked for again          +--> failed: removed (update)
+//!                                                                    +--> given up: removed (give_up)
 //!  in use, or a gateway --> verify --> STALE: verified, as by a packet of the kernel's own
 //! ```
 //!
@@ -21,11 +22,18 @@
 //!   these two system calls, a few microseconds, is overruled; netlink has no request that
 //!   compares and sets.
 //!
+//! The kernel's table is bounded too: with `gc_thresh3` entries it takes no more, and with more than
+//! `gc_thresh2` it throws out those that it has not heard of for five seconds, neighbours in good
+//! health among them. So what was asked for in vain is removed again, and no more is asked for at
+//! the same time than half of what is left below `gc_thresh2`. These limits hold for all network
+//! namespaces together, and only the first one can read them: elsewhere their defaults are taken.
+//!
 //! Entries that an earlier version marked as managed, and left so because it was killed, stay: they
 //! cannot be told from those of another program, they work, and `ip neighbour replace` ends that.
 
+use std::collections::HashSet;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use weir_path::forward::Neighbourhood;
 use weir_path::tables::{Neighbour, Tables};
@@ -35,10 +43,21 @@ use super::netlink::{NetlinkSocket, Request, attribute, u16_at, u32_at};
 /// Neighbours that are verified in one go: a bound on the time that this takes, some 10 us each.
 const VERIFIED_MAX: usize = 4096;
 
+/// Neighbours that were asked for and that the tables say nothing of yet. More than any plane asks
+/// for at the same time.
+const ASKED_MAX: usize = 1024;
+/// `gc_thresh2` of a kernel that nobody has told otherwise.
+const ENTRIES_DEFAULT: usize = 512;
+/// However full the kernel's table is, so many neighbours are asked for at the same time.
+const QUESTIONS_MIN: usize = 32;
+
 /// Asks for neighbours.
 #[derive(Debug)]
 pub struct Neighbours {
     socket: NetlinkSocket,
+    asked: HashSet<Neighbourhood>,
+    /// Entries for IPv4 and IPv6 beyond which the kernel throws some out.
+    entries_max: [usize; 2],
 }
 
 impl Neighbours {
@@ -46,6 +65,8 @@ impl Neighbours {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             socket: NetlinkSocket::open(libc::NETLINK_ROUTE)?,
+            asked: HashSet::new(),
+            entries_max: ["ipv4", "ipv6"].map(entries_max),
         })
     }
 
@@ -57,33 +78,105 @@ impl Neighbours {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
                 self.use_if(neighbour, |entry| entry.state & libc::NUD_FAILED != 0)
             }
-            result => result,
+            Err(error) => Err(error),
+            Ok(()) => {
+                if self.asked.len() >= ASKED_MAX {
+                    self.asked.clear(); // what fails of them stays until the kernel removes it
+                }
+                self.asked.insert(neighbour);
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks no longer for a neighbour whose question was given up for another one.
+    pub fn give_up(&mut self, neighbour: Neighbourhood) -> io::Result<()> {
+        match self.asked.remove(&neighbour) {
+            true => gone_is_well(self.remove_unanswered(neighbour)),
+            false => Ok(()), // somebody else's question
+        }
+    }
+
+    /// Removes what was asked for in vain, so that it does not fill the kernel's table. Gives how
+    /// many neighbours may be asked for at the same time, for IPv4 and IPv6.
+    pub fn update(&mut self, tables: &Tables) -> io::Result<[usize; 2]> {
+        let known = |n: &Neighbourhood| tables.neighbours.get(n).copied();
+        let ended: Vec<_> = self
+            .asked
+            .iter()
+            .filter(|n| known(n).is_some())
+            .copied()
+            .collect();
+        for neighbour in ended {
+            self.asked.remove(&neighbour);
+            if known(&neighbour) == Some(Neighbour::Failed) {
+                gone_is_well(self.remove_unanswered(neighbour))?;
+            }
+        }
+        let mut present = [0; 2];
+        for (_, address) in tables.neighbours.keys() {
+            // A group's entry is the first to go when the table is full.
+            present[usize::from(address.is_ipv6())] += usize::from(!address.is_multicast());
+        }
+        let left = |family: usize| self.entries_max[family].saturating_sub(present[family]) / 2;
+        // A question of IPv6 makes two entries, one of them for the group that is asked.
+        Ok([left(0), left(1) / 2].map(|limit| limit.max(QUESTIONS_MIN)))
+    }
+
+    fn remove_unanswered(&mut self, neighbour: Neighbourhood) -> io::Result<()> {
+        const UNANSWERED: u16 = libc::NUD_INCOMPLETE | libc::NUD_FAILED;
+        let (interface, address) = neighbour;
+        self.remove_if(neighbour, |e| {
+            e.is_the_kernels_own() && e.state & UNANSWERED != 0
+        })?;
+        match address {
+            IpAddr::V4(_) => Ok(()),
+            // The kernel has made an entry for the group that it has sent its question to, too.
+            IpAddr::V6(address) => {
+                let group = (interface, IpAddr::V6(solicited_node(address)));
+                let made_for_it = Entry {
+                    state: libc::NUD_NOARP,
+                    ..Entry::default()
+                };
+                gone_is_well(self.remove_if(group, |entry| entry == made_for_it))
+            }
+        }
+    }
+
+    fn remove_if(
+        &mut self,
+        neighbour: Neighbourhood,
+        wanted: impl Fn(Entry) -> bool,
+    ) -> io::Result<()> {
+        match wanted(self.read(neighbour)?) {
+            true => {
+                let request = request(libc::RTM_DELNEIGH, libc::NLM_F_ACK, neighbour, 0);
+                self.socket.ask(&request)
+            }
+            false => Ok(()),
         }
     }
 
     /// Lets the kernel verify those of `in_use`, and of all gateways, that it has not heard of
-    /// recently. A gateway that it does not know is asked for.
+    /// recently. A gateway that it does not know is asked for. Of several errors the last is given.
     pub fn verify(&mut self, in_use: &[Neighbourhood], tables: &Tables) -> io::Result<()> {
         let gateways = tables.gateways();
-        for gateway in gateways.iter().take(VERIFIED_MAX) {
-            match tables.neighbours.get(gateway) {
-                Some(Neighbour::Reachable(_)) => self.verify_one(*gateway)?,
-                Some(Neighbour::Permanent(_)) => {}
-                Some(Neighbour::Failed) | None => gone_is_well(self.resolve(*gateway))?,
-            }
-        }
         let others = in_use.iter().filter(|n| !gateways.contains(n));
-        for neighbour in others.take(VERIFIED_MAX) {
-            if let Some(Neighbour::Reachable(_)) = tables.neighbours.get(neighbour) {
-                self.verify_one(*neighbour)?;
-            }
+        let mut result = Ok(());
+        for neighbour in gateways.iter().chain(others).take(VERIFIED_MAX) {
+            let done = match tables.neighbours.get(neighbour) {
+                Some(Neighbour::Permanent(_)) => Ok(()),
+                Some(Neighbour::Reachable(_)) => {
+                    self.use_if(*neighbour, |entry| entry.state & libc::NUD_STALE != 0)
+                }
+                Some(Neighbour::Failed) | None if gateways.contains(neighbour) => {
+                    self.resolve(*neighbour)
+                }
+                Some(Neighbour::Failed) | None => Ok(()), // the next packet asks
+            };
+            result = gone_is_well(done).and(result);
         }
-        Ok(())
-    }
-
-    fn verify_one(&mut self, neighbour: Neighbourhood) -> io::Result<()> {
-        let stale = |entry: Entry| entry.state & libc::NUD_STALE != 0;
-        gone_is_well(self.use_if(neighbour, stale))
+        result
     }
 
     /// Lets the kernel act as if it had a packet for this neighbour, if the entry is one that it
@@ -111,8 +204,20 @@ impl Neighbours {
     }
 }
 
+/// The group that a neighbour listens to when it is asked for (RFC 4291, section 2.7.1).
+fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
+    Ipv6Addr::from(PREFIX | address.to_bits() & 0x00ff_ffff)
+}
+
+fn entries_max(family: &str) -> usize {
+    let path = format!("/proc/sys/net/{family}/neigh/default/gc_thresh2");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().unwrap_or(ENTRIES_DEFAULT)
+}
+
 /// What counts of a neighbour's entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     state: u16,
     flags: u8,
@@ -209,6 +314,12 @@ mod tests {
         assert!(!Entry { flags, ..own }.is_the_kernels_own());
         let flags_ext = 1; // managed
         assert!(!Entry { flags_ext, ..own }.is_the_kernels_own());
+    }
+
+    #[test]
+    fn the_group_has_the_last_three_bytes() {
+        let group = solicited_node("2001:db8::1:2:3456:789a".parse().unwrap());
+        assert_eq!(group.to_string(), "ff02::1:ff56:789a");
     }
 
     #[test]
