@@ -104,10 +104,9 @@ impl Pool {
         &mut self.bytes[range]
     }
 
-    /// Spare bytes before the frame of a packet: fewer after a header has grown, more after one was
-    /// stripped.
-    pub fn headroom(&self, packet: &Packet) -> i32 {
-        self.extents[packet.slot.0 as usize].start as i32
+    /// Bytes that were stripped from the front of a packet since it came; negative if it has grown.
+    pub fn stripped(&self, packet: &Packet) -> i32 {
+        self.extents[packet.slot.0 as usize].start as i32 - HEADROOM as i32
     }
 
     /// Moves the start of the frame by `delta` bytes: negative grows a header into the spare

@@ -16,6 +16,10 @@
 use weir_packet::Reason;
 use weir_wire::{checksum, tcp, udp};
 
+/// Packets that a superframe may become: 64 KB in segments of 32 bytes, fewer than Linux makes of its
+/// own accord. Whoever asks for more wants the router to work for nothing.
+pub const SEGMENTS_MAX: usize = 2048;
+
 /// What is still to be done to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
@@ -78,7 +82,10 @@ impl Offload {
     pub fn packets_max(&self, len: u32) -> usize {
         match self.segmentation {
             None => 1,
-            Some(Segmentation { size, .. }) => len.div_ceil(u32::from(size.max(1))).max(1) as usize,
+            Some(Segmentation { size, .. }) => {
+                let packets = len.div_ceil(u32::from(size.max(1)));
+                (packets as usize).clamp(1, SEGMENTS_MAX)
+            }
         }
     }
 
@@ -91,7 +98,7 @@ impl Offload {
         let size = self.segmentation.map_or(payload, |s| u32::from(s.size));
         let size = size.max(1);
         let count = payload.div_ceil(size).max(1);
-        (0..count).map(move |n| headers + size.min(payload - n * size))
+        (0..count.min(SEGMENTS_MAX as u32)).map(move |n| headers + size.min(payload - n * size))
     }
 
     fn headers_len(&self, bytes: &[u8]) -> u32 {
@@ -111,10 +118,10 @@ impl Offload {
 }
 
 impl PartialChecksum {
-    /// Finishes the checksum in a packet of which `removed` bytes at the front are gone (negative:
+    /// Finishes the checksum in a packet of which `stripped` bytes at the front are gone (negative:
     /// added). A field outside of the packet is [`Reason::BadOffload`].
-    pub fn finish(self, packet: &mut [u8], removed: i32) -> Result<(), Reason> {
-        let start = i32::from(self.start) - removed;
+    pub fn finish(self, packet: &mut [u8], stripped: i32) -> Result<(), Reason> {
+        let start = i32::from(self.start) - stripped;
         let start = usize::try_from(start).map_err(|_| Reason::BadOffload)?;
         checksum::finish(packet, start, self.offset.into()).map_err(|_| Reason::BadOffload)
     }
@@ -150,6 +157,8 @@ mod tests {
         assert_eq!(lens(tcp_of(34, 0), &bytes, 68), [67, 67]);
         assert_eq!(lens(tcp_of(60_000, 100), &bytes, 1000), [1000]);
         assert_eq!(tcp_of(34, 1448).packets_max(2966), 3);
+        assert_eq!(tcp_of(34, 0).packets_max(65_000), SEGMENTS_MAX);
+        assert_eq!(lens(tcp_of(34, 1), &bytes, 65_000).len(), SEGMENTS_MAX);
         assert_eq!(Offload::NONE.packets_max(9000), 1);
     }
 

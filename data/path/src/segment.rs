@@ -17,8 +17,8 @@
 //!
 //! What lies between two IP headers of a tunnel (VXLAN, GENEVE, an Ethernet header) is copied and not
 //! understood: the inner IP header is the next place where a header stands whose length reaches to the
-//! end of the frame (and whose checksum is right), so tunnels need no list of ports. All headers
-//! together, and their number, are bounded.
+//! end of the frame (and whose checksum is right), so tunnels need no list of ports. The bytes of all
+//! headers, their number, and the number of segments are bounded.
 //!
 //! Nothing here is trusted: a superframe whose headers do not fit what is said of it ends as
 //! [`Reason::BadOffload`], and whatever the bytes are, the segments lie within them.
@@ -34,7 +34,7 @@ use weir_wire::ipv6_extension::Chain;
 use weir_wire::tcp::Flags;
 use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
-use crate::offload::{Offload, SegmentKind};
+use crate::offload::{Offload, SEGMENTS_MAX, SegmentKind};
 
 /// Bytes of all headers together.
 const HEADERS_LEN_MAX: usize = 512;
@@ -127,7 +127,7 @@ impl<'a> Superframe<'a> {
             None if kind == SegmentKind::Udp && field == 0 => None,
             None => Some(Sum::default().pseudo(from, to, protocol(kind), 0)),
         };
-        Some(Self {
+        let superframe = Self {
             frame,
             transport,
             payload,
@@ -135,7 +135,8 @@ impl<'a> Superframe<'a> {
             size,
             layers,
             seed,
-        })
+        };
+        (superframe.count() <= SEGMENTS_MAX).then_some(superframe)
     }
 
     /// Number of segments: at least one.

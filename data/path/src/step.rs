@@ -79,10 +79,11 @@ impl Plane {
         if arrival.offload.segmentation.is_some() {
             return self.receive_superframe(ingress, frame, &arrival);
         }
-        self.receive_frame(ingress, frame, arrival);
+        self.receive_frame(ingress, frame, &arrival);
     }
 
     /// Cuts a superframe, and takes in each frame that it would have been on a wire.
+    #[inline(never)] // so that the way of all other frames stays short
     fn receive_superframe(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
         let superframe = match Superframe::new(frame, &arrival.offload) {
             Ok(superframe) if frame.len() == arrival.len as usize => superframe,
@@ -99,15 +100,16 @@ impl Plane {
                 offload: Offload::NONE,
                 ..*arrival
             };
-            self.receive_frame(ingress, &segment, arrival);
+            self.receive_frame(ingress, &segment, &arrival);
         }
         self.segment = segment;
     }
 
-    fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
-        let taken = self.take_in(ingress, frame, &arrival);
+    #[inline]
+    fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
+        let taken = self.take_in(ingress, frame, arrival);
         if self.watch.is_some() {
-            self.show_arrival(ingress, frame, &arrival, taken);
+            self.show_arrival(ingress, frame, arrival, taken);
         }
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
     }
@@ -271,16 +273,16 @@ impl Plane {
             self.fates.discard(packet, Reason::UnknownVlan);
             return;
         }
-        let headroom = self.pool.headroom(&packet);
         match parse(&mut self.pool, packet, &ROUTED) {
             Ok(parsed) => {
                 if let Err(reason) = self.check_source(ingress, &parsed.headers) {
                     self.fates.discard(parsed.packet, reason);
                     return;
                 }
-                let Some(parsed) = self.finish_checksum(parsed, arrival, headroom) else {
+                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+                    self.fates.discard(parsed.packet, reason);
                     return;
-                };
+                }
                 let held = Held {
                     packet: classify(&mut self.pool, parsed),
                     ingress: Some(ingress),
@@ -297,12 +299,14 @@ impl Plane {
     }
 
     fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        let headroom = self.pool.headroom(&packet);
         let mut packet = match parse(&mut self.pool, packet, &BRIDGED) {
-            Ok(parsed) => match self.finish_checksum(parsed, arrival, headroom) {
-                Some(parsed) => classify(&mut self.pool, parsed).packet,
-                None => return,
-            },
+            Ok(parsed) => {
+                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+                    self.fates.discard(parsed.packet, reason);
+                    return;
+                }
+                classify(&mut self.pool, parsed).packet
+            }
             Err(Ended { packet, reason, .. }) => {
                 self.fates.discard(packet, reason);
                 return;
@@ -322,28 +326,16 @@ impl Plane {
         }
     }
 
-    /// Finishes a checksum that the sender left to hardware, if it did; `headroom` is what the packet
-    /// had in front of it when it came. Gives the packet back unless it ended.
+    /// Finishes a checksum that the sender left to hardware, if it did.
     #[inline]
-    fn finish_checksum(
-        &mut self,
-        parsed: Parsed,
-        arrival: &Arrival,
-        headroom: i32,
-    ) -> Option<Parsed> {
+    fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
         let Some(partial) = arrival.offload.checksum else {
-            return Some(parsed);
+            return Ok(());
         };
-        let removed = self.pool.headroom(&parsed.packet) - headroom;
+        let stripped = self.pool.stripped(&parsed.packet);
         let end = parsed.headers.l3_range().end; // what follows is padding
         let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
-        match partial.finish(frame, removed) {
-            Ok(()) => Some(parsed),
-            Err(reason) => {
-                self.fates.discard(parsed.packet, reason);
-                None
-            }
-        }
+        partial.finish(frame, stripped)
     }
 
     /// Forwards a classified packet; also after it has waited.

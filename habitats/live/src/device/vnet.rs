@@ -20,6 +20,7 @@ use std::os::fd::AsRawFd;
 use socket2::Socket;
 use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 
+use super::af_packet::device_gone;
 use super::ring::Slot;
 use crate::sys;
 
@@ -136,9 +137,9 @@ impl LongFrames {
                     ..slot
                 }))
             }
-            // The kernel puts it there before it gives the slot away.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+            Err(error) if device_gone(&error) => Err(error),
+            // The kernel puts it there before it gives the slot away: it is lost, whatever it was.
+            Err(_) => Ok(None),
         }
     }
 }
