@@ -307,12 +307,12 @@ fn sample(cpu: Span, length: Span, packets: u64) -> Sample {
     )
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn joined<T>(result: thread::Result<io::Result<T>>) -> io::Result<T> {
+pub(crate) fn joined<T>(result: thread::Result<io::Result<T>>) -> io::Result<T> {
     result.unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
 }

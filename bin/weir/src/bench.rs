@@ -1,6 +1,6 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
-use weir_benches::{discipline, flow_cache, forwarding, live, pacing, simulator};
+use weir_benches::{discipline, flow_cache, forwarding, live, overload, pacing, simulator};
 
 use crate::Failure;
 use crate::output::{print, print_json};
@@ -44,6 +44,18 @@ pub(crate) enum BenchCommand {
         rounds: u64,
         /// Seconds for each way and round
         #[arg(long, default_value = "1.0", value_parser = seconds)]
+        seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Honest traffic beside a flood at the same port and at another, against the kernel (needs root)
+    Overload {
+        /// Rounds; each figure is the median of them
+        #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
+        /// Seconds for each way and round
+        #[arg(long, default_value = "2.0", value_parser = seconds)]
         seconds: f64,
         /// Print JSON
         #[arg(long)]
@@ -115,6 +127,17 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 false => print(&live_table(&report)),
             }
         }
+        BenchCommand::Overload {
+            rounds,
+            seconds,
+            json,
+        } => {
+            let rows = overload::run(rounds as usize, seconds).map_err(failed)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&overload_table(&rows)),
+            }
+        }
         BenchCommand::Pacing { seconds, json } => {
             let rows = pacing::run(seconds).map_err(failed)?;
             match json {
@@ -178,6 +201,29 @@ fn live_table(report: &live::Report) -> String {
         ]);
     }
     format!("{forwarding}\n{table}")
+}
+
+fn overload_table(rows: &[overload::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("FORWARDED BY"),
+        Left("FLOOD"),
+        Right("KPACKETS/S"),
+        Right("RING LOST"),
+        Right("TCP MBIT/S"),
+        Right("PINGS LOST"),
+    ]);
+    for row in rows {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        table.row([
+            row.way.clone(),
+            row.flood.clone(),
+            format!("{:.0}", row.flood_packets_per_s / 1000.0),
+            row.missed.map_or_else(|| "-".to_owned(), percent),
+            format!("{:.0}", row.tcp_mbps),
+            percent(row.ping_loss),
+        ]);
+    }
+    table.to_string()
 }
 
 fn pacing_table(rows: &[pacing::Row]) -> String {

@@ -1,0 +1,307 @@
+//! What honest traffic keeps beside a flood that is more than the processor can take.
+//!
+//! ```text
+//!  source a0 ------ r0 router r1 ------ b0 sink      one TCP connection, and pings
+//!                      r2                            a flood of 64-byte frames at r0 or at r2,
+//!  flooder f0 ---------+                             to an address beside the sink
+//! ```
+//!
+//! Each figure is the median of some rounds; weir and the kernel take turns. A machine with few
+//! processors shares them between the flood, the hosts and the router: the figures say what is left
+//! of it all, not what a router with a processor of its own would do.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_base::setting::Scalar;
+use weir_discipline::Spec;
+use weir_live::device::Device;
+use weir_live::namespace::Namespace;
+use weir_live::worker::{Handle, Worker};
+use weir_path::port::Link;
+use weir_path::tables::{Action, Interface, Mac, NextHop, Route};
+
+use crate::live::{joined, median};
+use crate::testbed::{MACS, SINK, Testbed, run as command, udp_frame};
+
+/// Threads that send the flood: one alone may send less than a router can take.
+const FLOODERS: usize = 2;
+const BURST: usize = 64;
+const FLOWS: u16 = 256;
+const FRAME_BYTES: usize = 60;
+/// The flooder's link: its address, and the MAC address of the router's end.
+const FLOODER: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 2);
+const FLOODED_MAC: Mac = [2, 0, 0, 0, 77, 5];
+/// Honest traffic begins so long after the flood.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// A connection that cannot even begin, or end, is given up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where the flood comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flood {
+    None,
+    SamePort,
+    OtherPort,
+}
+
+/// What honest traffic kept, medians of the rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// `weir` or `kernel`.
+    pub way: String,
+    /// Where the flood came in: `none`, `same port` or `other port`.
+    pub flood: String,
+    /// Frames of the flood a second.
+    pub flood_packets_per_s: f64,
+    /// Goodput of the TCP connection, in Mbit/s.
+    pub tcp_mbps: f64,
+    /// Share of the pings without an answer.
+    pub ping_loss: f64,
+    /// Share of the frames at the flooded port that weir's ring lost; none for the kernel, which
+    /// forwards on the sender's own processor and makes it wait.
+    pub missed: Option<f64>,
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    flood: f64,
+    tcp: f64,
+    ping_loss: f64,
+    missed: Option<f64>,
+}
+
+/// Measures all of them, `rounds` times, `seconds` long each.
+pub fn run(rounds: usize, seconds: f64) -> io::Result<Vec<Row>> {
+    let bed = Bed::new()?;
+    let time = Duration::from_secs_f64(seconds);
+    let floods = [
+        (Flood::None, "none"),
+        (Flood::SamePort, "same port"),
+        (Flood::OtherPort, "other port"),
+    ];
+    let mut samples: Vec<(&str, &str, Flood, Vec<Sample>)> = Vec::new();
+    for way in ["weir", "kernel"] {
+        samples.extend(floods.map(|(flood, name)| (way, name, flood, Vec::new())));
+    }
+    for _ in 0..rounds {
+        for (way, _, flood, found) in &mut samples {
+            found.push(match *way {
+                "weir" => bed.weir(*flood, time)?,
+                _ => bed.kernel(*flood, time)?,
+            });
+        }
+    }
+    let row = |(way, flood, _, found): (&str, &str, Flood, Vec<Sample>)| Row {
+        way: way.to_owned(),
+        flood: flood.to_owned(),
+        flood_packets_per_s: median(found.iter().map(|s| s.flood)),
+        tcp_mbps: median(found.iter().map(|s| s.tcp)),
+        ping_loss: median(found.iter().map(|s| s.ping_loss)),
+        missed: found[0]
+            .missed
+            .map(|_| median(found.iter().filter_map(|s| s.missed))),
+    };
+    Ok(samples.into_iter().map(row).collect())
+}
+
+/// The three hosts, and the flooder.
+struct Bed {
+    hosts: Testbed,
+    flooder: Namespace,
+}
+
+impl Bed {
+    fn new() -> io::Result<Self> {
+        let (hosts, flooder) = (Testbed::new()?, Namespace::new()?);
+        let far = flooder.path();
+        let mac = FLOODED_MAC.map(|byte| format!("{byte:02x}")).join(":");
+        for arguments in [
+            format!("link add r2 address {mac} type veth peer name f0 netns {far}"),
+            "address add 10.77.3.1/24 dev r2".to_owned(),
+            "link set r2 up".to_owned(),
+        ] {
+            command(&hosts.router, "ip", &arguments)?;
+        }
+        command(&flooder, "ip", "link set f0 up")?;
+        Ok(Self { hosts, flooder })
+    }
+
+    fn weir(&self, flood: Flood, time: Duration) -> io::Result<Sample> {
+        let (handle, thread) = self.worker()?.start()?;
+        let flooded = if flood == Flood::OtherPort { 2 } else { 0 };
+        let before = at_port(&handle, flooded)?;
+        let sample = self.measure(flood, time);
+        let after = at_port(&handle, flooded)?;
+        handle.call(Worker::stop).map_err(io::Error::other)?;
+        let _ = thread.join();
+        let (received, missed) = (after.0 - before.0, after.1 - before.1);
+        let missed = missed as f64 / (received + missed).max(1) as f64;
+        sample.map(|sample| Sample {
+            missed: Some(missed),
+            ..sample
+        })
+    }
+
+    fn kernel(&self, flood: Flood, time: Duration) -> io::Result<Sample> {
+        self.hosts.kernel_forwards(true)?;
+        let sample = self.measure(flood, time);
+        self.hosts.kernel_forwards(false)?;
+        sample
+    }
+
+    /// The worker between the hosts, with a third port for the flooder.
+    fn worker(&self) -> io::Result<Worker> {
+        let limit = Scalar::Integer(1000);
+        let spec = Spec::check("fifo", [("limit", &limit)]).map_err(io::Error::other)?;
+        let mut worker = self.hosts.worker(spec.clone(), None)?;
+        let device = Testbed::open(&self.hosts.router, "r2")?;
+        let mut tables = worker.plane.tables().clone();
+        let network: ipnet::IpNet = "10.77.3.1/24"
+            .parse()
+            .unwrap_or_else(|_| unreachable!("a network written here"));
+        let index = device.index();
+        let interface = Interface {
+            name: "r2".to_owned(),
+            mac: FLOODED_MAC,
+            mtu: 1500,
+            up: true,
+            addresses: vec![network],
+        };
+        tables.interfaces.insert(index, interface);
+        let next_hop = NextHop {
+            interface: index,
+            gateway: None,
+            weight: 1,
+        };
+        let action = Action::Forward(vec![next_hop]);
+        tables.set_route(network.trunc(), Route { action, metric: 0 });
+        let now = weir_live::clock::now();
+        let link = Link {
+            rate: None,
+            overhead: 24,
+            frame_bytes_max: 1514,
+        };
+        worker.plane.add_port("r2", "r2", spec, link, now);
+        worker.set_tables(Arc::new(tables));
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        worker.bind(Some(Box::new(device)), Box::new(move || Err(gone())));
+        Ok(worker)
+    }
+
+    /// Lets the honest traffic run for some time beside the flood.
+    fn measure(&self, flood: Flood, time: Duration) -> io::Result<Sample> {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let flooding = [(); FLOODERS].map(|()| scope.spawn(|| self.flood(flood, &stop)));
+            thread::sleep(HEAD_START);
+            let pinging = scope.spawn(|| self.ping_loss(time));
+            let tcp = self.tcp(time);
+            let ping_loss = joined(pinging.join());
+            stop.store(true, Ordering::Relaxed);
+            Ok(Sample {
+                flood: flooding
+                    .into_iter()
+                    .map(|thread| joined(thread.join()))
+                    .sum::<io::Result<f64>>()?,
+                tcp: tcp?,
+                ping_loss: ping_loss?,
+                missed: None,
+            })
+        })
+    }
+
+    /// Sends as fast as one thread can until it is told to stop; frames a second.
+    fn flood(&self, flood: Flood, stop: &AtomicBool) -> io::Result<f64> {
+        let mut device = match flood {
+            Flood::None => return Ok(0.0),
+            Flood::SamePort => Testbed::open(&self.hosts.source, "a0")?,
+            Flood::OtherPort => Testbed::open(&self.flooder, "f0")?,
+        };
+        let mut frames: Vec<_> = (0..FLOWS).map(|n| udp_frame(n, FRAME_BYTES)).collect();
+        if flood == Flood::OtherPort {
+            frames.iter_mut().for_each(|frame| from_the_flooder(frame));
+        }
+        let (begin, mut sent) = (Instant::now(), 0);
+        for burst in frames.chunks(BURST).cycle() {
+            let burst: Vec<&[u8]> = burst.iter().map(Vec::as_slice).collect();
+            sent += device.transmit(&burst)?;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(sent as f64 / begin.elapsed().as_secs_f64())
+    }
+
+    /// Goodput of one connection from the source to the sink, Mbit/s; zero if it cannot begin.
+    fn tcp(&self, time: Duration) -> io::Result<f64> {
+        let listener = self.hosts.sink.enter(|| TcpListener::bind((SINK, 0)))??;
+        let to = listener.local_addr()?;
+        let connected = self
+            .hosts
+            .source
+            .enter(|| TcpStream::connect_timeout(&to, PATIENCE))?;
+        let Ok(mut stream) = connected else {
+            return Ok(0.0);
+        };
+        stream.set_write_timeout(Some(Duration::from_millis(50)))?;
+        let (mut sink, _) = listener.accept()?;
+        sink.set_read_timeout(Some(Duration::from_millis(50)))?;
+        let end = Instant::now() + time;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let block = vec![0; 1 << 16];
+                while Instant::now() < end {
+                    let _full_or_gone = stream.write(&block);
+                }
+            });
+            let (mut bytes, mut buffer) = (0, vec![0; 1 << 18]);
+            while Instant::now() < end {
+                bytes += sink.read(&mut buffer).unwrap_or(0); // nothing came for a while
+            }
+            Ok(bytes as f64 * 8e-6 / time.as_secs_f64())
+        })
+    }
+
+    /// The share of the source's pings of the sink, a hundred a second, that nobody answers.
+    fn ping_loss(&self, time: Duration) -> io::Result<f64> {
+        let count = (time.as_secs_f64() * 100.0).max(10.0);
+        let arguments = format!("-q -i 0.01 -c {count:.0} -W 1 {SINK}");
+        // Its exit code says whether any ping was answered.
+        let printed = match command(&self.hosts.source, "ping", &arguments) {
+            Ok(printed) => printed,
+            Err(error) => error.to_string(),
+        };
+        let percent = printed
+            .split_whitespace()
+            .find_map(|word| word.strip_suffix('%')?.parse::<f64>().ok());
+        percent
+            .map(|percent| percent / 100.0)
+            .ok_or_else(|| io::Error::other(printed))
+    }
+}
+
+/// Frames that a port has received, and that its ring has lost.
+fn at_port(handle: &Handle, port: usize) -> io::Result<(u64, u64)> {
+    handle
+        .call(move |worker| {
+            let missed = worker.links()[port].counters.missed;
+            (worker.plane.ports()[port].received.packets, missed)
+        })
+        .map_err(io::Error::other)
+}
+
+/// Gives a frame the flooder's addresses.
+fn from_the_flooder(frame: &mut [u8]) {
+    debug_assert_eq!(frame[..6], MACS[1]);
+    frame[..6].copy_from_slice(&FLOODED_MAC);
+    frame[26..30].copy_from_slice(&FLOODER.octets());
+    frame[24..26].fill(0);
+    let checksum = weir_wire::checksum::internet(&frame[14..34]);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+}
