@@ -80,14 +80,16 @@ pub struct Meter {
     pub sent: Tally,
     /// Packets with payload that its hosts received.
     pub received: Tally,
-    /// Payload handed to the applications, by interval, over the whole run.
-    pub delivered: Vec<u64>,
+    /// Payload that has arrived, each byte once, by interval, over the whole run.
+    pub arrived: Vec<u64>,
     /// The same in the window, exactly.
     pub window_bytes: u64,
     /// Payload that the applications offered; none if they were greedy.
     pub offered_bytes: Option<u64>,
     /// From a host's sending to a host's receiving, of packets with payload.
     pub delay: Delays,
+    /// The same of datagrams, by interval, over the whole run: the sum in nanoseconds, and how many.
+    pub transits: Vec<(u64, u64)>,
     /// The jitter of RFC 3550 (section 6.4.1) after each packet: its sum, in seconds, and how many.
     pub jitter: (f64, u64),
 }
@@ -105,9 +107,9 @@ pub struct Flow {
     pub end: Option<Instant>,
     /// Bytes of the transfer, if it has a size.
     pub size: Option<u64>,
-    /// Payload delivered in the whole run.
+    /// Payload that has arrived in the whole run.
     pub bytes: u64,
-    /// Payload delivered in the window.
+    /// Payload that has arrived in the window.
     pub window_bytes: u64,
 }
 
@@ -304,9 +306,21 @@ impl Meters {
         }
     }
 
-    /// An application got so many bytes of a flow.
+    /// A datagram has come to its host.
+    pub(crate) fn datagram(&mut self, flight: &Flight, now: Instant) {
+        let place = (now.as_nanos() / self.interval.as_nanos()) as usize;
+        let transits = &mut self.traffics[flight.traffic as usize].transits;
+        if place >= transits.len() {
+            transits.resize(place + 1, (0, 0));
+        }
+        let (sum, count) = &mut transits[place];
+        *sum += now.since(flight.sent).as_nanos();
+        *count += 1;
+    }
+
+    /// So many bytes of a flow have arrived, in order or not; each byte is told once.
     #[inline]
-    pub(crate) fn delivered(&mut self, flow: u32, now: Instant, bytes: u64) {
+    pub(crate) fn arrived(&mut self, flow: u32, now: Instant, bytes: u64) {
         let flow = &mut self.flows[flow as usize];
         flow.bytes += bytes;
         if now >= self.from {
@@ -316,11 +330,11 @@ impl Meters {
             flow.end = Some(now);
         }
         let place = (now.as_nanos() / self.interval.as_nanos()) as usize;
-        let delivered = &mut self.traffics[flow.traffic as usize].delivered;
-        if place >= delivered.len() {
-            delivered.resize(place + 1, 0);
+        let arrived = &mut self.traffics[flow.traffic as usize].arrived;
+        if place >= arrived.len() {
+            arrived.resize(place + 1, 0);
         }
-        delivered[place] += bytes;
+        arrived[place] += bytes;
         if now >= self.from {
             self.traffics[flow.traffic as usize].window_bytes += bytes;
         }

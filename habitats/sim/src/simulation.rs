@@ -395,7 +395,7 @@ impl Simulation {
                 application,
                 flow: receives.then_some(flow),
                 jitter: Jitter::default(),
-                delivered: 0,
+                arrived: 0,
                 timer: Instant::FAR_FUTURE,
                 closing: false,
                 connected: None,

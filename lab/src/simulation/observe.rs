@@ -35,7 +35,7 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
                     protocol: protocol.clone(),
                     port: 0,
                     interval_s: meters.interval.as_secs_f64(),
-                    bytes: meter.delivered.clone(),
+                    bytes: meter.arrived.clone(),
                 }],
                 window_bytes: Some(meter.window_bytes),
                 sent: vec![Sent {

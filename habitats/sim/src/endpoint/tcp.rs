@@ -55,8 +55,8 @@ pub(crate) struct Tcp {
     /// The flow for which the payload counts that it receives; a web server's requests do not.
     pub(crate) flow: Option<u32>,
     pub(crate) jitter: Jitter,
-    /// What was told to the meters so far.
-    pub(crate) delivered: u64,
+    /// What has arrived of the peer's payload, as far as it was told to the meters.
+    pub(crate) arrived: u64,
     /// The timer event that is under way; an earlier one is out of date.
     pub(crate) timer: Instant,
     pub(crate) closing: bool,
@@ -124,12 +124,14 @@ impl Tcp {
             fabric.meters.received(flight, now, &mut self.jitter);
         }
         self.connection.on_segment(segment, marked, now, out);
-        let delivered = self.connection.delivered();
-        if delivered > self.delivered {
-            let more = delivered - self.delivered;
-            self.delivered = delivered;
+        // What a repaired loss lets an application read at once has come over many round trips: counted
+        // then, a moment's goodput would be above the rate of the link.
+        let arrived = self.connection.arrived();
+        if arrived > self.arrived {
+            let more = arrived - self.arrived;
+            self.arrived = arrived;
             if let Some(flow) = self.flow {
-                fabric.meters.delivered(flow, now, more);
+                fabric.meters.arrived(flow, now, more);
             }
             self.answer(now, out);
         }
@@ -167,7 +169,7 @@ impl Tcp {
     fn answer(&mut self, now: Instant, out: &mut Vec<Segment>) {
         if let Application::Serve { request, answer } = self.application
             && !self.closing
-            && self.delivered >= u64::from(request)
+            && self.connection.delivered() >= u64::from(request)
         {
             self.connection.write(answer, now, out);
             self.close(now, out);

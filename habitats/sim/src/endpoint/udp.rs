@@ -58,7 +58,8 @@ impl Sink {
     pub(crate) fn receive(&mut self, flight: &Flight, fabric: &mut Fabric) {
         let now = fabric.now;
         fabric.meters.received(flight, now, &mut self.jitter);
+        fabric.meters.datagram(flight, now);
         let payload = flight.content.payload();
-        fabric.meters.delivered(self.flow, now, payload.into());
+        fabric.meters.arrived(self.flow, now, payload.into());
     }
 }

@@ -203,6 +203,11 @@ impl Connection {
         self.receiver.delivered()
     }
 
+    /// Payload bytes that came, in order or not; each counts once.
+    pub fn arrived(&self) -> u64 {
+        self.receiver.arrived()
+    }
+
     /// Payload bytes that the peer has acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.sender.acknowledged()

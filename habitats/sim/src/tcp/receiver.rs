@@ -18,6 +18,8 @@ pub(super) struct Receiver {
     fin: u64,
     /// What came out of order.
     held: RangeSet,
+    /// How many numbers `held` holds.
+    held_length: u64,
     /// The ranges of `held` that changed last, the latest first (RFC 2018, section 4).
     recent: [Range; SackBlocks::MAX],
     window: u32,
@@ -46,6 +48,7 @@ impl Receiver {
             next: 0,
             fin: u64::MAX,
             held: RangeSet::default(),
+            held_length: 0,
             recent: [Range::default(); SackBlocks::MAX],
             window: options.receive_window,
             unacknowledged: 0,
@@ -77,6 +80,13 @@ impl Receiver {
     /// Payload bytes received in order.
     pub(super) fn delivered(&self) -> u64 {
         self.next.min(self.fin).saturating_sub(1)
+    }
+
+    /// Payload bytes received, in order or not; each counts once.
+    pub(super) fn arrived(&self) -> u64 {
+        // A FIN that is held has a number and no payload.
+        let is_fin_held = self.fin != u64::MAX && self.next <= self.fin;
+        self.delivered() + self.held_length - u64::from(is_fin_held)
     }
 
     /// Whether everything up to the FIN has come.
@@ -176,7 +186,8 @@ impl Receiver {
 
     /// Keeps what came out of order, and reports it first from now on (RFC 2018, section 4).
     fn hold(&mut self, range: Range) {
-        let latest = self.held.insert(range, |_| {});
+        let length = &mut self.held_length;
+        let latest = self.held.insert(range, |fresh| *length += fresh.length());
         let earlier = self.recent;
         let others = earlier
             .iter()
@@ -195,7 +206,7 @@ impl Receiver {
         if let Some(first) = self.held.first().filter(|r| r.start <= self.next) {
             self.next = self.next.max(first.end);
         }
-        self.held.remove_below(self.next);
+        self.held_length -= self.held.remove_below(self.next);
     }
 }
 
@@ -294,6 +305,26 @@ mod tests {
         }
         assert_eq!(receiver.delivered(), 50);
         assert_eq!(sacked(&receiver), [6, 9]);
+    }
+
+    #[test]
+    fn every_byte_arrives_once_in_order_or_not() {
+        let mut receiver = receiver(2);
+        let mut arrived = |n: u64| {
+            take(&mut receiver, n);
+            receiver.arrived()
+        };
+        assert_eq!(arrived(2), 10);
+        assert_eq!(arrived(2), 10); // held already
+        assert_eq!(arrived(1), 20);
+        assert_eq!(arrived(0), 30); // fills the gap
+        assert_eq!(arrived(1), 30); // old
+        let mut last = segment(4);
+        last.flags |= Flags::FIN;
+        receiver.on_data(&last, false, NOW);
+        assert_eq!((receiver.arrived(), receiver.delivered()), (40, 30));
+        take(&mut receiver, 3);
+        assert_eq!((receiver.arrived(), receiver.delivered()), (50, 50));
     }
 
     #[test]

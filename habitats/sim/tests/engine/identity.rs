@@ -22,7 +22,7 @@ fn told(sim: &Simulation, traffics: std::ops::Range<u32>) -> String {
         let percentiles = [0.1, 0.5, 0.9, 0.99, 1.0].map(|p| meter.delay.percentile(p));
         let delay = (meter.delay.mean(), percentiles, meter.jitter);
         let counts = (meter.sent, meter.received, meter.offered_bytes);
-        told += &format!("{counts:?} {delay:?} {:?}\n", meter.delivered);
+        told += &format!("{counts:?} {delay:?} {:?}\n", meter.arrived);
     }
     for flow in meters.flows.iter().filter(|flow| ours(&flow.traffic)) {
         told += &format!("{flow:?}\n");

@@ -133,7 +133,7 @@ fn a_hop_that_takes_no_time_changes_nothing() {
         sim.run_until(millis(1000));
         let meters = sim.meters();
         let told = meters.traffics.iter();
-        let told = told.map(|m| (m.received, m.delay.mean(), m.delivered.clone()));
+        let told = told.map(|m| (m.received, m.delay.mean(), m.arrived.clone()));
         let losses = meters.losses.iter().map(|(key, n)| (key.0, *n));
         (told.collect::<Vec<_>>(), losses.collect::<Vec<_>>())
     };
