@@ -40,6 +40,8 @@ pub struct Compared {
     pub variant: Option<String>,
     /// What sets the point apart.
     pub set: Map<String, Value>,
+    /// The point in words.
+    pub title: String,
     /// The metric.
     pub metric: &'static str,
     /// In simulation.
@@ -207,6 +209,7 @@ impl Metric {
         Compared {
             variant: point.variant.clone(),
             set: point.set.clone(),
+            title: point.title(),
             metric: self.name,
             sim,
             lab,
@@ -237,6 +240,7 @@ mod tests {
         let mut point = PointResult {
             variant: None,
             set: Map::new(),
+            sweep: Map::new(),
             runs: Vec::new(),
             summary: Default::default(),
         };
@@ -244,6 +248,7 @@ mod tests {
             seed: 1,
             metrics: metrics.iter().map(|(n, x)| ((*n).to_owned(), *x)).collect(),
             series: Default::default(),
+            distributions: Default::default(),
             routers: Map::new(),
             flows: Vec::new(),
             captures: Vec::new(),
@@ -261,6 +266,7 @@ mod tests {
             duration_s: 1.0,
             warm_up_s: 0.0,
             notes: Vec::new(),
+            traffic: Vec::new(),
             points: vec![point(metrics)],
             events: None,
             cpu_s: 0.0,

@@ -41,6 +41,7 @@ mod simulation;
 pub mod statistics;
 mod steered;
 pub mod topology;
+mod traffic_info;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -50,6 +51,7 @@ pub use error::Error;
 pub use namespaces::traffic;
 pub use results::RunResult;
 pub use run::{Capture, Habitat, RunOptions, run};
+pub use traffic_info::TrafficInfo;
 
 /// A flag that becomes true when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second
 /// request ends the process at once.

@@ -1,5 +1,9 @@
 //! From reports to metrics and curves. Everything is counted at the receiver.
 //!
+//! Goodput is payload, each byte once. In simulation it counts when it arrives, in order or not, and so is never above
+//! what the links carry. In the lab it counts when the receiving program can read it, which after a loss is later, and then
+//! much at once: a step of a curve may be above a link's rate there.
+//!
 //! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. The
 //! goodput of a flow is taken over that part of the window in which it was there. A fetch or a
 //! transfer belongs to the window if it ends there; those that the end cut off count with the age
@@ -9,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::attack;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Transfer, mbps};
-use crate::results::Curve;
+use crate::results::{Curve, Distribution};
 use crate::scenario::{Kind, Scenario, Traffic};
 use crate::statistics::{deviation, jain, mean, percentile};
 
@@ -73,6 +77,26 @@ pub fn measure(
     (metrics.0, curves)
 }
 
+/// How the times are distributed of which [`measure()`] gives means and percentiles.
+pub fn distributions(scenario: &Scenario, reported: &[Reported]) -> BTreeMap<String, Distribution> {
+    let (from, _) = scenario.window();
+    let fetches = reported.iter().flat_map(|r| &r.fetches);
+    let ended = |f: &&Fetch| matches!(f.outcome, Outcome::Finished | Outcome::Unfinished);
+    let responses = fetches.filter(ended).filter(|f| f.is_counted(from));
+    let transfers = reported.iter().flat_map(|r| &r.transfers);
+    let transfers = transfers.filter(|t| t.is_counted(from));
+    let times = [
+        ("web_response_s", responses.map(|f| f.response_s).collect()),
+        ("transfer_s", transfers.map(|t| t.time_s).collect()),
+    ];
+    let distribution = |(name, mut times): (&str, Vec<f64>)| {
+        times.sort_by(f64::total_cmp);
+        let all = Distribution::of(|share| percentile(&times, share))?;
+        Some((name.to_owned(), all))
+    };
+    times.into_iter().filter_map(distribution).collect()
+}
+
 /// The curve of the goodput of a kind.
 fn sum_curve(kind: Kind) -> String {
     format!("{}_mbps", kind.word())
@@ -121,7 +145,7 @@ fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f
     if all.is_empty() {
         return;
     }
-    let counted = all.iter().filter(|t| t.start_s + t.time_s >= from);
+    let counted = all.iter().filter(|t| t.is_counted(from));
     let (finished, unfinished): (Vec<&Transfer>, _) = counted.partition(|t| t.finished);
     let times = |transfers: &[&Transfer]| transfers.iter().map(|t| t.time_s).collect::<Vec<_>>();
     metrics.set("transfers".into(), finished.len() as f64);
@@ -172,7 +196,7 @@ fn measure_web(metrics: &mut Metrics, fetches: &[&Fetch], (from, until): (f64, f
     let counted: Vec<&Fetch> = fetches
         .iter()
         .copied()
-        .filter(|f| f.start_s + f.response_s >= from)
+        .filter(|f| f.is_counted(from))
         .collect();
     let count = |wanted: &dyn Fn(Outcome) -> bool| {
         counted.iter().filter(|f| wanted(f.outcome)).count() as f64

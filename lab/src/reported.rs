@@ -171,6 +171,20 @@ pub struct Fetch {
     pub outcome: Outcome,
 }
 
+impl Transfer {
+    /// Whether it belongs to the window that begins `from`: it ends there.
+    pub(crate) fn is_counted(&self, from: f64) -> bool {
+        self.start_s + self.time_s >= from
+    }
+}
+
+impl Fetch {
+    /// Whether it belongs to the window that begins `from`: it ends there.
+    pub(crate) fn is_counted(&self, from: f64) -> bool {
+        self.start_s + self.response_s >= from
+    }
+}
+
 /// How a fetch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::run::Habitat;
 use crate::scenario::{Plan, Point};
 use crate::statistics::Summary;
+use crate::traffic_info::TrafficInfo;
 
 /// The result of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct RunResult {
     /// What the reader must know: what was left out, what went late.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The traffic of the scenario, as far as one must know it to read the metrics.
+    #[serde(default)]
+    pub traffic: Vec<TrafficInfo>,
     /// One for each variant at each point of the sweep.
     pub points: Vec<PointResult>,
     /// Events of a simulation; none in the lab.
@@ -44,13 +48,16 @@ pub struct RunResult {
 }
 
 /// The runs of one point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
     /// The variant's name, if the scenario has variants.
     #[serde(default)]
     pub variant: Option<String>,
     /// What sets the point apart: path and value.
     pub set: Map<String, Value>,
+    /// The part of it that was swept; the rest is what the variant's name stands for.
+    #[serde(default)]
+    pub sweep: Map<String, Value>,
     /// Its runs.
     pub runs: Vec<OneRun>,
     /// What they say together.
@@ -66,6 +73,9 @@ pub struct OneRun {
     pub metrics: BTreeMap<String, f64>,
     /// Curves.
     pub series: BTreeMap<String, Curve>,
+    /// How the values of which `metrics` has means and percentiles are distributed.
+    #[serde(default)]
+    pub distributions: BTreeMap<String, Distribution>,
     /// What each router said of itself at the end, by its name.
     #[serde(default)]
     pub routers: Map<String, Value>,
@@ -118,8 +128,59 @@ impl FlowRow {
 pub struct Curve {
     /// The step, in seconds; the first value is of the first step.
     pub step_s: f64,
-    /// The values.
+    /// The values; not a number (`null` in JSON) where a step has none.
+    #[serde(deserialize_with = "numbers_or_null")]
     pub values: Vec<f64>,
+}
+
+fn numbers_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    let values = Vec::<Option<f64>>::deserialize(from)?;
+    Ok(values.into_iter().map(|v| v.unwrap_or(f64::NAN)).collect())
+}
+
+/// A distribution: pairs of a share and the value that this share of all does not exceed, upwards. In JSON an
+/// object: `{ "0.5": 12.1, "0.99": 40.3 }`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, f64>", into = "BTreeMap<String, f64>")]
+pub struct Distribution(pub Vec<[f64; 2]>);
+
+impl From<Distribution> for BTreeMap<String, f64> {
+    fn from(Distribution(pairs): Distribution) -> Self {
+        let pairs = pairs.into_iter();
+        pairs
+            .map(|[share, value]| (share.to_string(), value))
+            .collect()
+    }
+}
+
+impl From<BTreeMap<String, f64>> for Distribution {
+    /// What has no share for its name is left out.
+    fn from(values: BTreeMap<String, f64>) -> Self {
+        let pair = |(share, value): (String, f64)| Some([share.parse().ok()?, value]);
+        let mut pairs: Vec<[f64; 2]> = values.into_iter().filter_map(pair).collect();
+        pairs.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        Self(pairs)
+    }
+}
+
+impl Distribution {
+    /// The shares that are kept: near to each other where a tail is.
+    const SHARES: [f64; 28] = [
+        0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65,
+        0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0,
+    ];
+
+    /// Of what `value` has for each share; none if it has none.
+    pub fn of(value: impl Fn(f64) -> Option<f64>) -> Option<Self> {
+        let pair = |share| Some([share, value(share)?]);
+        let pairs: Option<Vec<_>> = Self::SHARES.into_iter().map(pair).collect();
+        pairs.map(Self)
+    }
+
+    /// The value that a share of all does not exceed, if that share was kept.
+    pub fn at(&self, share: f64) -> Option<f64> {
+        self.0.iter().find(|[s, _]| *s == share).map(|[_, v]| *v)
+    }
 }
 
 impl RunResult {
@@ -153,6 +214,7 @@ impl RunResult {
             duration_s: plan.base.duration.as_secs_f64(),
             warm_up_s: plan.base.warm_up.as_secs_f64(),
             notes: Vec::new(),
+            traffic: TrafficInfo::of_all(&plan.base),
             points,
             events: None,
             cpu_s: 0.0,
@@ -167,6 +229,7 @@ impl PointResult {
         Self {
             variant: point.variant.clone(),
             set: point.set.clone(),
+            sweep: point.sweep.clone(),
             runs: Vec::new(),
             summary: BTreeMap::new(),
         }
@@ -194,27 +257,68 @@ impl PointResult {
         self.summary.get(metric).map(|s| s.median)
     }
 
+    /// The median's interval if there are runs enough for one, otherwise the least and the greatest
+    /// of several runs.
+    pub fn spread(&self, metric: &str) -> Option<[f64; 2]> {
+        let summary = self.summary.get(metric)?;
+        summary.median_ci95.or_else(|| {
+            let values = || {
+                self.runs
+                    .iter()
+                    .filter_map(|r| r.metrics.get(metric).copied())
+            };
+            let ends = [values().reduce(f64::min)?, values().reduce(f64::max)?];
+            (summary.n > 1).then_some(ends)
+        })
+    }
+
     /// What sets the point apart, in words: the variant, and the values of the sweep.
     pub fn title(&self) -> String {
-        match (&self.variant, self.place().as_str()) {
+        let place = place(&self.sweep);
+        match (&self.variant, place.as_str()) {
             (None, "") => "all".to_owned(),
             (None, place) => place.to_owned(),
             (Some(variant), "") => variant.clone(),
             (Some(variant), place) => format!("{variant}, {place}"),
         }
     }
+}
 
-    /// The single values that were set, in words: `flows 3`.
-    fn place(&self) -> String {
-        let plain = self.set.iter().filter(|(_, v)| !v.is_object());
-        let words = plain.map(|(path, value)| {
-            let key = path.rsplit('.').next().unwrap_or(path);
-            let value = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            format!("{} {value}", key.replace('_', " "))
-        });
-        words.collect::<Vec<_>>().join(", ")
+/// Values at paths in words, each once: `flows 3`. A kind is a name, which needs no more; two paths
+/// that end alike are told by more than their ends.
+fn place(sweep: &Map<String, Value>) -> String {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let mut words: Vec<String> = Vec::new();
+    for (path, value) in sweep {
+        let value = value_in_words(value);
+        let key = last(path);
+        let is_alone = sweep
+            .iter()
+            .all(|(p, v)| last(p) != key || value_in_words(v) == value);
+        let word = match is_alone {
+            true if key == "kind" || key == "discipline" => value,
+            true => format!("{} {value}", key.replace('_', " ")),
+            false => format!("{path} {value}"),
+        };
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(", ")
+}
+
+/// A value of a sweep; a table, which only a discipline is, by its kind and what it sets.
+fn value_in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(table) => {
+            let kind = table.get("kind").map(value_in_words);
+            let others = table.iter().filter(|(key, _)| *key != "kind");
+            let others =
+                others.map(|(key, v)| format!("{} {}", key.replace('_', " "), value_in_words(v)));
+            kind.into_iter().chain(others).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
     }
 }
 
@@ -224,15 +328,18 @@ mod tests {
 
     #[test]
     fn a_point_summarises_its_runs() {
+        let sweep = [
+            ("traffic.flood.flows", Value::from(3)),
+            ("link.out.discipline.kind", "fifo".into()),
+            ("link.out.reverse_discipline.kind", "fifo".into()),
+        ];
         let mut point = PointResult {
             variant: None,
-            set: Map::from_iter([
-                ("traffic.flood.flows".to_owned(), Value::from(3)),
-                (
-                    "link.out.discipline".to_owned(),
-                    serde_json::json!({ "kind": "fifo" }),
-                ),
-            ]),
+            set: Map::new(),
+            sweep: sweep
+                .map(|(path, value)| (path.to_owned(), value))
+                .into_iter()
+                .collect(),
             runs: Vec::new(),
             summary: BTreeMap::new(),
         };
@@ -241,6 +348,7 @@ mod tests {
                 seed,
                 metrics: BTreeMap::from([("x_mbps".to_owned(), x)]),
                 series: BTreeMap::new(),
+                distributions: BTreeMap::new(),
                 routers: Map::new(),
                 flows: Vec::new(),
                 captures: Vec::new(),
@@ -248,6 +356,38 @@ mod tests {
         }
         assert_eq!(point.median("x_mbps"), Some(3.0));
         assert_eq!(point.summary["x_mbps"].n, 3);
-        assert_eq!(point.title(), "flows 3");
+        assert_eq!(point.spread("x_mbps"), Some([1.0, 5.0]));
+        assert_eq!(point.title(), "fifo, flows 3");
+        point.variant = Some("plain".into());
+        point.sweep.retain(|path, _| path.ends_with("flows"));
+        assert_eq!(point.title(), "plain, flows 3");
+        let delays = [("link.a.delay", "1 ms"), ("link.b.delay", "2 ms")];
+        let delays = delays.map(|(path, value)| (path.to_owned(), value.into()));
+        assert_eq!(
+            place(&delays.into_iter().collect()),
+            "link.a.delay 1 ms, link.b.delay 2 ms"
+        );
+    }
+
+    #[test]
+    fn a_distribution_comes_back_from_json() {
+        let all = Distribution::of(|share| Some(10.0 * share)).unwrap();
+        assert_eq!(all.at(0.99), Some(9.9));
+        let text = serde_json::to_string(&all).unwrap();
+        assert!(text.contains(r#""0.99":9.9"#), "{text}");
+        assert_eq!(serde_json::from_str::<Distribution>(&text).unwrap(), all);
+        assert_eq!(Distribution::of(|_| None), None);
+    }
+
+    #[test]
+    fn a_step_without_a_value_comes_back_from_json() {
+        let curve = Curve {
+            step_s: 0.5,
+            values: vec![1.0, f64::NAN],
+        };
+        let text = serde_json::to_string(&curve).unwrap();
+        assert_eq!(text, r#"{"step_s":0.5,"values":[1.0,null]}"#);
+        let read: Curve = serde_json::from_str(&text).unwrap();
+        assert!(read.values[0] == 1.0 && read.values[1].is_nan());
     }
 }

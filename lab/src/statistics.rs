@@ -1,7 +1,7 @@
 //! Means, intervals, percentiles, fairness.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// What several runs say of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +12,10 @@ pub struct Summary {
     pub ci95: Option<f64>,
     /// Median of the runs.
     pub median: f64,
+    /// An interval that holds the median with at least 95 %, whatever the distribution: from one run's
+    /// value to another's; none for fewer than six runs.
+    #[serde(default)]
+    pub median_ci95: Option<[f64; 2]>,
     /// Runs.
     pub n: usize,
 }
@@ -31,9 +35,19 @@ impl Summary {
             mean,
             ci95: ci95.filter(|x| x.is_finite()),
             median: (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0,
+            median_ci95: median_ranks(n).map(|[low, high]| [sorted[low], sorted[high]]),
             n,
         })
     }
+}
+
+/// The places, in `n` sorted values, between which the median lies with at least 95 %; none if even
+/// the least and the greatest are too near (David and Nagaraja, Order Statistics, section 7.1).
+fn median_ranks(n: usize) -> Option<[usize; 2]> {
+    let below = Binomial::new(0.5, n as u64).ok()?;
+    let outside = |low: &usize| below.cdf(*low as u64) > 0.025;
+    let low = (0..n).find(outside)?.checked_sub(1)?;
+    Some([low, n - 1 - low])
 }
 
 /// The arithmetic mean.
@@ -80,6 +94,19 @@ mod tests {
         let single = Summary::of(&[7.0]).unwrap();
         assert_eq!((single.mean, single.ci95, single.median), (7.0, None, 7.0));
         assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn the_medians_interval_is_from_one_value_to_another() {
+        // Of six values the median lies outside all with 2 / 2^6 = 3.1 %; of five with 6.3 %. Of ten it lies
+        // below the second or above the ninth with 2 * (1 + 10) / 2^10 = 2.1 %.
+        assert_eq!(
+            [0, 1, 5, 6].map(median_ranks),
+            [None, None, None, Some([0, 5])]
+        );
+        assert_eq!(median_ranks(10), Some([1, 8]));
+        let values: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!(Summary::of(&values).unwrap().median_ci95, Some([2.0, 9.0]));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use super::tools::{Order, Role, orders};
 use super::wire;
 use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
-use crate::measure::measure;
+use crate::measure::{distributions, measure};
 use crate::progress::Progress;
 use crate::reported::Reported;
 use crate::results::{OneRun, PointResult, RunResult};
@@ -182,6 +182,7 @@ impl Lab<'_> {
             seed,
             metrics,
             series,
+            distributions: distributions(scenario, &reported),
             routers: said,
             flows: Vec::new(),
             captures: Vec::new(),

@@ -6,7 +6,6 @@ use super::metric::{Metric, shown};
 use super::page::{escape, section};
 use super::table::{align, measured};
 use crate::compare::{Both, Compared};
-use crate::results::PointResult;
 
 /// The table and, once each, the causes of what differs.
 pub(super) fn text(both: &Both) -> String {
@@ -14,7 +13,7 @@ pub(super) fn text(both: &Both) -> String {
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let mut point = String::new();
     for row in &both.comparison {
-        let title = title(row);
+        let title = row.title.clone();
         let first = match title == point {
             true => String::new(),
             false => title.clone(),
@@ -42,7 +41,7 @@ pub(super) fn html(both: &Both) -> String {
     let mut rows = String::new();
     let mut point = None;
     for row in &both.comparison {
-        let title = title(row);
+        let title = row.title.clone();
         let class = match point.as_ref() == Some(&title) {
             true => " class=\"same\"",
             false => "",
@@ -93,17 +92,6 @@ fn verdict(both: &Both) -> String {
         agree if agree == all => format!("Simulation and lab agree in all of {all} numbers"),
         agree => format!("Simulation and lab agree in {agree} of {all} numbers"),
     }
-}
-
-fn title(row: &Compared) -> String {
-    let mut point = PointResult {
-        variant: row.variant.clone(),
-        set: row.set.clone(),
-        runs: Vec::new(),
-        summary: Default::default(),
-    };
-    point.set.retain(|_, value| !value.is_object());
-    point.title()
 }
 
 fn difference(row: &Compared) -> String {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::results::{Curve, FlowRow, OneRun, PointResult, RunResult};
+use crate::TrafficInfo;
+use crate::results::{Curve, Distribution, FlowRow, OneRun, PointResult, RunResult};
 
 /// Two variants at two points of a sweep, a run each, on `sim`.
 pub(super) fn result() -> RunResult {
@@ -23,6 +24,11 @@ pub(super) fn result() -> RunResult {
         duration_s: 1.0,
         warm_up_s: 0.0,
         notes: Vec::new(),
+        traffic: vec![
+            traffic("long", "tcp"),
+            traffic("voice", "udp"),
+            traffic("flood", "udp"),
+        ],
         points,
         events: Some(10),
         cpu_s: 0.0,
@@ -30,10 +36,26 @@ pub(super) fn result() -> RunResult {
     }
 }
 
+fn traffic(name: &str, kind: &str) -> TrafficInfo {
+    TrafficInfo {
+        name: name.into(),
+        kind: kind.into(),
+        flows: 1,
+        is_sparse: name == "voice",
+        crosses: vec!["out".into()],
+    }
+}
+
+/// Evenly from nothing to 20 ms times `share`.
+fn voice(share: f64) -> Distribution {
+    Distribution::of(|p| Some(20.0 * share * p)).unwrap()
+}
+
 fn point(variant: &str, flows: u64, share: f64) -> PointResult {
     let mut point = PointResult {
         variant: Some(variant.into()),
         set: Map::from_iter([("traffic.flood.flows".to_owned(), Value::from(flows))]),
+        sweep: Map::from_iter([("traffic.flood.flows".to_owned(), Value::from(flows))]),
         runs: Vec::new(),
         summary: BTreeMap::new(),
     };
@@ -42,6 +64,8 @@ fn point(variant: &str, flows: u64, share: f64) -> PointResult {
         ("delay_ms_mean.long", 3.5),
         ("queue_delay_ms_mean.out", 2.0),
         ("queue_delay_ms_p99.out", 9.5),
+        ("delay_ms_p50.voice", 10.0 * share),
+        ("delay_ms_p99.voice", 20.0 * share),
     ];
     let curve = |values: &[f64]| Curve {
         step_s: 0.5,
@@ -54,6 +78,7 @@ fn point(variant: &str, flows: u64, share: f64) -> PointResult {
             ("tcp_mbps".to_owned(), curve(&[10.0, 20.0])),
             ("queue_packets.out".to_owned(), curve(&[0.0, 7.0])),
         ]),
+        distributions: BTreeMap::from([("delay_ms.voice".to_owned(), voice(share))]),
         routers: Map::new(),
         flows: vec![FlowRow {
             traffic: "long".into(),

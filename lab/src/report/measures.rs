@@ -141,9 +141,10 @@ pub(super) fn html(result: &RunResult) -> String {
     html + &losses(result)
 }
 
-/// The message of the queues: where waiting is longest and where it is shortest.
+/// The message of the queues: where waiting is longest and where it is shortest. A flood's packets are most of them,
+/// so it is told whose waiting this is.
 fn waiting(result: &RunResult) -> String {
-    let name = QUEUES.columns[0].2;
+    let name = QUEUES.columns[1].2;
     let mut waits: Vec<(f64, &str, String)> = Vec::new();
     for point in &result.points {
         for (metric, summary) in &point.summary {
@@ -155,22 +156,28 @@ fn waiting(result: &RunResult) -> String {
         }
     }
     waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let heavy = result
+        .traffic
+        .iter()
+        .any(|t| t.kind == "udp" && !t.is_sparse);
+    let whose = match heavy {
+        true => "All packets together, UDP included,",
+        false => "All packets together",
+    };
     match (waits.first(), waits.last()) {
-        (Some((least, one, short)), Some((most, other, long)))
-            if most > least && result.points.len() > 1 =>
-        {
+        (Some((wait, link, _)), Some(_)) if waits.len() == 1 => {
+            format!("{whose} wait {} ms (median) at {link}", shown(*wait))
+        }
+        (Some((least, one, short)), Some((most, other, long))) if most > least => {
             let (least, most) = (shown(*least), shown(*most));
             match one == other {
                 true => format!(
-                    "A packet waits {least} ms at {one} under {short}, {most} ms under {long}"
+                    "{whose} wait {least} ms (median) at {one} under {short}, {most} ms under {long}"
                 ),
                 false => format!(
-                    "A packet waits {least} ms at {one} ({short}), {most} ms at {other} ({long})"
+                    "{whose} wait {least} ms (median) at {one} ({short}), {most} ms at {other} ({long})"
                 ),
             }
-        }
-        (Some((wait, link, _)), Some(_)) if waits.len() == 1 => {
-            format!("A packet waits {} ms at {link}", shown(*wait))
         }
         _ => "How long packets wait".to_owned(),
     }

@@ -1,14 +1,14 @@
 //! Results as a page that needs nothing else, as tables, sheets and plots.
 //!
 //! ```text
-//!   Ran ─▶ page, measures, comparison   one HTML file: no scripts, nothing external, light and dark
+//!   Ran ─▶ page ─▶ latency, shares, …   one HTML file: no scripts, nothing external, light and dark
 //!       ─▶ table                        the same numbers in columns, for a terminal
 //!       ─▶ sheets                       CSV: runs, summaries, flows, curves
-//!       ─▶ plots ─▶ plot                curves over time and sweeps, as SVG and PNG
+//!       ─▶ plots ─▶ plot                distributions, sweeps and curves over time, as SVG and PNG
 //!       ─▶ flent                        what Flent reads
 //! ```
 //!
-//! Numbers are medians over the runs of a point; plots show means with their intervals. Where a
+//! Numbers are medians over the runs of a point, and so are plots but for curves over time, which are means. Where a
 //! scenario reproduces a table of a paper, the paper's numbers stand beside ours.
 
 mod comparison;
@@ -16,19 +16,25 @@ mod comparison;
 mod example;
 mod flent;
 mod font;
+mod latency;
 mod measures;
 mod metric;
 mod page;
 mod paper;
+mod percentiles;
 mod picture;
 mod plot;
 mod plots;
+mod scale;
+mod shares;
 mod sheets;
 mod style;
+mod swept;
 mod table;
 
+use page::Drawn;
 pub(crate) use page::{escape, section};
-pub(crate) use plot::{Dot, LINES_MAX, Line, Plot};
+pub(crate) use plot::{Dot, Form, LINES_MAX, Line, Plot};
 pub(crate) use plots::mean_curve;
 pub(crate) use style::STYLE;
 
@@ -43,11 +49,6 @@ use crate::results::RunResult;
 
 /// Files of one kind in one folder at most; what is left out is in the sheets.
 const FILES_MAX: usize = 1000;
-
-/// The page of these results.
-pub fn html(all: &[Ran]) -> String {
-    page::html(all)
-}
 
 /// A plain table of a result, for a terminal.
 pub fn text(result: &RunResult) -> String {
@@ -75,14 +76,16 @@ pub fn write(all: &[Ran], folder: &Path) -> Result<Vec<PathBuf>, Error> {
         many => serde_json::to_string_pretty(many),
     };
     let json = json.map_err(|e| Error::io("cannot write the results as JSON")(e.into()))?;
+    let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
+    let names = prefixes(&results);
+    let (plots, drawn) = write_plots(&results, &names, &folder.join("plots"))?;
+    let html = page::html(all, &drawn);
     let mut written = Vec::new();
-    for (name, content) in [("report.html", html(all)), ("results.json", json)] {
+    for (name, content) in [("report.html", html), ("results.json", json)] {
         written.push(put(folder, name, content.as_bytes())?);
     }
-    let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
     written.extend(sheets::write(&results, folder)?);
-    let names = prefixes(&results);
-    written.extend(write_plots(&results, &names, &folder.join("plots"))?);
+    written.extend(plots);
     written.extend(write_flent(&results, &names, &folder.join("flent"))?);
     written.extend(write_captures(&results, &names, &folder.join("captures"))?);
     Ok(written)
@@ -116,11 +119,13 @@ fn write_plots(
     results: &[&RunResult],
     prefixes: &[String],
     folder: &Path,
-) -> Result<Option<PathBuf>, Error> {
+) -> Result<(Option<PathBuf>, Vec<Vec<Drawn>>), Error> {
     let mut files = Files::new(folder);
+    let mut drawn = Vec::new();
     for (result, prefix) in results.iter().zip(prefixes) {
         let (plots, more) = plots::of(result);
         files.left_out += more;
+        let mut of_result = Vec::new();
         for (name, plot) in plots {
             let failed = |e| {
                 let e = std::io::Error::other(format!("{e}"));
@@ -129,10 +134,16 @@ fn write_plots(
             let name = format!("{prefix}{name}");
             let svg = plot.svg().map_err(failed)?;
             let png = plot.png().map_err(failed)?;
-            files.put(&name, &[("svg", svg.as_bytes()), ("png", &png)])?;
+            if let Some(name) = files.put(&name, &[("svg", svg.as_bytes()), ("png", &png)])? {
+                of_result.push(Drawn {
+                    title: plot.title,
+                    path: format!("plots/{name}"),
+                });
+            }
         }
+        drawn.push(of_result);
     }
-    Ok(files.folder())
+    Ok((files.folder(), drawn))
 }
 
 fn write_flent(
@@ -191,11 +202,12 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Writes a thing in several forms, under a name that is no other's.
-    fn put(&mut self, name: &str, forms: &[(&str, &[u8])]) -> Result<(), Error> {
+    /// Writes a thing in several forms, under a name that is no other's, which is returned; none if there are files
+    /// enough.
+    fn put(&mut self, name: &str, forms: &[(&str, &[u8])]) -> Result<Option<String>, Error> {
         if self.names.len() == FILES_MAX {
             self.left_out += 1;
-            return Ok(());
+            return Ok(None);
         }
         if self.names.is_empty() {
             make(self.folder)?;
@@ -210,7 +222,7 @@ impl<'a> Files<'a> {
         for (ending, content) in forms {
             put(self.folder, &format!("{name}.{ending}"), content)?;
         }
-        Ok(())
+        Ok(Some(name))
     }
 
     /// The folder if there is anything in it.
@@ -255,12 +267,20 @@ mod tests {
         ];
         assert_eq!(names, expected);
         for path in [
-            "plots/a-sim-tcp_mbps.svg",
-            "plots/a-sim-2-tcp_mbps.png",
-            "plots/a-sim-tcp_share_ratio.png",
+            "plots/a-sim-tcp_mbps-over-time.svg",
+            "plots/a-sim-2-tcp_mbps-over-time.png",
+            "plots/a-sim-tcp_share_ratio-by-traffic.flood.flows.png",
             "flent/a-sim-plain-old-flows-2.flent.gz",
         ] {
             assert!(folder.join(path).exists(), "{path}");
+        }
+        let page = fs::read_to_string(folder.join("report.html")).unwrap();
+        for entry in fs::read_dir(folder.join("plots")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(
+                page.contains(&format!("href=\"plots/{name}\"")),
+                "{name} is not linked"
+            );
         }
         fs::remove_dir_all(&folder).unwrap();
     }

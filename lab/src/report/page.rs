@@ -4,20 +4,29 @@ use serde_json::Value;
 
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-use super::picture::{self, KINDS, LINES_MAX};
+use super::picture::{self, LINES_MAX};
 use super::style::STYLE;
-use super::table::{columns, measured};
-use super::{comparison, measures, paper};
+use super::table::{columns, measured, spreads};
+use super::{comparison, latency, measures, paper, shares, swept};
 use crate::compare::Ran;
 
 /// Rows of the table of hogs at most, for each point.
 const HOGS_MAX: usize = 8;
 
-/// The page of these results.
-pub(super) fn html(all: &[Ran]) -> String {
+/// A plot in a file beside the page.
+pub(super) struct Drawn {
+    /// What it shows.
+    pub(super) title: String,
+    /// The file without its ending, as seen from the page.
+    pub(super) path: String,
+}
+
+/// The page of these results; `drawn` has the plots of each.
+pub(super) fn html(all: &[Ran], drawn: &[Vec<Drawn>]) -> String {
     let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
     let name = results.first().map_or("results", |r| r.title.as_str());
-    let sections: String = all.iter().map(ran_html).collect();
+    let mut drawn = drawn.iter().map(Vec::as_slice);
+    let sections: String = all.iter().map(|ran| ran_html(ran, &mut drawn)).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -27,15 +36,18 @@ pub(super) fn html(all: &[Ran]) -> String {
     )
 }
 
-fn ran_html(ran: &Ran) -> String {
-    let results: String = ran.results().into_iter().map(result_html).collect();
+fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> String {
+    let results = ran.results().into_iter();
+    let results: String = results
+        .map(|result| result_html(result, drawn.next().unwrap_or_default()))
+        .collect();
     match ran {
         Ran::One(_) => results,
         Ran::Both(both) => comparison::html(both) + &results,
     }
 }
 
-fn result_html(result: &RunResult) -> String {
+fn result_html(result: &RunResult, drawn: &[Drawn]) -> String {
     let place = match result.on.as_str() {
         "sim" => "simulation",
         "lab" => "lab",
@@ -49,12 +61,15 @@ fn result_html(result: &RunResult) -> String {
         escape(&result.about),
         escape(&measured(result)),
     );
-    html += &shares(result);
-    html += &over_time(result);
+    html += &latency::html(result);
+    html += &latency::swept_html(result);
+    html += &shares::html(result);
     html += &numbers(result);
+    html += &shares::over_time(result);
     html += &queues_over_time(result);
     html += &measures::html(result);
     html += &hogs(result);
+    html += &list(drawn);
     html += &notes(result);
     html + "</article>"
 }
@@ -63,109 +78,31 @@ pub(crate) fn section(message: &str, body: &str) -> String {
     format!("<section><h2>{}</h2>{body}</section>", escape(message))
 }
 
-fn shares(result: &RunResult) -> String {
-    if result.points.iter().all(|p| picture::total(p) <= 0.0) {
-        return String::new();
-    }
-    let share = |p: &&PointResult| p.median("tcp_share_ratio");
-    let with = result.points.iter().filter(|p| share(p).is_some());
-    let sorted = |a: &&PointResult, b: &&PointResult| {
-        share(a)
-            .partial_cmp(&share(b))
-            .unwrap_or(std::cmp::Ordering::Equal)
+/// The plots that stand beside the page.
+fn list(drawn: &[Drawn]) -> String {
+    let item = |plot: &Drawn| {
+        let (title, path) = (escape(&plot.title), escape(&plot.path));
+        format!("<li><a href=\"{path}.svg\">{title}</a> (<a href=\"{path}.png\">PNG</a>)</li>")
     };
-    let (worst, best) = (with.clone().min_by(sorted), with.max_by(sorted));
-    let message = match worst.zip(best) {
-        Some((worst, best)) if worst != best => format!(
-            "Long TCP gets {} of what it shares with UDP under {}, {} under {}",
-            percent(share(&best)),
-            best.title(),
-            percent(share(&worst)),
-            worst.title()
+    let items: String = drawn.iter().map(item).collect();
+    match drawn.len() {
+        0 => String::new(),
+        count => section(
+            "All plots",
+            &format!(
+                "<details><summary>{count} files</summary><ul class=\"plots\">{items}</ul></details>"
+            ),
         ),
-        _ => "Who got the link".to_owned(),
-    };
-    let bars = |class: &str, width: u32| {
-        let svg = picture::bars(&result.points, width);
-        format!("<figure class=\"{class}\">{svg}</figure>")
-    };
-    // A phone gets a picture of its own: a shrunken one could not be read.
-    let body = legend(result) + &bars("wide", 760) + &bars("narrow", 360);
-    section(&message, &body)
-}
-
-fn percent(share: Option<f64>) -> String {
-    let percent = share.unwrap_or(0.0) * 100.0;
-    let decimals = if percent < 2.0 { 1 } else { 0 };
-    format!("{percent:.decimals$}\u{a0}%")
-}
-
-fn legend(result: &RunResult) -> String {
-    let there = |(kind, _): &&(&str, &str)| {
-        let metric = format!("{kind}_goodput_mbps");
-        result.points.iter().any(|p| p.median(&metric).is_some())
-    };
-    let item = |(kind, name): &(&str, &str)| {
-        format!("<li><span class=\"swatch {kind}\"></span>{name}</li>")
-    };
-    let items: String = KINDS.iter().filter(there).map(item).collect();
-    format!(
-        "<ul class=\"legend\">{items}<li class=\"unit\">goodput at the receiver, Mbit/s</li></ul>"
-    )
-}
-
-/// One picture for each variant, at the middle of the sweep.
-fn over_time(result: &RunResult) -> String {
-    let top = result.points.iter().flat_map(|p| &p.runs).map(peak);
-    let top = top.fold(1.0, f64::max);
-    let step = if top > 20.0 { 10.0 } else { 1.0 };
-    let top = (top / step).ceil() * step;
-    let mut pictures = String::new();
-    for point in middles(result) {
-        let Some(run) = point.runs.first() else {
-            continue;
-        };
-        let name = escape(&point.title());
-        let svg = picture::over_time(run, &format!("goodput over time, {name}"), top);
-        pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
-    if pictures.is_empty() {
-        return String::new();
-    }
-    let body = format!("{}<div class=\"grid\">{pictures}</div>", legend(result));
-    section("What each kind of traffic got, moment by moment", &body)
 }
 
-/// The point in the middle of the sweep, of each variant.
-fn middles(result: &RunResult) -> Vec<&PointResult> {
-    let mut variants: Vec<&Option<String>> = Vec::new();
-    for point in &result.points {
-        if !variants.contains(&&point.variant) {
-            variants.push(&point.variant);
-        }
-    }
-    let middle = |variant: &&Option<String>| {
-        let of = result.points.iter().filter(|p| p.variant == **variant);
-        let of: Vec<_> = of.collect();
-        of[of.len() / 2]
-    };
-    variants.iter().map(middle).collect()
-}
-
-/// The highest sum of all kinds in a run.
-fn peak(run: &OneRun) -> f64 {
-    let kinds = KINDS.iter();
-    let kinds = kinds.filter_map(|(kind, _)| run.series.get(&format!("{kind}_mbps")));
-    let kinds: Vec<&Curve> = kinds.collect();
-    let steps = kinds.iter().map(|c| c.values.len()).max().unwrap_or(0);
-    let sum = |n: usize| -> f64 { kinds.iter().filter_map(|c| c.values.get(n)).sum() };
-    (0..steps).map(sum).fold(0.0, f64::max)
-}
-
-/// One picture for each variant: the packets that wait at each watched link.
+/// One picture for each point at the middle of what was swept: the packets that wait at each watched link.
 fn queues_over_time(result: &RunResult) -> String {
     const CURVE: &str = "queue_packets.";
-    let points = middles(result);
+    const PICTURES_MAX: usize = 12;
+    let points = swept::middles(result);
+    let left_out = points.len().saturating_sub(PICTURES_MAX);
+    let points = &points[..points.len() - left_out];
     let runs = || points.iter().filter_map(|p| Some((p, p.runs.first()?)));
     let mut links: Vec<&str> = runs()
         .flat_map(|(_, run)| run.series.keys())
@@ -199,9 +136,14 @@ fn queues_over_time(result: &RunResult) -> String {
         0 => String::new(),
         more => format!(", {more} more links in series.csv"),
     };
+    let left_out = match left_out {
+        0 => String::new(),
+        more => format!("<p>{more} more are among the plots below.</p>"),
+    };
     let body = format!(
         "<ul class=\"legend\">{items}<li class=\"unit\">packets in the queue{more}</li></ul>\
-         <div class=\"grid\">{pictures}</div>"
+         <div class=\"grid\">{pictures}</div>{left_out}{}",
+        swept::middle_note(result)
     );
     section("How many packets wait, moment by moment", &body)
 }
@@ -251,7 +193,8 @@ fn numbers(result: &RunResult) -> String {
     };
     let table = format!(
         "<div class=\"scroll\"><table><thead><tr><th></th>{heads}</tr></thead>\
-         <tbody>{rows}</tbody></table></div>{remark}"
+         <tbody>{rows}</tbody></table></div><p>{}</p>{remark}",
+        spreads(result)
     );
     section(&message, &table)
 }

@@ -8,17 +8,18 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
-use crate::results::{Curve, OneRun, PointResult};
+use super::scale::{self, Ticked};
+use crate::results::{Curve, PointResult};
 
 /// Kinds of traffic from the bottom of a stack to its top: metric, name.
 pub(super) const KINDS: [(&str, &str); 3] = [("tcp", "long TCP"), ("udp", "UDP"), ("web", "web")];
 
-const INK: RGBColor = RGBColor(1, 1, 1);
+pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
 const FAINT: RGBColor = RGBColor(2, 2, 2);
 const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
 /// Lines of one picture at most.
 pub(super) const LINES_MAX: usize = 6;
-const LINE_COLOURS: [RGBColor; LINES_MAX] = [
+pub(super) const LINE_COLOURS: [RGBColor; LINES_MAX] = [
     RGBColor(20, 1, 1),
     RGBColor(21, 1, 1),
     RGBColor(22, 1, 1),
@@ -40,13 +41,17 @@ const NAMES: [(&str, &str); 11] = [
     ("#180101", "var(--line4)"),
     ("#190101", "var(--line5)"),
 ];
-const FONT: &str = font::PAGE;
+pub(super) const FONT: &str = font::PAGE;
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws on a canvas of this size and gives the finished picture. A picture that cannot be drawn
 /// is left out: the numbers are in the table.
-fn draw(size: (u32, u32), about: &str, paint: impl FnOnce(&Canvas<'_>) -> Drawn) -> String {
+pub(super) fn draw(
+    size: (u32, u32),
+    about: &str,
+    paint: impl FnOnce(&Canvas<'_>) -> Drawn,
+) -> String {
     font::register();
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -64,13 +69,20 @@ fn draw(size: (u32, u32), about: &str, paint: impl FnOnce(&Canvas<'_>) -> Drawn)
     svg[start..].replacen(&fixed, &label, 1)
 }
 
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// A horizontal bar for each point: TCP, UDP and web goodput, stacked, in Mbit/s.
-pub(super) fn bars(points: &[PointResult], width: u32) -> String {
+pub(super) fn bars(
+    points: &[&PointResult],
+    width: u32,
+    goodput: &dyn Fn(&PointResult, &str) -> Option<f64>,
+) -> String {
     const ROW: u32 = 54;
     let size = (width, ROW * points.len() as u32 + 40);
-    let whole = points.iter().map(total).fold(1.0, f64::max) * 1.02;
+    let values = |p: &PointResult| KINDS.map(|(kind, _)| goodput(p, kind).unwrap_or(0.0));
+    let total = |p: &&PointResult| values(p).iter().sum::<f64>();
+    let most = points.iter().map(total).fold(0.0, f64::max);
+    let whole = if most > 0.0 { most * 1.02 } else { 1.0 };
     draw(size, "goodput of each kind of traffic", |area| {
         let left = 8;
         let scale = f64::from(width - 24) / whole;
@@ -78,23 +90,16 @@ pub(super) fn bars(points: &[PointResult], width: u32) -> String {
             let top = ROW as i32 * row as i32;
             let label = (FONT, 17).into_font().color(&INK);
             area.draw(&Text::new(point.title(), (left, top + 4), label))?;
-            bar(area, point, (left, top + 25), scale)?;
+            bar(area, values(point), (left, top + 25), scale)?;
         }
-        axis(area, left, size.1 as i32 - 34, scale, whole)
+        axis(area, left, size.1 as i32 - 34, (scale, whole), "Mbit/s")
     })
 }
 
-/// All goodput of a point.
-pub(super) fn total(point: &PointResult) -> f64 {
-    let goodput = |(kind, _): &(&str, &str)| point.median(&format!("{kind}_goodput_mbps"));
-    KINDS.iter().filter_map(goodput).sum()
-}
-
-fn bar(area: &Canvas<'_>, point: &PointResult, at: (i32, i32), scale: f64) -> Drawn {
+fn bar(area: &Canvas<'_>, values: [f64; KINDS.len()], at: (i32, i32), scale: f64) -> Drawn {
     const HEIGHT: i32 = 20;
     let mut from = 0.0;
-    for ((kind, _), colour) in KINDS.iter().zip(KIND_COLOURS) {
-        let value = point.median(&format!("{kind}_goodput_mbps")).unwrap_or(0.0);
+    for (value, colour) in values.into_iter().zip(KIND_COLOURS) {
         let x = |v: f64| at.0 + (v * scale).round() as i32;
         let corners = [(x(from), at.1), (x(from + value), at.1 + HEIGHT)];
         area.draw(&Rectangle::new(corners, colour.filled()))?;
@@ -108,14 +113,15 @@ fn bar(area: &Canvas<'_>, point: &PointResult, at: (i32, i32), scale: f64) -> Dr
     Ok(())
 }
 
-fn axis(area: &Canvas<'_>, left: i32, top: i32, scale: f64, whole: f64) -> Drawn {
-    let step = if whole > 60.0 {
-        20.0
-    } else {
-        (whole / 4.0).ceil()
-    };
-    let mut value = 0.0;
-    while value <= whole {
+/// The axis below bars: pixels for each unit, and where it ends.
+pub(super) fn axis(
+    area: &Canvas<'_>,
+    left: i32,
+    top: i32,
+    (scale, whole): (f64, f64),
+    unit: &str,
+) -> Drawn {
+    for value in scale::ticks(0.0, whole) {
         let x = left + (value * scale).round() as i32;
         area.draw(&PathElement::new([(x, top), (x, top + 6)], FAINT))?;
         let anchor = Pos::new(
@@ -127,29 +133,23 @@ fn axis(area: &Canvas<'_>, left: i32, top: i32, scale: f64, whole: f64) -> Drawn
             VPos::Top,
         );
         let style = (FONT, 14).into_font().color(&INK).pos(anchor);
-        let unit = if value == 0.0 { " Mbit/s" } else { "" };
-        area.draw(&Text::new(
-            format!("{value:.0}{unit}"),
-            (x, top + 10),
-            style,
-        ))?;
-        value += step;
+        let text = match value {
+            0.0 => format!("0 {unit}"),
+            value => scale::label(value),
+        };
+        area.draw(&Text::new(text, (x, top + 10), style))?;
     }
     Ok(())
 }
 
 /// What each kind of traffic got over time, stacked.
-pub(super) fn over_time(run: &OneRun, about: &str, top_mbps: f64) -> String {
+pub(super) fn over_time(curves: &[Option<Curve>], about: &str, top_mbps: f64) -> String {
     draw((520, 280), about, |area| {
-        let curves: Vec<Option<&Curve>> = KINDS
-            .iter()
-            .map(|(kind, _)| run.series.get(&format!("{kind}_mbps")))
-            .collect();
         let Some(first) = curves.iter().flatten().next() else {
             return Err("no curves".into());
         };
         let (step, steps) = (first.step_s, first.values.len());
-        let mut chart = axes(area, step * steps as f64, top_mbps)?;
+        let mut chart = axes(area, step * steps as f64, top_mbps * 1.03)?;
         let mut floor = vec![0.0; steps];
         for (curve, colour) in curves.iter().zip(KIND_COLOURS) {
             let Some(curve) = curve else { continue };
@@ -165,11 +165,11 @@ pub(super) fn over_time(run: &OneRun, about: &str, top_mbps: f64) -> String {
     })
 }
 
-type Chart<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ticked, Ticked>>;
+
+fn from_zero(end: f64) -> Ticked {
+    Ticked::new(0.0..end, scale::ticks(0.0, end))
+}
 
 /// Axes from nothing to so many seconds and to so much.
 fn axes<'a, 'b>(
@@ -182,7 +182,7 @@ fn axes<'a, 'b>(
         .margin_right(22)
         .x_label_area_size(34)
         .y_label_area_size(40)
-        .build_cartesian_2d(0.0..seconds, 0.0..top)?;
+        .build_cartesian_2d(from_zero(seconds), from_zero(top))?;
     let style = (FONT, 15).into_font().color(&INK);
     chart
         .configure_mesh()
@@ -191,13 +191,8 @@ fn axes<'a, 'b>(
         .bold_line_style(FAINT)
         .axis_style(FAINT)
         .label_style(style)
-        .x_labels(6)
-        .y_labels(5)
-        .x_label_formatter(&|t| match seconds < 6.0 {
-            true => format!("{t:.1} s"),
-            false => format!("{t:.0} s"),
-        })
-        .y_label_formatter(&|y| format!("{y:.0}"))
+        .x_label_formatter(&|t| format!("{} s", scale::label(*t)))
+        .y_label_formatter(&|y| scale::label(*y))
         .draw()?;
     Ok(chart)
 }
@@ -208,7 +203,7 @@ pub(super) fn lines(curves: &[Option<Curve>], about: &str, top: f64) -> String {
         let there = || curves.iter().flatten();
         // A queue is looked at when a step begins, and once more at the end.
         let lengths = there().map(|c| c.step_s * c.values.len().saturating_sub(1).max(1) as f64);
-        let mut chart = axes(area, lengths.fold(0.0, f64::max), top * 1.05)?;
+        let mut chart = axes(area, lengths.fold(0.0, f64::max), top * 1.03)?;
         for (curve, colour) in curves.iter().zip(LINE_COLOURS) {
             let Some(curve) = curve else { continue };
             let samples = curve.values.iter().enumerate();

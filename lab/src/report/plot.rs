@@ -1,10 +1,10 @@
-//! One plot that stands alone, as SVG and as PNG: lines over an axis of numbers.
+//! One plot that stands alone, as SVG and as PNG, or on a page: lines over an axis of numbers.
 //!
 //! ```text
 //!   title
 //!   ── line  ── line           names above the plot, where they cover nothing
 //!   |      /I
-//!   | I---I       I            I: half of the 95 % interval, up and down
+//!   | I---I       I            I: an interval
 //!   +----------
 //! ```
 
@@ -13,7 +13,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
-use super::metric::shown;
+use super::scale::{self, Ticked};
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,18 @@ pub(crate) struct Plot {
     pub(crate) x: String,
     /// Its lines.
     pub(crate) lines: Vec<Line>,
+    /// What they are lines of.
+    pub(crate) form: Form,
+}
+
+/// What the lines of a plot are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Values, from zero on.
+    Values,
+    /// Distributions: which share, in per cent, does not exceed a value. The axis of values is
+    /// logarithmic if they are far apart.
+    Distributions,
 }
 
 /// A line of a plot.
@@ -44,50 +56,167 @@ pub(crate) struct Dot {
     pub(crate) x: f64,
     /// The value.
     pub(crate) y: f64,
-    /// Half of its interval.
-    pub(crate) half: Option<f64>,
+    /// Its interval: from, to.
+    pub(crate) interval: Option<[f64; 2]>,
 }
 
-/// Colours that differ for most kinds of sight (Okabe and Ito); as many lines fit one plot.
-const COLOURS: [RGBColor; LINES_MAX] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-    RGBColor(150, 120, 40),
+/// Colours that differ for most kinds of sight (Okabe and Ito), and what the page's style sheet calls
+/// them there; as many lines fit one plot.
+const COLOURS: [(RGBColor, &str); LINES_MAX] = [
+    (RGBColor(0, 114, 178), "var(--line0)"),
+    (RGBColor(213, 94, 0), "var(--line1)"),
+    (RGBColor(0, 158, 115), "var(--line2)"),
+    (RGBColor(204, 121, 167), "var(--line3)"),
+    (RGBColor(230, 159, 0), "var(--line4)"),
+    (RGBColor(86, 180, 233), "var(--line5)"),
+    (RGBColor(60, 60, 60), "var(--line6)"),
+    (RGBColor(150, 120, 40), "var(--line7)"),
 ];
 /// Lines of one plot at most.
 pub(crate) const LINES_MAX: usize = 8;
 const INK: RGBColor = RGBColor(29, 35, 43);
 const FAINT: RGBColor = RGBColor(211, 216, 222);
-const SIZE: (u32, u32) = (820, 460);
 /// Pixels of a bitmap for each unit of a drawing.
 const PIXELS: u32 = 2;
+/// An axis of swept values or of a distribution is logarithmic from this ratio of its ends on.
+const FAR_APART: f64 = 20.0;
 
 type Failed = Box<dyn std::error::Error>;
+
+/// What is drawn on: its size, the units of a bitmap, the font, and whether it is a page.
+#[derive(Clone, Copy)]
+struct Canvas {
+    size: (u32, u32),
+    scale: u32,
+    font: &'static str,
+    is_page: bool,
+}
+
+const ALONE: Canvas = Canvas {
+    size: (820, 460),
+    scale: 1,
+    font: font::ALONE,
+    is_page: false,
+};
+const ON_PAGE: Canvas = Canvas {
+    size: (480, 320),
+    scale: 1,
+    font: font::PAGE,
+    is_page: true,
+};
+
+impl Canvas {
+    fn units(&self, size: i32) -> i32 {
+        size * self.scale as i32
+    }
+
+    fn text(&self, size: i32) -> TextStyle<'static> {
+        let font: FontDesc<'static> = (self.font, self.units(size)).into();
+        font.color(&INK)
+    }
+}
+
+/// An axis: its ends, its ticks, and whether it counts in powers of ten.
+#[derive(Clone, Debug, PartialEq)]
+struct Axis {
+    low: f64,
+    high: f64,
+    ticks: Vec<f64>,
+    is_logarithmic: bool,
+}
+
+impl Axis {
+    /// With round ticks.
+    fn linear(low: f64, high: f64) -> Self {
+        Self {
+            low,
+            high,
+            ticks: scale::ticks(low, high),
+            is_logarithmic: false,
+        }
+    }
+
+    /// The same in powers of ten, of ends above zero.
+    fn logarithmic(low: f64, high: f64) -> Self {
+        let ticks = scale::decades(low, high);
+        Self {
+            low: low.log10(),
+            high: high.log10(),
+            ticks: ticks.into_iter().map(f64::log10).collect(),
+            is_logarithmic: true,
+        }
+    }
+
+    /// Where a value lies.
+    fn place(&self, x: f64) -> f64 {
+        match self.is_logarithmic {
+            true => x.log10().clamp(self.low, self.high),
+            false => x,
+        }
+    }
+
+    fn label(&self, place: f64) -> String {
+        match self.is_logarithmic {
+            true => scale::label((10_f64.powf(place) * 1e9).round() / 1e9),
+            false => scale::label(place),
+        }
+    }
+
+    fn coordinate(&self) -> Ticked {
+        Ticked::new(self.low..self.high, self.ticks.clone())
+    }
+}
 
 impl Plot {
     /// As a drawing.
     pub(crate) fn svg(&self) -> Result<String, Failed> {
+        self.drawing(ALONE, &self.lines)
+    }
+
+    /// As drawings for the page: without title, in the page's colours. More lines than fit one become several, with
+    /// the same axes.
+    pub(super) fn inline(&self) -> Result<Vec<String>, Failed> {
+        let parts = self.lines.chunks(LINES_MAX);
+        parts.map(|lines| self.part(lines)).collect()
+    }
+
+    fn part(&self, lines: &[Line]) -> Result<String, Failed> {
+        let mut svg = self.drawing(ON_PAGE, lines)?;
+        let hex = |colour: RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
+        let names = [(INK, "var(--ink)"), (FAINT, "var(--faint)")];
+        for (colour, name) in COLOURS.into_iter().chain(names) {
+            svg = svg.replace(&hex(colour), name);
+        }
+        let (width, height) = ON_PAGE.size;
+        let fixed = format!("<svg width=\"{width}\" height=\"{height}\"");
+        let label = format!(
+            "<svg role=\"img\" aria-label=\"{}\"",
+            super::escape(&self.title)
+        );
+        let start = svg.find("<svg").unwrap_or(0);
+        Ok(svg[start..].replacen(&fixed, &label, 1))
+    }
+
+    fn drawing(&self, canvas: Canvas, lines: &[Line]) -> Result<String, Failed> {
         font::register();
         let mut svg = String::new();
-        self.draw(
-            &SVGBackend::with_string(&mut svg, SIZE).into_drawing_area(),
-            1,
-        )?;
+        let area = SVGBackend::with_string(&mut svg, canvas.size).into_drawing_area();
+        self.draw(&area, canvas, lines)?;
+        drop(area);
         Ok(svg)
     }
 
     /// As a bitmap.
     pub(super) fn png(&self) -> Result<Vec<u8>, Failed> {
         font::register();
-        let (width, height) = (SIZE.0 * PIXELS, SIZE.1 * PIXELS);
+        let canvas = Canvas {
+            scale: PIXELS,
+            ..ALONE
+        };
+        let (width, height) = (canvas.size.0 * PIXELS, canvas.size.1 * PIXELS);
         let mut pixels = vec![0; (width * height * 3) as usize];
         let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-        self.draw(&area, PIXELS)?;
+        self.draw(&area, canvas, &self.lines)?;
         drop(area);
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -98,145 +227,176 @@ impl Plot {
         Ok(file)
     }
 
-    fn draw<B>(&self, area: &DrawingArea<B, Shift>, scale: u32) -> Result<(), Failed>
+    fn draw<B>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        canvas: Canvas,
+        lines: &[Line],
+    ) -> Result<(), Failed>
     where
         B: DrawingBackend,
         B::ErrorType: 'static,
     {
-        let s = |size: i32| size * scale as i32;
-        area.fill(&WHITE)?;
-        let text = |size: i32| (font::ALONE, s(size)).into_font().color(&INK);
-        area.draw(&Text::new(self.title.clone(), (s(14), s(12)), text(18)))?;
-        let below = self.draw_names(area, scale)?;
+        let s = |size: i32| canvas.units(size);
+        if !canvas.is_page {
+            area.fill(&WHITE)?;
+            let title = Text::new(self.title.clone(), (s(14), s(12)), canvas.text(18));
+            area.draw(&title)?;
+        }
+        let below = draw_names(area, canvas, lines)?;
         let (_, chart) = area.split_vertically(below);
-        let (xs, ys) = self.ranges();
-        // There is nothing between two and three flows.
-        let marked = self.lines.iter().filter(|line| line.is_marked);
-        let mut marks = marked.flat_map(|line| &line.points).peekable();
-        let whole = marks.peek().is_some() && marks.all(|dot| dot.x.fract() == 0.0);
+        let (xs, ys) = self.axes();
         let mut chart = ChartBuilder::on(&chart)
             .margin(s(8))
             .margin_right(s(24))
             .x_label_area_size(s(46))
             .y_label_area_size(s(58))
-            .build_cartesian_2d(xs, ys)?;
+            .build_cartesian_2d(xs.coordinate(), ys.coordinate())?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .light_line_style(TRANSPARENT)
-            .bold_line_style(FAINT.stroke_width(scale))
-            .axis_style(FAINT.stroke_width(scale))
-            .label_style(text(13))
-            .axis_desc_style(text(14))
+            .bold_line_style(FAINT.stroke_width(canvas.scale))
+            .axis_style(FAINT.stroke_width(canvas.scale))
+            .label_style(canvas.text(13))
+            .axis_desc_style(canvas.text(14))
             .x_desc(self.x.clone())
-            .x_labels(8)
-            .y_labels(6)
-            .x_label_formatter(&|x| match whole && x.fract() != 0.0 {
-                true => String::new(),
-                false => shown_short(*x),
-            })
-            .y_label_formatter(&|y| shown_short(*y))
+            .x_label_formatter(&|x| xs.label(*x))
+            .y_label_formatter(&|y| ys.label(*y))
             .draw()?;
-        for (line, colour) in self.lines.iter().zip(COLOURS) {
-            let points = line.points.iter().map(|dot| (dot.x, dot.y));
-            let style = colour.stroke_width(2 * scale);
+        for (line, (colour, _)) in lines.iter().zip(COLOURS) {
+            let points = line.points.iter().map(|dot| (xs.place(dot.x), dot.y));
+            let style = colour.stroke_width(2 * canvas.scale);
             chart.draw_series(LineSeries::new(points.clone(), style))?;
             if !line.is_marked {
                 continue;
             }
             let mark = |at| Circle::new(at, s(4), colour.filled());
             chart.draw_series(points.map(mark))?;
-            let bars = line.points.iter().filter_map(|dot| Some((dot, dot.half?)));
-            chart.draw_series(bars.map(|(dot, half)| {
-                let (low, high) = (dot.y - half, dot.y + half);
-                ErrorBar::new_vertical(dot.x, low, dot.y, high, style, 8 * scale)
+            let bars = line
+                .points
+                .iter()
+                .filter_map(|dot| Some((dot, dot.interval?)));
+            chart.draw_series(bars.map(|(dot, [low, high])| {
+                let width = 8 * canvas.scale;
+                ErrorBar::new_vertical(xs.place(dot.x), low, dot.y, high, style, width)
             }))?;
         }
         area.present()?;
         Ok(())
     }
 
-    /// The names of the lines, in rows; gives the height where the plot begins.
-    fn draw_names<B>(&self, area: &DrawingArea<B, Shift>, scale: u32) -> Result<i32, Failed>
-    where
-        B: DrawingBackend,
-        B::ErrorType: 'static,
-    {
-        let s = |size: i32| size * scale as i32;
-        let style = (font::ALONE, s(13)).into_font().color(&INK);
-        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-        let (mut x, mut y) = (s(14), s(48));
-        for (line, colour) in self.lines.iter().zip(COLOURS) {
-            let (width, _) = area.estimate_text_size(&line.name, &style)?;
-            let width = s(34) + width as i32;
-            if x > s(14) && x + width > s(SIZE.0 as i32 - 14) {
-                (x, y) = (s(14), y + s(20));
-            }
-            let dash = [(x, y - s(2)), (x + s(22), y - s(2))];
-            area.draw(&PathElement::new(dash, colour.stroke_width(3 * scale)))?;
-            let at = (x + s(28), y);
-            area.draw(&Text::new(line.name.clone(), at, style.clone()))?;
-            x += width + s(14);
-        }
-        Ok(y + s(14))
-    }
-
-    /// The axes: all of the lines and their intervals, and always the value zero.
-    fn ranges(&self) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
+    /// The axes: they end near the data.
+    fn axes(&self) -> (Axis, Axis) {
         let dots = || self.lines.iter().flat_map(|line| &line.points);
         if dots().next().is_none() {
-            return (0.0..1.0, 0.0..1.0);
+            return (Axis::linear(0.0, 1.0), Axis::linear(0.0, 1.0));
         }
-        let (mut left, mut right) = (f64::INFINITY, f64::NEG_INFINITY);
-        let (mut low, mut high) = (0.0, 0.0);
-        for dot in dots() {
-            let half = dot.half.unwrap_or(0.0);
-            (left, right) = (dot.x.min(left), dot.x.max(right));
-            (low, high) = ((dot.y - half).min(low), (dot.y + half).max(high));
+        let least = |of: &dyn Fn(&Dot) -> f64| dots().map(of).fold(f64::INFINITY, f64::min);
+        let most = |of: &dyn Fn(&Dot) -> f64| dots().map(of).fold(f64::NEG_INFINITY, f64::max);
+        let (left, right) = (least(&|dot| dot.x), most(&|dot| dot.x));
+        if self.form == Form::Distributions {
+            let positive = dots().map(|dot| dot.x).filter(|x| *x > 0.0);
+            let left = positive.fold(f64::INFINITY, f64::min);
+            let xs = match right / left >= FAR_APART {
+                true => Axis::logarithmic(left, right * 1.05),
+                false => Axis::linear(left.min(right) * 0.98, right * 1.02 + f64::MIN_POSITIVE),
+            };
+            return (xs, Axis::linear(0.0, 100.0));
         }
-        let marked = self.lines.iter().any(|line| line.is_marked);
-        let margin = match right - left {
-            width if width > 0.0 && marked => width * 0.04,
-            width if width > 0.0 => 0.0,
-            _ => 0.5,
-        };
-        // Curves begin with the run, whether or not they have a value there.
-        left = if marked { left } else { left.min(0.0) };
+        let ends = |dot: &Dot| dot.interval.unwrap_or([dot.y; 2]);
+        let low = least(&|dot| ends(dot)[0]).min(0.0);
+        let high = most(&|dot| ends(dot)[1]).max(0.0);
         let room = match high - low {
-            height if height > 0.0 => height * 0.06,
+            height if height > 0.0 => height * 0.04,
             _ => 1.0,
         };
         let bottom = if low < 0.0 { low - room } else { 0.0 };
-        (left - margin..right + margin, bottom..high + room)
+        let marked = self.lines.iter().any(|line| line.is_marked);
+        let xs = match marked {
+            true => self.swept_axis(left, right),
+            // Curves begin with the run, whether or not they have a value there.
+            false if right > left.min(0.0) => Axis::linear(left.min(0.0), right),
+            false => Axis::linear(left - 0.5, right + 0.5),
+        };
+        (xs, Axis::linear(bottom, high + room))
+    }
+
+    /// The axis of what was swept: its ticks are the values themselves, as long as they have room.
+    fn swept_axis(&self, left: f64, right: f64) -> Axis {
+        let dots = self.lines.iter().flat_map(|line| &line.points);
+        let is_far = left > 0.0 && right / left >= FAR_APART;
+        let mut axis = match is_far {
+            true => Axis::logarithmic(left / 1.1, right * 1.1),
+            false => {
+                let margin = match right - left {
+                    width if width > 0.0 => width * 0.04,
+                    _ => 0.5,
+                };
+                Axis::linear(left - margin, right + margin)
+            }
+        };
+        let places = dots.map(|dot| axis.place(dot.x)).collect();
+        if let Some(values) = scale::values(places) {
+            axis.ticks = values;
+        }
+        axis
     }
 }
 
-/// A number on an axis: no digits that say nothing.
-fn shown_short(x: f64) -> String {
-    let long = shown(x);
-    match long.contains('.') && !long.contains('e') {
-        true => long.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => long,
+/// The names of the lines, in rows; gives the height where the plot begins.
+fn draw_names<B>(
+    area: &DrawingArea<B, Shift>,
+    canvas: Canvas,
+    lines: &[Line],
+) -> Result<i32, Failed>
+where
+    B: DrawingBackend,
+    B::ErrorType: 'static,
+{
+    let s = |size: i32| canvas.units(size);
+    let style = canvas.text(13);
+    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+    let left = s(14);
+    let (mut x, mut y) = (left, if canvas.is_page { s(12) } else { s(48) });
+    for (line, (colour, _)) in lines.iter().zip(COLOURS) {
+        let (width, _) = area.estimate_text_size(&line.name, &style)?;
+        let width = s(34) + width as i32;
+        if x > left && x + width > s(canvas.size.0 as i32 - 14) {
+            (x, y) = (left, y + s(20));
+        }
+        let dash = [(x, y - s(2)), (x + s(22), y - s(2))];
+        let stroke = colour.stroke_width(3 * canvas.scale);
+        area.draw(&PathElement::new(dash, stroke))?;
+        let at = (x + s(28), y);
+        area.draw(&Text::new(line.name.clone(), at, style.clone()))?;
+        x += width + s(14);
     }
+    Ok(y + s(14))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_plot_is_a_drawing_and_a_bitmap() {
-        let dot = |x, y, half| Dot { x, y, half };
-        let line = |name: &str, is_marked| Line {
-            name: name.into(),
-            points: vec![dot(1.0, 2.0, Some(0.5)), dot(2.0, 3.0, None)],
-            is_marked,
-        };
-        let plot = Plot {
+    fn plot(form: Form, is_marked: bool, dots: &[(f64, f64, Option<[f64; 2]>)]) -> Plot {
+        let dot = |&(x, y, interval): &(f64, f64, _)| Dot { x, y, interval };
+        Plot {
             title: "a < b".into(),
             x: "x".into(),
-            lines: vec![line("one", true), line("other", false)],
-        };
+            lines: vec![Line {
+                name: "one".into(),
+                points: dots.iter().map(dot).collect(),
+                is_marked,
+            }],
+            form,
+        }
+    }
+
+    #[test]
+    fn a_plot_is_a_drawing_and_a_bitmap_and_a_part_of_a_page() {
+        let dots = [(1.0, 2.0, Some([1.5, 2.5])), (2.0, 3.0, None)];
+        let plot = plot(Form::Values, true, &dots);
         let svg = plot.svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("a &lt; b"), "{svg}");
         let file = plot.png().unwrap();
@@ -244,6 +404,15 @@ mod tests {
         let reader = reader.unwrap();
         assert_eq!((reader.info().width, reader.info().height), (1640, 920));
         assert_eq!(file, plot.png().unwrap());
+        let inline = plot.inline().unwrap().concat();
+        assert!(
+            inline.starts_with("<svg role=\"img\" aria-label=\"a &lt; b\""),
+            "{inline}"
+        );
+        assert!(
+            inline.contains("var(--line0)") && !inline.contains("#0072B2"),
+            "{inline}"
+        );
         let empty = Plot {
             lines: Vec::new(),
             ..plot
@@ -252,25 +421,51 @@ mod tests {
     }
 
     #[test]
-    fn axes_hold_intervals_and_zero() {
-        let line = Line {
-            name: String::new(),
-            points: vec![Dot {
-                x: 3.0,
-                y: 5.0,
-                half: Some(5.0),
-            }],
-            is_marked: true,
-        };
-        let plot = Plot {
-            title: String::new(),
-            x: String::new(),
-            lines: vec![line],
-        };
-        let (xs, ys) = plot.ranges();
-        assert_eq!((xs.start, xs.end, ys.start), (2.5, 3.5, 0.0));
-        assert!((ys.end - 10.6).abs() < 1e-9);
-        assert_eq!(shown_short(20.0), "20");
-        assert_eq!(shown_short(0.5), "0.5");
+    fn axes_hold_intervals_and_zero_and_end_near_the_data() {
+        let (xs, ys) = plot(Form::Values, true, &[(3.0, 5.0, Some([0.0, 10.0]))]).axes();
+        assert_eq!((xs.low, xs.high, ys.low), (2.5, 3.5, 0.0));
+        assert!((ys.high - 10.4).abs() < 1e-9);
+        // 47.5 Mbit/s of a link of 50.
+        let (xs, ys) = plot(
+            Form::Values,
+            false,
+            &[(0.5, 47.5, None), (19.5, 40.0, None)],
+        )
+        .axes();
+        assert_eq!(ys.ticks, [0.0, 10.0, 20.0, 30.0, 40.0]);
+        assert!(ys.high < 50.0 && (xs.low, xs.high) == (0.0, 19.5));
+    }
+
+    #[test]
+    fn swept_values_are_the_ticks_of_their_axis() {
+        let dots = [2.0, 3.0, 4.0].map(|x| (x, x, None));
+        assert_eq!(
+            plot(Form::Values, true, &dots).axes().0.ticks,
+            [2.0, 3.0, 4.0]
+        );
+        let dots = [1.0, 10.0, 100.0, 1000.0].map(|x| (x, x, None));
+        let (xs, _) = plot(Form::Values, true, &dots).axes();
+        assert!(xs.is_logarithmic);
+        let labels: Vec<String> = xs.ticks.iter().map(|tick| xs.label(*tick)).collect();
+        assert_eq!(labels, ["1", "10", "100", "1000"]);
+    }
+
+    #[test]
+    fn a_distribution_goes_to_a_hundred_per_cent_and_counts_in_decades_where_values_are_far_apart()
+    {
+        let (xs, ys) = plot(
+            Form::Distributions,
+            false,
+            &[(2.0, 0.0, None), (400.0, 100.0, None)],
+        )
+        .axes();
+        assert!(xs.is_logarithmic && (ys.low, ys.high) == (0.0, 100.0));
+        let (xs, _) = plot(
+            Form::Distributions,
+            false,
+            &[(2.0, 0.0, None), (4.0, 100.0, None)],
+        )
+        .axes();
+        assert!(!xs.is_logarithmic && xs.high < 4.1);
     }
 }

@@ -1,25 +1,25 @@
 //! Which plots a result has.
 //!
-//! - each curve over time, a line for each point: the mean of its runs;
-//! - where numbers were swept, each metric that a reader asks for against each of them, with the
-//!   95 % interval of the mean; a line for everything else that sets points apart.
+//! - how what was measured packet by packet, or fetch by fetch, is distributed, a line for each point;
+//! - where numbers were swept, each metric that a reader asks for against each of them: medians with
+//!   their intervals; a line for everything else that sets points apart;
+//! - each curve over time, a line for each point: the mean of its runs.
 //!
 //! Metrics of which there can be hundreds (losses by place, extremes) are in the sheets only.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::metric::Metric;
-use super::plot::{Dot, LINES_MAX, Line, Plot};
+use super::plot::{Dot, Form, LINES_MAX, Line, Plot};
+use super::swept;
 use crate::results::{Curve, PointResult, RunResult};
-use crate::statistics::mean;
+use crate::statistics::{mean, percentile};
 
 /// Plots of one result at most.
 const PLOTS_MAX: usize = 200;
 
 /// Metrics that are plotted against what was swept, without the name of their traffic or link.
-const PLOTTED: [&str; 24] = [
+const PLOTTED: [&str; 26] = [
     "tcp_share_ratio",
     "tcp_goodput_mbps",
     "udp_goodput_mbps",
@@ -39,48 +39,119 @@ const PLOTTED: [&str; 24] = [
     "completion_s_p99",
     "loss_ratio",
     "delay_ms_mean",
+    "delay_ms_p50",
     "delay_ms_p99",
     "jitter_ms",
     "queue_delay_ms_mean",
+    "queue_delay_ms_p50",
     "queue_delay_ms_p99",
     "utilisation_ratio",
 ];
 
-/// All plots with their names, and how many more there would be.
+/// All plots, each with the name of its file, and how many more there would be.
 pub(super) fn of(result: &RunResult) -> (Vec<(String, Plot)>, usize) {
-    let mut plots = over_time(result);
+    let mut plots = distributed(result);
     plots.extend(swept(result));
+    plots.extend(over_time(result));
     let more = plots.len().saturating_sub(PLOTS_MAX);
     plots.truncate(PLOTS_MAX);
     (plots, more)
 }
 
+/// A plot; several, named after the lines that they begin and end with, if it has too many lines for one.
+fn split(name: &str, plot: Plot) -> Vec<(String, Plot)> {
+    let is_one = plot.lines.len() <= LINES_MAX;
+    let part = |lines: &[Line]| {
+        let name = match (lines.first(), lines.last()) {
+            (Some(first), Some(last)) if !is_one => {
+                format!("{name}-from-{}-to-{}", first.name, last.name)
+            }
+            _ => name.to_owned(),
+        };
+        let lines = lines.to_vec();
+        (
+            name,
+            Plot {
+                lines,
+                ..plot.clone()
+            },
+        )
+    };
+    plot.lines.chunks(LINES_MAX).map(part).collect()
+}
+
 fn over_time(result: &RunResult) -> Vec<(String, Plot)> {
     let runs = result.points.iter().flat_map(|p| &p.runs);
     let names: BTreeSet<&String> = runs.flat_map(|r| r.series.keys()).collect();
-    let mut plots = Vec::new();
-    for name in names {
+    let plot = |name: &String| {
         let with = |point: &&PointResult| point.runs.iter().any(|r| r.series.contains_key(name));
-        let points: Vec<_> = result.points.iter().filter(with).collect();
-        for (part, points) in points.chunks(LINES_MAX).enumerate() {
-            let line = |point: &&PointResult| Line {
-                name: point.title(),
-                points: mean_curve(point, name),
-                is_marked: false,
-            };
-            let file = match part {
-                0 => name.clone(),
-                part => format!("{name}-{}", part + 1),
-            };
-            let plot = Plot {
-                title: titled(name),
-                x: "time, s".into(),
-                lines: points.iter().map(line).collect(),
-            };
-            plots.push((file, plot));
+        let line = |point: &PointResult| Line {
+            name: point.title(),
+            points: mean_curve(point, name),
+            is_marked: false,
+        };
+        let plot = Plot {
+            title: format!("{} over time", titled(name)),
+            x: "time, s".into(),
+            lines: result.points.iter().filter(with).map(line).collect(),
+            form: Form::Values,
+        };
+        split(&format!("{name}-over-time"), plot)
+    };
+    names.into_iter().flat_map(plot).collect()
+}
+
+/// How values are distributed, a line for each point.
+fn distributed(result: &RunResult) -> Vec<(String, Plot)> {
+    let runs = result.points.iter().flat_map(|p| &p.runs);
+    let names: BTreeSet<&String> = runs.flat_map(|r| r.distributions.keys()).collect();
+    let all: Vec<&PointResult> = result.points.iter().collect();
+    let plot = |name: &String| {
+        let plots = distribution(&all, name);
+        let named = plots
+            .into_iter()
+            .flat_map(|plot| split(&format!("{name}-distribution"), plot));
+        named.collect::<Vec<_>>()
+    };
+    names.into_iter().flat_map(plot).collect()
+}
+
+/// How the values of this name are distributed at these points: at each share, the median of a point's runs.
+pub(super) fn distribution(points: &[&PointResult], name: &str) -> Option<Plot> {
+    let line = |point: &&PointResult| {
+        let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for distribution in point.runs.iter().filter_map(|r| r.distributions.get(name)) {
+            for [share, value] in &distribution.0 {
+                // Shares are above zero, so their bits are in their order.
+                shares.entry(share.to_bits()).or_default().push(*value);
+            }
         }
-    }
-    plots
+        let dot = |(share, mut values): (u64, Vec<f64>)| {
+            values.sort_by(f64::total_cmp);
+            Some(Dot {
+                x: percentile(&values, 0.5)?,
+                y: 100.0 * f64::from_bits(share),
+                interval: None,
+            })
+        };
+        let points: Vec<Dot> = shares.into_iter().filter_map(dot).collect();
+        (!points.is_empty()).then(|| Line {
+            name: point.title(),
+            points,
+            is_marked: false,
+        })
+    };
+    let lines: Vec<Line> = points.iter().filter_map(line).collect();
+    let metric = Metric::named(name);
+    (!lines.is_empty()).then(|| Plot {
+        title: format!(
+            "{}: which share, in %, is at most so long",
+            metric.heading()
+        ),
+        x: titled(name),
+        lines,
+        form: Form::Distributions,
+    })
 }
 
 /// The mean of a curve over a point's runs. A queue is looked at when a step begins; anything else
@@ -99,13 +170,14 @@ pub(crate) fn mean_curve(point: &PointResult, name: &str) -> Vec<Dot> {
         Some(Dot {
             x: (step as f64 + within) * curves.first()?.step_s,
             y: mean(&values)?,
-            half: None,
+            interval: None,
         })
     };
     (0..steps).filter_map(dot).collect()
 }
 
-fn titled(name: &str) -> String {
+/// A metric in words, with its unit.
+pub(super) fn titled(name: &str) -> String {
     let metric = Metric::named(name);
     match metric.unit {
         "" => metric.heading(),
@@ -114,8 +186,7 @@ fn titled(name: &str) -> String {
 }
 
 fn swept(result: &RunResult) -> Vec<(String, Plot)> {
-    let swept = result.swept();
-    let numbers: Vec<Axis> = swept.iter().filter_map(|p| Axis::of(result, p)).collect();
+    let axes = swept::axes(result);
     let names: BTreeSet<&String> = result
         .points
         .iter()
@@ -125,143 +196,25 @@ fn swept(result: &RunResult) -> Vec<(String, Plot)> {
         let base = name.split('.').next().unwrap_or(name);
         PLOTTED.contains(&base)
     };
-    let mut plots = Vec::new();
-    for axis in &numbers {
-        for name in names.iter().copied().filter(plotted) {
-            let lines = lines(result, axis, name);
-            // One point is no line.
-            if !lines.iter().any(|line| line.points.len() > 1) {
-                continue;
-            }
-            let file = match &numbers[..] {
-                [_] => name.clone(),
-                _ => format!("{name}-by-{}", axis.path),
-            };
-            for (part, lines) in lines.chunks(LINES_MAX).enumerate() {
-                let file = match part {
-                    0 => file.clone(),
-                    part => format!("{file}-{}", part + 1),
-                };
-                let plot = Plot {
-                    title: titled(name),
-                    x: axis.title(),
-                    lines: lines.to_vec(),
-                };
-                plots.push((file, plot));
-            }
-        }
-    }
-    plots
+    let names = names.into_iter().filter(plotted);
+    let both = names.flat_map(|name| axes.iter().map(move |axis| (name, axis)));
+    let plot = |(name, axis): (&String, &swept::Axis)| {
+        let plot = against(result, axis, name)?;
+        Some(split(&format!("{name}-by-{}", axis.path), plot))
+    };
+    both.filter_map(plot).flatten().collect()
 }
 
-/// A line for each combination of everything but the axis.
-fn lines(result: &RunResult, axis: &Axis, metric: &str) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for point in &result.points {
-        let Some((x, summary)) = axis.value(point).zip(point.summary.get(metric)) else {
-            continue;
-        };
-        if !summary.mean.is_finite() {
-            continue;
-        }
-        let mut others = point.clone();
-        others.set.remove(&axis.path);
-        let name = others.title();
-        let dot = Dot {
-            x,
-            y: summary.mean,
-            half: summary.ci95,
-        };
-        match lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.points.push(dot),
-            None => lines.push(Line {
-                name,
-                points: vec![dot],
-                is_marked: true,
-            }),
-        }
-    }
-    for line in &mut lines {
-        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    }
-    lines
-}
-
-/// A swept path whose values are numbers, perhaps with a unit.
-#[derive(Clone, Debug, PartialEq)]
-struct Axis {
-    path: String,
-    unit: String,
-}
-
-/// Units of which a sweep may mix several, by what they measure: each as a multiple of the first.
-const SCALES: [&[(&str, f64)]; 4] = [
-    &[("kbit", 1.0), ("Mbit", 1e3), ("Gbit", 1e6), ("bit", 1e-3)],
-    &[
-        ("ms", 1.0),
-        ("us", 1e-3),
-        ("ns", 1e-6),
-        ("s", 1e3),
-        ("min", 60e3),
-    ],
-    &[("kB", 1.0), ("B", 1e-3), ("MB", 1e3), ("GB", 1e6)],
-    &[("packets", 1.0), ("packet", 1.0)],
-];
-
-impl Axis {
-    /// Of a path whose values are all numbers of one kind.
-    fn of(result: &RunResult, path: &str) -> Option<Self> {
-        let values = result.points.iter().filter_map(|p| p.set.get(path));
-        let units: Vec<String> = values.map(|v| Some(number(v)?.1)).collect::<Option<_>>()?;
-        let unit = units.first()?.clone();
-        let axis = Self {
-            path: path.to_owned(),
-            unit,
-        };
-        let fits = |unit: &String| axis.factor(unit).is_some();
-        units.iter().all(fits).then_some(axis)
-    }
-
-    /// What one of `unit` is in units of the axis.
-    fn factor(&self, unit: &str) -> Option<f64> {
-        if unit == self.unit {
-            return Some(1.0);
-        }
-        let size = |scale: &[(&str, f64)], unit: &str| {
-            scale
-                .iter()
-                .find(|(name, _)| *name == unit)
-                .map(|(_, size)| *size)
-        };
-        let mut scales = SCALES.iter();
-        scales.find_map(|scale| Some(size(scale, unit)? / size(scale, &self.unit)?))
-    }
-
-    fn value(&self, point: &PointResult) -> Option<f64> {
-        let (value, unit) = number(point.set.get(&self.path)?)?;
-        Some(value * self.factor(&unit)?)
-    }
-
-    fn title(&self) -> String {
-        match self.unit.as_str() {
-            "" => self.path.clone(),
-            unit => format!("{}, {unit}", self.path),
-        }
-    }
-}
-
-/// `4` or `"100 Mbit"`.
-fn number(value: &Value) -> Option<(f64, String)> {
-    if let Some(x) = value.as_f64() {
-        return Some((x, String::new()));
-    }
-    let text = value.as_str()?.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_')))
-        .unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let x = digits.replace('_', "").parse().ok()?;
-    Some((x, unit.trim().to_owned()))
+/// A metric against what was swept; none of a single point, which is no line.
+pub(super) fn against(result: &RunResult, axis: &swept::Axis, metric: &str) -> Option<Plot> {
+    let lines = swept::lines(result, axis, metric);
+    let is_line = lines.iter().any(|line| line.points.len() > 1);
+    is_line.then(|| Plot {
+        title: format!("{} by {}", titled(metric), axis.path),
+        x: axis.title(),
+        lines,
+        form: Form::Values,
+    })
 }
 
 #[cfg(test)]
@@ -270,50 +223,58 @@ mod tests {
     use crate::report::example;
 
     #[test]
-    fn curves_and_sweeps_have_plots() {
+    fn curves_and_sweeps_and_distributions_have_plots() {
         let (plots, more) = of(&example::result());
         let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();
+        let by = "by-traffic.flood.flows";
         let expected = [
-            "queue_packets.out",
-            "tcp_mbps",
-            "delay_ms_mean.long",
-            "queue_delay_ms_mean.out",
-            "queue_delay_ms_p99.out",
-            "tcp_share_ratio",
+            "delay_ms.voice-distribution".to_owned(),
+            format!("delay_ms_mean.long-{by}"),
+            format!("delay_ms_p50.voice-{by}"),
+            format!("delay_ms_p99.voice-{by}"),
+            format!("queue_delay_ms_mean.out-{by}"),
+            format!("queue_delay_ms_p99.out-{by}"),
+            format!("tcp_share_ratio-{by}"),
+            "queue_packets.out-over-time".to_owned(),
+            "tcp_mbps-over-time".to_owned(),
         ];
-        assert_eq!((names.as_slice(), more), (expected.as_slice(), 0));
-        let (_, curves) = &plots[1];
+        assert_eq!(
+            (names, more),
+            (expected.iter().map(String::as_str).collect(), 0)
+        );
+        let (_, curves) = &plots[8];
         assert_eq!(curves.lines.len(), 4);
         assert_eq!(
             (curves.lines[0].points[1].x, curves.lines[0].points[1].y),
             (0.75, 20.0)
         );
-        let (_, sweep) = &plots[5];
+        let (_, sweep) = &plots[6];
         assert_eq!(sweep.x, "traffic.flood.flows");
         let names: Vec<&str> = sweep.lines.iter().map(|l| l.name.as_str()).collect();
         assert_eq!(names, ["plain, \"old\"", "new <b>"]);
         assert_eq!(sweep.lines[0].points.len(), 2);
+        let (_, voice) = &plots[0];
+        let middle = voice.lines[1].points.iter().find(|dot| dot.y == 50.0);
+        assert_eq!(middle.map(|dot| dot.x), Some(7.5));
     }
 
     #[test]
-    fn an_axis_has_one_unit() {
-        let mut result = example::result();
-        let path = "link.out.rate";
-        let rates = ["10 Mbit", "500 kbit", "1 Gbit", "2 Mbit"];
-        for (point, rate) in result.points.iter_mut().zip(rates) {
-            point.set.insert(path.into(), rate.into());
-        }
-        let axis = Axis::of(&result, path).unwrap();
-        let values: Vec<_> = result
-            .points
-            .iter()
-            .map(|p| axis.value(p).unwrap())
+    fn parts_of_a_plot_are_named_after_their_lines() {
+        let line = |n: usize| Line {
+            name: format!("q{n}"),
+            points: Vec::new(),
+            is_marked: false,
+        };
+        let plot = Plot {
+            title: String::new(),
+            x: String::new(),
+            lines: (0..10).map(line).collect(),
+            form: Form::Values,
+        };
+        let names: Vec<String> = split("call", plot)
+            .into_iter()
+            .map(|(name, _)| name)
             .collect();
-        assert_eq!(axis.title(), "link.out.rate, Mbit");
-        assert_eq!(values, [10.0, 0.5, 1000.0, 2.0]);
-        result.points[0].set.insert(path.into(), "1 s".into());
-        assert_eq!(Axis::of(&result, path), None);
-        result.points[0].set.insert(path.into(), "many".into());
-        assert_eq!(Axis::of(&result, path), None);
+        assert_eq!(names, ["call-from-q0-to-q7", "call-from-q8-to-q9"]);
     }
 }

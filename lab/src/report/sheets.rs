@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   runs.csv      a row for each run: what sets its point apart, its seed, every metric
-//!   summary.csv   a row for each point and metric: mean, ci95, median, n
+//!   summary.csv   a row for each point and metric: mean, ci95 (half of the mean's interval), median and its
+//!                 interval, n
 //!   flows.csv     a row for each flow of each simulated run
 //!   series.csv    a row for each value of each curve of each run; t_s is where its step begins
 //! ```
@@ -98,7 +99,15 @@ impl Sheets<'_> {
     }
 
     fn summary(&self, to: &mut Writer<File>) -> csv::Result<bool> {
-        to.write_record(self.heads(["metric", "mean", "ci95", "median", "n"]))?;
+        to.write_record(self.heads([
+            "metric",
+            "mean",
+            "ci95",
+            "median",
+            "median_low",
+            "median_high",
+            "n",
+        ]))?;
         for (result, point) in self.points() {
             for (name, summary) in &point.summary {
                 let mut cells = self.place(result, point);
@@ -107,6 +116,8 @@ impl Sheets<'_> {
                     summary.mean.to_string(),
                     optional(summary.ci95),
                     summary.median.to_string(),
+                    optional(summary.median_ci95.map(|[low, _]| low)),
+                    optional(summary.median_ci95.map(|[_, high]| high)),
                     summary.n.to_string(),
                 ]);
                 to.write_record(cells)?;
@@ -194,16 +205,16 @@ mod tests {
         assert_eq!(
             lines.next(),
             Some(
-                "scenario,on,variant,traffic.flood.flows,seed,delay_ms_mean.long,\
-                 queue_delay_ms_mean.out,queue_delay_ms_p99.out,tcp_share_ratio"
+                "scenario,on,variant,traffic.flood.flows,seed,delay_ms_mean.long,delay_ms_p50.voice,\
+                 delay_ms_p99.voice,queue_delay_ms_mean.out,queue_delay_ms_p99.out,tcp_share_ratio"
             )
         );
         assert_eq!(
             lines.next(),
-            Some("a.toml,sim,\"plain, \"\"old\"\"\",2,1,3.5,2,9.5,0.5")
+            Some("a.toml,sim,\"plain, \"\"old\"\"\",2,1,3.5,5,10,2,9.5,0.5")
         );
         assert_eq!(runs.lines().count(), 1 + 4);
-        assert!(read("summary.csv").contains(",tcp_share_ratio,0.5,,0.5,1\n"));
+        assert!(read("summary.csv").contains(",tcp_share_ratio,0.5,,0.5,,,1\n"));
         assert!(read("series.csv").contains(",2,1,tcp_mbps,0.5,20\n"));
         assert!(read("flows.csv").contains(",2,1,long,0,0.1,,,,9000,8000\n"));
         assert_eq!(written.len(), 4);

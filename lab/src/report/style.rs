@@ -4,13 +4,13 @@
 pub(crate) const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d232b;--faint:#d3d8de;--soft:#5c6672;--ground:#fbfbf9;\
 --card:#fff;--tcp:#0072b2;--udp:#c9560a;--web:#00815e;--line0:#0072b2;--line1:#c9560a;\
---line2:#00815e;--line3:#a94f86;--line4:#8a6d00;--line5:#5c6672;--good:#00704f;--bad:#b3380c}\
+--line2:#00815e;--line3:#a94f86;--line4:#8a6d00;--line5:#3f88b8;--line6:#6a51a3;--line7:#5c6672;--good:#00704f;--bad:#b3380c}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#3a424c;--soft:#9aa5b1;\
 --ground:#14181d;--card:#1b2027;--tcp:#2a8fd0;--udp:#d9701f;--web:#1fa37c;--line0:#2a8fd0;\
---line1:#d9701f;--line2:#1fa37c;--line3:#cf7fb0;--line4:#c9a83a;--line5:#9aa5b1;--good:#3fbf95;--bad:#f08a5d}}\
+--line1:#d9701f;--line2:#1fa37c;--line3:#cf7fb0;--line4:#c9a83a;--line5:#7cc0ea;--line6:#a48be0;--line7:#9aa5b1;--good:#3fbf95;--bad:#f08a5d}}\
 *{box-sizing:border-box}\
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,sans-serif}\
-main{max-width:70rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\
+main{max-width:76rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\
 article+article{margin-top:4rem;border-top:1px solid var(--faint);padding-top:2rem}\
 .kicker{margin:0;color:var(--soft);font-size:.85rem;letter-spacing:.08em;text-transform:uppercase}\
 h1{margin:.2rem 0 .6rem;font-size:clamp(1.6rem,4vw,2.4rem);line-height:1.2;font-weight:650}\
@@ -23,6 +23,7 @@ figure{margin:0}figcaption{font-weight:600;margin-bottom:.3rem}\
 svg{display:block;width:100%;height:auto}\
 .narrow{display:none}@media(max-width:40rem){.narrow{display:block}.wide{display:none}}\
 .grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr))}\
+.grid figure{max-width:38rem}\
 .legend{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;list-style:none;margin:0 0 1rem;padding:0;\
 font-size:.9rem}\
 .legend .unit{color:var(--soft)}\
@@ -34,7 +35,7 @@ th,td{padding:.4rem .45rem;text-align:right;white-space:nowrap;vertical-align:to
 thead th{border-bottom:2px solid var(--faint);vertical-align:bottom;font-weight:600}\
 tbody tr{border-bottom:1px solid var(--faint)}\
 th[scope=row]{text-align:left;font-weight:600}\
-small{display:block;font-weight:400;color:var(--soft);font-size:.8em}\
+td small{letter-spacing:-.02em}small{display:block;font-weight:400;color:var(--soft);font-size:.8em}\
 tr.paper td,tr.paper th{color:var(--soft);font-weight:400}\
 tr:has(+tr.paper){border-bottom:none}\
 td.flow{text-align:left;font-family:ui-monospace,monospace;font-size:.85em}\
@@ -45,6 +46,8 @@ code{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}\
 vertical-align:middle}\
 .line0{background:var(--line0)}.line1{background:var(--line1)}.line2{background:var(--line2)}\
 .line3{background:var(--line3)}.line4{background:var(--line4)}.line5{background:var(--line5)}\
+.plots{padding-left:1.2rem;font-size:.9rem}summary{cursor:pointer}a{color:var(--line0)}\
+section p.caption{margin:1.2rem 0 .4rem}\
 .word,thead th.word{text-align:left}td.agrees{color:var(--good);font-weight:600}\
 td.differs{color:var(--bad);font-weight:600}\
 tr.same th[scope=row]{color:transparent}\

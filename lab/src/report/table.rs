@@ -1,78 +1,133 @@
 //! The table of a result: which columns, and how their numbers are written.
 
+use crate::TrafficInfo;
 use crate::results::{PointResult, RunResult};
 
 use super::measures::QUEUES;
 use super::metric::shown;
 use super::paper::{self, Row};
+use super::shares::Group;
+
+/// Columns of delays of small packets at most, and of traffic of one kind that does not meet.
+const OF_TRAFFIC_MAX: usize = 4;
 
 /// A column: its heading, the metric, decimals, and the paper's number.
 pub(super) struct Column {
     /// Heading.
-    pub(super) heading: &'static str,
+    pub(super) heading: String,
     /// Unit, under the heading.
     pub(super) unit: &'static str,
-    metric: &'static str,
+    metric: String,
     decimals: usize,
     paper: fn(&Row) -> Option<f64>,
 }
 
-const fn column(
-    heading: &'static str,
+fn column(
+    heading: impl Into<String>,
     unit: &'static str,
-    metric: &'static str,
+    metric: impl Into<String>,
     decimals: usize,
     paper: fn(&Row) -> Option<f64>,
 ) -> Column {
     Column {
-        heading,
+        heading: heading.into(),
         unit,
-        metric,
+        metric: metric.into(),
         decimals,
         paper,
     }
 }
 
-const COLUMNS: [Column; 13] = [
-    column("TCP share", "of TCP + UDP", "tcp_share_ratio", 3, |r| {
-        Some(r.share)
-    }),
-    column("TCP", "Mbit/s", "tcp_goodput_mbps", 1, |r| Some(r.tcp)),
-    column("UDP", "Mbit/s", "udp_goodput_mbps", 1, |r| Some(r.udp)),
-    column("Web", "Mbit/s", "web_goodput_mbps", 2, |_| None),
-    column("Fetches", "per second", "web_fetches_per_s", 2, |r| {
-        Some(r.fetches / paper::SECONDS)
-    }),
-    column("Response", "mean, s", "web_response_s_mean", 3, |r| {
-        Some(r.response)
-    }),
-    column("Response", "median, s", "web_response_s_p50", 3, |_| None),
-    column("Response", "99 %, s", "web_response_s_p99", 2, |_| None),
-    column("Connection", "mean, s", "web_connect_s_mean", 3, |r| {
-        Some(r.connect)
-    }),
-    column("Completion", "median, s", "transfer_s_p50", 3, |_| None),
-    column("Completion", "99 %, s", "transfer_s_p99", 2, |_| None),
-    column("UDP loss", "", "udp_loss_ratio", 3, |_| None),
-    column("Fairness", "Jain, TCP", "jain_index", 3, |_| None),
-];
-
 /// The columns for which a result has numbers.
-pub(super) fn columns(result: &RunResult) -> Vec<&'static Column> {
-    let used = |c: &&Column| result.points.iter().any(|p| p.median(c.metric).is_some());
-    COLUMNS.iter().filter(used).collect()
+pub(super) fn columns(result: &RunResult) -> Vec<Column> {
+    // Beside small packets nobody asks for TCP's share.
+    let is_beside = |t: &TrafficInfo| t.kind == "udp" && !t.is_sparse;
+    let is_shared = result.traffic.is_empty() || result.traffic.iter().any(is_beside);
+    let mut all = small_packets(result);
+    if is_shared {
+        all.push(column(
+            "TCP share",
+            "of TCP + UDP",
+            "tcp_share_ratio",
+            3,
+            |r| Some(r.share),
+        ));
+    }
+    all.extend(tcp(result));
+    all.extend([
+        column("UDP", "Mbit/s", "udp_goodput_mbps", 1, |r| Some(r.udp)),
+        column("Web", "Mbit/s", "web_goodput_mbps", 2, |_| None),
+        column("Fetches", "per second", "web_fetches_per_s", 2, |r| {
+            Some(r.fetches / paper::SECONDS)
+        }),
+        column("Response", "mean, s", "web_response_s_mean", 3, |r| {
+            Some(r.response)
+        }),
+        column("Response", "median, s", "web_response_s_p50", 3, |_| None),
+        column("Response", "99 %, s", "web_response_s_p99", 2, |_| None),
+        column("Connection", "mean, s", "web_connect_s_mean", 3, |r| {
+            Some(r.connect)
+        }),
+        column("Completion", "median, s", "transfer_s_p50", 3, |_| None),
+        column("Completion", "99 %, s", "transfer_s_p99", 2, |_| None),
+        column("UDP loss", "", "udp_loss_ratio", 3, |_| None),
+        column("Fairness", "Jain, TCP", "jain_index", 3, |_| None),
+    ]);
+    all.retain(|c| result.points.iter().any(|p| p.median(&c.metric).is_some()));
+    if !is_shared {
+        all.retain(|c| c.metric != "udp_goodput_mbps");
+    }
+    all
+}
+
+/// The delay of small packets: what a run with any is made for.
+fn small_packets(result: &RunResult) -> Vec<Column> {
+    let sparse = result.traffic.iter().filter(|t| t.is_sparse);
+    let columns = sparse.take(OF_TRAFFIC_MAX / 2).flat_map(|t| {
+        let of = |unit, statistic: &str| {
+            let metric = format!("delay_ms_{statistic}.{}", t.name);
+            column(format!("Delay of {}", t.name), unit, metric, 1, |_| None)
+        };
+        [of("median, ms", "p50"), of("99 %, ms", "p99")]
+    });
+    columns.collect()
+}
+
+/// The goodput of TCP: of all, or of each traffic where they do not meet, as in two directions of a line. Their sum
+/// would be above the rate of the link.
+fn tcp(result: &RunResult) -> Vec<Column> {
+    let groups = Group::of(result);
+    let of_tcp = result.traffic.iter().filter(|t| t.kind == "tcp");
+    let names: Vec<&str> = of_tcp.map(|t| t.name.as_str()).collect();
+    match groups.len() > 1 && (2..=OF_TRAFFIC_MAX).contains(&names.len()) {
+        false => vec![column("TCP", "Mbit/s", "tcp_goodput_mbps", 1, |r| {
+            Some(r.tcp)
+        })],
+        true => {
+            let of = |name: &str| {
+                column(
+                    format!("TCP {name}"),
+                    "Mbit/s",
+                    format!("goodput_mbps.{name}"),
+                    1,
+                    |_| None,
+                )
+            };
+            names.into_iter().map(of).collect()
+        }
+    }
 }
 
 impl Column {
     /// Our number.
     pub(super) fn ours(&self, point: &PointResult) -> Option<String> {
-        point.median(self.metric).map(|x| self.show(x))
+        point.median(&self.metric).map(|x| self.show(x))
     }
 
-    /// Half of the interval, where there are several runs.
+    /// The median's interval, where there are several runs.
     pub(super) fn spread(&self, point: &PointResult) -> Option<String> {
-        let ci95 = point.summary.get(self.metric)?.ci95?;
-        Some(format!("±{}", self.show(ci95)))
+        let [low, high] = point.spread(&self.metric)?;
+        Some(format!("{}–{}", self.show(low), self.show(high)))
     }
 
     /// The paper's number.
@@ -89,7 +144,7 @@ impl Column {
 pub(super) fn text(result: &RunResult) -> String {
     let columns = columns(result);
     let mut rows: Vec<Vec<String>> = vec![
-        head("", columns.iter().map(|c| c.heading)),
+        head("", columns.iter().map(|c| c.heading.as_str())),
         head("", columns.iter().map(|c| c.unit)),
     ];
     for point in &result.points {
@@ -166,6 +221,24 @@ pub(super) fn measured(result: &RunResult) -> String {
         "Measured {place}: {runs} of {} s, the first {} s left out; seed {}.",
         result.duration_s, result.warm_up_s, result.seed
     )
+}
+
+/// What stands below the medians, in a sentence; empty for a single run.
+pub(super) fn spreads(result: &RunResult) -> String {
+    let runs = result
+        .points
+        .iter()
+        .map(|p| p.runs.len())
+        .max()
+        .unwrap_or(0);
+    match runs {
+        0 | 1 => String::new(),
+        2..=5 => format!(
+            "Medians of {runs} runs; below them the least and the greatest run (an interval of 95 % for a median takes \
+             six runs)."
+        ),
+        _ => format!("Medians of {runs} runs; below them the median's interval of 95 %."),
+    }
 }
 
 /// Rows of cells as lines; the first column to the left, all others to the right.

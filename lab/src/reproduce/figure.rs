@@ -3,7 +3,7 @@
 use super::judge::Samples;
 use super::measured::Measured;
 use super::recipe::At;
-use crate::report::{Dot, LINES_MAX, Line, Plot, mean_curve};
+use crate::report::{Dot, Form, LINES_MAX, Line, Plot, mean_curve};
 
 /// A picture.
 #[derive(Debug)]
@@ -28,7 +28,9 @@ impl Lines {
             Some(Dot {
                 x,
                 y: summary.mean,
-                half: summary.ci95,
+                interval: summary
+                    .ci95
+                    .map(|half| [summary.mean - half, summary.mean + half]),
             })
         };
         self.0.push(Line {
@@ -70,6 +72,7 @@ impl Figure {
                 title: self.title.to_owned(),
                 x: self.x.to_owned(),
                 lines: lines.to_vec(),
+                form: Form::Values,
             };
             let failed = |why| format!("no picture \"{}\": {why}", self.title);
             plot.svg().map_err(failed)

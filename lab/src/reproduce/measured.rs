@@ -411,6 +411,7 @@ fn in_the_lab(
         let empty = PointResult {
             variant: None,
             set: Map::new(),
+            sweep: Map::new(),
             runs: Vec::new(),
             summary: BTreeMap::new(),
         };

@@ -107,6 +107,8 @@ pub struct Point {
     pub variant: Option<String>,
     /// What was put at which path.
     pub set: Map<String, Json>,
+    /// The part of it that the sweep put there.
+    pub sweep: Map<String, Json>,
     /// The scenario, checked.
     pub scenario: Scenario,
 }
@@ -284,12 +286,18 @@ fn point(
     overrides: &[Override],
 ) -> Result<Point, ScenarioError> {
     let mut tree = tree.clone();
-    let mut set = Map::new();
     let of_variant = variant.map(|v| v.set.as_slice()).unwrap_or_default();
     for (path, value) in of_variant.iter().chain(steps) {
         tree.set(path, value.clone())?;
-        set.insert(path.clone(), value.to_json());
     }
+    let as_json = |values: &[(String, Node)]| -> Map<String, Json> {
+        let values = values.iter();
+        values
+            .map(|(path, value)| (path.clone(), value.to_json()))
+            .collect()
+    };
+    let (mut set, sweep) = (as_json(of_variant), as_json(steps));
+    set.extend(sweep.clone());
     // What the caller says holds for every variant, too; what it says of the list of variants and
     // of the sweep has been seen to.
     let of_plan =
@@ -298,6 +306,7 @@ fn point(
     Ok(Point {
         variant: variant.map(|v| v.name.clone()),
         set,
+        sweep,
         scenario: Scenario::check(&tree)?,
     })
 }

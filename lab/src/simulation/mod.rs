@@ -30,7 +30,7 @@ use weir_base::{Instant, Rate, Span};
 
 use crate::cpu::cpu_seconds;
 use crate::error::Error;
-use crate::measure::measure;
+use crate::measure::{distributions, measure};
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::run::{Capture, Habitat, RunOptions};
@@ -118,7 +118,9 @@ fn run_one(
     let reported = observe::reported(scenario, &world);
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
-    observe::add_curves(&world, &mut series);
+    observe::add_curves(scenario, &world, &mut series);
+    let mut distributions = distributions(scenario, &reported);
+    observe::add_distributions(scenario, &world, &mut distributions);
     steered::add(
         scenario,
         &observe::gauges(&world),
@@ -129,6 +131,7 @@ fn run_one(
         seed,
         metrics,
         series,
+        distributions,
         routers: Map::new(),
         flows: observe::flows(scenario, &world),
         captures: trace::end(&world, captures)?,

@@ -11,7 +11,7 @@ use weir_sim::meter::{Delays, Meter, Watch};
 use super::build::World;
 use super::passage;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
-use crate::results::{Curve, FlowRow};
+use crate::results::{Curve, Distribution, FlowRow};
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::{mean, percentile};
 use crate::steered::Gauges;
@@ -277,13 +277,47 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
     }
 }
 
-/// Queue lengths over time.
-pub(super) fn add_curves(world: &World, curves: &mut BTreeMap<String, Curve>) {
-    let step_s = world.simulation.meters().interval.as_secs_f64();
+/// Queue lengths, and what datagrams took, over time.
+pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
+    let meters = world.simulation.meters();
+    let step_s = meters.interval.as_secs_f64();
+    for (traffic, meter) in scenario.traffic.iter().zip(&meters.traffics) {
+        if !meter.transits.is_empty() {
+            let mean = |(sum, count): &(u64, u64)| *sum as f64 / 1e6 / *count as f64;
+            let values = meter.transits.iter().map(mean).collect();
+            curves.insert(
+                format!("delay_ms.{}", traffic.name),
+                Curve { step_s, values },
+            );
+        }
+    }
     for (name, port) in &world.watched {
         if let Some(watch) = world.simulation.watched(*port) {
             let values = watch.queue_packets.iter().map(|n| *n as f64).collect();
             curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
+        }
+    }
+}
+
+/// Delays of each traffic, and at each watched link.
+pub(super) fn add_distributions(
+    scenario: &Scenario,
+    world: &World,
+    distributions: &mut BTreeMap<String, Distribution>,
+) {
+    let traffics = scenario
+        .traffic
+        .iter()
+        .zip(&world.simulation.meters().traffics);
+    let traffics = traffics.map(|(traffic, meter)| ("delay_ms", &traffic.name, &meter.delay));
+    let watches = world.watched.iter().filter_map(|(name, port)| {
+        let watch = world.simulation.watched(*port)?;
+        Some(("queue_delay_ms", name, &watch.sojourn))
+    });
+    for (what, name, delays) in traffics.chain(watches) {
+        let value = |share| delays.percentile(share).map(|s| 1e3 * s);
+        if let Some(all) = Distribution::of(value) {
+            distributions.insert(format!("{what}.{name}"), all);
         }
     }
 }

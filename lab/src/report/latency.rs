@@ -1,0 +1,254 @@
+//! How long small packets, fetches and transfers take: the figure that most readers come for, its percentiles and
+//! its distribution.
+
+use super::metric::shown;
+use super::page::{escape, section};
+use super::percentiles::{self, Row};
+use super::plot::Plot;
+use super::{plots, swept};
+use crate::results::{PointResult, RunResult};
+
+/// Subjects of one page at most.
+const SUBJECTS_MAX: usize = 4;
+
+/// Something that takes time.
+pub(super) struct Subject {
+    /// What it is, as the beginning of a sentence.
+    what: String,
+    /// Its distribution.
+    name: String,
+    unit: &'static str,
+}
+
+impl Subject {
+    fn new(what: String, name: String, unit: &'static str) -> Self {
+        Self { what, name, unit }
+    }
+
+    /// The metric of one of its statistics.
+    pub(super) fn metric(&self, statistic: &str) -> String {
+        match self.name.split_once('.') {
+            Some((base, of)) => format!("{base}_{statistic}.{of}"),
+            None => format!("{}_{statistic}", self.name),
+        }
+    }
+
+    /// Median and 99th percentile, in words.
+    fn told(&self, point: &PointResult) -> Option<String> {
+        let [median, p99] = ["p50", "p99"].map(|s| point.median(&self.metric(s)).map(shown));
+        let unit = self.unit;
+        Some(format!(
+            "{}\u{a0}{unit} (median), {}\u{a0}{unit} (99\u{a0}%)",
+            median?, p99?
+        ))
+    }
+
+    /// What it takes where it takes longest and where it does not, in a sentence.
+    fn headline(&self, points: &[&PointResult]) -> Option<String> {
+        let metric = self.metric("p50");
+        let mut sorted: Vec<_> = points
+            .iter()
+            .filter_map(|p| Some((p.median(&metric)?, p)))
+            .collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (least, most) = (sorted.first()?, sorted.last()?);
+        let told = self.told(least.1)?;
+        Some(match least.0 < most.0 {
+            false => format!("{} takes {told}", self.what),
+            true => format!(
+                "{} takes {told} under {}; {} under {}",
+                self.what,
+                least.1.title(),
+                self.told(most.1)?,
+                most.1.title()
+            ),
+        })
+    }
+
+    fn html(&self, result: &RunResult) -> Option<String> {
+        let points = swept::middles(result);
+        let headline = self.headline(&points)?;
+        let row = |point: &&PointResult| {
+            let values = ["p50", "p95", "p99"].map(|s| point.median(&self.metric(s)));
+            let [median, p95, p99] = values;
+            // The ends of traffic report no 95th percentile; the distribution has one.
+            let p95 = p95.or_else(|| self.kept(point, 0.95));
+            Some(Row {
+                name: point.title(),
+                values: [median?, p95?, p99?],
+            })
+        };
+        let rows: Vec<Row> = points.iter().filter_map(row).collect();
+        let mut body = percentiles::html(&rows, self.unit);
+        if let Some(plot) = plots::distribution(&points, &self.name) {
+            let caption =
+                "<p class=\"caption\">Which share, in per cent, takes at most so long.</p>";
+            body += &format!("{caption}<div class=\"grid\">{}</div>", figures(&plot, ""));
+        }
+        Some(section(&headline, &(body + &swept::middle_note(result))))
+    }
+
+    /// A percentile of the distribution: the median of a point's runs.
+    fn kept(&self, point: &PointResult, share: f64) -> Option<f64> {
+        let distributions = point
+            .runs
+            .iter()
+            .filter_map(|r| r.distributions.get(&self.name));
+        let mut values: Vec<f64> = distributions.filter_map(|d| d.at(share)).collect();
+        values.sort_by(f64::total_cmp);
+        crate::statistics::percentile(&values, 0.5)
+    }
+}
+
+/// What takes time in a result: small packets first; of other packets only where there is nothing else.
+pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
+    let is_measured = |subject: &Subject| {
+        let metric = subject.metric("p50");
+        result.points.iter().any(|p| p.median(&metric).is_some())
+    };
+    let packets = |kind: &str, of: &str| {
+        Subject::new(format!("{kind} of {of}"), format!("delay_ms.{of}"), "ms")
+    };
+    let (sparse, others): (Vec<_>, Vec<_>) = result.traffic.iter().partition(|t| t.is_sparse);
+    let small = sparse
+        .into_iter()
+        .map(|t| packets("A small packet", &t.name));
+    let times = [
+        Subject::new("A web fetch".into(), "web_response_s".into(), "s"),
+        Subject::new("A transfer".into(), "transfer_s".into(), "s"),
+    ];
+    let mut subjects: Vec<Subject> = small.chain(times).filter(is_measured).collect();
+    // A flood's delay is the last that anybody asks for.
+    let (floods, answering): (Vec<_>, Vec<_>) = others.into_iter().partition(|t| t.kind == "udp");
+    for traffics in [answering, floods] {
+        if subjects.is_empty() {
+            let packets = traffics.into_iter().map(|t| packets("A packet", &t.name));
+            subjects.extend(packets.filter(is_measured));
+        }
+    }
+    subjects.truncate(SUBJECTS_MAX);
+    subjects
+}
+
+/// A section for each of them.
+pub(super) fn html(result: &RunResult) -> String {
+    subjects(result)
+        .iter()
+        .filter_map(|s| s.html(result))
+        .collect()
+}
+
+/// The sections of what was swept in numbers: curves of what a reader asks for first.
+pub(super) fn swept_html(result: &RunResult) -> String {
+    const PLOTS_MAX: usize = 8;
+    let delays = subjects(result)
+        .into_iter()
+        .flat_map(|s| [s.metric("p50"), s.metric("p99")]);
+    let others = [
+        "tcp_share_ratio",
+        "tcp_goodput_mbps",
+        "udp_loss_ratio",
+        "jain_index",
+        "web_fetches_per_s",
+    ];
+    let utilisations = result.points.iter().flat_map(|p| p.summary.keys());
+    let mut metrics: Vec<String> = Vec::new();
+    let all = delays.chain(others.map(str::to_owned));
+    let begin = "utilisation_ratio.";
+    for metric in all.chain(utilisations.filter(|n| n.starts_with(begin)).cloned()) {
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    let mut html = String::new();
+    for axis in swept::axes(result) {
+        let drawn = metrics
+            .iter()
+            .filter_map(|metric| plots::against(result, &axis, metric));
+        let drawn: Vec<_> = drawn.take(PLOTS_MAX).collect();
+        let Some(first) = drawn.first() else {
+            continue;
+        };
+        let name = first.title.split(" by ").next().unwrap_or_default();
+        let words = axis.words(result);
+        let message = match swept::told(&first.lines, "").filter(|_| first.lines.len() <= 4) {
+            Some(told) => format!("{name}, with {words}: {told}"),
+            None => format!("{name} and more, with {words}"),
+        };
+        let mut drawings = String::new();
+        for plot in &drawn {
+            let caption = escape(plot.title.split(" by ").next().unwrap_or_default());
+            drawings += &figures(plot, &format!("<figcaption>{caption}</figcaption>"));
+        }
+        let remark = "<p>Medians of the runs; bars are their intervals.</p>";
+        html += &section(
+            &message,
+            &format!("<div class=\"grid\">{drawings}</div>{remark}"),
+        );
+    }
+    html
+}
+
+/// A plot on the page; one that cannot be drawn is left out, like any picture.
+fn figures(plot: &Plot, caption: &str) -> String {
+    let svgs = plot.inline().unwrap_or_default().into_iter();
+    svgs.map(|svg| format!("<figure>{caption}{svg}</figure>"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::example;
+
+    #[test]
+    fn the_headline_names_the_traffic_and_the_statistic() {
+        let page = html(&example::result());
+        let headline = "A small packet of voice takes 5.00\u{a0}ms (median), 10.0\u{a0}ms (99\u{a0}%) under plain, \
+                        &quot;old&quot;, flows 2; 7.50\u{a0}ms (median), 15.0\u{a0}ms (99\u{a0}%) under new &lt;b&gt;, \
+                        flows 2";
+        assert!(page.contains(headline), "{page}");
+        // Percentile bars for a wide and for a narrow page, and the distribution.
+        assert_eq!(page.matches("<svg").count(), 3, "{page}");
+        assert!(page.contains("2 of 4 points"), "{page}");
+    }
+
+    #[test]
+    fn the_delay_of_a_flood_is_nobodys_headline() {
+        let mut result = example::result();
+        for point in &mut result.points {
+            let mut run = point.runs[0].clone();
+            run.metrics.insert("delay_ms_p50.flood".into(), 100.0);
+            run.metrics.insert("delay_ms_p99.flood".into(), 100.0);
+            point.add(run);
+        }
+        assert!(!html(&result).contains("packet of flood"));
+        // Nor is it where long TCP is all that there is beside it.
+        result.traffic.retain(|t| !t.is_sparse);
+        for point in &mut result.points {
+            let mut run = point.runs[0].clone();
+            run.metrics.insert("delay_ms_p50.long".into(), 30.0);
+            run.metrics.insert("delay_ms_p99.long".into(), 60.0);
+            point.add(run);
+        }
+        let page = html(&result);
+        assert!(
+            page.contains("A packet of long takes") && !page.contains("packet of flood"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_sweep_is_curves_over_what_was_swept() {
+        let page = swept_html(&example::result());
+        let headline = "Delay, median: voice, ms, with flows from 2 to 3: plain, &quot;old&quot;: 5.00 to 5.00, \
+                        new &lt;b&gt;: 7.50 to 7.50";
+        assert!(page.contains(headline), "{page}");
+        assert!(page.contains("traffic.flood.flows"), "{page}");
+        // Median and 99 % of voice, and the share of TCP.
+        assert_eq!(page.matches("<svg").count(), 3, "{page}");
+        let mut single = example::result();
+        single.points.truncate(1);
+        assert_eq!(swept_html(&single), "");
+    }
+}

@@ -1,0 +1,146 @@
+//! What a reader of the metrics must know of the traffic behind them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::{Scenario, Traffic, TrafficKind};
+use crate::topology::{Topology, Watched};
+
+/// Payload of a small packet at most. A frame of speech without compression, 20 ms of it, is 160 B.
+const SMALL_PACKET: u32 = 300;
+/// The share of a link that sparse traffic offers at most.
+const SPARSE: f64 = 0.05;
+
+/// A traffic of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrafficInfo {
+    /// Its name.
+    pub name: String,
+    /// `tcp`, `udp` or `web`.
+    pub kind: String,
+    /// Flows, over all its hosts; of the web, clients.
+    pub flows: u64,
+    /// Whether it is small packets now and then: they feel what others do to a link, and do nothing to it. UDP that
+    /// is no hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on its way.
+    pub is_sparse: bool,
+    /// The watched links that its data cross.
+    pub crosses: Vec<String>,
+}
+
+impl TrafficInfo {
+    /// The traffic of a scenario; nothing if its network cannot be laid out, which no scenario that was run is.
+    pub fn of_all(scenario: &Scenario) -> Vec<Self> {
+        let Ok(topology) = Topology::new(scenario) else {
+            return Vec::new();
+        };
+        let watched = topology.watched(scenario);
+        let info = |traffic: &Traffic| {
+            let pairs = topology.pairs(scenario, traffic);
+            // Members of a group have ways alike.
+            let way = pairs.first().map(|pair| way(&topology, *pair));
+            let way = way.unwrap_or_default();
+            let at = |w: &&Watched| way.contains(&(w.node, w.port));
+            let flows = u64::from(traffic.kind.flows()) * pairs.len() as u64;
+            let rates = way.iter().filter_map(|&(node, port)| {
+                let rate = topology.nodes[node].interfaces[port].rate?;
+                Some(rate.as_bps() as f64)
+            });
+            Self {
+                name: traffic.name.clone(),
+                kind: traffic.kind.kind().word().to_owned(),
+                flows,
+                is_sparse: is_sparse(scenario, traffic, flows, rates.reduce(f64::min)),
+                crosses: watched.iter().filter(at).map(|w| w.name.clone()).collect(),
+            }
+        };
+        scenario.traffic.iter().map(info).collect()
+    }
+}
+
+/// The ports, by node and interface, through which data go from one node to another.
+fn way(topology: &Topology, (from, to): (usize, usize)) -> Vec<(usize, usize)> {
+    let mut ports = Vec::new();
+    let mut here = from;
+    while here != to && ports.len() < topology.nodes.len() {
+        let Some(way) = topology.ways(here)[to] else {
+            break;
+        };
+        ports.push((here, way.port));
+        here = topology.nodes[here].interfaces[way.port].peer.0;
+    }
+    ports
+}
+
+fn is_sparse(scenario: &Scenario, traffic: &Traffic, flows: u64, slowest: Option<f64>) -> bool {
+    let TrafficKind::Udp {
+        offered, payload, ..
+    } = &traffic.kind
+    else {
+        return false;
+    };
+    let (from, until) = (0.0, scenario.duration.as_secs_f64());
+    let most = offered.at(from).max(offered.at(until)) * flows as f64;
+    !traffic.hog && *payload <= SMALL_PACKET && slowest.is_none_or(|rate| most <= SPARSE * rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::plan;
+
+    #[test]
+    fn sparse_traffic_is_small_packets_now_and_then() {
+        let text = r#"
+title = "t"
+duration = "2 s"
+[router.r]
+[host.a]
+count = 2
+[host.b]
+count = 2
+[link.in]
+ends = ["a", "r"]
+rate = "1 Gbit"
+[link.out]
+ends = ["r", "b"]
+rate = "10 Mbit"
+discipline = { kind = "fifo" }
+reverse_discipline = { kind = "fifo" }
+[traffic.up]
+kind = "tcp"
+from = "a"
+to = "b"
+flows = 3
+[traffic.ping]
+kind = "udp"
+from = "b"
+to = "a"
+rate = "10 kbit"
+payload = "64 B"
+[traffic.flood]
+kind = "udp"
+from = "a"
+to = "b"
+rate = "400 kbit"
+payload = "64 B"
+[traffic.large]
+kind = "udp"
+from = "a"
+to = "b"
+rate = "10 kbit"
+payload = "1400 B"
+"#;
+        let info = TrafficInfo::of_all(&plan(text, &[], &[]).unwrap().0);
+        let seen = info
+            .iter()
+            .map(|t| (t.name.as_str(), t.flows, t.is_sparse, t.crosses.join(" ")));
+        let seen: Vec<_> = seen.collect();
+        // Twice 400 kbit/s are more than a twentieth of 10 Mbit/s.
+        let expected = [
+            ("up", 6, false, "out.b1"),
+            ("ping", 2, true, "out.b1.reverse"),
+            ("flood", 2, false, "out.b1"),
+            ("large", 2, false, "out.b1"),
+        ];
+        assert_eq!(seen, expected.map(|(n, f, s, c)| (n, f, s, c.to_owned())));
+    }
+}
