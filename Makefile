@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests.
 
-.PHONY: demo test build packages clean
+.PHONY: demo test build dist packages clean
 
 demo: packages
 	cargo build --release --locked --package weir
@@ -11,6 +11,13 @@ test: packages
 
 build:
 	cargo build --release --locked
+
+# A stripped binary with its debug information beside it: debuggers find `weir.debug` by the link in `weir`.
+dist:
+	cargo build --profile profiling --locked --package weir
+	mkdir -p target/dist
+	objcopy --only-keep-debug target/profiling/weir target/dist/weir.debug
+	objcopy --strip-all --add-gnu-debuglink=target/dist/weir.debug target/profiling/weir target/dist/weir
 
 packages:
 	scripts/install-packages
