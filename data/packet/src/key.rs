@@ -242,12 +242,18 @@ impl fmt::Display for FlowKey {
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Hashed>,
+    /// Where the key of a slot is, if keys are shared by many packets; else each is at its slot.
+    shared: Vec<Shared>,
     secret: (u64, u64),
 }
 
-/// A flow key with its hash: for a sender of many packets of one flow.
+/// A key that many packets share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shared(u32);
+
+/// A flow key with its hash.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Hashed {
+struct Hashed {
     key: FlowKey,
     flow_hash: u64,
 }
@@ -257,30 +263,45 @@ impl Keys {
     pub fn new(slots: usize, secret: (u64, u64)) -> Self {
         Self {
             entries: vec![Hashed::default(); slots],
+            shared: Vec::new(),
             secret,
         }
     }
 
     /// Remembers the key of the packet at `slot`.
     pub fn set(&mut self, slot: Slot, key: FlowKey) {
-        self.set_hashed(slot, self.hashed(key));
+        self.entries[slot.0 as usize] = self.hashed(key);
     }
 
     /// A key with its hash under the secret of this table.
-    pub fn hashed(&self, key: FlowKey) -> Hashed {
+    fn hashed(&self, key: FlowKey) -> Hashed {
         let flow_hash = self.hash_key(&key);
         Hashed { key, flow_hash }
     }
 
-    /// Remembers a key that was hashed before by [`Self::hashed`].
-    pub fn set_hashed(&mut self, slot: Slot, hashed: Hashed) {
-        self.entries[slot.0 as usize] = hashed;
+    /// Keeps a key for all packets of a flow, in a table without room for slots of its own: a packet then
+    /// costs four bytes here. It is kept for ever.
+    pub fn share(&mut self, key: FlowKey) -> Shared {
+        self.entries.push(self.hashed(key));
+        Shared(self.entries.len() as u32 - 1)
     }
 
-    /// Makes room for `slots` packets in all; there is never less room than before.
-    pub fn grow(&mut self, slots: usize) {
-        let slots = slots.max(self.entries.len());
-        self.entries.resize(slots, Hashed::default());
+    /// Says that the packet at `slot`, the one after the last or one below, has a key that is shared.
+    #[inline]
+    pub fn set_shared(&mut self, slot: Slot, key: Shared) {
+        match self.shared.get_mut(slot.0 as usize) {
+            Some(place) => *place = key,
+            None => self.shared.push(key),
+        }
+    }
+
+    #[inline]
+    fn entry(&self, slot: Slot) -> &Hashed {
+        let place = match self.shared.get(slot.0 as usize) {
+            Some(Shared(place)) => *place,
+            None => slot.0,
+        };
+        &self.entries[place as usize]
     }
 
     /// Copies the key of one slot to another (a duplicate, a fragment).
@@ -295,13 +316,13 @@ impl Keys {
 
     /// The key of what is, or was just now, at a slot.
     pub fn key_at(&self, slot: Slot) -> &FlowKey {
-        &self.entries[slot.0 as usize].key
+        &self.entry(slot).key
     }
 
     /// The keyed hash of what `kind` leaves of a packet's key.
     #[inline] // as a rule it is one load, and a call would cost more
     pub fn hash(&self, packet: &Packet, kind: KeyKind) -> u64 {
-        let entry = &self.entries[packet.slot.0 as usize];
+        let entry = self.entry(packet.slot);
         match kind {
             KeyKind::Flow => entry.flow_hash,
             _ => self.hash_key(&entry.key.project(kind)),
@@ -372,5 +393,25 @@ mod tests {
         let mut other = Keys::new(1, (3, 4));
         other.set(a.slot, key());
         assert_ne!(keys.hash(&a, KeyKind::Flow), other.hash(&a, KeyKind::Flow));
+    }
+
+    #[test]
+    fn a_key_that_is_shared_is_the_key_of_each_of_its_packets() {
+        let (mut shared, mut own) = (Keys::new(0, (1, 2)), Keys::new(2, (1, 2)));
+        let back = FlowKey {
+            source_port: 53,
+            ..key()
+        };
+        let names = [shared.share(key()), shared.share(back)];
+        // Slots are given out upwards, and used again in any order.
+        for (slot, flow) in [(0, 1), (1, 0), (0, 0), (1, 1)] {
+            let packet = Packet::new(0, Slot(slot), 60, Instant::ZERO);
+            shared.set_shared(packet.slot, names[flow]);
+            own.set(packet.slot, [key(), back][flow]);
+            assert_eq!(shared.key(&packet), own.key(&packet));
+            for (_, kind) in KeyKind::ALL {
+                assert_eq!(shared.hash(&packet, kind), own.hash(&packet, kind));
+            }
+        }
     }
 }

@@ -13,6 +13,6 @@ pub mod packet;
 pub mod pool;
 
 pub use fate::{Direction, Discarded, Fate, Fates, MarkReason, Reason};
-pub use key::{Family, FlowKey, Hashed, KeyKind, Keys};
+pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
 pub use packet::{Class, Ecn, Packet, Slot};
 pub use pool::Pool;

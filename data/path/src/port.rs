@@ -128,7 +128,7 @@ impl Port {
     }
 
     /// Hands a packet over; the next step queues it at its own time of arrival.
-    #[inline]
+    #[inline(always)]
     pub fn offer(&mut self, packet: Packet) {
         match self.first {
             None => self.first = Some(packet),
@@ -138,27 +138,7 @@ impl Port {
 
     /// Replays what is due up to `now`. Frames that the link starts go to `departed`, at most
     /// `room` of them. Gives the time of the next event, if one is known.
-    #[inline]
     pub fn step(
-        &mut self,
-        now: Instant,
-        keys: &Keys,
-        fates: &mut Fates,
-        room: usize,
-        mut departed: impl FnMut(Packet, Transmission),
-    ) -> Option<Instant> {
-        if room > 0 && self.passes(now) {
-            if let Some(packet) = self.first.take() {
-                let (packet, transmission) = self.pass(packet, now);
-                departed(packet, transmission);
-            }
-            return None;
-        }
-        self.replay(now, keys, fates, room, &mut departed)
-    }
-
-    /// A step event by event.
-    fn replay(
         &mut self,
         now: Instant,
         keys: &Keys,
@@ -196,27 +176,32 @@ impl Port {
         }
     }
 
-    /// Whether one packet has come, now, to a queue that lets it through and a link that is free.
-    /// Nothing is left to happen when it has been sent.
-    #[inline]
-    fn passes(&self, now: Instant) -> bool {
-        self.first.as_ref().is_some_and(|p| p.arrived == now)
+    /// A step of a port to which one packet has come, now, if its queue lets that through and its link is
+    /// free: gives the packet, and nothing is left to happen. None, and no step, of any other port.
+    #[inline(always)]
+    pub fn pass(&mut self, now: Instant) -> Option<(Packet, Transmission)> {
+        let packet = self.first.as_ref()?;
+        let passes = packet.arrived == now
             && self.free_at <= now
             && self.arrivals.is_empty()
-            && self.queue.passes()
-    }
-
-    /// Sends the packet that passes.
-    #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> (Packet, Transmission) {
+            && self.queue.passes();
+        if !passes {
+            return None;
+        }
         let packet = Packet {
+            id: packet.id,
+            arrived: now,
             enqueued: now,
-            ..packet
+            len: packet.len,
+            slot: packet.slot,
+            class: packet.class,
+            ecn: packet.ecn,
         };
+        self.first = None;
         self.clock = self.clock.max(now);
         self.queue.pass(&packet);
         let end = self.occupy(packet.bytes(), now);
-        (packet, Transmission { start: now, end })
+        Some((packet, Transmission { start: now, end }))
     }
 
     /// Charges the link for a frame that went out of it at `at` without passing this queue. Such
@@ -444,6 +429,40 @@ mod tests {
             (2, 1000 + 2 * FRAME_NANOS),
         ];
         assert_eq!(bench.departures, expected);
+    }
+
+    #[test]
+    fn a_packet_that_passes_leaves_as_by_a_step() {
+        // Alone at a free link; two at once; one while the link is busy; alone again, to the instant.
+        let times = [0, 5, 5, 7, 4 * FRAME_NANOS, 5 * FRAME_NANOS];
+        for limit in [1, 10] {
+            let [mut stepped, mut passing] =
+                [(); 2].map(|()| Bench::new(limit, Some(Rate::from_mbps(100))));
+            let mut passed = 0;
+            let mut due: Vec<u64> = times.to_vec();
+            due.extend([FRAME_NANOS, 2 * FRAME_NANOS, 3 * FRAME_NANOS]);
+            due.sort_unstable();
+            due.dedup();
+            for now in due {
+                for (id, _) in times.iter().enumerate().filter(|(_, at)| **at == now) {
+                    stepped.offer(id as u64, now);
+                    passing.offer(id as u64, now);
+                }
+                stepped.step(now, 9);
+                match passing.port.pass(Instant::from_nanos(now)) {
+                    Some((packet, sending)) => {
+                        passed += 1;
+                        let start = sending.start.as_nanos();
+                        passing.departures.push((packet.id, start));
+                    }
+                    None => drop(passing.step(now, 9)),
+                }
+            }
+            assert_eq!(passing.departures, stepped.departures);
+            let books = [&stepped, &passing].map(|bench| bench.port.queue().ledger());
+            assert_eq!(books[0], books[1]);
+            assert_eq!(passed, 3, "limit {limit}");
+        }
     }
 
     #[test]

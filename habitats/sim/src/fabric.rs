@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::{Instant, Span};
 use weir_discipline::{Spec, SpecMismatch};
-use weir_packet::{Ecn, Fates, KeyKind, Packet, Reason};
+use weir_packet::{Ecn, Fates, KeyKind, Packet, Reason, Slot};
 use weir_path::port::Port;
 
 use crate::EndpointId;
@@ -255,19 +255,29 @@ impl Fabric {
         self.offer(route.uplink, packet);
     }
 
-    #[inline]
+    // Always inlined: a packet that is written to the stack in fields and read as a whole makes the
+    // processor wait.
+    #[inline(always)]
     fn offer(&mut self, port: PortId, packet: Packet) {
         let wire = &mut self.wires[port.0 as usize];
-        if let Some(watch) = &mut wire.watch {
-            let flow = self.flights.get(packet.slot).flow;
-            watch.passages.offered(flow, self.now);
+        if wire.watch.is_some() {
+            self.note_offered(port, packet.slot);
+        }
+        self.wires[port.0 as usize].port.offer(packet);
+        self.touch(port);
+    }
+
+    /// A packet comes to a watched port.
+    #[inline(never)]
+    fn note_offered(&mut self, port: PortId, slot: Slot) {
+        if let Some(watch) = &mut self.wires[port.0 as usize].watch {
+            let flight = self.flights.get(slot);
+            watch.passages.offered(flight.flow, self.now);
             if let Some(identification) = &mut watch.identification {
-                let traffic = self.flights.get(packet.slot).traffic;
-                identification.offered(traffic, self.flights.keys.key(&packet), self.now);
+                let key = self.flights.keys.key_at(slot);
+                identification.offered(flight.traffic, key, self.now);
             }
         }
-        wire.port.offer(packet);
-        self.touch(port);
     }
 
     #[inline]
@@ -381,6 +391,16 @@ impl Fabric {
     fn step(&mut self, id: PortId) {
         let wire = &mut self.wires[id.0 as usize];
         wire.touched = false;
+        if wire.watch.is_none()
+            && let Some((packet, sending)) = wire.port.pass(self.now)
+        {
+            let arrival = sending.end + wire.delay;
+            if wire.pipe.is_empty() {
+                self.events.push(arrival, Event::Arrive(id).into());
+            }
+            wire.pipe.push_back((arrival, packet));
+            return;
+        }
         let Wire {
             port, pipe, delay, ..
         } = wire;
@@ -391,7 +411,7 @@ impl Fabric {
             &flights.keys,
             &mut self.fates,
             usize::MAX,
-            |packet, sending| {
+            &mut |packet, sending| {
                 if let Some(watch) = watch {
                     let flight = flights.get(packet.slot);
                     watch.departed(&packet, sending.start, flight.flow, flight.traffic);

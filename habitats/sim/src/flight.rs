@@ -1,7 +1,7 @@
 //! What packets carry in virtual time: a modelled segment or datagram instead of bytes.
 
 use weir_base::Instant;
-use weir_packet::key::Hashed;
+use weir_packet::Shared;
 use weir_packet::{Keys, Packet, Slot};
 
 use crate::EndpointId;
@@ -75,7 +75,7 @@ impl Flights {
         &mut self,
         flight: Flight,
         destination: NodeId,
-        key: Hashed,
+        key: Shared,
         len: u32,
     ) -> Packet {
         let slot = match self.free.pop() {
@@ -87,11 +87,10 @@ impl Flights {
             None => {
                 self.flights.push(flight);
                 self.destinations.push(destination);
-                self.keys.grow(self.flights.len().next_power_of_two());
                 Slot(self.flights.len() as u32 - 1)
             }
         };
-        self.keys.set_hashed(slot, key);
+        self.keys.set_shared(slot, key);
         let id = self.next_id;
         self.next_id += 1;
         Packet::new(id, slot, len, flight.sent)

@@ -434,7 +434,7 @@ impl Simulation {
             false => ipv4::HEADER_LEN_MIN,
         };
         let headers = (ethernet::HEADER_LEN + ip) as u32;
-        let route = |own: usize, peer: usize| {
+        let mut route = |own: usize, peer: usize| {
             let key = FlowKey::ip(
                 addresses[own],
                 addresses[peer],
@@ -447,7 +447,7 @@ impl Simulation {
                 peer: ends[peer],
                 peer_host: hosts[peer],
                 uplink: self.fabric.uplink(hosts[own]),
-                key: self.fabric.flights.keys.hashed(key),
+                key: self.fabric.flights.keys.share(key),
                 headers,
                 traffic: course.traffic,
                 flow,

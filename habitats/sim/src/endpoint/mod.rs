@@ -4,7 +4,7 @@ pub(crate) mod tcp;
 pub(crate) mod udp;
 
 use weir_packet::Ecn;
-use weir_packet::key::Hashed;
+use weir_packet::Shared;
 
 use crate::fabric::Fabric;
 use crate::flight::{Content, Flight};
@@ -33,7 +33,7 @@ pub(crate) struct Route {
     /// The port of its own host.
     pub(crate) uplink: PortId,
     /// Addresses and ports.
-    pub(crate) key: Hashed,
+    pub(crate) key: Shared,
     /// Bytes of the link-layer and IP headers.
     pub(crate) headers: u32,
     /// The traffic that it counts for.
