@@ -50,12 +50,13 @@ With `share = \"alike\"`, as in the paper, every ingress gets the same probabili
 gets it in proportion to the packets that it was offered of late, up to 1, such that the same number of
 packets is dropped in all: an ingress that brings little is hardly held. Its section IV-D leaves this open.
 
-Choosing parameters. In the paper's way, with all backlogs, the thresholds are a quarter and three quarters
-of all places in the queues, thresholds of the ingresses and limit of the egress together; it works as long
-as the flows of each ingress have more packets under way than the threshold there. What holds up with any
-traffic is `queue = \"egress\"`, thresholds of a quarter and three quarters of its limit, a `weight` of 0.1,
-and `count_resets = \"set\"` at the ingresses. A `weight` of w follows within 1/w samples: at 40 ms, 0.002
-takes 20 s, and 0.1 takes 0.4 s.
+Choosing parameters. In the paper's way, with all backlogs, the thresholds are a quarter and three
+quarters of all places in the queues, thresholds of the ingresses and limit of the egress together; it
+works as long as the flows of each ingress have more packets under way than the threshold there. What
+holds up with any traffic is driven by the egress alone, and ours (docs/egress-driven.md): `queue =
+\"egress\"`, thresholds of a quarter and three quarters of its limit, a `weight` of 0.1, and `count_resets
+= \"set\"` at the ingresses. A `weight` of w follows within 1/w samples: at 40 ms, 0.002 takes 20 s, and
+0.1 takes 0.4 s.
 
 Defaults. The thresholds are for four ingresses with a threshold of 50 and an egress of 100 packets, as in
 the paper; `max_probability` and `gentle` are those of `red`. `target` and both factors of `law = \"pi\"`

@@ -55,12 +55,9 @@ thresholds follow.
 
 How the paper is read. \"If both packets belong the same flow, the randomly selected one is dropped and the
 packet p is dropped with the probability P_AFAN\": on a match the drawn one always goes, and chance decides
-on the arriving one only. Equation 5 contains P_AFAN on both sides; RED's method, from which it is taken,
-has P_AFAN_temp on the right. RED counts every arrival since the last drop, because each takes the chance;
-here only a packet that matches takes it, and count is the number of those that passed it. The text leaves
-open what is counted. With all arrivals its equation 7 would be wrong, which gives the distances of drops as
-1/(2 P) + 1/2: with twenty flows one arrival of twenty takes the chance, and every one of them would be
-dropped as soon as 1/P arrivals had passed.
+on the arriving one only. Equation 5 contains P_AFAN on both sides; RED's method, from which it is taken, has
+P_AFAN_temp on the right. RED counts every arrival since the last drop; here those count that matched and
+passed the chance: drops are 1/(2 P) + 1/2 of these apart, as equation 7 says.
 
 Deviations: a flow with packets in the elastic queue stays elastic until they are sent, because a packet by
 way of the priority queue would overtake them. Only elastic packets see the average and `max_threshold`.

@@ -485,6 +485,135 @@ mod tests {
         assert!(seen > 40, "only {seen} claims found in {path}");
     }
 
+    /// Metrics that a moment is too short for: of runs of a mechanism, of a thousand packets, of ten seconds.
+    const OF_EVENTS: [&str; 4] = [
+        "sending_flows.bottleneck.elastic",
+        "run_let_in_ratio.bottleneck.stream",
+        "run_growth_flows.bottleneck.elastic",
+        "outage_s_max.elastic",
+    ];
+
+    /// Runs results for a moment, and gives what their claims, rows and pictures ask for and nobody has.
+    fn unknown(results: &[&str], set: &[(&str, &str)]) -> Vec<String> {
+        let overrides = set.iter().map(|(path, value)| Override {
+            path: (*path).to_owned(),
+            value: (*value).to_owned(),
+        });
+        let options = Options {
+            run: RunOptions {
+                on: Habitat::Sim,
+                runs: Some(1),
+                ..RunOptions::default()
+            },
+            quick: true,
+            overrides: overrides.collect(),
+        };
+        let names: Vec<String> = results.iter().map(|&name| name.to_owned()).collect();
+        let reproduction = run(&select(&names).unwrap(), &options).unwrap();
+        // A condition may have no value yet; but every name must be there.
+        let unknown = reproduction.missing().map(|(id, what)| {
+            let parts = what.split("; ").filter(|part| {
+                let is_name = part.starts_with("there is no ") || part.contains(" names ");
+                is_name && !OF_EVENTS.iter().any(|event| part.contains(event))
+            });
+            (id, parts.map(str::to_owned).collect::<Vec<_>>())
+        });
+        let unknown = unknown.filter(|(_, parts)| !parts.is_empty());
+        unknown
+            .map(|(id, parts)| format!("{id}: {}", parts.join("; ")))
+            .collect()
+    }
+
+    const NONE: Vec<String> = Vec::new();
+
+    #[test]
+    fn every_name_of_lru_fq_exists() {
+        let moment = [("duration", "1 s"), ("warm_up", "0.1 s")];
+        let results = ["table3", "table4", "fig5b", "fig6", "fig7"];
+        let results = results.map(|result| format!("lru-fq/{result}"));
+        assert_eq!(
+            unknown(&results.each_ref().map(String::as_str), &moment),
+            NONE
+        );
+        // Here the web begins after 5 s.
+        let moment = [("duration", "5.3 s"), ("warm_up", "0.1 s")];
+        let results = ["table1", "table2", "fig5a", "text"];
+        let results = results.map(|result| format!("lru-fq/{result}"));
+        assert_eq!(
+            unknown(&results.each_ref().map(String::as_str), &moment),
+            NONE
+        );
+    }
+
+    #[test]
+    fn every_name_of_afan_eccm_exists() {
+        let moment = [
+            ("duration", "1.3 s"),
+            ("warm_up", "0.1 s"),
+            ("traffic.stream.start", "0 s"),
+        ];
+        assert_eq!(unknown(&["afan-eccm"], &moment), NONE);
+    }
+
+    #[test]
+    fn every_name_of_sd_bm_exists() {
+        let moment = [("duration", "2 s"), ("warm_up", "0.5 s")];
+        assert_eq!(unknown(&["sd-bm"], &moment), NONE);
+    }
+
+    #[test]
+    fn every_name_of_forces_flow_control_exists() {
+        let moment = [("duration", "2.3 s"), ("warm_up", "0 s")];
+        assert_eq!(unknown(&["forces-flow-control"], &moment), NONE);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named_and_is_not_merely_not_run() {
+        const WRONG: Recipe = Recipe {
+            id: "lru-fq/wrong",
+            title: "t",
+            notes: &[],
+            batches: &[],
+            tables: &[],
+            figures: &[],
+            claims: &[recipe::claim("lru-fq/wrong.1", "t", |m, f| {
+                let at = recipe::At::new("no batch", "x");
+                f.at_most("a", &m.samples(&at, "tcp_share_ration"), 1.0);
+                f.is("something that holds", true);
+            })],
+        };
+        let reproduction = run(&[&WRONG], &Options::default()).unwrap();
+        let claim = &reproduction.results[0].claims[0];
+        assert_eq!(claim.verdict, Verdict::Missing);
+        let expected =
+            "there is no metric `tcp_share_ration`; there is no point `x` of batch `no batch`";
+        assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
+        let missing: Vec<_> = reproduction.missing().map(|(id, _)| id).collect();
+        assert_eq!(
+            (missing, reproduction.bad().count()),
+            (vec!["lru-fq/wrong.1"], 0)
+        );
+    }
+
+    #[test]
+    fn what_was_calibrated_on_is_marked() {
+        let marked = all_claims().into_iter().filter(|claim| claim.calibrated);
+        let marked: Vec<_> = marked.map(|claim| claim.id).collect();
+        let expected = [
+            "lru-fq/table1.3",
+            "lru-fq/table1.4",
+            "lru-fq/fig5a.1",
+            "lru-fq/fig5a.2",
+            "lru-fq/fig5a.5",
+            "lru-fq/fig5a.6",
+            "lru-fq/text.4",
+            "afan-eccm/basic.1",
+            "afan-eccm/basic.2",
+            "afan-eccm/basic.3",
+        ];
+        assert_eq!(marked, expected);
+    }
+
     #[test]
     fn a_small_result_from_end_to_end() {
         let set = |path: &str, value: &str| Override {

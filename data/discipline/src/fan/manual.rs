@@ -67,20 +67,20 @@ Mbit/s. It is silent on `active_time`, `blocked_time`, `priority_time` and `prio
 sizes of the lists. Those are ours: `flows` has room for the 8750 streams of 80 kbit/s that make
 `max_priority_load` of 1 Gbit/s.
 
-Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is for
-a second at least; otherwise the new flow passes without being listed, as long as the link is not congested.
-A full table of waiting flows forgets the one that is silent for longest: its delay is counted anew. A
-waiting flow silent for 75 s waits no more. A packet that begins a run is judged after it. A run that
-concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began when it
-was accepted for the first time; to find who began first it looks at all elastic flows. Which of them is
-the most active is told to the nearest 1024 bytes. Measuring rests while nothing comes.
+Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is
+for a second at least; otherwise the new flow passes without being listed, as long as the link is not
+congested. A full table of waiting flows forgets the one that is silent for longest: its delay is counted
+anew. A waiting flow silent for 75 s waits no more. A packet that begins a run is judged after it. A run
+that concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began
+when it was accepted for the first time; to find who began first it looks at all elastic flows. Which of
+them is the most active is told to the nearest 1024 bytes. Measuring rests while nothing comes.
 
-Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are made
-when a packet of a new flow comes in congestion, which its first step has just ended, so that the procedure
-stays in it; `eccm = \"literal\"` shows that. The figure's text wants estimates to start again after half an
-interval: they start with one. Equation 8 counts the flows of the list; `ramaf` counts the elastic ones, whom the
-fair rate concerns, and takes none with an `mtu` or less waiting. The rate of a link that is not paced is
-taken as 1 Gbit/s; set `rate` there.
+Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are
+made when a packet of a new flow comes in congestion, which its first step has just ended, so that the
+procedure stays in it; `eccm = \"literal\"` shows that. The figure's text wants estimates to start again
+after half an interval: they start with one. Equation 8 counts the flows of the list; `ramaf` counts the
+elastic ones, whom the fair rate concerns, and takes none with an `mtu` or less waiting. The rate of a
+link that is not paced is taken as 1 Gbit/s; set `rate` there.
 
 An attacker who changes his address with every packet fills the list while the link is not congested: his
 flows are those that are silent, so they leave for others, and flows that send at least once a second stay.

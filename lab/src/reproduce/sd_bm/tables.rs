@@ -14,7 +14,8 @@ const NOTES: &[&str] = &[
      the ingresses spread drops by the same rule (`wait`).",
     "Why losses do not go on falling beyond L = 30: the controller's thresholds are shares of all places, so that a larger L raises \
      them too. Its probability falls then, the ingresses drop less, and the egress, which has 100 places whatever L is, \
-     loses by overflow again (three seeds: 117, 427, 939, 1209 packets there at L = 20, 30, 40, 50).",
+     loses by overflow again. And an ingress that has passed 2/rho_b packets without a drop sends nothing until its queue has \
+     reached the threshold: at L = 50 its flows often have fewer packets under way, everything waits for time-outs, and goodput falls.",
     "The printed pairs of delay and loss are those of TCP with a longer queue anywhere: losses go with the inverse square of the \
      round trip.",
     "The lines `egress-driven` (R32) are ours, not the paper's, and decide nothing: docs/egress-driven.md.",
