@@ -230,7 +230,9 @@ fn ramaf_counts_elastic_flows_only() {
     let mut removed = None;
     bench.run(1000, |bench, n| {
         if n % 50 == 0 {
-            (20..25).for_each(|stream| drop(bench.offer(stream, 100)));
+            for stream in 20..25 {
+                bench.offer(stream, 100);
+            }
         }
         if n > 100 && n % 10 == 0 {
             bench.offer(40, 100); // somebody new
