@@ -299,13 +299,20 @@ fn number_or_text(value: &str) -> Value {
 }
 
 fn decide(recipe: &Recipe, claim: &Claim, measured: &Measured) -> ClaimReport {
-    let (verdict, evidence) = judge(claim, measured);
-    let printed = measured.as_printed().filter(|_| recipe.has_two_columns());
+    let (verdict, mut evidence) = judge(claim, measured);
+    let printed = measured
+        .as_printed()
+        .filter(|_| recipe.has_two_columns())
+        .map(|printed| judge(claim, printed));
+    // The evidence is that of the reading; but what is missing must be told.
+    if let Some((Verdict::Missing, why)) = &printed {
+        evidence += &format!("; as printed: {why}");
+    }
     ClaimReport {
         id: claim.id,
         text: claim.text,
         verdict,
-        as_printed: printed.map(|printed| judge(claim, printed).0),
+        as_printed: printed.map(|(verdict, _)| verdict),
         calibrated: claim.calibrated,
         evidence,
     }
