@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use weir_base::setting::Kind;
-use weir_base::{Bytes, Rate, Spacing, Span};
+use weir_base::{Bytes, Rate, Spacing, Span, setting::Kind};
 
 use super::tcp::Congestion;
 
@@ -138,20 +137,17 @@ const DAY: Span = Span::from_secs(86_400);
 
 macro_rules! key {
     ($id:ident, $name:literal, $form:expr, required, $about:literal) => {
-        pub(super) const $id: Key = Key {
-            name: $name,
-            form: $form,
-            default: "",
-            required: true,
-            about: $about,
-        };
+        key!($id, $name, $form, "", true, $about);
     };
     ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
+        key!($id, $name, $form, $default, false, $about);
+    };
+    ($id:ident, $name:literal, $form:expr, $default:literal, $required:literal, $about:literal) => {
         pub(super) const $id: Key = Key {
             name: $name,
             form: $form,
             default: $default,
-            required: false,
+            required: $required,
             about: $about,
         };
     };
@@ -457,8 +453,7 @@ key!(
     "granularity",
     span(Span::from_micros(1), Span::from_secs(60)),
     "",
-    "the least that the retransmission time-out adds to the smoothed round-trip time (RFC 6298's G): \
-     min_rto, as in Linux, but 200 ms at most, if absent"
+    "least time-out beyond the round-trip time (RFC 6298's G); if absent, min_rto, 200 ms at most"
 );
 key!(
     INITIAL_RTO,
