@@ -100,7 +100,8 @@ pub trait Device: Send {
 /// What only a device can count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that found the receive ring full (lost before the router saw them).
+    /// Frames that found the receive ring full, and superframes that found the receive buffer full: a
+    /// superframe counts once (lost before the router saw them).
     pub missed: u64,
     /// Frames that the device refused to send.
     pub refused: u64,
