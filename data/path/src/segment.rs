@@ -107,14 +107,15 @@ impl<'a> Superframe<'a> {
         let layers = walk.layers;
         let segment = frame.get(transport..)?;
         let header_len = match kind {
-            SegmentKind::Udp => udp::View::new_checked(segment).map(|_| udp::HEADER_LEN),
-            _ => tcp::View::new_checked(segment).map(|v| v.header_len()),
+            SegmentKind::Udp => udp::View::new_checked(segment)
+                .ok()
+                .map(|_| udp::HEADER_LEN),
+            _ => tcp::View::new_checked(segment)
+                .ok()
+                .map(|view| view.header_len())
+                .filter(|len| *len >= tcp::HEADER_LEN_MIN),
         };
-        let header_len = header_len.ok().filter(|len| *len >= udp::HEADER_LEN)?;
-        if kind != SegmentKind::Udp && header_len < tcp::HEADER_LEN_MIN {
-            return None;
-        }
-        let payload = transport + header_len;
+        let payload = transport + header_len?;
         if payload > frame.len().min(HEADERS_LEN_MAX) {
             return None;
         }
