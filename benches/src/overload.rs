@@ -171,6 +171,7 @@ impl Bed {
             mac: FLOODED_MAC,
             mtu: 1500,
             up: true,
+            carrier: true,
             addresses: vec![network],
         };
         tables.interfaces.insert(index, interface);
@@ -190,7 +191,7 @@ impl Bed {
         worker.plane.add_port("r2", "r2", spec, link, now);
         worker.set_tables(Arc::new(tables));
         let gone = || io::Error::from(io::ErrorKind::NotFound);
-        worker.bind(Some(Box::new(device)), Box::new(move || Err(gone())));
+        worker.bind(Some(Box::new(device)), Box::new(move |_| Err(gone())));
         Ok(worker)
     }
 
