@@ -284,27 +284,30 @@ impl PointResult {
     }
 }
 
-/// Values at paths in words, each once: `flows 3`. A kind is a name, which needs no more; two paths
+/// Values at paths in words, each once: `flows 3`. A kind is a name, which comes first and needs no more; two paths
 /// that end alike are told by more than their ends.
 fn place(sweep: &Map<String, Value>) -> String {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    let mut words: Vec<String> = Vec::new();
+    let (mut names, mut words) = (Vec::new(), Vec::new());
     for (path, value) in sweep {
         let value = value_in_words(value);
         let key = last(path);
         let is_alone = sweep
             .iter()
             .all(|(p, v)| last(p) != key || value_in_words(v) == value);
+        let is_name = is_alone && (key == "kind" || key == "discipline");
         let word = match is_alone {
-            true if key == "kind" || key == "discipline" => value,
+            true if is_name => value,
             true => format!("{} {value}", key.replace('_', " ")),
             false => format!("{path} {value}"),
         };
-        if !words.contains(&word) {
-            words.push(word);
+        let of_its_like = if is_name { &mut names } else { &mut words };
+        if !of_its_like.contains(&word) {
+            of_its_like.push(word);
         }
     }
-    words.join(", ")
+    names.append(&mut words);
+    names.join(", ")
 }
 
 /// A value of a sweep; a table, which only a discipline is, by its kind and what it sets.
@@ -329,7 +332,7 @@ mod tests {
     #[test]
     fn a_point_summarises_its_runs() {
         let sweep = [
-            ("traffic.flood.flows", Value::from(3)),
+            ("link.out.delay", Value::from("2 ms")),
             ("link.out.discipline.kind", "fifo".into()),
             ("link.out.reverse_discipline.kind", "fifo".into()),
         ];
@@ -357,10 +360,10 @@ mod tests {
         assert_eq!(point.median("x_mbps"), Some(3.0));
         assert_eq!(point.summary["x_mbps"].n, 3);
         assert_eq!(point.spread("x_mbps"), Some([1.0, 5.0]));
-        assert_eq!(point.title(), "fifo, flows 3");
+        assert_eq!(point.title(), "fifo, delay 2 ms");
         point.variant = Some("plain".into());
-        point.sweep.retain(|path, _| path.ends_with("flows"));
-        assert_eq!(point.title(), "plain, flows 3");
+        point.sweep.retain(|path, _| path.ends_with("delay"));
+        assert_eq!(point.title(), "plain, delay 2 ms");
         let delays = [("link.a.delay", "1 ms"), ("link.b.delay", "2 ms")];
         let delays = delays.map(|(path, value)| (path.to_owned(), value.into()));
         assert_eq!(

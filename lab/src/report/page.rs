@@ -189,7 +189,10 @@ fn numbers(result: &RunResult) -> String {
             "<p>Paler rows are the paper's Tables I and II; its requests in 600 s are divided \
                  by 600. Unfinished fetches count with their age at the end.</p>"
         }
-        false => "<p>Unfinished fetches count with their age at the end.</p>",
+        false if columns.iter().any(|c| c.heading == "Fetches") => {
+            "<p>Unfinished fetches count with their age at the end.</p>"
+        }
+        false => "",
     };
     let table = format!(
         "<div class=\"scroll\"><table><thead><tr><th></th>{heads}</tr></thead>\
