@@ -288,8 +288,10 @@ fn report() -> Test {
         .iter()
         .find(|o| page.replace("http://www.w3.org/2000/svg", "").contains(**o));
     ensure(found.is_none(), found)?;
+    // What fetches take: bars for a wide and for a narrow page, and the distribution; goodput: bars for both, and over
+    // time.
     ensure(
-        page.matches("<svg").count() == 3,
+        page.matches("<svg").count() == 6,
         page.matches("<svg").count(),
     )?;
     let text = weir_lab::report::text(&result);
