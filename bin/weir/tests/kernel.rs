@@ -299,7 +299,7 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
     );
     assert!(alone > 40e6, "the flood is one: {alone}");
     assert!(both < 20e6 * 1.05, "{both}");
-    assert!(both > 20e6 * 0.8, "transit has the rest: {both}");
+    assert!(both > 2.0 * pings, "most of it is transit: {both}");
     // An eighth of half the port.
     assert!(pings < 20e6 / 16.0 * 1.2, "{pings}");
     assert!(dropped > 0);

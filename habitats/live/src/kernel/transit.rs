@@ -178,9 +178,7 @@ impl TransitGuard {
         match self.put(None, chains.clone()) {
             // The chain is still at the interface that had this name before.
             Err(error) if error.refused_with(libc::EEXIST) => {
-                for chain in &chains {
-                    self.remove(&chain.name)?;
-                }
+                self.remove_all(chains.clone())?;
                 self.put(None, chains)
             }
             done => done,
@@ -342,12 +340,13 @@ impl TransitGuard {
         wanted.push(LOCAL_CHAIN.to_owned());
         let mut unwanted: Vec<_> = self.in_force.values().cloned().collect();
         unwanted.retain(|chain| !wanted.contains(&chain.name));
-        // Those at a hook jump to the others.
-        unwanted.sort_by_key(|chain| chain.hook.is_none());
-        for chain in unwanted {
-            self.remove(&chain.name)?;
-        }
-        Ok(())
+        self.remove_all(unwanted)
+    }
+
+    /// Removes chains, those first that jump to others: from a hook, and then by their names.
+    fn remove_all(&mut self, mut chains: Vec<Chain>) -> Result<(), Error> {
+        chains.sort_by(|a, b| (a.hook.is_none(), &a.name).cmp(&(b.hook.is_none(), &b.name)));
+        chains.iter().try_for_each(|chain| self.remove(&chain.name))
     }
 
     /// Removes a chain, which may have gone with its interface.
