@@ -42,9 +42,12 @@ enum What {
     Metrics,
 }
 
+/// What prints a list as text, and what as JSON.
+type Printers = (fn() -> String, fn() -> Value);
+
 /// `weir list`.
 pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
-    let (text, rows): (fn() -> String, fn() -> Value) = match arguments.what {
+    let (text, rows): Printers = match arguments.what {
         What::Disciplines => (
             || lines(&disciplines()),
             || objects(disciplines(), "purpose"),
