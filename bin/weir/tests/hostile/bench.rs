@@ -97,6 +97,13 @@ impl Bench {
         let Some(id) = self.router.as_ref().map(Child::id) else {
             return 0.0;
         };
+        // The process that was started only watches the one that forwards.
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let child = children.unwrap_or_default();
+        let id = child
+            .split_whitespace()
+            .next()
+            .map_or(id, |c| c.parse().unwrap());
         let stat = fs::read_to_string(format!("/proc/{id}/task/{id}/stat")).unwrap();
         // Behind the name, which may hold spaces: the 12th and 13th fields, in hundredths.
         let fields: Vec<_> = stat
