@@ -29,7 +29,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "goodput_mbps.TRAFFIC",
         "both",
-        "payload that the receivers of the traffic got in the window, over its length",
+        "payload that arrived at the receivers of the traffic in the window, each byte once, in order or not, over its length; in the lab, what their programs read",
     ),
     metric(
         "tcp_goodput_mbps",
@@ -169,7 +169,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "lost_packets.TRAFFIC.PORT.REASON",
         "sim",
-        "the same by traffic, by the port where (NODE>NODE), and by reason (docs/drop-reasons.md)",
+        "the same by traffic, by the direction of the link (LINK, LINK.reverse), and by reason (docs/drop-reasons.md)",
     ),
     metric(
         "delay_ms_mean",
@@ -205,12 +205,12 @@ pub const METRICS: &[Metric] = &[
     metric(
         "throughput_mbps.LINK",
         "sim",
-        "layer-2 bytes (without frame check sequence) that the port sent in the window",
+        "bytes that the port sent in the window, with the link's framing: what they took of its rate",
     ),
     metric(
         "utilisation_ratio.LINK",
         "sim",
-        "the same with the link's framing, over its rate",
+        "the same over the link's rate",
     ),
     metric(
         "packets_sent.LINK",
@@ -220,7 +220,12 @@ pub const METRICS: &[Metric] = &[
     metric(
         "dropped_packets.LINK",
         "sim",
-        "packets with payload that were dropped at the port in the window, for whatever reason",
+        "packets that were dropped at the port in the window, with or without payload, for whatever reason",
+    ),
+    metric(
+        "dropped_payload_packets.LINK",
+        "sim",
+        "those of them with payload",
     ),
     metric(
         "queue_packets_mean.LINK",
@@ -323,6 +328,16 @@ pub const METRICS: &[Metric] = &[
         "goodput_since_accepted_mbps.TRAFFIC",
         "sim",
         "payload of a flow in the window, over its time since it was let through, mean",
+    ),
+    metric(
+        "goodput_since_kept_mbps.TRAFFIC",
+        "sim",
+        "the same since it was let in for good, of flows that were not refused again within 2 s",
+    ),
+    metric(
+        "run_after_flows.LINK.TRAFFIC",
+        "sim",
+        "flows on the list one second after the beginning of each run of a congestion mechanism, mean over runs",
     ),
     metric(
         "outage_s_STATISTIC.TRAFFIC",

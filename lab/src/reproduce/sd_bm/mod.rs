@@ -116,7 +116,7 @@ fn goodput(m: &Measured, at: &At) -> Samples {
 
 /// Which share of all losses the ingresses have.
 fn ingress_share(m: &Measured, at: &At) -> Samples {
-    let of = |name: &str| m.samples(at, &format!("dropped_packets.{name}"));
+    let of = |name: &str| m.samples(at, &format!("dropped_payload_packets.{name}"));
     let ingress = INGRESSES
         .map(of)
         .into_iter()

@@ -194,7 +194,7 @@ fn follows_the_threshold(m: &Measured, f: &mut Findings) {
 fn only_at_the_egress(m: &Measured, f: &mut Findings) {
     for batch in [&LOAD_14, &LOAD_18, &LOAD_20] {
         let at = red(batch);
-        let egress = m.samples(&at, "dropped_packets.wan");
+        let egress = m.samples(&at, "dropped_payload_packets.wan");
         let all = m.samples(&at, "lost_packets");
         let elsewhere = egress.with(&all, |here, all| 1.0 - here / all.max(1.0));
         f.at_most(
