@@ -310,7 +310,7 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
         under_flood(&gateway, false, || ()) < pings / 3.0
     });
     let table = gateway.ask(&["show", "ports"]);
-    assert!(table.contains("LOCAL DROPPED"), "{table}");
+    assert!(table.contains("OWN DROPPED"), "{table}");
 }
 
 #[test]

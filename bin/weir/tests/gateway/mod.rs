@@ -81,7 +81,7 @@ impl Gateway {
         command
             .arg("router")
             .arg(self.configure(config))
-            .env("WEIR_LOG", "info,weir::bypass=debug")
+            .env("WEIR_LOG", "info,weir::router::bypass=debug")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);

@@ -92,7 +92,7 @@ fn parent_and_child_share_signals_and_ends() {
     let mut router = bench.start("a", CONFIG);
     router.signal("HUP");
     eventually("SIGHUP is passed on", || {
-        router.log().contains("configuration applied")
+        router.log().contains("configuration changed")
     });
     router.signal("INT");
     assert!(router.ended().success());

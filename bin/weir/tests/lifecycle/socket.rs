@@ -15,7 +15,7 @@ fn only_a_dead_routers_socket_is_replaced() {
         let said = router.log();
         assert!(said.contains("`socket` /") && said.contains(why), "{said}");
         assert!(
-            !said.contains("router runs"),
+            !said.contains("router started"),
             "it was noticed too late: {said}"
         );
     };

@@ -42,8 +42,10 @@ impl TransitGuard {
     /// the instant on that is given back, which is in the near future.
     pub fn give_back(&mut self, ports: &[&str]) -> Result<UnixTime, Error> {
         let until = UnixTime::now().after(COMMIT_TIME);
-        let ports = ports.iter().copied();
-        self.set_kernels(ports, Some((Compare::AtLeast, until)))?;
+        let all = || ports.iter().copied();
+        self.set_kernels(all(), Some((Compare::AtLeast, until)))?;
+        // What it forwards from then on is not its own.
+        self.end_limits(all())?;
         Ok(until)
     }
 

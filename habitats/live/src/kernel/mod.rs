@@ -26,6 +26,7 @@ pub mod netfilter;
 pub mod tables;
 pub mod transit;
 
+mod ingress;
 mod iptables;
 mod links;
 mod local;

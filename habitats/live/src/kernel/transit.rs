@@ -54,10 +54,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use weir_base::{Rate, Tally};
 use weir_path::parse::Mode;
 
+use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
 use super::links::{self, AboveKind, Links};
 use super::local;
 use super::netlink::NetlinkSocket;
-use super::nft::{self, Base, Chain, CommitError, Compare, Hook, NF_NETDEV_INGRESS, Rule};
+use super::nft::{self, Chain, CommitError, Compare, Rule};
 use crate::clock::UnixTime;
 
 /// Why transit cannot be kept away from the kernel.
@@ -115,11 +116,6 @@ struct Protected {
 
 /// Tells several guards of one process apart.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
-
-/// Before any other chain of an ingress hook.
-const PRIORITY: i32 = -500;
-/// Where packets that the kernel may keep, but not send on, are looked at.
-const LOCAL_CHAIN: &str = "local";
 
 impl TransitGuard {
     /// Puts the rules of these ports into force, all or none of them, in the calling thread's
@@ -200,6 +196,19 @@ impl TransitGuard {
             chains.extend(self.chains(port, &links));
         }
         self.put(None, chains)
+    }
+
+    /// Limits what the box itself sends out of these ports no longer.
+    pub(super) fn end_limits<'a>(
+        &mut self,
+        ports: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), Error> {
+        for port in ports {
+            if let Some(protected) = self.ports.get_mut(port) {
+                protected.local = None;
+            }
+        }
+        self.sweep(&links::read()?)
     }
 
     /// Removes the rules of one port.
@@ -373,121 +382,4 @@ impl Protected {
 
 pub(super) fn chain_name(port: &str) -> String {
     format!("port-{port}")
-}
-
-fn ingress(device: &str, index: u32) -> Hook {
-    Hook {
-        number: NF_NETDEV_INGRESS,
-        device: device.to_owned(),
-        index,
-        priority: PRIORITY,
-        drops: true,
-    }
-}
-
-/// Options of an IPv4 header by which the kernel would send on what is addressed to the box.
-const SOURCE_ROUTES: [u8; 2] = [libc::IPOPT_LSRR, libc::IPOPT_SSRR];
-
-fn local_chain() -> Chain {
-    let source_route = |option| Rule::new().ip_option(option).drop();
-    let mut rules = SOURCE_ROUTES.map(source_route).to_vec();
-    rules.push(Rule::new().accept());
-    Chain::unhooked(LOCAL_CHAIN, rules)
-}
-
-const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
-const ETH_P_IPV6: u16 = libc::ETH_P_IPV6 as u16;
-const ETH_P_8021Q: u16 = libc::ETH_P_8021Q as u16;
-const ETH_P_8021AD: u16 = libc::ETH_P_8021AD as u16;
-/// Link-layer protocols of the box itself: ARP, LLDP, EAPOL (port authentication).
-const OWN_PROTOCOLS: [u16; 3] = [libc::ETH_P_ARP as u16, 0x88cc, libc::ETH_P_PAE as u16];
-/// PPPoE, discovery and session.
-const PPPOE: [u16; 2] = [libc::ETH_P_PPP_DISC as u16, libc::ETH_P_PPP_SES as u16];
-/// Where the type of the outermost tag is in the link header, and the VLAN behind it.
-const TAG_TYPE_AT: u32 = 12;
-const TAG_VLAN_AT: u32 = 14;
-/// The bits of a tag that are the VLAN identifier.
-const VLAN_MASK: [u8; 2] = [0x0f, 0xff];
-
-/// The chains at the ingress of a routed interface: `chain`, and the one for tagged frames.
-fn routed(device: &str, index: u32, chain: &str, suffix: &str, links: &Links) -> [Chain; 2] {
-    let above: Vec<_> = links
-        .values()
-        .filter_map(|link| Some((link, link.above.filter(|a| a.below == index)?.kind)))
-        .collect();
-    let tagged_name = format!("tagged-{suffix}");
-    let mut tagged = Vec::new();
-    let mut rules = Vec::new();
-    for tag_type in [ETH_P_8021Q, ETH_P_8021AD] {
-        rules.push(tag_of(tag_type).jump(&tagged_name));
-    }
-    for (link, kind) in above {
-        match kind {
-            // Without its device, a tag with VLAN 0 is as good as none.
-            AboveKind::Vlan { id: 0, .. } => {}
-            AboveKind::Vlan { protocol, id } => {
-                let vlan = tag_of(protocol).load(Base::Link, TAG_VLAN_AT, 2);
-                let vlan = vlan.mask(&VLAN_MASK);
-                tagged.push(vlan.is(Compare::Equal, &id.to_be_bytes()).accept());
-            }
-            AboveKind::Macvlan | AboveKind::Macvtap => {
-                let to = Rule::new().load(Base::Link, 0, link.mac.len() as u32);
-                rules.push(to.is(Compare::Equal, &link.mac).accept());
-            }
-        }
-    }
-    let vlan = Rule::new().load(Base::Link, TAG_VLAN_AT, 2);
-    let other = vlan.mask(&VLAN_MASK).is(Compare::NotEqual, &[0, 0]);
-    tagged.push(other.drop());
-    rules.extend(untagged());
-    let main = Chain {
-        name: chain.to_owned(),
-        hook: Some(ingress(device, index)),
-        rules,
-    };
-    [Chain::unhooked(tagged_name, tagged), main]
-}
-
-fn tag_of(tag_type: u16) -> Rule {
-    Rule::new()
-        .load(Base::Link, TAG_TYPE_AT, 2)
-        .is(Compare::Equal, &tag_type.to_be_bytes())
-}
-
-/// What the kernel gets of frames that are for no VLAN.
-fn untagged() -> Vec<Rule> {
-    let ip = || Rule::new().protocol(ETH_P_IP);
-    let ip6 = || Rule::new().protocol(ETH_P_IPV6);
-    let kind = |kind: u8| u32::from(kind).to_ne_bytes();
-    let transit = |rule: Rule| {
-        let unicast = kind(libc::RTN_UNICAST);
-        rule.destination_kind().is(Compare::Equal, &unicast).drop()
-    };
-    let ours = |rule: Rule| {
-        rule.destination_kind()
-            .is(Compare::AtLeast, &kind(libc::RTN_LOCAL))
-            .destination_kind()
-            .is(Compare::AtMost, &kind(libc::RTN_MULTICAST))
-    };
-    const IPV6_DESTINATION_AT: u32 = 24;
-    let group = ip6()
-        .load(Base::Network, IPV6_DESTINATION_AT, 1)
-        .is(Compare::Equal, &[0xff]);
-    let mut rules = vec![
-        transit(ip()),
-        group.accept(), // the fib calls it unicast
-        transit(ip6()),
-        ours(ip()).goto(LOCAL_CHAIN),
-        ours(ip6()).accept(),
-    ];
-    for protocol in OWN_PROTOCOLS {
-        rules.push(Rule::new().protocol(protocol).accept());
-    }
-    for protocol in PPPOE {
-        for to in [libc::PACKET_HOST, libc::PACKET_BROADCAST] {
-            let frame = Rule::new().protocol(protocol).packet_type();
-            rules.push(frame.is(Compare::Equal, &[to]).accept());
-        }
-    }
-    rules
 }
