@@ -132,7 +132,7 @@ fn parent_and_child_share_signals_and_ends() {
     let mut router = bench.spawn("a", &CONFIG.replace("r0", "nowhere"));
     assert_eq!(router.ended().code(), Some(2));
     assert_eq!(
-        router.log().matches("nowhere").count(),
+        router.log().matches("No such device").count(),
         1,
         "{}",
         router.log()
