@@ -207,13 +207,8 @@ async fn follow_kernel(running: Arc<Running>) -> String {
         let tables = Arc::new(tables);
         journal::tables(&running.tables.load(), &tables);
         running.tables.store(Arc::clone(&tables));
-        let limits = lock(&running.neighbours).update(&tables);
-        let posted = running.handle.post(move |worker| {
-            if let Ok(limits) = limits {
-                worker.plane.set_question_limits(limits);
-            }
-            worker.set_tables(tables);
-        });
+        running.tables_changed.notify_one();
+        let posted = running.handle.post(move |worker| worker.set_tables(tables));
         if let Err(error) = posted {
             tracing::error!(%error, "routes and neighbours stay as they were");
         }

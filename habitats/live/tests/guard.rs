@@ -311,6 +311,10 @@ fn what_is_for_the_box_passes_and_nothing_is_sent_on() {
         let _guard = TransitGuard::install(&[("ra", Mode::Routed), ("rb", Mode::Routed)]).unwrap();
         assert_eq!(hosts.forwarded(&frames), BTreeMap::new());
 
+        // While the kernel still looks whether somebody else has an address, it is not the box's.
+        eventually("duplicate address detection", || {
+            run("ip -6 addr show tentative").is_empty()
+        });
         let behind = Behind::new();
         let mut passes = |to: [u8; 6], ip: Vec<u8>| {
             let ethertype = if ip[0] >> 4 == 4 { 0x0800 } else { 0x86dd };

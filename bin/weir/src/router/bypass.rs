@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -64,6 +64,24 @@ pub(crate) fn doubt(plan: &Plan) -> Option<String> {
     ))
 }
 
+/// What a plan permits to be bypassed before it is in force is not new afterwards.
+pub(crate) fn permit(plan: &Plan, bypassed: &Mutex<Bypassed>) {
+    if !plan.router.bypass_netfilter {
+        return;
+    }
+    match read(plan) {
+        Ok(chains) => {
+            let mut bypassed = lock(bypassed);
+            for chain in chains {
+                bypassed.entry(chain).or_insert(false);
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot see which rules of this machine transit bypasses");
+        }
+    }
+}
+
 /// Looks at the machine's rules whenever they change. Returns only to end the router.
 pub(crate) async fn follow(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_rules() {
@@ -87,6 +105,7 @@ pub(crate) async fn follow(running: Arc<Running>) -> String {
         match read.await {
             Ok(Ok((router, chains))) => {
                 let at_start = first && router.bypass_netfilter;
+                first = false;
                 let new = renew(&mut lock(&running.bypassed), chains, at_start);
                 if !new.is_empty() && router.netfilter_change == OnChange::Stop {
                     return format!(
@@ -101,7 +120,6 @@ pub(crate) async fn follow(running: Arc<Running>) -> String {
             }
             Err(error) => return error.to_string(),
         }
-        first = false;
         sleep_until(began + GAP).await;
         let Some(changes) = &mut announcements else {
             sleep_until(began + GAP_MAX).await;

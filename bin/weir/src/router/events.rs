@@ -1,6 +1,7 @@
 //! What the control side does for the forwarding thread: it asks the kernel for neighbours, sees to it
 //! that those in use are verified, follows devices that went or came, and drops what would take too long.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,15 +71,48 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
                     return error.to_string();
                 }
             }
+            () = running.tables_changed.notified() => {
+                on_neighbours(&running, |running, neighbours| {
+                    let limits = neighbours.update(&running.tables.load())?;
+                    let set = move |worker: &mut Worker| worker.plane.set_question_limits(limits);
+                    running.handle.post(set).map_err(io::Error::other)
+                })
+                .await;
+            }
             next = inbox.next(&mut orders) => match next {
+                Some(Next::Event(Event::InUse(used))) => {
+                    on_neighbours(&running, move |running, neighbours| {
+                        neighbours.verify(&used, &running.tables.load())
+                    })
+                    .await;
+                }
                 Some(Next::Event(event)) => handle(&running, event),
                 Some(Next::Orders) => {
-                    carry_out(&mut lock(&running.neighbours), &orders);
-                    orders.clear();
+                    let orders = std::mem::take(&mut orders);
+                    on_neighbours(&running, move |_, neighbours| {
+                        carry_out(neighbours, &orders);
+                        Ok(())
+                    })
+                    .await;
                 }
                 None => return "the forwarding thread has ended".to_owned(),
             }
         }
+    }
+}
+
+/// Talks to the kernel about neighbours on a thread that may wait: the kernel answers when nobody else
+/// changes the network, and that may take longer than a router may give no sign of life.
+async fn on_neighbours(
+    running: &Arc<Running>,
+    work: impl FnOnce(&Running, &mut Neighbours) -> io::Result<()> + Send + 'static,
+) {
+    let running = Arc::clone(running);
+    let work = move || work(&running, &mut lock(&running.neighbours));
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the kernel does not answer about neighbours"),
+        Err(error) => tracing::error!(%error, "neighbours are not verified"),
     }
 }
 
@@ -106,13 +140,11 @@ fn handle(running: &Arc<Running>, event: Event) {
     };
     match event {
         Event::Question(_) => {} // these have a way of their own
-        Event::InUse(neighbours) => {
-            let tables = running.tables.load();
-            if let Err(error) = lock(&running.neighbours).verify(&neighbours, &tables) {
-                tracing::warn!(%error, "the kernel does not verify neighbours");
-            }
+        Event::InUse(_) => {}    // these have a way of their own
+        Event::PortLost(port) => {
+            let running = Arc::clone(running);
+            tokio::task::spawn_blocking(move || running.lose(&port));
         }
-        Event::PortLost(_) => {}
         Event::Retired(tables) => drop(tables),
         Event::PortBack { port, interface } => take_again(port, interface),
         Event::Renamed { port, from, to } => {

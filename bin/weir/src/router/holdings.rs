@@ -97,13 +97,22 @@ impl Holdings {
     }
 
     /// Takes transit at ports (their names and their interfaces) from the kernel. Waits until it has
-    /// been taken: some ten milliseconds.
+    /// been taken: some ten milliseconds. A port without a device is left to the kernel until it has one.
     pub(super) fn take(
         &mut self,
         handle: &Handle,
         ports: &[(String, String)],
     ) -> Result<(), String> {
         let mode = self.mode;
+        let asked = ports.to_vec();
+        let ports = handle.call(move |worker| {
+            let open = |port: &(String, String)| ports::is_open(worker, &port.0);
+            asked.into_iter().filter(open).collect::<Vec<_>>()
+        });
+        let ports = ports.map_err(|e| e.to_string())?;
+        if ports.is_empty() {
+            return Ok(());
+        }
         let interfaces: Vec<_> = ports.iter().map(|(_, i)| (i.as_str(), mode)).collect();
         let failed =
             |e: &dyn std::fmt::Display| format!("cannot keep transit from the kernel: {e}");
@@ -131,8 +140,8 @@ impl Holdings {
         port: &str,
         interface: &str,
     ) -> Result<(), String> {
-        self.claim_interface(interface).map_err(|e| e.to_string())?;
         self.forget(&[port.to_owned()])?;
+        self.claim_interface(interface).map_err(|e| e.to_string())?;
         self.take(handle, &[(port.to_owned(), interface.to_owned())])
     }
 
@@ -144,9 +153,10 @@ impl Holdings {
         names: &[String],
         closing: bool,
     ) -> Result<bool, String> {
-        let taken = names.iter().filter_map(|name| self.taken.get(name));
+        let taken = || names.iter().filter(|name| self.taken.contains_key(*name));
+        let of_taken = taken().filter_map(|name| self.taken.get(name));
         // Rules go with their interface.
-        let there = taken.filter(|interface| af_packet::index(interface).is_ok());
+        let there = of_taken.filter(|interface| af_packet::index(interface).is_ok());
         let interfaces: Vec<_> = there.map(String::as_str).collect();
         let until = lock(&self.guard).give_back(&interfaces);
         let until = until.map_err(|e| format!("cannot give transit back to the kernel: {e}"))?;
@@ -154,7 +164,7 @@ impl Holdings {
             until,
             ..Tenure::ALWAYS
         };
-        let own = names.to_vec();
+        let own: Vec<_> = taken().cloned().collect();
         let set = move |worker: &mut _| ports::set_tenure(worker, &own, tenure);
         handle.call(set).map_err(|e| e.to_string())?;
         thread::sleep(until.remaining());
@@ -182,9 +192,10 @@ impl Holdings {
     /// Removes the rules of ports, if they have any.
     pub(super) fn forget(&mut self, names: &[String]) -> Result<(), String> {
         for name in names {
-            if let Some(interface) = self.taken.remove(name) {
-                let removed = lock(&self.guard).unprotect(&interface);
+            if let Some(interface) = self.taken.get(name) {
+                let removed = lock(&self.guard).unprotect(interface);
                 removed.map_err(|e| e.to_string())?;
+                self.taken.remove(name);
             }
         }
         Ok(())

@@ -18,14 +18,17 @@ const LINKS_GAP: Duration = Duration::from_millis(100);
 /// changes rates many times a second.
 const LIMITS_GAP: Duration = Duration::from_secs(5);
 
-/// Gives false if the kernel cannot limit.
+/// Gives false if the kernel cannot limit. One port's failure leaves the others their limits.
 fn limit(running: &Running) -> Result<bool, transit::Error> {
+    let mut limited = Ok(true);
     for (interface, most) in running.local_limits() {
-        if !lock(&running.guard).limit_local(&interface, most)? {
-            return Ok(false);
+        match lock(&running.guard).limit_local(&interface, most) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => limited = Err(error),
         }
     }
-    Ok(true)
+    limited
 }
 
 /// Lets the limits follow the rates of the plan in force, from the start on.

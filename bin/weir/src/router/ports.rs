@@ -131,6 +131,12 @@ pub(super) fn set_tenure(worker: &mut Worker, names: &[String], tenure: Tenure) 
     }
 }
 
+/// On the forwarding thread: whether a port has its device.
+pub(super) fn is_open(worker: &mut Worker, name: &str) -> bool {
+    let links = worker.links();
+    number(worker, name).is_some_and(|number| links[number].up)
+}
+
 /// On the forwarding thread: whether these ports have taken every frame of their tenure and sent
 /// what they held. One that is gone has.
 pub(super) fn are_drained(worker: &Worker, names: &[String]) -> bool {

@@ -34,6 +34,8 @@ pub(crate) struct Running {
     frame_bytes_max: usize,
     /// Packets that the pool can hold; fixed at the start.
     pool: usize,
+    /// There is a new snapshot.
+    pub(super) tables_changed: Notify,
     pub(super) neighbours: Mutex<Neighbours>,
     /// Held for as long as a change takes, which may be seconds: not for the control thread to wait for.
     in_force: Mutex<InForce>,
@@ -75,6 +77,7 @@ impl Running {
             tables: ArcSwap::new(tables),
             frame_bytes_max: limits.frame_bytes_max,
             pool: limits.pool,
+            tables_changed: Notify::new(),
             neighbours: Mutex::new(neighbours),
             guard: holdings.guard(),
             in_force: Mutex::new(InForce { plan, holdings }),
@@ -99,6 +102,7 @@ impl Running {
         if let Some(why) = bypass::obstacle(&plan) {
             return Err(why);
         }
+        bypass::permit(&plan, &self.bypassed);
         self.put_in_force(&mut self.lock(), plan, &[])
     }
 
@@ -138,6 +142,36 @@ impl Running {
             messages.push("nothing to change".to_owned());
         }
         self.check(&in_force.plan, &plan, &messages)?;
+        let exchanged = self.exchange(in_force, plan, named);
+        in_force.holdings.keep_claims_of(&in_force.plan);
+        exchanged?;
+        self.rates_changed.notify_one();
+        // The plan is in force whatever comes of this, and the next change tries again.
+        if let Err(error) = self.take_untaken(in_force) {
+            tracing::error!(%error, "the kernel forwards what comes in by a port");
+            messages.push(format!(
+                "{error}: the kernel forwards what comes in by that port until the next change"
+            ));
+        }
+        Ok(messages)
+    }
+
+    /// Takes transit at the ports of the plan where it is not taken yet.
+    fn take_untaken(&self, in_force: &mut InForce) -> Result<(), String> {
+        let InForce { plan, holdings } = in_force;
+        let ports = plan.ports.iter();
+        let untaken = ports.filter(|port| holdings.interface(&port.name).is_none());
+        let untaken: Vec<_> = untaken
+            .map(|port| (port.name.clone(), port.interface.clone()))
+            .collect();
+        match untaken.is_empty() {
+            true => Ok(()),
+            false => holdings.take(&self.handle, &untaken),
+        }
+    }
+
+    /// Lets the forwarding thread go from the plan in force to this one.
+    fn exchange(&self, in_force: &mut InForce, plan: Plan, named: &[String]) -> Result<(), String> {
         let kept = |port: &PortPlan, others: &[PortPlan]| {
             let same = |o: &PortPlan| o.name == port.name && o.interface == port.interface;
             others.iter().any(same)
@@ -156,13 +190,8 @@ impl Running {
         let changed = changed.filter(|p| named.contains(&p.name) || !old.contains(p));
         let changed: Vec<_> = changed.cloned().collect();
         if !gone.is_empty() {
-            self.give_back(in_force, &gone)?;
+            self.give_back(in_force, &gone);
         }
-        let holdings = &mut in_force.holdings;
-        let taken: Vec<_> = new
-            .iter()
-            .map(|port| (port.name.clone(), port.interface.clone()))
-            .collect();
         // Without an answer the change is still on its way to a slow worker: what is recorded here
         // must be what will be in force.
         in_force.plan = plan;
@@ -174,23 +203,22 @@ impl Running {
                 }
                 ports::reconfigure(worker, &changed);
             })
-            .map_err(|e| e.to_string())?;
-        if !taken.is_empty() {
-            holdings.take(&self.handle, &taken)?;
-        }
-        holdings.keep_claims_of(&in_force.plan);
-        self.rates_changed.notify_one();
-        Ok(messages)
+            .map_err(|e| e.to_string())
     }
 
     /// Ports that will be removed: the kernel forwards, and what they hold leaves.
-    fn give_back(&self, in_force: &mut InForce, gone: &[String]) -> Result<(), String> {
-        let drained = in_force.holdings.give_back(&self.handle, gone, true)?;
-        if !drained {
-            let ports = gone.join(", ");
-            tracing::warn!(ports, "removed with packets in their queues");
+    fn give_back(&self, in_force: &mut InForce, gone: &[String]) {
+        let ports = gone.join(", ");
+        match in_force.holdings.give_back(&self.handle, gone, true) {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(ports, "removed with packets in their queues"),
+            Err(error) => {
+                tracing::warn!(ports, %error, "removed without giving transit back in order")
+            }
         }
-        in_force.holdings.forget(gone)
+        if let Err(error) = in_force.holdings.forget(gone) {
+            tracing::error!(ports, %error, "the kernel does not forward what comes in by removed ports");
+        }
     }
 
     /// Whether a running router can go from one plan to another.
@@ -227,6 +255,22 @@ impl Running {
             configuration::load(config).and_then(|plan| self.apply(plan).map_err(Failure::Usage));
         let applied = applied.map_err(|failure| vec![failure.to_string()]);
         journal::changed("SIGHUP", None, &applied);
+    }
+
+    /// Gives the transit of a port to the kernel whose device is lost: whoever is there first when its
+    /// interface works again forwards, and that is the kernel.
+    pub(super) fn lose(&self, port: &str) {
+        let mut in_force = self.lock();
+        let name = port.to_owned();
+        let is_open = self
+            .handle
+            .call(move |worker| ports::is_open(worker, &name));
+        if is_open != Ok(false) {
+            return; // it has come back in the meantime
+        }
+        if let Err(error) = in_force.holdings.forget(&[port.to_owned()]) {
+            tracing::warn!(port, %error, "the rules of a lost port stay until it is back");
+        }
     }
 
     /// Takes the transit of a port again whose interface has come back or has another name.
@@ -270,7 +314,8 @@ impl Running {
     }
 }
 
-/// What these locks guard is replaced whole, so a panic elsewhere cannot have left half of it.
+/// A panic elsewhere may have left half of a change behind a lock; going on with it forwards more than ending
+/// would.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

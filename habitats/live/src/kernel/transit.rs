@@ -100,7 +100,7 @@ pub struct TransitGuard {
     ports: BTreeMap<String, Protected>,
     /// What the kernel has, by the chain's name.
     in_force: BTreeMap<String, Chain>,
-    /// What a guard before this one has dropped, by interface.
+    /// What was dropped by chains that are gone, by interface.
     dropped_before: BTreeMap<String, Tally>,
 }
 
@@ -156,6 +156,7 @@ impl TransitGuard {
         ports: &[(&str, Mode)],
         kernels: Option<(Compare, UnixTime)>,
     ) -> Result<(), Error> {
+        let before = self.ports.clone();
         for (port, mode) in ports {
             let local = self.ports.get(*port).and_then(|p| p.local);
             let protected = Protected {
@@ -165,6 +166,15 @@ impl TransitGuard {
             };
             self.ports.insert((*port).to_owned(), protected);
         }
+        let done = self.renew(ports);
+        if done.is_err() {
+            self.ports = before; // nobody else puts in force later what was refused now
+        }
+        done
+    }
+
+    /// Puts the chains of these ports into force, also those that are there already.
+    fn renew(&mut self, ports: &[(&str, Mode)]) -> Result<(), Error> {
         let links = links::read()?;
         let chains = ports.iter().flat_map(|(port, _)| self.chains(port, &links));
         let chains: Vec<_> = chains.collect();
@@ -204,6 +214,7 @@ impl TransitGuard {
         ports: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), Error> {
         for port in ports {
+            self.keep_count(port)?;
             if let Some(protected) = self.ports.get_mut(port) {
                 protected.local = None;
             }
@@ -211,8 +222,19 @@ impl TransitGuard {
         self.sweep(&links::read()?)
     }
 
+    /// Keeps what was dropped at a port whose chains go.
+    fn keep_count(&mut self, port: &str) -> io::Result<()> {
+        let is_limited = self.ports.get(port).is_some_and(|p| p.local.is_some());
+        if is_limited && let Some(count) = local::dropped(&mut self.socket, &self.table)?.get(port)
+        {
+            *self.dropped_before.entry(port.to_owned()).or_default() += *count;
+        }
+        Ok(())
+    }
+
     /// Removes the rules of one port.
     pub fn unprotect(&mut self, port: &str) -> Result<(), Error> {
+        self.keep_count(port)?;
         self.ports.remove(port);
         self.sweep(&links::read()?)
     }
@@ -257,12 +279,6 @@ impl TransitGuard {
             *dropped.entry(port.clone()).or_default() += *count;
         }
         Ok(dropped)
-    }
-
-    /// Lets the counts go on where those of the guard before this one end.
-    pub fn succeed(&mut self, before: &mut Self) -> io::Result<()> {
-        self.dropped_before = before.local_dropped()?;
-        Ok(())
     }
 
     /// The table's name, for an operator who lists the rules.
@@ -360,13 +376,14 @@ impl TransitGuard {
 
     /// Removes a chain, which may have gone with its interface.
     fn remove(&mut self, chain: &str) -> Result<(), Error> {
-        self.in_force.remove(chain);
         let removal = nft::delete_chain(&self.table, chain);
         let removed = nft::commit(&mut self.socket, &[removal]);
         match removed.map_err(Error::from) {
-            Err(error) if error.refused_with(libc::ENOENT) => Ok(()),
-            done => done,
+            Err(error) if !error.refused_with(libc::ENOENT) => return Err(error),
+            _ => {}
         }
+        self.in_force.remove(chain);
+        Ok(())
     }
 }
 
