@@ -1,6 +1,7 @@
 //! What each metric of a run is: which packets, flows and transfers count, and where.
 //!
-//! A test runs scenarios of every sort and fails if one of their metrics is not described here.
+//! A test runs one scenario with three variants, in simulation, and fails if one of its metrics is not described
+//! here, or is described twice.
 
 /// The definition of a metric, or of several that differ in a name or a statistic.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +117,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "completion_s_STATISTIC.SIZE",
         "both",
-        "transfer_s by size: to_10kB, to_100kB (above 10 kB), to_1MB, above_1MB",
+        "transfer_s by size: all, to_10kB, to_100kB (above 10 kB), to_1MB, above_1MB",
     ),
     // Web.
     metric(
@@ -199,7 +200,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "payload_received_mbps.TRAFFIC",
         "sim",
-        "layer-2 bytes of the same, retransmissions included: more than goodput",
+        "payload of the same, retransmissions included: at least the goodput",
     ),
     // Links.
     metric(
@@ -337,7 +338,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "run_after_flows.LINK.TRAFFIC",
         "sim",
-        "flows on the list one second after the beginning of each run of a congestion mechanism, mean over runs",
+        "flows on the list one second after the beginning of each run of a congestion mechanism in the window, mean over runs; without runs, the mean over time",
     ),
     metric(
         "outage_s_STATISTIC.TRAFFIC",

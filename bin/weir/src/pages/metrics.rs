@@ -13,10 +13,10 @@ run and (as mean, 95 % interval of the mean, and number of runs) for each point.
 **Window.** A metric is taken over the *window*: from `warm_up` to `duration` of the scenario. What is counted before
 or after is said below.
 
-**Where it is counted.** Goodput is payload (bytes that an application reads) and is counted at the receiver. Delay,
-jitter, loss and `packets_*` of a traffic count packets that carry payload, not acknowledgements; they are of the
-simulator only, which sees every packet. Metrics of a link count what leaves the port at its first end, `LINK.reverse`
-at its second.
+**Where it is counted.** Goodput is payload that arrived, each byte once (in the lab: that the program read), and is
+counted at the receiver. Delay, jitter, loss and `packets_*` of a traffic count packets that carry payload, not
+acknowledgements; they are of the simulator only, which sees every packet. Metrics of a link count what leaves the port
+at its first end, `LINK.reverse` at its second.
 
 **Names.** The unit is part of the name: `_mbps` is 10^6 bits a second, `_ms`, `_s`, `_packets`, `_bytes`, `_ratio` from 0
 to 1. `STATISTIC` stands for `mean`, `dev` (standard deviation), `min`, `max` or `pNN` (percentile); `TRAFFIC`, `LINK`,
