@@ -221,7 +221,8 @@ impl Known {
 /// Whether a metric is a share, of which a difference below 0.01 means nothing.
 fn is_share(metric: &str) -> bool {
     let name = metric.split('.').next().unwrap_or(metric);
-    name.ends_with("share_ratio") || name.ends_with("delivered_ratio")
+    let shares = ["share_ratio", "delivered_ratio", "utilisation_ratio"];
+    shares.iter().any(|share| name.ends_with(share))
 }
 
 /// What all flows of a traffic offer in a window, on average; none if that depends on chance.
@@ -446,6 +447,13 @@ fn plan_of(points: Vec<Point>) -> Option<Plan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_known_by_their_names() {
+        assert!(is_share("tcp_share_ratio") && is_share("udp_delivered_ratio"));
+        assert!(is_share("utilisation_ratio.uplink"));
+        assert!(!is_share("loss_ratio.long") && !is_share("goodput_mbps.share_ratio"));
+    }
 
     #[test]
     fn every_batch_can_be_run() {
