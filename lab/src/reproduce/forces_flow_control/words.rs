@@ -151,7 +151,7 @@ fn demand_rises(m: &Measured, f: &mut Findings) {
     }
     let by_class = DEMANDS.map(|demand| format!("{demand}: {}", share("drr", demand).shown()));
     f.remark(format!(
-        "DRR by class with equal quanta at {}",
+        "two classes served alike at {}",
         by_class.join(", ")
     ));
 }
