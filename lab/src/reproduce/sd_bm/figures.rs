@@ -54,14 +54,16 @@ pub(super) const FIG7: Recipe = Recipe {
                 for batch in SAME_TOTAL {
                     as_much_goodput(m, f, batch);
                 }
-                f.remark(set_beside_red("goodput, Mbit/s", |at| goodput(m, at)));
+                f.remark(egress_driven_beside_red("goodput, Mbit/s", |at| {
+                    goodput(m, at)
+                }));
             },
         ),
         claim("sd-bm/fig7.2", "Loss nearly as good", |m, f| {
             for batch in SAME_TOTAL {
                 as_little_loss(m, f, batch);
             }
-            f.remark(set_beside_red("loss", |at| m.samples(at, LOSS)));
+            f.remark(egress_driven_beside_red("loss", |at| m.samples(at, LOSS)));
         }),
         claim("sd-bm/fig7.3", "Delay even lower than RED's", lower_delay),
         claim("sd-bm/fig7.4", "Jitter nearly as good", |m, f| {
@@ -76,7 +78,9 @@ pub(super) const FIG7: Recipe = Recipe {
                 );
                 f.at_most(&what, &excess, 0.0);
             }
-            f.remark(set_beside_red("jitter, ms", |at| m.samples(at, JITTER)));
+            f.remark(egress_driven_beside_red("jitter, ms", |at| {
+                m.samples(at, JITTER)
+            }));
         }),
         claim(
             "sd-bm/fig7.5",
@@ -110,7 +114,7 @@ fn by_load(
 }
 
 /// What is not the paper's (R32) beside RED, in words.
-fn set_beside_red(what: &str, quantity: impl Fn(&At) -> Samples) -> String {
+fn egress_driven_beside_red(what: &str, quantity: impl Fn(&At) -> Samples) -> String {
     let each = SAME_TOTAL.map(|batch| {
         let of = |name: &str| quantity(&At::new(batch.name, name)).shown();
         format!(
@@ -120,10 +124,7 @@ fn set_beside_red(what: &str, quantity: impl Fn(&At) -> Samples) -> String {
             of("RED 300")
         )
     });
-    format!(
-        "egress-driven, {what} of RS-RED and RED at {}",
-        each.join(", ")
-    )
+    format!("{what} of egress-driven and RED at {}", each.join(", "))
 }
 
 fn as_much_goodput(m: &Measured, f: &mut Findings, batch: &Batch) {
@@ -157,7 +158,9 @@ fn lower_delay(m: &Measured, f: &mut Findings) {
             false => f.less(&what, &ours, &red),
         }
     }
-    f.remark(set_beside_red("delay, ms", |at| m.samples(at, DELAY)));
+    f.remark(egress_driven_beside_red("delay, ms", |at| {
+        m.samples(at, DELAY)
+    }));
 }
 
 fn a_third(m: &Measured, f: &mut Findings) {
@@ -248,7 +251,7 @@ fn steps(batch: &Batch, scheme: &str, quantity: impl Fn(&At) -> Samples) -> [(St
     TOTALS.map(|total| (total.to_string(), quantity(&sized(batch, scheme, total))))
 }
 
-/// The paper's three schemes at both loads; then the other reading, for a remark.
+/// The paper's three schemes at both loads.
 fn each_scheme(mut judge: impl FnMut(&Batch, &str)) {
     for batch in [&SIZES_14, &SIZES_18] {
         for scheme in &SCHEMES[..3] {
@@ -257,7 +260,7 @@ fn each_scheme(mut judge: impl FnMut(&Batch, &str)) {
     }
 }
 
-fn set_by_size(m: &Measured, what: &str, metric: &str) -> String {
+fn egress_driven_by_size(m: &Measured, what: &str, metric: &str) -> String {
     let steps = steps(&SIZES_18, SCHEMES[3], |at| m.samples(at, metric));
     let each = steps.map(|(total, a)| format!("{total}: {}", a.shown()));
     format!("egress-driven, load 1.8, {what} at {}", each.join(", "))
@@ -270,7 +273,7 @@ fn less_loss(m: &Measured, f: &mut Findings) {
         let what = format!("{}, {scheme}, loss from large to small", batch.name);
         f.rises(&what, &steps);
     });
-    f.remark(set_by_size(m, "loss", LOSS));
+    f.remark(egress_driven_by_size(m, "loss", LOSS));
 }
 
 fn more_delay(m: &Measured, f: &mut Findings) {
@@ -278,7 +281,7 @@ fn more_delay(m: &Measured, f: &mut Findings) {
         let steps = steps(batch, scheme, |at| m.samples(at, DELAY));
         f.rises(&format!("{}, {scheme}, delay in ms", batch.name), &steps);
     });
-    f.remark(set_by_size(m, "delay in ms", DELAY));
+    f.remark(egress_driven_by_size(m, "delay in ms", DELAY));
 }
 
 /// The greatest mean by the least.
@@ -303,7 +306,7 @@ fn change_little(m: &Measured, f: &mut Findings) {
             );
         }
     });
-    f.remark(set_by_size(m, "jitter in ms", JITTER));
+    f.remark(egress_driven_by_size(m, "jitter in ms", JITTER));
 }
 
 /// How far the means are from a straight line at most, by their range.
