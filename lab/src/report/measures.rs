@@ -223,7 +223,7 @@ fn losses(result: &RunResult) -> String {
         let all: f64 = losses.iter().map(|l| l.packets).sum();
         for loss in &losses {
             *places.entry((loss.place, loss.reason)).or_default() += loss.packets;
-            let words = [loss.traffic, &arrow(loss.place), loss.reason];
+            let words = [loss.traffic, loss.place, loss.reason];
             let words = words.map(|w| format!("<td class=\"word\">{}</td>", escape(w)));
             let share = 100.0 * loss.packets / all;
             let cells = format!(
@@ -243,16 +243,8 @@ fn losses(result: &RunResult) -> String {
         share if share >= 99.95 => "All".to_owned(),
         share => format!("{share:.0} % of all"),
     };
-    let message = format!(
-        "{share} packets that are lost end at {}: {reason}",
-        arrow(place)
-    );
+    let message = format!("{share} packets that are lost end at {}: {reason}", place);
     section(&message, &table)
-}
-
-/// `r>server` as one reads it.
-fn arrow(place: &str) -> String {
-    place.replace('>', " → ")
 }
 
 /// A table whose first column is the point, named once for all of its rows.
@@ -320,8 +312,9 @@ mod tests {
         let mut result = example::result();
         let mut run = result.points[0].runs[0].clone();
         run.metrics
-            .insert("lost_packets.long.r>b.queue-full".into(), 30.0);
-        run.metrics.insert("lost_packets.long.a>r.aqm".into(), 10.0);
+            .insert("lost_packets.long.out.queue-full".into(), 30.0);
+        run.metrics
+            .insert("lost_packets.long.out.reverse.aqm".into(), 10.0);
         result.points[0].add(run);
         let losses = losses_of(&result.points[0]);
         let seen: Vec<_> = losses
@@ -330,12 +323,13 @@ mod tests {
             .collect();
         assert_eq!(
             seen,
-            [("long", "r>b", "queue-full"), ("long", "a>r", "aqm")]
+            [
+                ("long", "out", "queue-full"),
+                ("long", "out.reverse", "aqm")
+            ]
         );
         // One of two runs lost them.
         assert_eq!(losses[0].packets, 15.0);
-        assert!(
-            html(&result).contains("75 % of all packets that are lost end at r → b: queue-full")
-        );
+        assert!(html(&result).contains("75 % of all packets that are lost end at out: queue-full"));
     }
 }
