@@ -223,6 +223,51 @@ impl Findings {
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
+    /// The first is less than the second at so many of these places at least, and reversed at none: nowhere
+    /// is its mean as great as the second's, or greater.
+    pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
+        let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
+        let count = |wanted: Met| each.iter().filter(|met| **met == wanted).count();
+        let (clear, unclear, reversed) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
+        let met = match (count(Met::Missing), reversed) {
+            (1.., _) => Met::Missing,
+            (0, 1..) => Met::No,
+            (0, 0) if clear >= least => Met::Yes,
+            (0, 0) => Met::Unclear,
+        };
+        let shown = places
+            .iter()
+            .map(|(name, a, b)| format!("{name} {} < {}", a.shown(), b.shown()));
+        let shown: Vec<_> = shown.collect();
+        self.push(
+            met,
+            format!(
+                "{what}: {} ({clear} clear, {unclear} unclear, {reversed} reversed; at least {least} clear, none reversed)",
+                shown.join(", ")
+            ),
+        );
+    }
+
+    /// Of two quantities, given as ours and theirs, one of ours is less, and the mean of the other is greater
+    /// by at most this share of theirs.
+    pub fn one_less(&mut self, said: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
+        let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
+            let met = match (ours.mean(), theirs.mean()) {
+                (Some(ours), Some(theirs)) if ours <= (1.0 + share) * theirs => Met::Yes,
+                (Some(_), Some(_)) => Met::No,
+                _ => Met::Missing,
+            };
+            worse(clearly_less(less, more), met)
+        };
+        let met = match [wins(one, other), wins(other, one)] {
+            [Met::Missing, _] | [_, Met::Missing] => Met::Missing,
+            [Met::Yes, _] | [_, Met::Yes] => Met::Yes,
+            [Met::Unclear, _] | [_, Met::Unclear] => Met::Unclear,
+            [Met::No, Met::No] => Met::No,
+        };
+        self.push(met, said);
+    }
+
     /// The first is not more than the second, as far as the intervals tell.
     pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
         let met = not_negative(&b.less(a));
@@ -468,6 +513,29 @@ mod tests {
         assert_eq!(
             verdict(|f| f.above("a", &share(0.5001), 0.5)),
             Verdict::Holds
+        );
+    }
+
+    #[test]
+    fn most_places_may_decide_if_none_is_reversed() {
+        let around = |mean: f64| of(&[mean - 0.1, mean, mean + 0.1]);
+        let of_seconds = |seconds: [Samples; 3]| {
+            let places = seconds.map(|second| (String::new(), around(10.0), second));
+            verdict(|f| f.mostly_less("a", &places, 2))
+        };
+        // Clear; 1 % only; not as certain as that (2, 0, -1: mean 1/3); reversed; not measured.
+        let clear = || around(11.0);
+        let little = || around(10.1);
+        let noisy = || of(&[11.9, 10.0, 9.1]);
+        let reversed = || around(9.9);
+        assert_eq!(of_seconds([clear(), clear(), clear()]), Verdict::Holds);
+        assert_eq!(of_seconds([clear(), little(), clear()]), Verdict::Holds);
+        assert_eq!(of_seconds([noisy(), clear(), clear()]), Verdict::Holds);
+        assert_eq!(of_seconds([noisy(), little(), clear()]), Verdict::Undecided);
+        assert_eq!(of_seconds([clear(), clear(), reversed()]), Verdict::Fails);
+        assert_eq!(
+            of_seconds([clear(), clear(), Samples::default()]),
+            Verdict::Missing
         );
     }
 

@@ -103,7 +103,7 @@ fn shaves_peaks(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// Whether one of delay and loss is lower, and the other not more than 5 % higher. A law under which nothing is
+/// Whether one of delay and loss is clearly lower, and the mean of the other not more than 5 % higher. A law under which nothing is
 /// delivered has neither, and is not better.
 fn better(f: &mut Findings, what: &str, [ours, theirs]: [&Outcome; 2]) {
     let said = format!(
@@ -115,16 +115,13 @@ fn better(f: &mut Findings, what: &str, [ours, theirs]: [&Outcome; 2]) {
         ours.goodput.shown(),
         theirs.goodput.shown()
     );
-    let means = |outcome: &Outcome| Some([outcome.delay.mean()?, outcome.loss.mean()?]);
-    let is_better = match (ours.goodput.mean(), means(ours), means(theirs)) {
-        (Some(goodput), ..) if goodput <= 0.0 => Some(false),
-        (_, Some(a), Some(b)) => {
-            let wins = |one: usize, other: usize| a[one] < b[one] && a[other] <= 1.05 * b[other];
-            Some(wins(0, 1) || wins(1, 0))
+    match ours.goodput.mean() {
+        Some(goodput) if goodput <= 0.0 => f.is(said, false),
+        _ => {
+            let delays = [&ours.delay, &theirs.delay];
+            f.one_less(said, [delays, [&ours.loss, &theirs.loss]], 0.05);
         }
-        _ => None,
-    };
-    f.is_if_known(said, is_better);
+    }
 }
 
 /// What a law comes to.
@@ -241,7 +238,9 @@ mod tests {
     #[test]
     fn one_better_and_the_other_not_much_worse() {
         let of = |delay: f64, loss: f64| {
-            let [delay, loss] = [delay, loss].map(|x| Samples::new(vec![x]));
+            // Three seeds, 1 % apart: the same on both sides, so that they differ by their means alone.
+            let around = |mean: f64| Samples::new(vec![0.99 * mean, mean, 1.01 * mean]);
+            let [delay, loss] = [delay, loss].map(around);
             let goodput = Samples::new(vec![9.0]);
             Outcome {
                 delay,
@@ -265,5 +264,13 @@ mod tests {
         assert_eq!(verdict(of(90.0, 0.0209), of(100.0, 0.02)), "holds");
         assert_eq!(verdict(of(90.0, 0.022), of(100.0, 0.02)), "fails");
         assert_eq!(verdict(of(104.0, 0.019), of(100.0, 0.02)), "holds");
+        // A lower delay that is less than the least effect, or that the seeds do not make certain, is none.
+        assert_eq!(verdict(of(98.5, 0.02), of(100.0, 0.02)), "undecided");
+        let uncertain = Outcome {
+            delay: Samples::new(vec![60.0, 90.0, 120.0]),
+            ..of(90.0, 0.0205)
+        };
+        assert_eq!(verdict(uncertain, of(100.0, 0.02)), "undecided");
+        assert_eq!(verdict(of(101.0, 0.0202), of(100.0, 0.02)), "fails");
     }
 }
