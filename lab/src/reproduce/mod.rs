@@ -109,7 +109,7 @@ pub struct ResultReport {
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
-    /// What its numbers and pictures ask for and does not exist.
+    /// What its numbers and pictures ask for and does not exist, and lines of its tables without a number of ours.
     #[serde(skip)]
     pub missing: Vec<String>,
 }
@@ -239,7 +239,11 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
     let tables = recipe.tables.iter();
     let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
     let missing = match measured.on {
-        Habitat::Sim => measured.take_unknown(),
+        Habitat::Sim => {
+            let unknown = measured.take_unknown().into_iter();
+            let empty = rows.iter().filter(|row| row.ours.is_none());
+            unknown.chain(empty.map(RowReport::unmeasured)).collect()
+        }
         Habitat::Lab => Vec::new(), // it does not measure all that a simulation does
     };
     ResultReport {
@@ -256,6 +260,21 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
         title: recipe.title,
         notes: recipe.notes,
         files,
+    }
+}
+
+impl RowReport {
+    /// That there is no number of ours, in words.
+    fn unmeasured(&self) -> String {
+        let line = self.set.iter().map(|(key, value)| match value.as_str() {
+            Some(text) => format!("{key} {text}"),
+            None => format!("{key} {value}"),
+        });
+        let line = line.collect::<Vec<_>>().join(", ");
+        format!(
+            "the line `{line}` has no number of ours for `{}`",
+            self.metric
+        )
     }
 }
 
@@ -600,6 +619,76 @@ mod tests {
             (missing, reproduction.bad().count()),
             (vec!["lru-fq/wrong.1"], 0)
         );
+    }
+
+    #[test]
+    fn a_line_without_a_number_of_ours_is_named() {
+        // Transfers are counted only where they have a size: the metric exists, but not at every point.
+        const RUNS: Batch = Batch {
+            name: "two runs",
+            file: "two.toml",
+            text: r#"
+                title = "With transfers and without"
+                [router.r]
+                [host.a]
+                [host.b]
+                [link.access]
+                ends = ["a", "r"]
+                rate = "50 Mbit"
+                [link.out]
+                ends = ["r", "b"]
+                rate = "10 Mbit"
+                [traffic.bulk]
+                kind = "tcp"
+                from = "a"
+                to = "b"
+                [[variant]]
+                name = "greedy"
+                [[variant]]
+                name = "files"
+                set = { "traffic.bulk.size" = "20 kB" }
+            "#,
+            set: &[],
+            only: &[],
+            printed: &[],
+            quick: ["1 s", "0 s"],
+        };
+        const fn line(set: &'static [(&str, &str)], variant: &'static str) -> Line {
+            Line {
+                set,
+                batch: RUNS.name,
+                variant,
+                place: &[],
+                numbers: &[1.0, 1.0],
+            }
+        }
+        const TWO: Recipe = Recipe {
+            id: "lru-fq/two",
+            title: "t",
+            notes: &[],
+            batches: &[&RUNS],
+            tables: &[Table {
+                columns: &[
+                    recipe::column("goodput, Mbit/s", "tcp_goodput_mbps"),
+                    recipe::column("transfers of files", "transfers"),
+                ],
+                lines: &[
+                    line(&[("flows", "1"), ("size", "none")], "greedy"),
+                    line(&[("flows", "1"), ("size", "20 kB")], "files"),
+                ],
+            }],
+            figures: &[],
+            claims: &[],
+        };
+        let options = Options {
+            quick: true,
+            ..Options::default()
+        };
+        let reproduction = run(&[&TWO], &options).unwrap();
+        let missing: Vec<_> = reproduction.missing().collect();
+        let expected =
+            "the line `flows 1, size none` has no number of ours for `transfers of files`";
+        assert_eq!(missing, [("lru-fq/two", expected.to_owned())]);
     }
 
     #[test]
