@@ -48,7 +48,10 @@ impl Connection {
                 self.state = State::SynReceived;
                 self.send_syn(now, out);
             }
-            (State::SynReceived, false) => self.push_syn(Flags::ACK | self.agreed, now, out),
+            (State::SynReceived, false) => {
+                self.sender.note_syn_repeated();
+                self.push_syn(Flags::ACK | self.agreed, now, out);
+            }
             (State::SynSent, true) => {
                 self.agree(segment);
                 self.establish(segment, now);

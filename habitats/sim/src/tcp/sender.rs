@@ -99,6 +99,9 @@ pub(super) struct Sender {
     pub(super) deadline: Instant,
     /// Expiries of the timer since there was progress.
     pub(super) retries: u32,
+    /// Our SYN went out again though the timer had not expired: nobody knows which one is
+    /// acknowledged, so that this gives no round-trip sample (Karn; RFC 6298, section 3).
+    is_syn_repeated: bool,
     /// When the SYN or new data went out last.
     pub(super) last_sent: Instant,
 
@@ -137,6 +140,7 @@ impl Sender {
             retransmitted_below: 0,
             deadline: Instant::FAR_FUTURE,
             retries: 0,
+            is_syn_repeated: false,
             last_sent: Instant::ZERO,
             rtt: RttEstimator::new(options),
             scoreboard,
@@ -188,6 +192,12 @@ impl Sender {
         self.statistics.retransmitted += u64::from(self.retries > 0);
     }
 
+    /// The SYN goes out again because the peer asks for it; the timer goes on.
+    pub(super) fn note_syn_repeated(&mut self) {
+        self.is_syn_repeated = true;
+        self.statistics.retransmitted += 1;
+    }
+
     /// The timer expired during the handshake. Returns whether to go on.
     pub(super) fn on_syn_timeout(&mut self) -> bool {
         self.retries += 1;
@@ -213,6 +223,8 @@ impl Sender {
         self.edge = self.next + u64::from(window);
         self.deadline = Instant::FAR_FUTURE;
         match self.retries {
+            // The timer has not expired: its time-out stands, and the window does, too.
+            0 if self.is_syn_repeated => {}
             0 => self.rtt.sample(now.since(self.last_sent)),
             1 => self.rtt.fall_back(),
             _ => {
