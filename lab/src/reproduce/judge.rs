@@ -11,6 +11,7 @@
 //!   not, the finding is unclear.
 //! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly.
 //!   *Ascends*: every step is strict.
+//! - *Mostly less*: clearly less at so many places at least, and at none is the mean greater or equal.
 //!
 //! Between two measured quantities significance is not enough: a difference that many seeds make certain
 //! may still mean nothing. *Less* and *rises* want an effect besides, of at least 0.01 where the
@@ -523,7 +524,7 @@ mod tests {
             let places = seconds.map(|second| (String::new(), around(10.0), second));
             verdict(|f| f.mostly_less("a", &places, 2))
         };
-        // Clear; 1 % only; not as certain as that (2, 0, -1: mean 1/3); reversed; not measured.
+        // Clear; 1 % only; uncertain (differences of 2, 0, -1: mean 1/3); reversed.
         let clear = || around(11.0);
         let little = || around(10.1);
         let noisy = || of(&[11.9, 10.0, 9.1]);

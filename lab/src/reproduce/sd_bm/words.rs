@@ -103,8 +103,8 @@ fn shaves_peaks(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// Whether one of delay and loss is clearly lower, and the mean of the other not more than 5 % higher. A law under which nothing is
-/// delivered has neither, and is not better.
+/// Whether one of delay and loss is clearly lower, and the mean of the other not more than 5 % higher. A law under
+/// which nothing is delivered has neither, and is not better.
 fn better(f: &mut Findings, what: &str, [ours, theirs]: [&Outcome; 2]) {
     let said = format!(
         "{what}: delay {} and {} ms, loss {} and {}, goodput {} and {} Mbit/s",
