@@ -24,10 +24,10 @@ use weir_live::device::Device;
 use weir_live::namespace::Namespace;
 use weir_live::worker::{Handle, Worker};
 use weir_path::port::Link;
-use weir_path::tables::{Action, Interface, Mac, NextHop, Route};
+use weir_path::tables::Mac;
 
 use crate::live::{joined, median};
-use crate::testbed::{MACS, SINK, Testbed, run as command, udp_frame};
+use crate::testbed::{MACS, SINK, Testbed, add_network, run as command, udp_frame};
 
 /// Threads that send the flood: one alone may send less than a router can take.
 const FLOODERS: usize = 2;
@@ -162,26 +162,12 @@ impl Bed {
         let mut worker = self.hosts.worker(spec.clone(), None)?;
         let device = Testbed::open(&self.hosts.router, "r2")?;
         let mut tables = worker.plane.tables().clone();
-        let network: ipnet::IpNet = "10.77.3.1/24"
-            .parse()
-            .unwrap_or_else(|_| unreachable!("a network written here"));
-        let index = device.index();
-        let interface = Interface {
-            name: "r2".to_owned(),
-            mac: FLOODED_MAC,
-            mtu: 1500,
-            up: true,
-            carrier: true,
-            addresses: vec![network],
-        };
-        tables.interfaces.insert(index, interface);
-        let next_hop = NextHop {
-            interface: index,
-            gateway: None,
-            weight: 1,
-        };
-        let action = Action::Forward(vec![next_hop]);
-        tables.set_route(network.trunc(), Route { action, metric: 0 });
+        add_network(
+            &mut tables,
+            device.index(),
+            ("r2", FLOODED_MAC),
+            "10.77.3.1/24",
+        );
         let now = weir_live::clock::now();
         let link = Link {
             rate: None,

@@ -187,6 +187,34 @@ pub fn udp_frame(flow: u16, bytes: usize) -> Vec<u8> {
     frame
 }
 
+/// Adds an interface with its address to a router's tables, and the network that it is connected to.
+pub(crate) fn add_network(
+    tables: &mut Tables,
+    index: u32,
+    (name, mac): (&str, Mac),
+    address: &'static str,
+) {
+    let address: ipnet::IpNet = address
+        .parse()
+        .unwrap_or_else(|_| unreachable!("a network written by the caller"));
+    let interface = Interface {
+        name: name.to_owned(),
+        mac,
+        mtu: 1500,
+        up: true,
+        carrier: true,
+        addresses: vec![address],
+    };
+    tables.interfaces.insert(index, interface);
+    let next_hop = NextHop {
+        interface: index,
+        gateway: None,
+        weight: 1,
+    };
+    let action = Action::Forward(vec![next_hop]);
+    tables.set_route(address.trunc(), Route { action, metric: 0 });
+}
+
 /// The router's tables, by hand.
 fn tables(near: u32, far: u32) -> Tables {
     let mut tables = Tables::default();
@@ -194,25 +222,7 @@ fn tables(near: u32, far: u32) -> Tables {
         (near, "r0", MACS[1], "10.77.1.1/24", SOURCE, MACS[0]),
         (far, "r1", MACS[2], "10.77.2.1/24", SINK, MACS[3]),
     ] {
-        let address: ipnet::IpNet = address
-            .parse()
-            .unwrap_or_else(|_| unreachable!("a network written above"));
-        let interface = Interface {
-            name: name.to_owned(),
-            mac,
-            mtu: 1500,
-            up: true,
-            carrier: true,
-            addresses: vec![address],
-        };
-        tables.interfaces.insert(index, interface);
-        let next_hop = NextHop {
-            interface: index,
-            gateway: None,
-            weight: 1,
-        };
-        let action = Action::Forward(vec![next_hop]);
-        tables.set_route(address.trunc(), Route { action, metric: 0 });
+        add_network(&mut tables, index, (name, mac), address);
         let neighbour = (index, IpAddr::V4(host));
         tables
             .neighbours
