@@ -15,9 +15,9 @@ use weir_model::report::BypassReport;
 
 use super::running::{Running, lock};
 
-/// The rules are read at most so often, however fast they change.
+/// Shortest time between two readings of the rules, however fast they change.
 const GAP: Duration = Duration::from_secs(1);
-/// And at least so often: legacy iptables announces nothing.
+/// Longest time between two readings: legacy iptables announces nothing.
 const GAP_MAX: Duration = Duration::from_secs(10);
 
 /// The bypassed chains, each with whether it was there at the start.

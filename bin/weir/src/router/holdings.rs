@@ -127,9 +127,8 @@ impl Holdings {
             .map_err(|e| e.to_string())?;
         // The chain judges by the time at which it judges, which may be a little later.
         thread::sleep(from.remaining() + Duration::from_millis(1));
-        lock(&self.guard)
-            .settle(&interfaces)
-            .map_err(|e| failed(&e))
+        let names: Vec<_> = ports.iter().map(|(_, i)| i.as_str()).collect();
+        lock(&self.guard).settle(&names).map_err(|e| failed(&e))
     }
 
     /// Takes the transit of one port anew: its interface has come back or has another name, and the

@@ -10,12 +10,12 @@ use weir_live::kernel::transit;
 
 use super::running::{Running, lock};
 
-/// Changes of interfaces are gathered for so long: they come in groups.
+/// Time for which changes of interfaces are gathered: they come in groups.
 const GATHER: Duration = Duration::from_millis(10);
-/// Interfaces are read again at most so often.
+/// Shortest time between two readings of the interfaces.
 const LINKS_GAP: Duration = Duration::from_millis(100);
-/// Limits are renewed at most so often: a renewed limit begins with a full bucket, and a controller
-/// changes rates many times a second.
+/// Shortest time between two renewals of the limits: a renewed limit begins with a full bucket, and a
+/// controller changes rates many times a second.
 const LIMITS_GAP: Duration = Duration::from_secs(5);
 
 /// Gives false if the kernel cannot limit. One port's failure leaves the others their limits.

@@ -314,8 +314,8 @@ impl Running {
     }
 }
 
-/// A panic elsewhere may have left half of a change behind a lock; going on with it forwards more than ending
-/// would.
+/// Locks even after another thread panicked with the lock held. Only builds that unwind get here: a panic ends a
+/// release.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -50,7 +50,7 @@ impl TransitGuard {
     }
 
     /// Removes the rule with the time from ports that were taken. To be called when it has come.
-    pub fn settle(&mut self, ports: &[(&str, Mode)]) -> Result<(), Error> {
-        self.set_kernels(ports.iter().map(|(port, _)| *port), None)
+    pub fn settle(&mut self, ports: &[&str]) -> Result<(), Error> {
+        self.set_kernels(ports.iter().copied(), None)
     }
 }

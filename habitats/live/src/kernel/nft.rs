@@ -289,7 +289,8 @@ impl Rule {
         self.meta(NFT_META_L4PROTO)
     }
 
-    /// The frame is judged before (or from) this time on: the comparison is one of bytes, in network order.
+    /// Matches frames by the wall clock at which the rule sees them: `Below` for earlier than `when`, `AtLeast` for
+    /// `when` and later. nf_tables compares bytes, hence the network order.
     pub(super) fn time(self, how: Compare, when: UnixTime) -> Self {
         const NFT_META_TIME_NS: u32 = 30;
         const NFT_BYTEORDER_HTON: u32 = 1;
