@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weir_live::signals;
 
 use crate::output::{note, print};
 
@@ -157,6 +158,10 @@ impl fmt::Display for Failure {
 
 fn main() -> ExitCode {
     complete::answer();
+    // First of all: a router that is told to end while it starts ends in order.
+    if let Err(error) = signals::hold() {
+        return fail(1, &format!("cannot hold signals: {error}"));
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => error.exit(),
@@ -179,6 +184,9 @@ fn end(result: Result<(), Failure>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
+    if !matches!(command, Command::Router { .. }) {
+        release_signals()?;
+    }
     match command {
         Command::Router { config, supervised } => router::run(&config, supervised),
         Command::Check { config } => configuration::check(&config),
@@ -196,6 +204,11 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Completions { shell } => complete::register(shell),
         Command::Manpage(arguments) => manpage::run(&arguments),
     }
+}
+
+/// Lets signals through that have waited since this program was started.
+fn release_signals() -> Result<(), Failure> {
+    signals::release().map_err(|e| Failure::Run(format!("cannot release signals: {e}")))
 }
 
 fn describe(name: &str) -> Result<(), Failure> {

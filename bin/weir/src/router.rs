@@ -56,7 +56,7 @@ pub(crate) use self::running::Running;
 pub(crate) use self::running::lock;
 use crate::journal::{self, Totals};
 use crate::operator::Console;
-use crate::{Failure, configuration};
+use crate::{Failure, configuration, release_signals};
 
 /// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
@@ -91,11 +91,16 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let mut ending = Ending::new().map_err(failed)?;
+    release_signals()?;
     let socket = PathBuf::from(&plan.router.socket);
     let service = Service::bind(&socket);
     let service =
         service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", socket.display())))?;
-    let (running, thread, inbox) = start(plan).await.map_err(Failure::Run)?;
+    let (running, thread, inbox) = tokio::select! {
+        biased;
+        () = ending.asked() => return Ok(()), // nothing is taken from the kernel yet
+        started = start(plan) => started.map_err(Failure::Run)?,
+    };
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_kernel(Arc::clone(&running)));
     tasks.spawn(handle_events(Arc::clone(&running), inbox));
@@ -135,7 +140,8 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
 
 type Started = (Arc<Running>, std::thread::JoinHandle<Worker>, Inbox);
 
-/// Claims the interfaces, opens the ports, and takes transit from the kernel, in this order.
+/// Claims the interfaces, opens the ports, and takes transit from the kernel, in this order. It waits for other
+/// tasks only before it takes anything, so that it can be given up.
 async fn start(plan: Plan) -> Result<Started, String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let mut holdings = Holdings::claim(&plan)?;

@@ -10,6 +10,7 @@
 //!   keeps transit away from it
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
+//! - [`signals`]: signals that come while a program starts
 
 pub mod capture;
 pub mod clock;
@@ -17,6 +18,7 @@ pub mod device;
 pub mod file;
 pub mod kernel;
 pub mod namespace;
+pub mod signals;
 pub mod worker;
 
 mod sys;

@@ -28,6 +28,7 @@ use tokio::signal::unix::{SignalKind, signal as listen};
 use tokio::time::MissedTickBehavior;
 use weir_base::Span;
 use weir_live::namespace::{Signal, signal};
+use weir_live::signals;
 
 use super::heartbeat::{self, BEATS, ENDS};
 use super::service_manager::{self, tell};
@@ -47,7 +48,8 @@ pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
         });
         let (heart, theirs) = ours?;
         let signals = Signals::new()?; // before the child is there to miss one
-        let child = start(config, theirs)?;
+        let child = start(config, theirs)?; // which holds the signals until it has handlers too
+        signals::release()?;
         Supervisor {
             child,
             heart,

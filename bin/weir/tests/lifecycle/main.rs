@@ -9,4 +9,5 @@ mod handover;
 mod hang;
 mod interface;
 mod once;
+mod signals;
 mod socket;

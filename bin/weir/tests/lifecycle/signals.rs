@@ -1,0 +1,51 @@
+//! Signals while a router starts.
+
+use std::fs;
+use std::thread;
+use std::time::Instant;
+
+use weir_benches::testbed::run;
+
+use super::bench::{Bench, CONFIG, eventually};
+
+/// Moments of a start at which a signal is tried.
+const MOMENTS: u32 = 24;
+
+#[test]
+fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
+    let Some(bench) = Bench::new() else { return };
+    for watchdog in ["watchdog = \"1 s\"", "watchdog = \"0 s\""] {
+        let config = format!("{watchdog}\n{CONFIG}");
+        let began = Instant::now();
+        drop(bench.start("a", &config));
+        let start = began.elapsed();
+        for n in 0..MOMENTS {
+            let mut router = bench.spawn("a", &config);
+            // What comes before a program's first instruction no program can do anything about.
+            eventually("its first instruction", || is_ready(router.process.id()));
+            thread::sleep(start * n / MOMENTS);
+            router.signal(if n % 2 == 0 { "TERM" } else { "INT" });
+            let status = router.ended();
+            assert!(
+                status.success(),
+                "{watchdog}, moment {n}: {status}\n{}",
+                router.log()
+            );
+            let tables = run(&bench.bed.router, "nft", "list tables").unwrap();
+            assert!(!tables.contains("weir"), "moment {n}: {tables}");
+        }
+    }
+    run(&bench.bed.source, "ping", "-c 1 -W 1 10.77.2.2").unwrap();
+    bench.start("b", CONFIG); // no claim is left either
+}
+
+/// Whether SIGTERM does not end a process on the spot any more.
+fn is_ready(process: u32) -> bool {
+    const TERM: u64 = 1 << (15 - 1);
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mask = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name));
+        u64::from_str_radix(mask.unwrap().trim(), 16).unwrap()
+    };
+    (mask("SigBlk:") | mask("SigCgt:")) & TERM != 0
+}
