@@ -16,7 +16,9 @@
 //!
 //! Under load it does not wake for each frame: see [`Moderation`].
 //!
-//! A device that fails is closed, its frames end, and it is opened again once it is back.
+//! A device that fails is closed, its frames end, and it is opened again once it is back ([`links`]).
+
+mod links;
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -32,6 +34,7 @@ use weir_path::questions::Order;
 use weir_path::step::Arrival;
 use weir_path::tables::Tables;
 
+use self::links::{Doorkeeper, Link};
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction, Received, Tenure};
 
@@ -49,9 +52,6 @@ const GATHER: Span = Span::from_micros(50);
 const LOAD_FRAMES_MIN: usize = 2;
 /// After this time a full device is tried again.
 const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
-/// After this time a device that is gone is tried again, if its interface is up. Opening and closing
-/// a ring takes tens of milliseconds, in which nothing is forwarded.
-const REOPEN_RETRY: Span = Span::from_millis(500);
 /// A worker that does not answer a call within this time is stuck.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -127,21 +127,14 @@ pub enum Event {
     Retired(Arc<Tables>),
 }
 
-/// A port's device, or the attempt to open it again.
-struct Link {
-    device: Option<Box<dyn Device>>,
-    open: Opener,
-    retry_at: Instant,
-    counters: Counters,
-    /// What it was given beyond its share, in ordinary frames.
-    overdrawn: usize,
-}
-
 /// The thread's state. Commands see it whole.
 pub struct Worker {
     /// What the packets touch.
     pub plane: Plane,
     links: Vec<Link>,
+    /// How many links there were: the next one's number.
+    bound: u64,
+    doorkeeper: Doorkeeper,
     event: Box<dyn FnMut(Event) + Send>,
     moderation: Moderation,
     age_max: Option<Span>,
@@ -177,6 +170,8 @@ impl Worker {
         Self {
             plane,
             links: Vec::new(),
+            bound: 0,
+            doorkeeper: Doorkeeper::default(),
             event,
             moderation: Moderation::default(),
             age_max: None,
@@ -190,21 +185,18 @@ impl Worker {
     }
 
     /// Binds a device to the port that was added to the plane last.
-    /// `open` opens it again after it was lost, or for the first time if it is not there yet.
+    /// `open` opens it again after it was lost, or for the first time if it is not there yet; it is
+    /// called on another thread.
     pub fn bind(&mut self, device: Option<Box<dyn Device>>, open: Opener) {
-        self.links.push(Link {
-            device,
-            open,
-            retry_at: Instant::ZERO,
-            counters: Counters::default(),
-            overdrawn: 0,
-        });
+        self.links.push(Link::new(self.bound, device, open));
+        self.bound += 1;
     }
 
-    /// Closes the device of a port and removes the port.
+    /// Removes a port; its device is closed on another thread.
     pub fn remove_port(&mut self, number: usize) {
         self.plane.remove_port(number, Reason::Reconfigured);
-        self.links.remove(number);
+        let mut link = self.links.remove(number);
+        self.doorkeeper.close(link.close());
     }
 
     /// Puts a new snapshot of the kernel's tables in force, and tells what became of the ports' links.
@@ -267,6 +259,11 @@ impl Worker {
         (self.event)(Event::InUse(neighbours));
     }
 
+    /// Whether a port has its device.
+    pub fn is_open(&self, number: usize) -> bool {
+        self.links[number].device.is_some()
+    }
+
     /// What the devices say of themselves, in the order of the ports.
     pub fn links(&mut self) -> Vec<LinkState> {
         self.links.iter_mut().map(Link::state).collect()
@@ -281,7 +278,11 @@ impl Worker {
     pub fn start(mut self) -> io::Result<(Handle, thread::JoinHandle<Worker>)> {
         let (commands, inbox) = mpsc::channel();
         let mut waiter = Waiter::new()?;
-        let waker = waiter.waker();
+        let handle = Handle {
+            commands,
+            waker: waiter.waker(),
+        };
+        self.doorkeeper = Doorkeeper::start(handle.clone())?;
         let thread = thread::Builder::new()
             .name("weir-worker".to_owned())
             .spawn(move || {
@@ -294,7 +295,7 @@ impl Worker {
                 self.run(&inbox, &mut waiter);
                 self
             })?;
-        Ok((Handle { commands, waker }, thread))
+        Ok((handle, thread))
     }
 
     fn run(&mut self, inbox: &mpsc::Receiver<Command>, waiter: &mut Waiter) {
@@ -391,37 +392,43 @@ impl Worker {
     fn lose(&mut self, number: usize, error: &io::Error) {
         let name = self.plane.ports()[number].name.clone();
         tracing::warn!(port = %name, %error, "port lost");
-        self.links[number].close();
+        self.doorkeeper.close(self.links[number].close());
         self.plane.discard_outbox(number);
         (self.event)(Event::PortLost(name));
     }
 
-    /// Tries to open lost devices; when to try again, if any is still lost.
+    /// Lets lost devices be opened again; when to try the next one, if any is still lost.
     fn reopen(&mut self, now: Instant) -> Option<Instant> {
-        let mut again = None;
-        for number in 0..self.links.len() {
-            let link = &mut self.links[number];
-            if link.device.is_some() {
-                continue;
-            }
-            if link.retry_at <= now {
-                link.retry_at = now + REOPEN_RETRY;
-                let PlanePort {
-                    name, interface, ..
-                } = &self.plane.ports()[number];
-                if self.plane.is_up(number)
-                    && let Ok(device) = (link.open)(interface)
-                {
-                    link.device = Some(device);
-                    let (port, interface) = (name.clone(), interface.clone());
-                    tracing::info!(port, interface, "port back");
-                    (self.event)(Event::PortBack { port, interface });
-                    continue;
+        let mut next = None;
+        for (number, link) in self.links.iter_mut().enumerate() {
+            if link.retry_at().is_some_and(|at| at <= now) {
+                link.try_later(now);
+                if self.plane.is_up(number) {
+                    let interface = &self.plane.ports()[number].interface;
+                    self.doorkeeper.open(link, interface);
                 }
             }
-            again = again.into_iter().chain([link.retry_at]).min();
+            next = next.into_iter().chain(link.retry_at()).min();
         }
-        again
+        next
+    }
+
+    /// An attempt to open a link's device has ended.
+    fn opened(&mut self, link: u64, open: Opener, opened: io::Result<Box<dyn Device>>) {
+        let device = opened
+            .inspect_err(|error| tracing::debug!(%error, "the port's device is not back yet"))
+            .ok();
+        let Some(number) = self.links.iter().position(|l| l.id == link) else {
+            return self.doorkeeper.close(device); // the port was removed in the meantime
+        };
+        let is_back = device.is_some();
+        self.links[number].tried(open, device);
+        if is_back {
+            let slot = &self.plane.ports()[number];
+            let (port, interface) = (slot.name.clone(), slot.interface.clone());
+            tracing::info!(port, interface, "port back");
+            (self.event)(Event::PortBack { port, interface });
+        }
     }
 }
 
@@ -431,33 +438,6 @@ fn arrival(frame: &Received<'_>) -> Arrival {
         len: frame.len,
         vlan: frame.vlan,
         offload: frame.offload,
-    }
-}
-
-impl Link {
-    /// What it may take in this turn.
-    fn share(&mut self) -> usize {
-        let share = BURST_MAX.saturating_sub(self.overdrawn);
-        self.overdrawn = self.overdrawn.saturating_sub(BURST_MAX);
-        share
-    }
-
-    fn state(&mut self) -> LinkState {
-        let mut counters = self.counters;
-        if let Some(device) = &mut self.device {
-            let now = device.counters();
-            counters.missed += now.missed;
-            counters.refused += now.refused;
-        }
-        LinkState {
-            up: self.device.is_some(),
-            counters,
-        }
-    }
-
-    fn close(&mut self) {
-        self.counters = self.state().counters;
-        self.device = None;
     }
 }
 

@@ -1,22 +1,26 @@
-//! Devices take turns by bytes: one that always has superframes gets no more than one with frames.
+//! Devices take turns by bytes: one that always has superframes gets no more than one with frames. No turn
+//! waits for a device that is opened or closed.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_live::clock;
 use weir_live::device::loopback::Frame;
 use weir_live::device::{Counters, Device, Received};
-use weir_live::worker::Worker;
+use weir_live::worker::{Event, Worker};
 use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::port::Link;
+use weir_path::tables::{Interface, Tables};
 
 /// A device that always has another frame, and counts the bytes that it handed over.
 struct Endless {
@@ -127,4 +131,101 @@ fn a_port_full_of_superframes_gets_no_more_bytes_than_one_full_of_frames() {
             "{first} and {second} bytes"
         );
     }
+}
+
+/// The names of threads on which devices were opened and closed.
+type Threads = Arc<Mutex<Vec<String>>>;
+
+fn remember(threads: &Threads) {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or_default();
+    threads.lock().unwrap().push(name.to_owned());
+}
+
+/// A device that fails at once, or never, and remembers where it was closed.
+struct Closing {
+    fails: bool,
+    closed_on: Threads,
+}
+
+impl Device for Closing {
+    fn receive(&mut self, _: usize, _: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        match self.fails {
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Ok(0),
+        }
+    }
+
+    fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
+        Ok(frames.len())
+    }
+
+    fn wait_on(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters::default()
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        remember(&self.closed_on);
+    }
+}
+
+#[test]
+fn devices_are_opened_and_closed_beside_the_forwarding_thread() {
+    let (opened_on, closed_on) = (Threads::default(), Threads::default());
+    let device = |fails| Closing {
+        fails,
+        closed_on: Arc::clone(&closed_on),
+    };
+    let (tell, events) = mpsc::channel();
+    let plane = Plane::new(Mode::Bridged, 64, 1518, Streams::new(1));
+    let mut worker = Worker::new(plane, Box::new(move |event| drop(tell.send(event))));
+    let (open, good) = (Arc::clone(&opened_on), Arc::clone(&closed_on));
+    let opener = move |_: &str| -> io::Result<Box<dyn Device>> {
+        remember(&open);
+        let closed_on = Arc::clone(&good);
+        Ok(Box::new(Closing {
+            fails: false,
+            closed_on,
+        }))
+    };
+    let link = Link {
+        rate: None,
+        overhead: 24,
+        frame_bytes_max: 1514,
+    };
+    let spec = Spec::check("fifo", []).unwrap();
+    worker.plane.add_port("a", "a", spec, link, clock::now());
+    worker.bind(Some(Box::new(device(true))), Box::new(opener));
+    let mut tables = Tables::default();
+    let interface = Interface {
+        name: "a".to_owned(),
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: 1500,
+        up: true,
+        carrier: true,
+        addresses: Vec::new(),
+    };
+    tables.interfaces.insert(1, interface);
+    worker.set_tables(Arc::new(tables));
+    let (handle, thread) = worker.start().unwrap();
+    let patience = Duration::from_secs(10);
+    let next = || events.recv_timeout(patience).unwrap();
+    assert!(matches!(next(), Event::Retired(_)));
+    assert!(matches!(next(), Event::PortLost(port) if port == "a"));
+    assert!(matches!(next(), Event::PortBack { port, .. } if port == "a"));
+    handle.call(|worker| worker.remove_port(0)).unwrap();
+    handle.call(Worker::stop).unwrap();
+    thread.join().unwrap();
+    drop(handle);
+    while closed_on.lock().unwrap().len() < 2 {
+        thread::sleep(Duration::from_millis(1)); // the removed one: its thread has the last word
+    }
+    assert_eq!(*opened_on.lock().unwrap(), ["weir-devices"]);
+    assert_eq!(*closed_on.lock().unwrap(), ["weir-devices"; 2]);
 }

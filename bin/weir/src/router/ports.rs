@@ -113,7 +113,7 @@ pub(super) fn close(worker: &mut Worker, names: &[String]) {
     }
 }
 
-/// On the forwarding thread: closes the devices of these ports, and ends what they still hold.
+/// On the forwarding thread: removes these ports, and ends what they still hold.
 pub(super) fn remove(worker: &mut Worker, names: &[String]) {
     for name in names {
         if let Some(number) = number(worker, name) {
@@ -132,9 +132,8 @@ pub(super) fn set_tenure(worker: &mut Worker, names: &[String], tenure: Tenure) 
 }
 
 /// On the forwarding thread: whether a port has its device.
-pub(super) fn is_open(worker: &mut Worker, name: &str) -> bool {
-    let links = worker.links();
-    number(worker, name).is_some_and(|number| links[number].up)
+pub(super) fn is_open(worker: &Worker, name: &str) -> bool {
+    number(worker, name).is_some_and(|number| worker.is_open(number))
 }
 
 /// On the forwarding thread: whether these ports have taken every frame of their tenure and sent

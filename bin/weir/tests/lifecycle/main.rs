@@ -8,6 +8,7 @@ mod bench;
 mod handover;
 mod hang;
 mod interface;
+mod many;
 mod once;
 mod signals;
 mod socket;

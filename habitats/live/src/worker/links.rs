@@ -1,0 +1,161 @@
+//! The devices of a worker's ports, opened and closed on a thread of their own.
+//!
+//! ```text
+//!  worker's thread                         weir-devices
+//!  lost, removed ------ Close -----------> drops it
+//!  to be tried again -- Open ------------> opens it --- command ---> Worker::opened
+//! ```
+//!
+//! Closing a packet ring waits until no processor uses it any more (RCU), tens of milliseconds for each.
+//! Opening one asks the kernel about the interface, and its lock may be held by whoever changes the network.
+//! Forwarding waits for neither.
+
+use std::io;
+use std::sync::mpsc;
+use std::thread;
+
+use weir_base::{Instant, Span};
+
+use super::{BURST_MAX, Handle, LinkState, Opener};
+use crate::device::{Counters, Device};
+
+/// After this time a device that is gone is tried again, if its interface is up.
+const REOPEN_RETRY: Span = Span::from_millis(500);
+
+/// A port's device, or the attempt to open it again.
+pub(super) struct Link {
+    pub(super) device: Option<Box<dyn Device>>,
+    /// None while the device is being opened.
+    open: Option<Opener>,
+    /// Tells links apart: a port's number changes when a port before it is removed.
+    pub(super) id: u64,
+    retry_at: Instant,
+    counters: Counters,
+    /// What it was given beyond its share, in ordinary frames.
+    pub(super) overdrawn: usize,
+}
+
+impl Link {
+    pub(super) fn new(id: u64, device: Option<Box<dyn Device>>, open: Opener) -> Self {
+        Self {
+            device,
+            open: Some(open),
+            id,
+            retry_at: Instant::ZERO,
+            counters: Counters::default(),
+            overdrawn: 0,
+        }
+    }
+
+    /// What it may take in this turn.
+    pub(super) fn share(&mut self) -> usize {
+        let share = BURST_MAX.saturating_sub(self.overdrawn);
+        self.overdrawn = self.overdrawn.saturating_sub(BURST_MAX);
+        share
+    }
+
+    /// Gives its device away, if it has one.
+    pub(super) fn close(&mut self) -> Option<Box<dyn Device>> {
+        self.counters = self.state().counters;
+        self.device.take()
+    }
+
+    pub(super) fn state(&mut self) -> LinkState {
+        let mut counters = self.counters;
+        if let Some(device) = &mut self.device {
+            let now = device.counters();
+            counters.missed += now.missed;
+            counters.refused += now.refused;
+        }
+        LinkState {
+            up: self.device.is_some(),
+            counters,
+        }
+    }
+
+    /// When opening it should be tried again, if it is to be.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        (self.device.is_none() && self.open.is_some()).then_some(self.retry_at)
+    }
+
+    /// Puts the next attempt off.
+    pub(super) fn try_later(&mut self, now: Instant) {
+        self.retry_at = now + REOPEN_RETRY;
+    }
+
+    /// An attempt to open it has ended.
+    pub(super) fn tried(&mut self, open: Opener, device: Option<Box<dyn Device>>) {
+        self.open = Some(open);
+        self.device = device;
+    }
+}
+
+/// What the thread is to do.
+enum Job {
+    Close(Box<dyn Device>),
+    Open {
+        link: u64,
+        interface: String,
+        open: Opener,
+    },
+}
+
+/// The thread that opens and closes devices. It ends with this value, when it has done what is left.
+#[derive(Default)]
+pub(super) struct Doorkeeper {
+    /// None before the worker runs: nobody waits for it then.
+    jobs: Option<mpsc::Sender<Job>>,
+}
+
+impl Doorkeeper {
+    /// Starts the thread, in the calling thread's network namespace.
+    pub(super) fn start(worker: Handle) -> io::Result<Self> {
+        let (jobs, inbox) = mpsc::channel();
+        let work = move || inbox.into_iter().for_each(|job| carry_out(job, &worker));
+        thread::Builder::new()
+            .name("weir-devices".to_owned())
+            .spawn(work)?;
+        Ok(Self { jobs: Some(jobs) })
+    }
+
+    /// Closes a device, if there is one.
+    pub(super) fn close(&self, device: Option<Box<dyn Device>>) {
+        if let Some(device) = device {
+            self.order(Job::Close(device));
+        }
+    }
+
+    /// Opens a link's device; [`super::Worker::opened`] hears of the end.
+    pub(super) fn open(&self, link: &mut Link, interface: &str) {
+        if let Some(open) = link.open.take() {
+            self.order(Job::Open {
+                link: link.id,
+                interface: interface.to_owned(),
+                open,
+            });
+        }
+    }
+
+    fn order(&self, job: Job) {
+        if let Some(jobs) = &self.jobs
+            && jobs.send(job).is_err()
+        {
+            tracing::error!("the thread that opens and closes devices has ended");
+        }
+    }
+}
+
+fn carry_out(job: Job, worker: &Handle) {
+    match job {
+        Job::Close(device) => drop(device),
+        Job::Open {
+            link,
+            interface,
+            mut open,
+        } => {
+            let opened = open(&interface);
+            // Nobody is there any more: the device is closed here and now.
+            let _ = worker.post(move |worker| worker.opened(link, open, opened));
+        }
+    }
+}
