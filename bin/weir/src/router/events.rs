@@ -155,3 +155,76 @@ fn handle(running: &Arc<Running>, event: Event) {
         Event::Carrier { port, works: false } => tracing::warn!(port, "carrier lost"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Instant;
+
+    use weir_base::Streams;
+    use weir_live::namespace::Namespace;
+    use weir_path::parse::Mode;
+    use weir_path::plane::Plane;
+    use weir_path::tables::Tables;
+
+    use crate::configuration;
+    use crate::router::holdings::Holdings;
+    use crate::router::running::Limits;
+
+    /// A router whose only interface is not there.
+    fn router() -> (Arc<Running>, Inbox) {
+        let plan = configuration::plan("test", "[port.a]\ninterface = \"nowhere\"\n").unwrap();
+        let (event, inbox) = Inbox::new();
+        let plane = Plane::new(Mode::Routed, 64, 1518, Streams::new(1));
+        let (handle, _thread) = Worker::new(plane, event).start().unwrap();
+        let limits = Limits {
+            frame_bytes_max: 1518,
+            pool: 64,
+        };
+        let (neighbours, holdings) = (Neighbours::new().unwrap(), Holdings::claim(&plan).unwrap());
+        let tables = Arc::new(Tables::default());
+        let running = Running::new(handle, tables, limits, neighbours, plan, holdings);
+        (Arc::new(running), inbox)
+    }
+
+    /// Turns that the control thread has while the kernel does not answer for this time.
+    async fn turns_in_a_stall(stall: Duration) -> u32 {
+        let (running, inbox) = router();
+        let events = tokio::spawn(handle_events(Arc::clone(&running), inbox));
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        let stalled = Arc::clone(&running);
+        let kernel = thread::spawn(move || {
+            let _neighbours = lock(&stalled.neighbours);
+            locked.send(()).unwrap();
+            thread::sleep(stall);
+        });
+        is_locked.recv().unwrap();
+        running.tables_changed.notify_one();
+        running.handle.call(Worker::tell_neighbours_in_use).unwrap();
+        let (began, mut turns) = (Instant::now(), 0);
+        while began.elapsed() < stall {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            turns += 1;
+        }
+        kernel.join().unwrap();
+        assert!(!events.is_finished());
+        running.handle.call(Worker::stop).unwrap();
+        turns
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_answer_about_neighbours_leaves_the_control_thread_its_turns() {
+        let Ok(namespace) = Namespace::new() else {
+            println!("skipped: no network namespaces here");
+            return;
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let turns = || runtime.block_on(turns_in_a_stall(Duration::from_millis(500)));
+        let turns = namespace.enter(turns).unwrap();
+        assert!(turns >= 5, "{turns} turns in half a second");
+    }
+}

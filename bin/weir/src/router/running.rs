@@ -142,6 +142,7 @@ impl Running {
             messages.push("nothing to change".to_owned());
         }
         self.check(&in_force.plan, &plan, &messages)?;
+        let before = in_force.plan.ports.clone();
         let exchanged = self.exchange(in_force, plan, named);
         in_force.holdings.keep_claims_of(&in_force.plan);
         exchanged?;
@@ -152,6 +153,8 @@ impl Running {
             messages.push(format!(
                 "{error}: the kernel forwards what comes in by that port until the next change"
             ));
+        } else {
+            messages.extend(waiting(in_force, &before));
         }
         Ok(messages)
     }
@@ -172,19 +175,15 @@ impl Running {
 
     /// Lets the forwarding thread go from the plan in force to this one.
     fn exchange(&self, in_force: &mut InForce, plan: Plan, named: &[String]) -> Result<(), String> {
-        let kept = |port: &PortPlan, others: &[PortPlan]| {
-            let same = |o: &PortPlan| o.name == port.name && o.interface == port.interface;
-            others.iter().any(same)
-        };
         let old = &in_force.plan.ports;
-        let new: Vec<_> = plan.ports.iter().filter(|p| !kept(p, old)).collect();
+        let new: Vec<_> = plan.ports.iter().filter(|p| !is_kept(p, old)).collect();
         in_force.holdings.claim_ports(new.iter().copied())?;
         let mode = plan.router.mode;
         let opened = new
             .iter()
             .map(|port| opened(port, mode).map(|device| ((*port).clone(), device)))
             .collect::<Result<Vec<_>, _>>()?;
-        let gone = old.iter().filter(|p| !kept(p, &plan.ports));
+        let gone = old.iter().filter(|p| !is_kept(p, &plan.ports));
         let gone: Vec<_> = gone.map(|p| p.name.clone()).collect();
         let changed = plan.ports.iter();
         let changed = changed.filter(|p| named.contains(&p.name) || !old.contains(p));
@@ -312,6 +311,26 @@ impl Running {
     fn lock(&self) -> MutexGuard<'_, InForce> {
         lock(&self.in_force)
     }
+}
+
+/// Whether a port has its interface among these ports too.
+fn is_kept(port: &PortPlan, others: &[PortPlan]) -> bool {
+    let is_same = |other: &PortPlan| other.name == port.name && other.interface == port.interface;
+    others.iter().any(is_same)
+}
+
+/// Says which ports are new beside those before, and have no device yet.
+fn waiting(in_force: &InForce, before: &[PortPlan]) -> Vec<String> {
+    let ports = in_force.plan.ports.iter();
+    let waits = |port: &&PortPlan| {
+        !is_kept(port, before) && in_force.holdings.interface(&port.name).is_none()
+    };
+    let say = |PortPlan {
+                   name, interface, ..
+               }: &PortPlan| {
+        format!("port `{name}`: interface `{interface}` is down or missing; the port waits for it")
+    };
+    ports.filter(waits).map(say).collect()
 }
 
 /// Locks even after another thread panicked with the lock held. Only builds that unwind get here: a panic ends a

@@ -12,3 +12,4 @@ mod many;
 mod once;
 mod signals;
 mod socket;
+mod untaken;

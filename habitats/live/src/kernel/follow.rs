@@ -66,17 +66,25 @@ pub enum Error {
 
 /// Reads the kernel's tables once.
 pub async fn read() -> Result<Tables, Error> {
-    Ok(read_state().await?.tables().clone())
+    Ok(aside(read_state).await?.tables().clone())
 }
 
 /// Publishes the kernel's tables of the calling thread's network namespace: at once, and again
 /// after each change. Returns only when that is no longer possible.
-pub async fn follow(mut publish: impl FnMut(Tables)) -> Result<Infallible, Error> {
+pub async fn follow(publish: impl FnMut(Tables)) -> Result<Infallible, Error> {
+    follow_by(read_state, publish).await
+}
+
+/// The same, with another way to read everything.
+async fn follow_by(
+    read: fn() -> Result<TableState, Error>,
+    mut publish: impl FnMut(Tables),
+) -> Result<Infallible, Error> {
     let mut changes = Changes::open()?;
     let mut doubts: u32 = 0;
     loop {
         let started = Instant::now();
-        let mut state = read_state().await?;
+        let mut state = aside(read).await?;
         let replayed = changes.replay(&mut state)?;
         publish(state.tables().clone());
         let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
@@ -261,21 +269,28 @@ async fn receive<'a>(
     Ok(&buffer[..len])
 }
 
+/// Reads everything on a thread that may wait: the kernel answers when nobody else changes the network, and the
+/// calling thread has other things to do until then.
+async fn aside(read: fn() -> Result<TableState, Error>) -> Result<TableState, Error> {
+    let state = tokio::task::spawn_blocking(read).await;
+    state.unwrap_or_else(|error| Err(io::Error::other(error).into()))
+}
+
 /// Reads everything.
-async fn read_state() -> Result<TableState, Error> {
+fn read_state() -> Result<TableState, Error> {
     for _ in 1..DUMPS_MAX {
-        let (state, consistent) = dump().await?;
+        let (state, consistent) = dump()?;
         if consistent {
             return Ok(state);
         }
     }
     // The tables change all the time; what this one missed comes as a change.
-    Ok(dump().await?.0)
+    Ok(dump()?.0)
 }
 
 /// Reads everything once; says whether the kernel calls it consistent. The order matters:
 /// addresses belong to links, and routes go by next-hop objects.
-async fn dump() -> Result<(TableState, bool), Error> {
+fn dump() -> Result<(TableState, bool), Error> {
     /// Statistics of links are long, and nobody here wants them.
     const SKIP_STATISTICS: [u8; 4] = (1_u32 << 3).to_ne_bytes();
     const IFLA_EXT_MASK: u16 = 29;
@@ -303,10 +318,10 @@ async fn dump() -> Result<(TableState, bool), Error> {
             request(RTM_GETNETCONF, &family(libc::AF_INET)[..NETCONFMSG_BYTES]),
         ),
     ];
-    let mut socket = register(NetlinkSocket::open(libc::NETLINK_ROUTE)?)?;
+    let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
     let (mut state, mut consistent) = (TableState::default(), true);
     for (what, request) in requests {
-        match dump_one(&mut socket, &request, &mut state).await {
+        match dump_one(&mut socket, &request, &mut state) {
             Ok(whole) => consistent &= whole,
             Err(error) if is_unknown_here(what, &error) => debug!(what, %error, "not told"),
             Err(source) => return Err(Error::Dump { what, source }),
@@ -324,16 +339,16 @@ fn is_unknown_here(what: &str, error: &io::Error) -> bool {
     unsupported && matches!(what, "next-hop objects" | "IPv6 routes")
 }
 
-async fn dump_one(
-    socket: &mut AsyncFd<NetlinkSocket>,
+fn dump_one(
+    socket: &mut NetlinkSocket,
     request: &Request,
     state: &mut TableState,
 ) -> io::Result<bool> {
-    let sequence = socket.get_mut().send(request)?;
+    let sequence = socket.send(request)?;
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut consistent = true;
     loop {
-        let bytes = receive(socket, &mut buffer).await?;
+        let bytes = socket.receive(&mut buffer)?;
         for message in messages(bytes).filter(|m| m.sequence == sequence) {
             consistent &= libc::c_int::from(message.flags) & libc::NLM_F_DUMP_INTR == 0;
             if let Some(result) = message.result() {
@@ -343,5 +358,48 @@ async fn dump_one(
                 state.apply(message);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_kernel_that_does_not_answer_holds_up_nobody_else() {
+        const STALL: Duration = Duration::from_millis(500);
+        let slow = || {
+            thread::sleep(STALL);
+            Ok(TableState::default())
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let began = Instant::now();
+        let mut published_after = None;
+        let beats = runtime.block_on(async {
+            let publish = |_| published_after = Some(began.elapsed());
+            let following = follow_by(slow, publish);
+            let beats = async {
+                let mut beats = 0;
+                while began.elapsed() < STALL {
+                    sleep(Duration::from_millis(10)).await;
+                    beats += 1;
+                }
+                sleep(STALL).await;
+                beats
+            };
+            tokio::select! {
+                end = following => unreachable!("it ends: {end:?}"),
+                beats = beats => beats,
+            }
+        });
+        assert!(published_after >= Some(STALL), "{published_after:?}");
+        assert!(
+            beats >= 5,
+            "the same thread had {beats} turns in the meantime"
+        );
     }
 }
