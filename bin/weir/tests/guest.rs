@@ -6,6 +6,7 @@
 //! ```
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod common;
 mod gateway;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gateway::{CONFIG, Gateway, Tag, eventually, forwarded, stacks_of, tagged};
+use common::{Bench, eventually};
+use gateway::{CONFIG, Tag, forwarded, stacks_of, tagged};
 use weir_benches::testbed::{Testbed, run, udp_frame};
 use weir_live::device::Device;
 
@@ -187,8 +189,8 @@ fn in_the_guest() {
     if std::env::var_os(INSIDE).is_none() {
         return;
     }
-    let mut gateway = Gateway::new().expect("root in the guest");
-    let ip = |arguments: &str| run(&gateway.bed.router, "ip", arguments).unwrap();
+    let mut bench = Bench::without_router().expect("root in the guest");
+    let ip = |arguments: &str| run(&bench.bed.router, "ip", arguments).unwrap();
     ip("link add link r0 name r0.5 type vlan id 5");
     ip("link set r0.5 up");
     let later = [
@@ -208,28 +210,28 @@ fn in_the_guest() {
     // The kernel alone: priority tags may stand anywhere, in any number.
     let kernel = |n: &usize| own.contains(&without_priority(&stacks[*n]).as_slice());
     let kernel: BTreeSet<usize> = (0..stacks.len()).filter(kernel).collect();
-    let alone = forwarded(&gateway.bed, &stacks);
+    let alone = forwarded(&bench.bed, &stacks);
     assert_eq!(
         BTreeSet::from_iter(alone.into_keys()),
         kernel,
         "forwarded by the kernel"
     );
     assert_eq!(
-        delivered(&gateway, &stacks),
+        delivered(&bench, &stacks),
         kernel,
         "delivered by the kernel"
     );
 
     // Beside weir, which starts with one VLAN device and learns of the others.
-    run(&gateway.bed.router, "ip", "link del r0.6").unwrap();
-    gateway.start(CONFIG);
+    run(&bench.bed.router, "ip", "link del r0.6").unwrap();
+    bench.start(CONFIG);
     for command in later {
-        run(&gateway.bed.router, "ip", command).unwrap();
+        run(&bench.bed.router, "ip", command).unwrap();
     }
     eventually("the new devices work", || {
-        delivered(&gateway, &[vec![OUTER, INNER]]).len() == 1
+        delivered(&bench, &[vec![OUTER, INNER]]).len() == 1
     });
-    let came = forwarded(&gateway.bed, &stacks);
+    let came = forwarded(&bench.bed, &stacks);
     let wrong: BTreeMap<_, _> = came
         .iter()
         .filter(|(n, times)| **times > 1 || stacks[**n].iter().any(|tag| tag.1 != 0))
@@ -250,12 +252,12 @@ fn in_the_guest() {
     let show = |numbers: &BTreeSet<usize>| -> Vec<_> {
         numbers.iter().map(|n| stacks[*n].clone()).collect()
     };
-    let to_the_box = delivered(&gateway, &stacks);
+    let to_the_box = delivered(&bench, &stacks);
     assert_eq!(show(&to_the_box), show(&expected), "delivered beside weir");
     // A device that goes takes its rule along.
-    run(&gateway.bed.router, "ip", "link del r0.5").unwrap();
+    run(&bench.bed.router, "ip", "link del r0.5").unwrap();
     eventually("a device that goes is followed", || {
-        let rules = run(&gateway.bed.router, "nft", "list ruleset").unwrap();
+        let rules = run(&bench.bed.router, "nft", "list ruleset").unwrap();
         !rules.contains("0x5") && !rules.contains("vlan id 5")
     });
     println!(
@@ -270,13 +272,13 @@ fn in_the_guest() {
 }
 
 /// Sends one datagram with each stack of tags to the box itself; those that a program there gets.
-fn delivered(gateway: &Gateway, stacks: &[Vec<Tag>]) -> BTreeSet<usize> {
+fn delivered(bench: &Bench, stacks: &[Vec<Tag>]) -> BTreeSet<usize> {
     let bind = || UdpSocket::bind(("10.77.1.1", 9)).unwrap();
-    let receiver = gateway.bed.router.enter(bind).unwrap();
+    let receiver = bench.bed.router.enter(bind).unwrap();
     receiver
         .set_read_timeout(Some(Duration::from_millis(500)))
         .unwrap();
-    let mut sender = Testbed::open(&gateway.bed.source, "a0").unwrap();
+    let mut sender = Testbed::open(&bench.bed.source, "a0").unwrap();
     let mut numbers = BTreeSet::new();
     for batch in stacks.chunks(64).enumerate() {
         let (number, stacks) = batch;

@@ -2,6 +2,7 @@
 //! machine's rules are bypassed, and what the kernel itself sends.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod common;
 mod gateway;
 
 use std::collections::BTreeSet;
@@ -11,28 +12,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gateway::{CONFIG, Gateway, PATIENCE, eventually, forwarded, stacks};
+use common::{Bench, PATIENCE, PING, eventually};
+use gateway::{CONFIG, bypassed, forwarded, received, rules, stacks, wan};
 use weir_benches::testbed::{MACS, SINK, SOURCE, Testbed, run, udp_frame};
 use weir_live::device::Device;
-use weir_live::namespace::{Signal, signal};
 
 #[test]
 fn what_is_tagged_goes_through_weir_or_nowhere() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     let stacks = stacks(5);
     let priority_only = |n: &usize| stacks[*n].iter().all(|(_, vlan)| *vlan == 0);
     let expected: BTreeSet<usize> = (0..stacks.len()).filter(priority_only).collect();
-    let alone = forwarded(&gateway.bed, &stacks);
+    let alone = forwarded(&bench.bed, &stacks);
     assert_eq!(
         BTreeSet::from_iter(alone.into_keys()),
         expected,
         "the kernel alone"
     );
-    gateway.start(CONFIG);
-    let before = gateway.wan();
-    let came = forwarded(&gateway.bed, &stacks);
+    bench.start(CONFIG);
+    let before = wan(&bench);
+    let came = forwarded(&bench.bed, &stacks);
     let twice: Vec<_> = came.iter().filter(|(_, times)| **times > 1).collect();
     assert_eq!(twice, [], "by weir and by the kernel");
     // As the kernel does, with no tag or one of priority only.
@@ -44,7 +45,7 @@ fn what_is_tagged_goes_through_weir_or_nowhere() {
         assert_eq!(came.contains_key(&n), expected.contains(&n), "{stack:?}");
     }
     assert!(came.keys().all(|n| expected.contains(n)), "{came:?}");
-    let by_weir = gateway.wan().sent.packets - before.sent.packets;
+    let by_weir = wan(&bench).sent.packets - before.sent.packets;
     assert!(
         by_weir >= came.len() as u64,
         "nothing came past weir's port"
@@ -66,56 +67,56 @@ table inet late {
 
 #[test]
 fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    gateway.start(CONFIG);
-    assert_eq!(gateway.bypassed(), []);
-    assert!(!gateway.ask(&["show", "ports"]).contains("bypasses"));
-    gateway.rules(FORWARD_DROP);
-    eventually("the new chain is seen", || gateway.bypassed().len() == 1);
-    let row = gateway.bypassed().remove(0);
+    bench.start(CONFIG);
+    assert_eq!(bypassed(&bench), []);
+    assert!(!bench.ask(&["show", "ports"]).contains("bypasses"));
+    rules(&bench, FORWARD_DROP);
+    eventually("the new chain is seen", || bypassed(&bench).len() == 1);
+    let row = bypassed(&bench).remove(0);
     assert_eq!((row.table.as_str(), row.chain.as_str()), ("late", "closed"));
     assert!(row.policy_drop && !row.at_start && row.hook == "forward");
-    let log = gateway.log();
+    let log = bench.log();
     let line = log.lines().find(|l| l.contains("ERROR")).unwrap();
     assert!(line.contains("late") && line.contains("closed"), "{line}");
-    assert!(gateway.ask(&["show", "netfilter"]).contains("closed"));
-    let ports = gateway.ask(&["show", "ports"]);
+    assert!(bench.ask(&["show", "netfilter"]).contains("closed"));
+    let ports = bench.ask(&["show", "ports"]);
     assert!(ports.contains("transit bypasses 1 chain"), "{ports}");
     // It still forwards; but nobody puts a configuration in force as if nothing were.
-    assert!(gateway.ping());
-    let path = gateway.configure(&CONFIG.replace("20 Mbit", "30 Mbit"));
-    let refused = gateway.weir(&["apply", path.to_str().unwrap()]);
+    assert!(bench.ping(PING));
+    let path = bench.configure(&CONFIG.replace("20 Mbit", "30 Mbit"));
+    let refused = bench.weir(&["apply", path.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let why = String::from_utf8(refused.stderr).unwrap();
     assert!(
         why.contains("chain closed") && why.contains("bypass_netfilter"),
         "{why}"
     );
-    signal(gateway.router.as_ref().unwrap(), Signal::Hangup).unwrap();
+    bench.signal("HUP");
     eventually("SIGHUP is refused", || {
-        gateway.log().contains("configuration refused")
+        bench.log().contains("configuration refused")
     });
-    assert!(gateway.ask(&["show", "ports"]).contains("20 Mbit"));
+    assert!(bench.ask(&["show", "ports"]).contains("20 Mbit"));
     // And when the rules have gone, all is well.
-    run(&gateway.bed.router, "nft", "delete table inet late").unwrap();
-    eventually("the chain has gone", || gateway.bypassed().is_empty());
-    let applied = gateway.weir(&["apply", path.to_str().unwrap()]);
+    run(&bench.bed.router, "nft", "delete table inet late").unwrap();
+    eventually("the chain has gone", || bypassed(&bench).is_empty());
+    let applied = bench.weir(&["apply", path.to_str().unwrap()]);
     assert!(applied.status.success(), "{applied:?}");
 }
 
 #[test]
 fn a_storm_of_changes_is_read_once_a_second() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    gateway.start(CONFIG);
-    let reads = || gateway.log().matches("rules are read").count();
+    bench.start_with(CONFIG, &[("WEIR_LOG", "info,weir::router::bypass=debug")]);
+    let reads = || bench.log().matches("rules are read").count();
     let (begin, before) = (Instant::now(), reads());
     let mut changes = 0;
     while begin.elapsed() < Duration::from_secs(3) {
-        gateway.rules("add table inet storm\ndelete table inet storm\n");
+        rules(&bench, "add table inet storm\ndelete table inet storm\n");
         changes += 1;
     }
     let (came, most) = (reads() - before, 2 + begin.elapsed().as_secs() as usize);
@@ -128,23 +129,22 @@ fn a_storm_of_changes_is_read_once_a_second() {
 
 #[test]
 fn a_router_may_stop_when_rules_appear() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    gateway.start(&format!("netfilter_change = \"stop\"\n{CONFIG}"));
-    assert!(gateway.ping());
-    gateway.rules(FORWARD_DROP);
-    eventually("the router ends", || gateway.exit_status().is_some());
-    assert_eq!(gateway.exit_status().unwrap().code(), Some(1));
-    assert!(gateway.log().contains("chain closed"), "{}", gateway.log());
-    assert!(!gateway.ping(), "the kernel applies its rule");
-    run(&gateway.bed.router, "nft", "delete table inet late").unwrap();
-    assert!(gateway.ping(), "and forwards");
+    bench.start(&format!("netfilter_change = \"stop\"\n{CONFIG}"));
+    assert!(bench.ping(PING));
+    rules(&bench, FORWARD_DROP);
+    assert_eq!(bench.ended().code(), Some(1));
+    assert!(bench.log().contains("chain closed"), "{}", bench.log());
+    assert!(!bench.ping(PING), "the kernel applies its rule");
+    run(&bench.bed.router, "nft", "delete table inet late").unwrap();
+    assert!(bench.ping(PING), "and forwards");
 }
 
 #[test]
 fn every_hook_refuses_the_start_and_permission_is_logged() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     let chains = [
@@ -158,24 +158,22 @@ fn every_hook_refuses_the_start_and_permission_is_logged() {
         )
     };
     for one in &chains {
-        gateway.rules(&table(one));
-        let path = gateway.configure(CONFIG);
-        let check = gateway.weir(&["check", path.to_str().unwrap()]);
+        rules(&bench, &table(one));
+        let path = bench.configure(CONFIG);
+        let check = bench.weir(&["check", path.to_str().unwrap()]);
         assert_eq!(check.status.code(), Some(2), "{one:?}");
         let why = String::from_utf8(check.stderr).unwrap();
         assert!(
             why.contains(&format!("table {} t, chain {}", one.0, one.1)),
             "{why}"
         );
-        run(&gateway.bed.router, "nft", "flush ruleset").unwrap();
+        run(&bench.bed.router, "nft", "flush ruleset").unwrap();
     }
-    gateway.rules(&chains.iter().map(table).collect::<String>());
-    gateway.start(&format!("bypass_netfilter = true\n{CONFIG}"));
-    eventually("what is bypassed is known", || {
-        gateway.bypassed().len() == 3
-    });
-    assert!(gateway.bypassed().iter().all(|row| row.at_start));
-    let log = gateway.log();
+    rules(&bench, &chains.iter().map(table).collect::<String>());
+    bench.start(&format!("bypass_netfilter = true\n{CONFIG}"));
+    eventually("what is bypassed is known", || bypassed(&bench).len() == 3);
+    assert!(bypassed(&bench).iter().all(|row| row.at_start));
+    let log = bench.log();
     let warning = log
         .lines()
         .find(|l| l.contains("WARN") && l.contains("bypass_netfilter"));
@@ -215,11 +213,11 @@ fn echo_request() -> Vec<u8> {
 
 /// Bits a second that leave the box for the sink during a second of the sink's echo requests, sent
 /// as fast as they go; and, beside them, of datagrams from the source if they are wanted.
-fn under_flood(gateway: &Gateway, transit: bool, meanwhile: impl FnOnce()) -> f64 {
+fn under_flood(bench: &Bench, transit: bool, meanwhile: impl FnOnce()) -> f64 {
     let request = echo_request();
     let batch = [request.as_slice(); 32];
-    let mut flooder = Testbed::open(&gateway.bed.sink, "b0").unwrap();
-    let sender = gateway
+    let mut flooder = Testbed::open(&bench.bed.sink, "b0").unwrap();
+    let sender = bench
         .bed
         .source
         .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap())
@@ -243,10 +241,10 @@ fn under_flood(gateway: &Gateway, transit: bool, meanwhile: impl FnOnce()) -> f6
         });
         // What a second lets a bucket hold has gone by then.
         thread::sleep(Duration::from_millis(1500));
-        let (begin, before) = (Instant::now(), gateway.received());
+        let (begin, before) = (Instant::now(), received(bench));
         meanwhile();
         thread::sleep(Duration::from_secs(1).saturating_sub(begin.elapsed()));
-        let bits = (gateway.received() - before) as f64 * 8.0;
+        let bits = (received(bench) - before) as f64 * 8.0;
         let rate = bits / begin.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         rate
@@ -255,14 +253,14 @@ fn under_flood(gateway: &Gateway, transit: bool, meanwhile: impl FnOnce()) -> f6
 
 #[test]
 fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    let alone = under_flood(&gateway, false, || ());
-    gateway.start(CONFIG);
-    assert!(gateway.ping());
-    assert_eq!(gateway.wan().local_dropped.packets, 0);
-    let listener = gateway
+    let alone = under_flood(&bench, false, || ());
+    bench.start(CONFIG);
+    assert!(bench.ping(PING));
+    assert_eq!(wan(&bench).local_dropped.packets, 0);
+    let listener = bench
         .bed
         .router
         .enter(|| TcpListener::bind("10.77.2.1:2222").unwrap());
@@ -278,7 +276,7 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
     });
     let managed = || {
         let connect = || TcpStream::connect("10.77.2.1:2222").unwrap();
-        let mut stream = gateway.bed.sink.enter(connect).unwrap();
+        let mut stream = bench.bed.sink.enter(connect).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         for _ in 0..50 {
             stream.write_all(&[7; 100]).unwrap();
@@ -286,10 +284,10 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
         }
     };
     let begin = Instant::now();
-    let both = under_flood(&gateway, true, managed);
+    let both = under_flood(&bench, true, managed);
     let took = begin.elapsed();
-    let dropped = gateway.wan().local_dropped.packets;
-    let pings = under_flood(&gateway, false, || ());
+    let dropped = wan(&bench).local_dropped.packets;
+    let pings = under_flood(&bench, false, || ());
     println!(
         "the kernel alone sends {:.1} Mbit/s; a port of 20 Mbit/s with transit {:.2}, without \
          {:.2}; {dropped} answers were dropped; 50 exchanges and a second took {took:?}",
@@ -304,33 +302,33 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
     assert!(pings < 20e6 / 16.0 * 1.2, "{pings}");
     assert!(dropped > 0);
     // The limit follows the rate.
-    let changed = gateway.weir(&["set", "port.wan.rate=4 Mbit"]);
+    let changed = bench.weir(&["set", "port.wan.rate=4 Mbit"]);
     assert!(changed.status.success(), "{changed:?}");
     eventually("the limit follows", || {
-        under_flood(&gateway, false, || ()) < pings / 3.0
+        under_flood(&bench, false, || ()) < pings / 3.0
     });
-    let table = gateway.ask(&["show", "ports"]);
+    let table = bench.ask(&["show", "ports"]);
     assert!(table.contains("OWN DROPPED"), "{table}");
 }
 
 #[test]
 fn transit_does_not_count_as_the_boxs_own() {
-    let Some(mut gateway) = Gateway::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     // The box itself gets 200 kbit/s, and a second of it at once: 25 kB.
     let share = "rate = \"20 Mbit\"\nlocal_share = 0.01";
-    gateway.start(&CONFIG.replace("rate = \"20 Mbit\"", share));
-    assert!(gateway.ping());
+    bench.start(&CONFIG.replace("rate = \"20 Mbit\"", share));
+    assert!(bench.ping(PING));
     let bind = || UdpSocket::bind((SOURCE, 0)).unwrap();
-    let sender = gateway.bed.source.enter(bind).unwrap();
-    let before = gateway.received();
+    let sender = bench.bed.source.enter(bind).unwrap();
+    let before = received(&bench);
     for _ in 0..1000 {
         sender.send_to(&[0; 1000], (SINK, 9)).unwrap();
         thread::sleep(Duration::from_micros(600));
     }
     eventually("transit comes whole", || {
-        gateway.received() - before >= 1000 * 1042
+        received(&bench) - before >= 1000 * 1042
     });
-    assert_eq!(gateway.wan().local_dropped.packets, 0);
+    assert_eq!(wan(&bench).local_dropped.packets, 0);
 }

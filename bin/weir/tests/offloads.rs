@@ -2,11 +2,19 @@
 //! unless told otherwise, on either side of `weir router`.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-mod bench;
+mod common;
 
-use bench::{Bench, UNPACED};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Bench, PATIENCE, UNPACED};
 use weir_benches::testbed::run;
 use weir_live::namespace::Namespace;
+
+/// For so long each connection sends.
+const SENDING: Duration = Duration::from_millis(1000);
 
 /// A router between two hosts that have their offloads switched on.
 fn bench(config: &str) -> Option<Bench> {
@@ -35,11 +43,41 @@ fn assert_no_offload_drops(bench: &Bench) {
     }
 }
 
+/// Goodput of one TCP connection to an address of the sink, Mbit/s.
+fn tcp(bench: &Bench, to: &str) -> f64 {
+    let listener = bench.bed.sink.enter(|| TcpListener::bind((to, 0)));
+    let listener = listener.unwrap().unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::scope(|scope| {
+        let receiving = scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let (begin, mut buffer, mut bytes) = (Instant::now(), vec![0; 1 << 18], 0);
+            loop {
+                let len = stream.read(&mut buffer).unwrap();
+                if len == 0 {
+                    return bytes as f64 * 8e-6 / begin.elapsed().as_secs_f64();
+                }
+                bytes += len;
+            }
+        });
+        let stream = bench.bed.source.enter(|| TcpStream::connect((to, port)));
+        let mut stream = stream.unwrap().unwrap();
+        let (begin, block) = (Instant::now(), vec![0x5a; 1 << 18]);
+        while begin.elapsed() < SENDING {
+            stream.write_all(&block).unwrap();
+        }
+        drop(stream);
+        receiving.join().unwrap()
+    })
+}
+
 /// Goodput by the kernel, which forwards once the router has ended.
 fn kernel_tcp(bench: &mut Bench, to: &str) -> f64 {
-    bench.router.kill().unwrap();
-    bench.router.wait().unwrap();
-    bench.tcp(to)
+    if bench.router.is_some() {
+        bench.stop("KILL");
+    }
+    tcp(bench, to)
 }
 
 #[test]
@@ -47,7 +85,7 @@ fn tcp_of_hosts_with_default_offloads_is_as_fast_as_forwarding_is() {
     let Some(mut bench) = bench(UNPACED) else {
         return;
     };
-    let rates = ["10.77.2.2", "fd77:2::2"].map(|to| (to, bench.tcp(to)));
+    let rates = ["10.77.2.2", "fd77:2::2"].map(|to| (to, tcp(&bench, to)));
     assert_no_offload_drops(&bench);
     for (to, rate) in rates {
         let kernel = kernel_tcp(&mut bench, to);
@@ -62,7 +100,7 @@ fn a_paced_port_counts_segments_and_not_superframes() {
     let Some(bench) = bench(&config) else {
         return;
     };
-    let rate = bench.tcp("10.77.2.2");
+    let rate = tcp(&bench, "10.77.2.2");
     assert_no_offload_drops(&bench);
     // 1448 of 1538 bytes on the wire are payload; a full queue empties itself after the last byte.
     assert!(
@@ -120,7 +158,7 @@ fn a_vxlan_between_hosts_with_default_offloads_works() {
             .unwrap();
             run(host, "ip", &format!("link set {name} up")).unwrap();
         }
-        let rate = bench.tcp(&format!("{net}.0.2"));
+        let rate = tcp(&bench, &format!("{net}.0.2"));
         println!("{name}: {rate:.0} Mbit/s");
         assert!(rate > 50.0, "{name}: {rate} Mbit/s");
     }
@@ -142,7 +180,7 @@ fn what_gro_put_together_is_cut_again() {
     for device in ["r0", "r1"] {
         run(&bench.bed.router, "ethtool", &format!("-K {device} gro on")).unwrap();
     }
-    let rate = bench.tcp("10.77.2.2");
+    let rate = tcp(&bench, "10.77.2.2");
     println!("with GRO at the ports: {rate:.0} Mbit/s");
     assert!(rate > 100.0, "{rate} Mbit/s");
     assert_no_offload_drops(&bench);

@@ -2,23 +2,21 @@
 //! saying so, where network namespaces are not permitted.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod common;
+
 use std::fs;
 use std::io::Write;
 use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::Bench;
 use serde_json::Value;
-use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
-use weir_live::namespace::{Namespace, Signal, Spawner, signal};
+use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_northbound::api::{Content, ENDPOINTS};
 use weir_northbound::client;
-
-/// Whatever is waited for comes within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const CONFIG: &str = "\
 [port.lan]
@@ -29,141 +27,68 @@ rate = \"1 Mbit\"
 discipline = { kind = \"lru_fq\", cache = 64, limit = 50 }
 ";
 
-struct Bench {
-    bed: Testbed,
-    router: Child,
-    folder: PathBuf,
-    /// What it has started ends with it.
-    _spawner: Spawner,
+/// A router that logs everything.
+fn bench(mode: &str) -> Option<Bench> {
+    let mut bench = Bench::without_router()?;
+    bench.start_with(&format!("{mode}{CONFIG}"), &[("WEIR_LOG", "debug")]);
+    Some(bench)
 }
 
-impl Bench {
-    fn new(mode: &str) -> Option<Self> {
-        if let Err(error) = Namespace::new() {
-            println!("skipped: no network namespaces here ({error})");
-            return None;
-        }
-        let bed = Testbed::new().unwrap();
-        bed.kernel_forwards(true).unwrap();
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = format!("weir-operator-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("weir.toml");
-        let socket = folder.join("weir.sock");
-        let config = format!("socket = \"{}\"\n{mode}{CONFIG}", socket.display());
-        fs::write(&file, config).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        let log = fs::File::create(folder.join("log")).unwrap();
-        command.arg("router").arg(&file).env("WEIR_LOG", "debug");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
-        let spawner = Spawner::new().unwrap();
-        let router = spawner.spawn(&bed.router, command).unwrap();
-        let bench = Self {
-            bed,
-            router,
-            folder,
-            _spawner: spawner,
-        };
-        bench.eventually("the router answers", || {
-            client::get::<Value>(&socket, "/v1/status").is_ok()
-        });
-        Some(bench)
-    }
+/// What `weir` prints; it must succeed.
+fn ask(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.weir(arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
 
-    fn eventually(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        let begin = Instant::now();
-        while !condition() {
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "not in time: {what}\n{}",
-                self.log()
-            );
-            thread::sleep(Duration::from_millis(20));
+fn json(bench: &Bench, subject: &str) -> Value {
+    serde_json::from_str(&ask(bench, &["show", subject, "--json"])).unwrap()
+}
+
+/// The exit code of `weir diff` for this configuration, from standard input.
+fn diff(bench: &Bench, config: &str) -> Option<i32> {
+    let mut diff = bench
+        .command()
+        .args(["diff", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = diff.stdin.take().unwrap();
+    input.write_all(config.as_bytes()).unwrap();
+    drop(input);
+    diff.wait().unwrap().code()
+}
+
+/// Sends 1000-byte datagrams, up to 14 Mbit/s, through the router while `work` runs.
+fn under_flood(bench: &Bench, work: impl FnOnce()) {
+    let sender = bench
+        .bed
+        .source
+        .enter(|| UdpSocket::bind((SOURCE, 4000)).unwrap())
+        .unwrap();
+    sender.connect((SINK, 5000)).unwrap();
+    let stop = AtomicBool::new(false);
+    /// Ends the flood however the work ends.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
         }
     }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.join("log")).unwrap()
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(arguments)
-            .env("WEIR_SOCKET", self.folder.join("weir.sock"))
-            .output()
-            .unwrap()
-    }
-
-    fn ask(&self, arguments: &[&str]) -> String {
-        let output = self.weir(arguments);
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn json(&self, subject: &str) -> Value {
-        serde_json::from_str(&self.ask(&["show", subject, "--json"])).unwrap()
-    }
-
-    /// The exit code of `weir diff` for this configuration, from standard input.
-    fn diff(&self, config: &str) -> Option<i32> {
-        let mut diff = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["diff", "-"])
-            .env("WEIR_SOCKET", self.folder.join("weir.sock"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        diff.stdin
-            .take()
-            .unwrap()
-            .write_all(config.as_bytes())
-            .unwrap();
-        diff.wait().unwrap().code()
-    }
-
-    /// Sends 1000-byte datagrams, up to 14 Mbit/s, through the router while `work` runs.
-    fn under_flood(&self, work: impl FnOnce()) {
-        let sender = self
-            .bed
-            .source
-            .enter(|| UdpSocket::bind((SOURCE, 4000)).unwrap())
-            .unwrap();
-        sender.connect((SINK, 5000)).unwrap();
-        let stop = AtomicBool::new(false);
-        /// Ends the flood however the work ends.
-        struct Ends<'a>(&'a AtomicBool);
-        impl Drop for Ends<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        thread::scope(|scope| {
-            let _ends = Ends(&stop);
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    for _ in 0..5 {
-                        let _ = sender.send(&[0; 1000]); // the sink may answer "port unreachable"
-                    }
-                    thread::sleep(Duration::from_millis(3));
+    thread::scope(|scope| {
+        let _ends = Ends(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..5 {
+                    let _ = sender.send(&[0; 1000]); // the sink may answer "port unreachable"
                 }
-            });
-            work();
+                thread::sleep(Duration::from_millis(3));
+            }
         });
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = self.router.kill();
-        let _ = self.router.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+        work();
+    });
 }
 
 /// The cell of a table at a row that begins with `row`, below `column`'s right end.
@@ -177,20 +102,16 @@ fn cell(table: &str, row: &str, column: &str) -> String {
 
 #[test]
 fn tables_say_how_fast_how_long_and_why() {
-    let Some(bench) = Bench::new("") else { return };
-    assert!(
-        bench
-            .ask(&["show", "hogs"])
-            .contains("No flow is a hog now")
-    );
-    assert!(bench.ask(&["show", "flows"]).contains("`fan` has one"));
-    assert!(bench.ask(&["show", "drops"]).contains("Since the start"));
+    let Some(bench) = bench("") else { return };
+    assert!(ask(&bench, &["show", "hogs"]).contains("No flow is a hog now"));
+    assert!(ask(&bench, &["show", "flows"]).contains("`fan` has one"));
+    assert!(ask(&bench, &["show", "drops"]).contains("Since the start"));
     run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
-    bench.under_flood(|| {
+    under_flood(&bench, || {
         bench.eventually("the flood is a hog that loses packets", || {
-            bench.json("hogs")[0]["dropped_packets"].as_u64() > Some(0)
+            json(&bench, "hogs")[0]["dropped_packets"].as_u64() > Some(0)
         });
-        let hogs = bench.json("hogs");
+        let hogs = json(&bench, "hogs");
         let hog = &hogs[0];
         assert_eq!(
             (hog["source"].as_str(), hog["source_port"].as_u64()),
@@ -202,23 +123,22 @@ fn tables_say_how_fast_how_long_and_why() {
         );
         assert_eq!(hog["threshold_share_ratio"].as_f64(), Some(0.05));
         assert!(hog["link_share_ratio"].as_f64() > Some(0.5), "{hog}");
-        let table = bench.ask(&["show", "hogs"]);
+        let table = ask(&bench, &["show", "hogs"]);
         assert!(table.contains("5.0 % of all"), "{table}");
-        let table = bench.ask(&["show", "ports"]);
+        let table = ask(&bench, &["show", "ports"]);
         let out: f64 = cell(&table, "wan", "OUT MBIT/S").parse().unwrap();
         assert!(0.1 < out && out < 2.0, "{table}");
-        let queues = bench.ask(&["show", "queues"]);
+        let queues = ask(&bench, &["show", "queues"]);
         let hogs = |line: &str| line.split_whitespace().eq(["wan", "lru_fq", "hogs", "1"]);
         assert!(queues.lines().any(hogs), "{queues}");
         assert_eq!(
-            bench
-                .ask(&["show", "hogs", "--limit", "1"])
+            ask(&bench, &["show", "hogs", "--limit", "1"])
                 .matches("udp")
                 .count(),
             1
         );
     });
-    let queues = bench.json("queues");
+    let queues = json(&bench, "queues");
     let wan = queues
         .as_array()
         .unwrap()
@@ -227,8 +147,8 @@ fn tables_say_how_fast_how_long_and_why() {
         .unwrap();
     assert_eq!(wan["parameters"]["limit"], 50);
     assert_eq!(wan["parameters"]["rate_window_s"], 0.1);
-    assert!(bench.json("status")["uptime_s"].as_f64() > Some(0.0));
-    let hop = &bench.json("routes")[0]["next_hops"][0];
+    assert!(json(&bench, "status")["uptime_s"].as_f64() > Some(0.0));
+    let hop = &json(&bench, "routes")[0]["next_hops"][0];
     assert!(
         hop["interface"].is_string() && hop["weight"].is_u64(),
         "{hop}"
@@ -237,10 +157,10 @@ fn tables_say_how_fast_how_long_and_why() {
 
 #[test]
 fn a_table_is_drawn_again_until_nobody_reads() {
-    let Some(bench) = Bench::new("") else { return };
-    let mut watch = Command::new(env!("CARGO_BIN_EXE_weir"))
+    let Some(bench) = bench("") else { return };
+    let mut watch = bench
+        .command()
         .args(["show", "status", "--json", "--watch", "0.1"])
-        .env("WEIR_SOCKET", bench.folder.join("weir.sock"))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -265,9 +185,9 @@ fn a_table_is_drawn_again_until_nobody_reads() {
 
 #[test]
 fn every_answer_has_the_fields_that_its_description_has() {
-    let Some(bench) = Bench::new("") else { return };
+    let Some(bench) = bench("") else { return };
     run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
-    let socket = bench.folder.join("weir.sock");
+    let socket = bench.socket();
     let asked = ENDPOINTS
         .iter()
         .filter(|e| e.method == "GET" && !e.path.contains('{'));
@@ -292,18 +212,18 @@ fn every_answer_has_the_fields_that_its_description_has() {
 
 #[test]
 fn the_log_says_what_happened_and_by_whom() {
-    let Some(mut bench) = Bench::new("") else {
+    let Some(mut bench) = bench("") else {
         return;
     };
-    assert_eq!(bench.diff(CONFIG), Some(1)); // another socket
+    assert_eq!(diff(&bench, CONFIG), Some(1)); // another socket
     let same = fs::read_to_string(bench.folder.join("weir.toml")).unwrap();
-    assert_eq!(bench.diff(&same), Some(0));
-    assert_eq!(bench.diff("[port.wan]\nrate = 5\n"), Some(2));
-    bench.ask(&["set", "port.wan.rate=6 Mbit"]);
+    assert_eq!(diff(&bench, &same), Some(0));
+    assert_eq!(diff(&bench, "[port.wan]\nrate = 5\n"), Some(2));
+    ask(&bench, &["set", "port.wan.rate=6 Mbit"]);
     let refused = bench.weir(&["set", "port.wan.rate=6M"]);
     assert_eq!(refused.status.code(), Some(2));
     run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
-    signal(&bench.router, Signal::Hangup).unwrap();
+    bench.signal("HUP");
     bench.eventually("SIGHUP is obeyed", || bench.log().contains("SIGHUP"));
     run(
         &bench.bed.router,
@@ -312,8 +232,7 @@ fn the_log_says_what_happened_and_by_whom() {
     )
     .unwrap();
     bench.eventually("the route is seen", || bench.log().contains("192.0.2.0/24"));
-    signal(&bench.router, Signal::Terminate).unwrap();
-    bench.router.wait().unwrap();
+    bench.stop("TERM");
     let log = bench.log();
     let uid = format!("uid={}", run(&bench.bed.router, "id", "-u").unwrap().trim());
     let expected: [&[&str]; 7] = [
@@ -360,9 +279,9 @@ fn the_log_says_what_happened_and_by_whom() {
 
 #[test]
 fn a_bridge_without_a_bridge_of_the_kernel_warns() {
-    let Some(bench) = Bench::new("mode = \"bridged\"\n") else {
+    let Some(bench) = bench("mode = \"bridged\"\n") else {
         return;
     };
     assert!(bench.log().contains("no fail-open"), "{}", bench.log());
-    assert!(bench.ask(&["show", "routes"]).len() > 1);
+    assert!(ask(&bench, &["show", "routes"]).len() > 1);
 }

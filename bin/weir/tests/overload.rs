@@ -1,11 +1,9 @@
 //! More frames than the router takes in time: the ring's loss is counted and shown, port by port.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-mod bench;
+mod common;
 
-use std::process::Command;
-
-use bench::{Bench, UNPACED};
+use common::{Bench, UNPACED};
 use weir_benches::live;
 use weir_benches::testbed::Testbed;
 use weir_live::device::Device;
@@ -22,13 +20,6 @@ fn what_a_full_ring_lost_is_shown_at_its_port() {
     };
     let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
     let frame = live::frame(0);
-    let id = bench.router.id();
-    let send = |signal: &str| {
-        let status = Command::new("sh")
-            .args(["-c", &format!("kill -{signal} {id}")])
-            .status();
-        assert!(status.unwrap().success());
-    };
     let counts = || {
         let ports = bench.ports();
         [0, 1].map(|n: usize| {
@@ -38,11 +29,11 @@ fn what_a_full_ring_lost_is_shown_at_its_port() {
     };
     let before = counts();
     // A router that does not run cannot empty its ring.
-    send("STOP");
+    bench.signal("STOP");
     for _ in 0..FLOOD / 50 {
         assert_eq!(device.transmit(&[&frame[..]; 50]).unwrap(), 50);
     }
-    send("CONT");
+    bench.signal("CONT");
     bench.eventually("every frame is in the books", || {
         let (received, missed) = counts()[0];
         received + missed >= before[0].0 + FLOOD

@@ -4,22 +4,21 @@
 //! network namespaces are not permitted.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod common;
+
 use std::fs;
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::{Bench, eventually};
 use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
-use weir_live::namespace::{Namespace, Signal, Spawner, signal};
+use weir_live::namespace::{Signal, signal};
 use weir_model::report::{ApplyReport, QueueReport};
 use weir_model::{ChangeRequest, ChangeValue};
 use weir_northbound::client;
-
-/// Whatever is waited for comes within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const CONFIG: &str = "\
 [port.lan]
@@ -31,172 +30,72 @@ rate = \"50 Mbit\"
 discipline = { kind = \"fifo\", limit = \"500 packets\" }
 ";
 
-/// A router between the two hosts.
-struct Bench {
-    bed: Testbed,
-    spawner: Spawner,
-    router: Child,
-    folder: PathBuf,
-}
-
-impl Bench {
-    /// Starts a router with `CONFIG`; none where namespaces are not permitted.
-    fn new() -> Option<Self> {
-        if let Err(error) = Namespace::new() {
-            println!("skipped: no network namespaces here ({error})");
-            return None;
-        }
-        let bed = Testbed::new().unwrap();
-        bed.kernel_forwards(true).unwrap();
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            std::env::temp_dir().join(format!("weir-test-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let spawner = Spawner::new().unwrap();
-        let router = start(&bed, &spawner, &folder, CONFIG);
-        let bench = Self {
-            bed,
-            spawner,
-            router,
-            folder,
-        };
-        bench.wait_until_ready();
-        Some(bench)
-    }
-
-    fn wait_until_ready(&self) {
-        eventually("the router answers and knows its routes", || {
-            self.ask(&["show", "routes"]).contains("10.77.2.0/24")
+/// Sends a numbered datagram each millisecond while `work` runs; how many were sent and how
+/// many came.
+fn under_traffic(bench: &Bench, work: impl FnOnce()) -> (u32, u32) {
+    let receiver = bench
+        .bed
+        .sink
+        .enter(|| UdpSocket::bind((SINK, 5000)).unwrap())
+        .unwrap();
+    let sender = bench
+        .bed
+        .source
+        .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap())
+        .unwrap();
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    sender.connect((SINK, 5000)).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let mut sent = 0_u32;
+            while !stop.load(Ordering::Relaxed) {
+                sender.send(&sent.to_be_bytes()).unwrap();
+                sent += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            sent
         });
-    }
-
-    /// Runs `weir` against this router and gives what it printed.
-    fn ask(&self, arguments: &[&str]) -> String {
-        let Output { stdout, stderr, .. } = self.weir(arguments);
-        String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(arguments)
-            .env("WEIR_SOCKET", self.folder.join("weir.sock"))
-            .output()
-            .unwrap()
-    }
-
-    fn configure(&self, config: &str) -> PathBuf {
-        write_config(&self.folder, config)
-    }
-
-    /// Sends a numbered datagram each millisecond while `work` runs; how many were sent and how
-    /// many came.
-    fn under_traffic(&self, work: impl FnOnce()) -> (u32, u32) {
-        let receiver = self
-            .bed
-            .sink
-            .enter(|| UdpSocket::bind((SINK, 5000)).unwrap())
-            .unwrap();
-        let sender = self
-            .bed
-            .source
-            .enter(|| UdpSocket::bind((SOURCE, 0)).unwrap())
-            .unwrap();
-        receiver
-            .set_read_timeout(Some(Duration::from_millis(500)))
-            .unwrap();
-        sender.connect((SINK, 5000)).unwrap();
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let sending = scope.spawn(|| {
-                let mut sent = 0_u32;
-                while !stop.load(Ordering::Relaxed) {
-                    sender.send(&sent.to_be_bytes()).unwrap();
-                    sent += 1;
-                    thread::sleep(Duration::from_millis(1));
-                }
-                sent
-            });
-            let receiving = scope.spawn(|| {
-                let (mut came, mut next, mut buffer) = (0_u32, 0_u32, [0; 4]);
-                while receiver.recv(&mut buffer).is_ok() {
-                    let number = u32::from_be_bytes(buffer);
-                    assert!(
-                        number >= next,
-                        "{number} came after {next}: out of order or twice"
-                    );
-                    next = number + 1;
-                    came += 1;
-                }
-                came
-            });
-            thread::sleep(Duration::from_millis(100));
-            work();
-            thread::sleep(Duration::from_millis(100));
-            stop.store(true, Ordering::Relaxed);
-            (sending.join().unwrap(), receiving.join().unwrap())
-        })
-    }
-
-    fn ping(&self, arguments: &str) -> bool {
-        run(&self.bed.source, "ping", arguments).is_ok()
-    }
-
-    /// The sink answers, or the test fails and tells what the router knows.
-    fn assert_reachable(&self) {
-        if let Err(error) = run(&self.bed.source, "ping", "-c 1 -W 2 10.77.2.2") {
-            panic!(
-                "{error}\n{}{}{}",
-                self.ask(&["show", "drops"]),
-                self.ask(&["show", "neighbours"]),
-                fs::read_to_string(self.folder.join("log")).unwrap()
-            );
-        }
-    }
+        let receiving = scope.spawn(|| {
+            let (mut came, mut next, mut buffer) = (0_u32, 0_u32, [0; 4]);
+            while receiver.recv(&mut buffer).is_ok() {
+                let number = u32::from_be_bytes(buffer);
+                assert!(
+                    number >= next,
+                    "{number} came after {next}: out of order or twice"
+                );
+                next = number + 1;
+                came += 1;
+            }
+            came
+        });
+        thread::sleep(Duration::from_millis(100));
+        work();
+        thread::sleep(Duration::from_millis(100));
+        stop.store(true, Ordering::Relaxed);
+        (sending.join().unwrap(), receiving.join().unwrap())
+    })
 }
 
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = self.router.kill();
-        let _ = self.router.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn start(bed: &Testbed, spawner: &Spawner, folder: &Path, config: &str) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let log = fs::File::create(folder.join("log")).unwrap();
-    command
-        .arg("router")
-        .arg(write_config(folder, config))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log);
-    spawner.spawn(&bed.router, command).unwrap()
-}
-
-fn write_config(folder: &Path, config: &str) -> PathBuf {
-    let path = folder.join("weir.toml");
-    let socket = folder.join("weir.sock");
-    let text = format!("socket = \"{}\"\n{config}", socket.display());
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(
-            begin.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
+/// The sink answers, or the test fails and tells what the router knows.
+fn assert_reachable(bench: &Bench) {
+    if let Err(error) = run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2") {
+        panic!(
+            "{error}\n{}{}{}",
+            bench.ask(&["show", "drops"]),
+            bench.ask(&["show", "neighbours"]),
+            bench.log()
         );
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
 fn ping_traceroute_and_tracepath_see_a_router() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     assert!(bench.ping("-c 3 -i 0.05 -W 2 10.77.2.2"));
     eventually("IPv6 works", || {
         bench.ping("-6 -c 3 -i 0.05 -W 2 fd77:2::2")
@@ -228,7 +127,9 @@ fn ping_traceroute_and_tracepath_see_a_router() {
 
 #[test]
 fn what_cannot_be_forwarded_is_answered() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     let refused = |arguments: &str| match run(&bench.bed.source, "ping", arguments) {
         Ok(printed) => panic!("somebody answered: {printed}"),
         Err(error) => error.to_string(),
@@ -266,7 +167,9 @@ fn what_cannot_be_forwarded_is_answered() {
 
 #[test]
 fn every_packet_has_one_hop_less_and_right_checksums() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     let mut capture = Command::new("tcpdump");
     capture
         .args([
@@ -284,7 +187,7 @@ fn every_packet_has_one_hop_less_and_right_checksums() {
         .stderr(Stdio::null());
     let capture = bench.spawner.spawn(&bench.bed.sink, capture).unwrap();
     thread::sleep(Duration::from_millis(500));
-    let (sent, came) = bench.under_traffic(|| {
+    let (sent, came) = under_traffic(&bench, || {
         assert!(bench.ping("-c 20 -i 0.02 -W 2 10.77.2.2"));
         thread::sleep(Duration::from_millis(500));
     });
@@ -301,42 +204,43 @@ fn every_packet_has_one_hop_less_and_right_checksums() {
 
 #[test]
 fn the_kernel_forwards_again_within_a_second_of_a_kill() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::new(CONFIG) else {
         return;
     };
-    bench.assert_reachable();
-    let (sent, came) = bench.under_traffic(|| {
-        signal(&bench.router, Signal::Kill).unwrap();
+    assert_reachable(&bench);
+    let (sent, came) = under_traffic(&bench, || {
+        bench.signal("KILL");
         thread::sleep(Duration::from_secs(2));
     });
-    assert!(bench.router.try_wait().unwrap().is_some());
+    let killed = &mut bench.router.as_mut().unwrap().process;
+    assert!(killed.try_wait().unwrap().is_some());
     assert!(
         sent - came < 1000,
         "{came} of {sent} datagrams, one a millisecond, came"
     );
-    bench.assert_reachable();
+    assert_reachable(&bench);
     // And a new router takes over from where the killed one left its socket.
-    bench.router = start(&bench.bed, &bench.spawner, &bench.folder, CONFIG);
-    bench.wait_until_ready();
-    bench.assert_reachable();
+    bench.start(CONFIG);
+    assert_reachable(&bench);
 }
 
 #[test]
 fn a_clean_stop_gives_the_link_back() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::new(CONFIG) else {
         return;
     };
-    signal(&bench.router, Signal::Terminate).unwrap();
-    let status = bench.router.wait().unwrap();
+    let status = bench.stop("TERM");
     assert!(status.success(), "{status}");
-    assert!(!bench.folder.join("weir.sock").exists());
-    bench.assert_reachable();
+    assert!(!bench.socket().exists());
+    assert_reachable(&bench);
 }
 
 #[test]
 fn a_new_configuration_is_taken_without_losing_a_packet() {
-    let Some(bench) = Bench::new() else { return };
-    let (sent, came) = bench.under_traffic(|| {
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
+    let (sent, came) = under_traffic(&bench, || {
         for discipline in ["drr", "lru_fq", "fq_codel", "fifo"] {
             let config = CONFIG
                 .replace("fifo", discipline)
@@ -347,7 +251,7 @@ fn a_new_configuration_is_taken_without_losing_a_packet() {
             assert!(bench.ask(&["show", "queues"]).contains(discipline));
         }
         bench.configure(CONFIG);
-        signal(&bench.router, Signal::Hangup).unwrap();
+        bench.signal("HUP");
         eventually("SIGHUP is obeyed", || {
             bench.ask(&["show", "ports"]).contains("50 Mbit")
         });
@@ -357,8 +261,10 @@ fn a_new_configuration_is_taken_without_losing_a_packet() {
 
 #[test]
 fn single_components_change_without_losing_a_packet_and_quickly() {
-    let Some(bench) = Bench::new() else { return };
-    let socket = bench.folder.join("weir.sock");
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
+    let socket = bench.socket();
     let limit = |packets: i64| {
         vec![ChangeRequest {
             path: "port.wan.discipline.limit".to_owned(),
@@ -367,7 +273,7 @@ fn single_components_change_without_losing_a_packet_and_quickly() {
     };
     const TIMES: u32 = 100;
     let mut took = Duration::ZERO;
-    let (sent, came) = bench.under_traffic(|| {
+    let (sent, came) = under_traffic(&bench, || {
         let began = Instant::now();
         for n in 0..TIMES {
             let changes = limit(400 + i64::from(n));
@@ -396,7 +302,9 @@ fn single_components_change_without_losing_a_packet_and_quickly() {
 
 #[test]
 fn a_wrong_change_changes_nothing_and_says_why() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     let refused = |changes: &[&str]| {
         let refused = bench.weir(&[&["set"], changes].concat());
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
@@ -425,7 +333,9 @@ fn a_wrong_change_changes_nothing_and_says_why() {
 
 #[test]
 fn a_wrong_configuration_changes_nothing_and_says_why() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     let path = bench.configure(&CONFIG.replace("limit", "limits"));
     let path = path.to_str().unwrap();
     for command in ["check", "diff", "apply"] {
@@ -437,12 +347,8 @@ fn a_wrong_configuration_changes_nothing_and_says_why() {
             "{said}"
         );
     }
-    signal(&bench.router, Signal::Hangup).unwrap();
-    eventually("the refusal is logged", || {
-        fs::read_to_string(bench.folder.join("log"))
-            .unwrap()
-            .contains("refused")
-    });
+    bench.signal("HUP");
+    eventually("the refusal is logged", || bench.log().contains("refused"));
     let unchanged = bench.configure(CONFIG);
     assert_eq!(bench.ask(&["diff", unchanged.to_str().unwrap()]), "");
     let path = bench.configure(&CONFIG.replace("50 Mbit", "70 Mbit"));
@@ -454,8 +360,10 @@ fn a_wrong_configuration_changes_nothing_and_says_why() {
 
 #[test]
 fn routes_and_neighbours_change_under_traffic_without_loss() {
-    let Some(bench) = Bench::new() else { return };
-    let (sent, came) = bench.under_traffic(|| {
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
+    let (sent, came) = under_traffic(&bench, || {
         for _ in 0..5 {
             run(&bench.bed.router, "ip", "route add 10.77.2.2/32 dev r1").unwrap();
             thread::sleep(Duration::from_millis(50));
@@ -471,7 +379,9 @@ fn routes_and_neighbours_change_under_traffic_without_loss() {
 
 #[test]
 fn a_gateway_is_kept_known() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     run(
         &bench.bed.router,
         "ip",
@@ -486,7 +396,9 @@ fn a_gateway_is_kept_known() {
 
 #[test]
 fn a_port_may_disappear_and_come_back() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     run(&bench.bed.router, "ip", "link set r1 down").unwrap();
     eventually("the port is down", || {
         bench.ask(&["show", "ports"]).contains("down")
@@ -522,7 +434,7 @@ fn a_port_may_disappear_and_come_back() {
     }
     run(&bench.bed.sink, "ethtool", "-K b0 tx off").unwrap();
     eventually("it forwards again", || bench.ping("-c 1 -W 1 10.77.2.2"));
-    let (sent, came) = bench.under_traffic(|| thread::sleep(Duration::from_millis(300)));
+    let (sent, came) = under_traffic(&bench, || thread::sleep(Duration::from_millis(300)));
     assert_eq!(
         sent, came,
         "each datagram came once: the kernel is kept away again"
@@ -531,11 +443,10 @@ fn a_port_may_disappear_and_come_back() {
 
 #[test]
 fn a_bridge_is_unseen_and_fails_open() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::new(CONFIG) else {
         return;
     };
-    signal(&bench.router, Signal::Terminate).unwrap();
-    bench.router.wait().unwrap();
+    bench.stop("TERM");
     // Both ports join a kernel bridge, and the two hosts one network.
     for arguments in [
         "address flush dev r0",
@@ -550,10 +461,7 @@ fn a_bridge_is_unseen_and_fails_open() {
     run(&bench.bed.source, "ip", "address add 10.77.9.1/24 dev a0").unwrap();
     run(&bench.bed.sink, "ip", "address add 10.77.9.2/24 dev b0").unwrap();
     let config = format!("mode = \"bridged\"\n{CONFIG}");
-    bench.router = start(&bench.bed, &bench.spawner, &bench.folder, &config);
-    eventually("the bridge answers", || {
-        bench.ask(&["show", "ports"]).contains("r1")
-    });
+    bench.start(&config);
     eventually("the bridge passes ARP and ping", || {
         bench.ping("-c 1 -W 1 10.77.9.2")
     });
@@ -563,14 +471,12 @@ fn a_bridge_is_unseen_and_fails_open() {
         "a bridge takes no hop: {printed}"
     );
     assert!(bench.ask(&["show", "queues"]).contains("fifo"));
-    let ports: serde_json::Value =
-        serde_json::from_str(&bench.ask(&["show", "ports", "--json"])).unwrap();
+    let ports = bench.ports();
     assert!(
         ports[1]["sent"]["packets"].as_u64().unwrap() >= 2,
         "{ports}"
     );
-    bench.router.kill().unwrap();
-    bench.router.wait().unwrap();
+    bench.stop("KILL");
     thread::sleep(Duration::from_secs(1));
     assert!(
         bench.ping("-c 1 -W 1 10.77.9.2"),
@@ -580,7 +486,9 @@ fn a_bridge_is_unseen_and_fails_open() {
 
 #[test]
 fn hostile_frames_end_with_a_reason() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
     // A good datagram, then the same cut at every length and with every header byte spoilt.
     let good = weir_benches::live::frame(0);
@@ -601,7 +509,7 @@ fn hostile_frames_end_with_a_reason() {
             .iter()
             .all(|r| drops.contains(r))
     });
-    bench.assert_reachable();
+    assert_reachable(&bench);
 }
 
 /// A captured packet: the name of its port, its direction flags, length, bytes, and comment.
@@ -651,7 +559,9 @@ fn read_capture(bytes: &[u8]) -> Vec<Captured> {
 #[test]
 fn a_capture_shows_what_left_and_why_the_rest_did_not() {
     const QUEUE_FULL: &str = "dropped: queue-full (The queue was full.)";
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new(CONFIG) else {
+        return;
+    };
     let config = CONFIG
         .replace("50 Mbit", "5 Mbit")
         .replace("500 packets", "3 packets");
@@ -673,11 +583,10 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
         })
     };
     let capture = |arguments: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let mut command = bench.command();
         command
             .arg("capture")
             .args(arguments.split_whitespace())
-            .env("WEIR_SOCKET", bench.folder.join("weir.sock"))
             .current_dir(&bench.folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

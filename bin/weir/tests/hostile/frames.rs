@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_benches::testbed::Testbed;
 use weir_live::device::Device;
 
-use crate::bench::Bench;
+use crate::common::Bench;
 
 /// Small, quick, and the same in each run (Marsaglia's xorshift).
 pub(crate) struct Random(u64);

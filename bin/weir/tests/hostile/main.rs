@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod bench;
+#[path = "../common/mod.rs"]
+mod common;
 mod errors;
 mod frames;
 mod neighbours;

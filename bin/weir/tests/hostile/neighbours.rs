@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use weir_benches::testbed::{MACS, Testbed};
 use weir_live::device::Device;
-use weir_live::namespace::Signal;
 
-use crate::bench::{Bench, CONFIG, eventually};
+use crate::bench::{CONFIG, ip, sysctl};
+use crate::common::{Bench, eventually};
 
 /// Long enough for a verification of what is in use.
 const LONG: Duration = Duration::from_secs(6);
@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(3500);
 
 /// The router's entries for these addresses, each with its MAC address, state and flags.
 fn entries(bench: &Bench, addresses: &[&str]) -> Vec<String> {
-    let all = bench.ip(&bench.bed.router, "-d neighbour show nud all");
+    let all = ip(&bench.bed.router, "-d neighbour show nud all");
     let entry = |address: &&str| {
         let mut lines = all.lines();
         let line = lines.find(|l| l.split_whitespace().next() == Some(address));
@@ -49,13 +49,13 @@ fn gateway_works(bench: &Bench, who: &str, time: Duration) {
 
 #[test]
 fn a_static_gateway_stays_as_the_operator_made_it() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     let (router, sink) = (&bench.bed.router, &bench.bed.sink);
-    bench.ip(sink, "address add 192.0.2.1/32 dev lo");
-    bench.sysctl(sink, "ipv4/conf/b0/arp_ignore", "8"); // answers no question
-    bench.ip(router, "route add 192.0.2.0/24 via 10.77.2.2");
+    ip(sink, "address add 192.0.2.1/32 dev lo");
+    sysctl(sink, "ipv4/conf/b0/arp_ignore", "8"); // answers no question
+    ip(router, "route add 192.0.2.0/24 via 10.77.2.2");
     for (address, how) in [
         ("fd77:2::2", "nud permanent"),
         ("10.77.2.50", "nud noarp"),
@@ -63,10 +63,10 @@ fn a_static_gateway_stays_as_the_operator_made_it() {
         ("10.77.2.52", "nud permanent"),
     ] {
         let entry = format!("neighbour replace {address} lladdr 02:00:00:00:77:04 dev r1 {how}");
-        bench.ip(router, &entry);
+        ip(router, &entry);
     }
-    bench.ip(router, "route add 198.51.100.0/24 via 10.77.2.51");
-    bench.ip(router, "route add 203.0.113.0/24 via 10.77.2.52");
+    ip(router, "route add 198.51.100.0/24 via 10.77.2.51");
+    ip(router, "route add 203.0.113.0/24 via 10.77.2.52");
     let set = [
         "10.77.2.2",
         "10.77.1.2",
@@ -80,7 +80,7 @@ fn a_static_gateway_stays_as_the_operator_made_it() {
 
     gateway_works(&bench, "the kernel alone", Duration::from_secs(1));
     assert_eq!(entries(&bench, &set), before, "the kernel alone");
-    for (how, time) in [(Signal::Terminate, LONG), (Signal::Kill, SHORT)] {
+    for (how, time) in [("TERM", LONG), ("KILL", SHORT)] {
         bench.start(CONFIG);
         gateway_works(&bench, "weir", time);
         // The other entries are used as well; where the packets go does not matter.
@@ -97,16 +97,16 @@ fn a_static_gateway_stays_as_the_operator_made_it() {
 
 #[test]
 fn what_the_kernel_doubts_is_verified_while_it_is_used() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     let router = &bench.bed.router;
-    bench.sysctl(router, "ipv4/neigh/r1/delay_first_probe_time", "1");
-    bench.ip(&bench.bed.sink, "address add 10.77.2.7/24 dev b0");
-    bench.ip(router, "route add 192.0.2.0/24 via 10.77.2.7");
+    sysctl(router, "ipv4/neigh/r1/delay_first_probe_time", "1");
+    ip(&bench.bed.sink, "address add 10.77.2.7/24 dev b0");
+    ip(router, "route add 192.0.2.0/24 via 10.77.2.7");
     for host in ["10.77.2.2", "10.77.2.7", "10.77.2.8"] {
         let entry = format!("neighbour replace {host} lladdr 02:00:00:00:4d:04 dev r1 nud stale");
-        bench.ip(router, &entry);
+        ip(router, &entry);
     }
     bench.start(CONFIG);
     let state = |host| entries(&bench, &[host]).remove(0);

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
 use weir_benches::testbed::MACS;
-use weir_live::namespace::Signal;
 
-use crate::bench::{Bench, CONFIG, eventually, table};
+use crate::bench::{CONFIG, control_seconds, ip, table};
+use crate::common::{Bench, eventually};
 use crate::frames::{Random, send_at};
 
 /// Hosts that are known before the scan; the others are new.
@@ -76,17 +76,17 @@ fn host(family: Family, n: u16) -> IpAddr {
 /// The network behind `r1`, with so many hosts that answer.
 fn network(bench: &Bench) {
     let (router, sink) = (&bench.bed.router, &bench.bed.sink);
-    bench.ip(router, "address add 10.99.0.1/16 dev r1");
-    bench.ip(router, "address add fd99::1/64 dev r1 nodad");
+    ip(router, "address add 10.99.0.1/16 dev r1");
+    ip(router, "address add fd99::1/64 dev r1 nodad");
     let mut batch =
         String::from("address add 10.99.0.2/16 dev b0\naddress add fd99::2/64 dev b0 nodad\n");
     for n in 1..=160 {
         let (v4, v6) = (host(Family::V4, n), host(Family::V6, n));
         batch += &format!("address add {v4}/32 dev b0\naddress add {v6}/128 dev b0 nodad\n");
     }
-    let path = bench.path("addresses");
+    let path = bench.folder.join("addresses");
     fs::write(&path, batch).unwrap();
-    bench.ip(sink, &format!("-batch {}", path.display()));
+    ip(sink, &format!("-batch {}", path.display()));
     assert!(bench.ping("-c 1 -W 2 10.77.2.2"));
     eventually("IPv6 works", || bench.ping("-6 -c 1 -W 1 fd77:2::2"));
 }
@@ -129,7 +129,7 @@ fn scan_frame(scan: &Scan, random: &mut Random) -> Vec<u8> {
 }
 
 fn measure(bench: &Bench, scan: &Scan) -> Outcome {
-    bench.ip(&bench.bed.router, "neighbour flush dev r1");
+    ip(&bench.bed.router, "neighbour flush dev r1");
     let known: Vec<u16> = (1..=KNOWN).collect();
     // Otherwise weir sends the first datagram by what it knew, and nobody asks for that neighbour.
     eventually("weir follows the flush", || {
@@ -155,9 +155,9 @@ fn measure(bench: &Bench, scan: &Scan) -> Outcome {
             .zip(known.iter().cycle())
             .flat_map(|(n, k)| [*n, *k])
             .collect();
-        let (begin, before) = (Instant::now(), bench.control_seconds());
+        let (begin, before) = (Instant::now(), control_seconds(bench));
         let (new, known) = arrived(bench, scan.family, &list);
-        let control = (bench.control_seconds() - before) / begin.elapsed().as_secs_f64();
+        let control = (control_seconds(bench) - before) / begin.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         scanning.join().unwrap();
         let all = f64::from(scan.hosts);
@@ -207,7 +207,7 @@ fn a_scan_of_ipv6_costs_new_and_known_neighbours_little() {
 }
 
 fn scan_of(family: Family, option: &str) {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     network(&bench);
@@ -229,7 +229,7 @@ fn scan_of(family: Family, option: &str) {
     println!("{seen}");
     assert!(new >= 0.9 && known >= 0.97, "{seen}");
     let entries = format!("{option} neighbour show nud all dev r1");
-    let entries = bench.ip(&bench.bed.router, &entries).lines().count();
+    let entries = ip(&bench.bed.router, &entries).lines().count();
     // gc_thresh2: with more of them the kernel throws some out.
     assert!(entries < 512, "{entries} entries");
 }
@@ -238,7 +238,7 @@ fn scan_of(family: Family, option: &str) {
 #[test]
 #[ignore = "a measurement of minutes, which fills the kernel's neighbour tables"]
 fn the_table_of_scans() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     network(&bench);
@@ -263,7 +263,7 @@ fn the_table_of_scans() {
             bench.start(CONFIG); // anew: it remembers who answered before
             let outcome = measure(&bench, &scan);
             println!("{scan:?}: {outcome:?}\n{}", bench.ask(&["show", "drops"]));
-            bench.stop(Signal::Terminate);
+            bench.stop("TERM");
             outcome
         });
         each.collect::<Vec<_>>()

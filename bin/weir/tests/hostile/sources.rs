@@ -9,7 +9,8 @@ use etherparse::PacketBuilder;
 use weir_benches::testbed::{MACS, SINK, Testbed};
 use weir_live::device::Device;
 
-use crate::bench::{Bench, CONFIG, eventually};
+use crate::bench::{CONFIG, ip, sysctl};
+use crate::common::{Bench, eventually};
 use crate::frames::receive_all;
 
 /// Sources, and whether Linux forwards them with rp_filter 0, 1 and 2. The default route leads to
@@ -101,7 +102,7 @@ fn prepare(bench: &Bench) {
         "route add blackhole 203.0.113.0/24",
         "-6 route add default via fd77:2::2",
     ] {
-        bench.ip(&bench.bed.router, route);
+        ip(&bench.bed.router, route);
     }
     set_rp_filter(bench, 0, 0);
 }
@@ -109,13 +110,13 @@ fn prepare(bench: &Bench) {
 fn set_rp_filter(bench: &Bench, all: usize, own: usize) {
     for (of, value) in [("all", all), ("r0", own)] {
         let name = format!("ipv4/conf/{of}/rp_filter");
-        bench.sysctl(&bench.bed.router, &name, &value.to_string());
+        sysctl(&bench.bed.router, &name, &value.to_string());
     }
 }
 
 #[test]
 fn sources_are_checked_as_the_kernel_does() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     prepare(&bench);
@@ -154,7 +155,7 @@ fn sources_are_checked_as_the_kernel_does() {
 
 #[test]
 fn the_configuration_counts_before_the_kernels_setting() {
-    let Some(mut bench) = Bench::new() else {
+    let Some(mut bench) = Bench::without_router() else {
         return;
     };
     prepare(&bench);

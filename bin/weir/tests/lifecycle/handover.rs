@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::bench::{Bench, CONFIG, Count, Stream, eventually};
+use super::common::{Hosts, eventually};
+use super::stream::{CONFIG, Count, Stream};
 
 /// Each packet came once, but for one whose tap and whose judgement by the guard the instant of a handover
 /// fell between: about a microsecond, which a packet of this stream falls into once in some hundred times.
@@ -13,11 +14,11 @@ fn assert_parted(count: &Count, handovers: u32) {
 
 #[test]
 fn a_start_duplicates_nothing() {
-    let Some(bench) = Bench::new() else { return };
-    let stream = bench.stream();
-    let _router = bench.start("a", CONFIG);
+    let Some(hosts) = Hosts::new() else { return };
+    let stream = Stream::begin(&hosts);
+    let _router = hosts.start("a", CONFIG);
     thread::sleep(Duration::from_millis(200));
-    let ports = bench.ask(&["show", "ports", "--json"], "a");
+    let ports = hosts.ask(&["show", "ports", "--json"], "a");
     let ports: serde_json::Value = serde_json::from_str(&ports).unwrap();
     assert!(ports[1]["sent"]["packets"].as_u64() > Some(400), "{ports}");
     let count = stream.end();
@@ -26,9 +27,9 @@ fn a_start_duplicates_nothing() {
 
 #[test]
 fn a_stop_loses_nothing_and_duplicates_nothing() {
-    let Some(bench) = Bench::new() else { return };
-    let mut router = bench.start("a", CONFIG);
-    let stream = bench.stream();
+    let Some(hosts) = Hosts::new() else { return };
+    let mut router = hosts.start("a", CONFIG);
+    let stream = Stream::begin(&hosts);
     router.signal("TERM");
     assert!(router.ended().success(), "{}", router.log());
     assert_parted(&stream.end(), 1);
@@ -36,10 +37,10 @@ fn a_stop_loses_nothing_and_duplicates_nothing() {
 
 #[test]
 fn queues_drain_at_their_rate_before_the_end() {
-    let Some(bench) = Bench::new() else { return };
-    let mut router = bench.start("a", &CONFIG.replace("50 Mbit", "10 Mbit"));
+    let Some(hosts) = Hosts::new() else { return };
+    let mut router = hosts.start("a", &CONFIG.replace("50 Mbit", "10 Mbit"));
     // Three times the rate: two thirds of half a second's packets, 1.0 s at the rate, wait.
-    let stream = Stream::new(&bench.bed, 3000, 1250);
+    let stream = Stream::new(&hosts.bed, 3000, 1250);
     thread::sleep(Duration::from_millis(150));
     let signalled = Instant::now();
     router.signal("TERM");
@@ -54,9 +55,9 @@ fn queues_drain_at_their_rate_before_the_end() {
 
 #[test]
 fn a_second_signal_ends_the_drain() {
-    let Some(bench) = Bench::new() else { return };
-    let mut router = bench.start("a", &CONFIG.replace("50 Mbit", "1 Mbit"));
-    let stream = bench.stream();
+    let Some(hosts) = Hosts::new() else { return };
+    let mut router = hosts.start("a", &CONFIG.replace("50 Mbit", "1 Mbit"));
+    let stream = Stream::begin(&hosts);
     thread::sleep(Duration::from_millis(200));
     router.signal("TERM");
     eventually("it drains", || router.log().contains("queues drain"));
@@ -70,14 +71,14 @@ fn a_second_signal_ends_the_drain() {
 
 #[test]
 fn ports_come_and_go_without_loss() {
-    let Some(bench) = Bench::new() else { return };
-    bench.ip("link add x0 type veth peer name x1");
-    bench.ip("link set x0 up");
-    let _router = bench.start("a", CONFIG);
-    let stream = bench.stream();
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.ip("link add x0 type veth peer name x1");
+    hosts.ip("link set x0 up");
+    let _router = hosts.start("a", CONFIG);
+    let stream = Stream::begin(&hosts);
     let apply = |config: &str| {
-        let path = bench.configure("a", config);
-        let applied = bench.weir(&["apply", path.to_str().unwrap()], "a");
+        let path = hosts.configure("a", config);
+        let applied = hosts.weir(&["apply", path.to_str().unwrap()], "a");
         assert!(applied.status.success(), "{applied:?}");
     };
     // One more, then the port that the stream comes in by goes, and comes back under another name: the
@@ -89,6 +90,6 @@ fn ports_come_and_go_without_loss() {
     let without_lan = &CONFIG[CONFIG.find("[port.wan]").unwrap()..];
     apply(without_lan);
     apply(&CONFIG.replace("port.lan", "port.inside"));
-    assert!(bench.ask(&["show", "ports"], "a").contains("inside"));
+    assert!(hosts.ask(&["show", "ports"], "a").contains("inside"));
     assert_parted(&stream.end(), 2);
 }

@@ -5,15 +5,16 @@ use std::os::unix::net::UnixDatagram;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::bench::{Arrival, Bench, CONFIG, count, eventually, kill};
+use super::common::{Hosts, eventually, kill};
+use super::stream::{Arrival, CONFIG, Stream, count};
 
 #[test]
 fn a_hung_router_is_ended_and_the_kernel_forwards() {
-    let Some(bench) = Bench::new() else { return };
-    let mut router = bench.start("a", CONFIG);
+    let Some(hosts) = Hosts::new() else { return };
+    let mut router = hosts.start("a", CONFIG);
     let child = router.child();
     assert_ne!(child, router.process.id(), "a parent and a child");
-    let stream = bench.stream();
+    let stream = Stream::begin(&hosts);
     let stopped = Instant::now();
     kill(child, "STOP");
     assert_eq!(router.ended().code(), Some(1));
@@ -35,16 +36,16 @@ fn a_hung_router_is_ended_and_the_kernel_forwards() {
 
 #[test]
 fn after_a_pause_no_stale_packets_leave() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     let config = format!("age_max = \"100 ms\"\nwatchdog = \"0 s\"\n{CONFIG}");
-    let router = bench.start("a", &config);
+    let router = hosts.start("a", &config);
     assert_eq!(router.child(), router.process.id(), "one process");
-    let stream = bench.stream();
+    let stream = Stream::begin(&hosts);
     kill(router.child(), "STOP");
     thread::sleep(Duration::from_millis(600));
     kill(router.child(), "CONT");
     thread::sleep(Duration::from_millis(300));
-    let drops = bench.ask(&["show", "drops", "--json"], "a");
+    let drops = hosts.ask(&["show", "drops", "--json"], "a");
     let drops: serde_json::Value = serde_json::from_str(&drops).unwrap();
     let stale = drops.as_array().unwrap().iter();
     let stale = stale.clone().find(|d| d["reason"] == "stale").unwrap();
@@ -69,8 +70,8 @@ fn after_a_pause_no_stale_packets_leave() {
 
 #[test]
 fn a_short_pause_kills_nothing() {
-    let Some(bench) = Bench::new() else { return };
-    let mut router = bench.start("a", &format!("watchdog = \"2 s\"\n{CONFIG}"));
+    let Some(hosts) = Hosts::new() else { return };
+    let mut router = hosts.start("a", &format!("watchdog = \"2 s\"\n{CONFIG}"));
     let child = router.child();
     // The child alone for less than the limit; then both, as a suspended machine would, for longer.
     kill(child, "STOP");
@@ -88,8 +89,8 @@ fn a_short_pause_kills_nothing() {
 
 #[test]
 fn parent_and_child_share_signals_and_ends() {
-    let Some(bench) = Bench::new() else { return };
-    let mut router = bench.start("a", CONFIG);
+    let Some(hosts) = Hosts::new() else { return };
+    let mut router = hosts.start("a", CONFIG);
     router.signal("HUP");
     eventually("SIGHUP is passed on", || {
         router.log().contains("configuration changed")
@@ -98,8 +99,8 @@ fn parent_and_child_share_signals_and_ends() {
     assert!(router.ended().success());
 
     // A child that crashes.
-    let mut router = bench.start("a", CONFIG);
-    let stream = bench.stream();
+    let mut router = hosts.start("a", CONFIG);
+    let stream = Stream::begin(&hosts);
     kill(router.child(), "KILL");
     assert_eq!(router.ended().code(), Some(1));
     assert!(
@@ -112,9 +113,9 @@ fn parent_and_child_share_signals_and_ends() {
     assert!(lost < 160, "the kernel forwards: {lost} lost");
 
     // A parent that is killed: the child stops in order.
-    let mut router = bench.start("a", CONFIG);
+    let mut router = hosts.start("a", CONFIG);
     let child = router.child();
-    let stream = bench.stream();
+    let stream = Stream::begin(&hosts);
     router.process.kill().unwrap();
     router.process.wait().unwrap();
     eventually("the child ends too", || {
@@ -129,7 +130,7 @@ fn parent_and_child_share_signals_and_ends() {
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
 
     // What keeps it from starting is said once, with its exit code.
-    let mut router = bench.spawn("a", &CONFIG.replace("r0", "nowhere"));
+    let mut router = hosts.spawn("a", &CONFIG.replace("r0", "nowhere"));
     assert_eq!(router.ended().code(), Some(2));
     assert_eq!(
         router.log().matches("No such device").count(),
@@ -141,9 +142,9 @@ fn parent_and_child_share_signals_and_ends() {
 
 #[test]
 fn the_service_manager_hears_of_start_life_and_end() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     for watchdog in ["watchdog = \"0 s\"", "watchdog = \"1 s\""] {
-        let path = bench.folder.join("notify.sock");
+        let path = hosts.folder.join("notify.sock");
         let _ = std::fs::remove_file(&path);
         let manager = UnixDatagram::bind(&path).unwrap();
         manager
@@ -155,7 +156,7 @@ fn the_service_manager_hears_of_start_life_and_end() {
             String::from_utf8(buffer[..len].to_vec()).unwrap()
         };
         let variable = ("NOTIFY_SOCKET", path.to_str().unwrap());
-        let mut router = bench.spawn_with("a", &format!("{watchdog}\n{CONFIG}"), &[variable]);
+        let mut router = hosts.spawn_with("a", &format!("{watchdog}\n{CONFIG}"), &[variable]);
         assert_eq!(hears(), "READY=1");
         assert_eq!(hears(), "WATCHDOG=1");
         assert_eq!(hears(), "WATCHDOG=1");

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use weir_benches::testbed::run;
 
-use super::bench::{Bench, CONFIG, eventually};
+use super::common::{Hosts, eventually};
+use super::stream::{CONFIG, Stream};
 
 #[test]
 fn a_renamed_interface_stays_the_ports() {
-    let Some(bench) = Bench::new() else { return };
-    let router = bench.start("a", CONFIG);
-    let stream = bench.stream();
+    let Some(hosts) = Hosts::new() else { return };
+    let router = hosts.start("a", CONFIG);
+    let stream = Stream::begin(&hosts);
     // While it is up, first where packets come in, then where they leave.
     for (old, new) in [("r0", "in0"), ("r1", "out1")] {
-        bench.ip(&format!("link set {old} name {new}"));
+        hosts.ip(&format!("link set {old} name {new}"));
         eventually("the new name is shown", || {
-            bench.ask(&["show", "ports"], "a").contains(new)
+            hosts.ask(&["show", "ports"], "a").contains(new)
         });
         thread::sleep(Duration::from_millis(200));
     }
@@ -30,7 +31,7 @@ fn a_renamed_interface_stays_the_ports() {
     // Some kernels (6.18) take the rules away with the name and forward too until the router hears of it;
     // others keep them, and then nobody forwards for that time. Milliseconds, at four packets each.
     assert!(count.lost < 100 && count.duplicated < 200, "{count:?}");
-    let stream = bench.stream();
+    let stream = Stream::begin(&hosts);
     thread::sleep(Duration::from_millis(200));
     let count = stream.end();
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
@@ -42,14 +43,14 @@ fn a_renamed_interface_stays_the_ports() {
         "link set lan9 up",
         "neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev lan9",
     ] {
-        bench.ip(arguments);
+        hosts.ip(arguments);
     }
     eventually("the port is back", || {
-        bench.ask(&["show", "ports"], "a").contains("lan9")
+        hosts.ask(&["show", "ports"], "a").contains("lan9")
             && router.log().matches("port back").count() == 1
     });
     thread::sleep(Duration::from_millis(300));
-    let stream = bench.stream();
+    let stream = Stream::begin(&hosts);
     thread::sleep(Duration::from_millis(200));
     let count = stream.end();
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
@@ -57,18 +58,18 @@ fn a_renamed_interface_stays_the_ports() {
 
 #[test]
 fn a_missing_carrier_is_shown_and_logged() {
-    let Some(bench) = Bench::new() else { return };
-    let router = bench.start("a", CONFIG);
-    let ports = || bench.ask(&["show", "ports"], "a");
+    let Some(hosts) = Hosts::new() else { return };
+    let router = hosts.start("a", CONFIG);
+    let ports = || hosts.ask(&["show", "ports"], "a");
     assert!(!ports().contains("no carrier"), "{}", ports());
-    run(&bench.bed.sink, "ip", "link set b0 down").unwrap();
+    run(&hosts.bed.sink, "ip", "link set b0 down").unwrap();
     eventually("the missing carrier is shown", || {
         let wan = ports();
         let wan = wan.lines().find(|l| l.starts_with("wan"));
         wan.unwrap().contains("no carrier")
     });
     assert!(router.log().contains("carrier lost"), "{}", router.log());
-    run(&bench.bed.sink, "ip", "link set b0 up").unwrap();
+    run(&hosts.bed.sink, "ip", "link set b0 up").unwrap();
     eventually("the carrier is back", || !ports().contains("no carrier"));
     assert!(router.log().contains("carrier found"), "{}", router.log());
 }

@@ -4,7 +4,8 @@
 //! Each test builds its own hosts and skips, saying so, where network namespaces are not permitted.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-mod bench;
+#[path = "../common/mod.rs"]
+mod common;
 mod handover;
 mod hang;
 mod interface;
@@ -12,4 +13,5 @@ mod many;
 mod once;
 mod signals;
 mod socket;
+mod stream;
 mod untaken;

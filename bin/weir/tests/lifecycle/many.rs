@@ -3,35 +3,36 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::bench::{Bench, CONFIG, eventually};
+use super::common::{Hosts, eventually};
+use super::stream::{CONFIG, Stream};
 
 /// The watchdog ends a router that gives no sign of life for a second.
 const WATCHDOG: Duration = Duration::from_secs(1);
 
 #[test]
 fn many_ports_come_and_go_at_once_while_others_forward() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     for ports in [25, 60] {
         let mut with_more = format!("pool = 30000\n{CONFIG}");
         let base = with_more.clone();
         for n in 0..ports {
-            bench.ip(&format!("link add x{n} group 9 type veth peer name y{n}"));
-            bench.ip(&format!("link set x{n} up"));
-            bench.ip(&format!("link set y{n} up"));
+            hosts.ip(&format!("link add x{n} group 9 type veth peer name y{n}"));
+            hosts.ip(&format!("link set x{n} up"));
+            hosts.ip(&format!("link set y{n} up"));
             let port = format!(
                 "[port.more{n}]\ninterface = \"x{n}\"\ndiscipline = {{ kind = \"fifo\", limit = \"9 packets\" }}\n"
             );
             write!(with_more, "{port}").unwrap();
         }
-        let router = bench.start("a", &base);
+        let router = hosts.start("a", &base);
         let child = router.child();
         let apply = |config: &str| {
-            let path = bench.configure("a", config);
-            let applied = bench.weir(&["apply", path.to_str().unwrap()], "a");
+            let path = hosts.configure("a", config);
+            let applied = hosts.weir(&["apply", path.to_str().unwrap()], "a");
             assert!(applied.status.success(), "{applied:?}\n{}", router.log());
         };
         for (what, config) in [("added", &with_more), ("removed", &base)] {
-            let stream = bench.stream();
+            let stream = Stream::begin(&hosts);
             apply(config);
             let (sent, arrivals) = stream.arrivals();
             let delay = arrivals.iter().map(|a| a.at.saturating_sub(a.sent)).max();
@@ -45,10 +46,10 @@ fn many_ports_come_and_go_at_once_while_others_forward() {
         }
         // All interfaces go at the same time.
         apply(&with_more);
-        let stream = bench.stream();
-        bench.ip("link delete group 9");
+        let stream = Stream::begin(&hosts);
+        hosts.ip("link delete group 9");
         eventually("the ports are down", || {
-            bench.ask(&["show", "ports"], "a").matches(" down").count() == ports
+            hosts.ask(&["show", "ports"], "a").matches(" down").count() == ports
         });
         let (sent, arrivals) = stream.arrivals();
         let delay = arrivals.iter().map(|a| a.at.saturating_sub(a.sent)).max();

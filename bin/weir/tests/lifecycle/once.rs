@@ -1,14 +1,15 @@
 //! One router for each interface.
 
-use super::bench::{Bench, CONFIG};
+use super::common::Hosts;
+use super::stream::{CONFIG, Stream};
 
 #[test]
 fn a_second_router_on_an_interface_is_refused() {
-    let Some(bench) = Bench::new() else { return };
-    let first = bench.start("a", CONFIG);
-    let stream = bench.stream();
+    let Some(hosts) = Hosts::new() else { return };
+    let first = hosts.start("a", CONFIG);
+    let stream = Stream::begin(&hosts);
     let one_port = &CONFIG[CONFIG.find("[port.wan]").unwrap()..];
-    let mut second = bench.spawn("b", one_port);
+    let mut second = hosts.spawn("b", one_port);
     assert_eq!(second.ended().code(), Some(1));
     let said = second.log();
     let expected = format!(
@@ -18,12 +19,12 @@ fn a_second_router_on_an_interface_is_refused() {
     assert!(said.contains(&expected), "{said}\n{expected}");
 
     // Nor can a running one take it.
-    bench.ip("link add x0 type veth peer name x1");
-    bench.ip("link set x0 up");
+    hosts.ip("link add x0 type veth peer name x1");
+    hosts.ip("link set x0 up");
     let elsewhere = "pool = 20000\n[port.other]\ninterface = \"x0\"\n";
-    let third = bench.start("c", elsewhere);
-    let path = bench.configure("c", &format!("{elsewhere}{one_port}"));
-    let applied = bench.weir(&["apply", path.to_str().unwrap()], "c");
+    let third = hosts.start("c", elsewhere);
+    let path = hosts.configure("c", &format!("{elsewhere}{one_port}"));
+    let applied = hosts.weir(&["apply", path.to_str().unwrap()], "c");
     assert_eq!(applied.status.code(), Some(2), "{applied:?}");
     let said = String::from_utf8(applied.stderr).unwrap();
     assert!(
@@ -36,5 +37,5 @@ fn a_second_router_on_an_interface_is_refused() {
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
     // With the owner the claim goes, however it ends.
     drop(first);
-    bench.start("b", CONFIG);
+    hosts.start("b", CONFIG);
 }

@@ -6,21 +6,22 @@ use std::time::Instant;
 
 use weir_benches::testbed::run;
 
-use super::bench::{Bench, CONFIG, eventually};
+use super::common::{Hosts, eventually};
+use super::stream::CONFIG;
 
 /// Moments of a start at which a signal is tried.
 const MOMENTS: u32 = 24;
 
 #[test]
 fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     for watchdog in ["watchdog = \"1 s\"", "watchdog = \"0 s\""] {
         let config = format!("{watchdog}\n{CONFIG}");
         let began = Instant::now();
-        drop(bench.start("a", &config));
+        drop(hosts.start("a", &config));
         let start = began.elapsed();
         for n in 0..MOMENTS {
-            let mut router = bench.spawn("a", &config);
+            let mut router = hosts.spawn("a", &config);
             // What comes before a program's first instruction no program can do anything about.
             eventually("its first instruction", || is_ready(router.process.id()));
             thread::sleep(start * n / MOMENTS);
@@ -31,12 +32,12 @@ fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
                 "{watchdog}, moment {n}: {status}\n{}",
                 router.log()
             );
-            let tables = run(&bench.bed.router, "nft", "list tables").unwrap();
+            let tables = run(&hosts.bed.router, "nft", "list tables").unwrap();
             assert!(!tables.contains("weir"), "moment {n}: {tables}");
         }
     }
-    run(&bench.bed.source, "ping", "-c 1 -W 1 10.77.2.2").unwrap();
-    bench.start("b", CONFIG); // no claim is left either
+    run(&hosts.bed.source, "ping", "-c 1 -W 1 10.77.2.2").unwrap();
+    hosts.start("b", CONFIG); // no claim is left either
 }
 
 /// Whether SIGTERM does not end a process on the spot any more.

@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::os::unix::net::UnixListener;
 
-use super::bench::{Bench, CONFIG};
+use super::common::Hosts;
+use super::stream::CONFIG;
 
 #[test]
 fn only_a_dead_routers_socket_is_replaced() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     let refused = |why: &str| {
-        let mut router = bench.spawn("a", CONFIG);
+        let mut router = hosts.spawn("a", CONFIG);
         assert_eq!(router.ended().code(), Some(1));
         let said = router.log();
         assert!(said.contains("`socket` /") && said.contains(why), "{said}");
@@ -19,12 +20,12 @@ fn only_a_dead_routers_socket_is_replaced() {
             "it was noticed too late: {said}"
         );
     };
-    let socket = bench.socket("a");
+    let socket = hosts.socket("a");
     fs::write(&socket, "precious").unwrap();
     refused("something that is no socket is there, and is left alone");
     assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
 
-    let target = bench.folder.join("target");
+    let target = hosts.folder.join("target");
     fs::rename(&socket, &target).unwrap();
     symlink(&target, &socket).unwrap();
     refused("something that is no socket is there");
@@ -40,7 +41,7 @@ fn only_a_dead_routers_socket_is_replaced() {
             .file_type()
             .is_socket()
     );
-    let mut router = bench.start("a", CONFIG);
+    let mut router = hosts.start("a", CONFIG);
 
     // What took the place of its own socket stays when it ends.
     fs::rename(&target, &socket).unwrap();

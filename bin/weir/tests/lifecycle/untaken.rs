@@ -8,26 +8,27 @@ use std::time::Duration;
 use weir_benches::testbed::run;
 use weir_live::namespace::Namespace;
 
-use super::bench::{Bench, CONFIG, eventually};
+use super::common::{Hosts, eventually};
+use super::stream::{CONFIG, Stream};
 
 /// Chains that the kernel lets stand at one hook of a device (`MAX_HOOK_COUNT` of net/netfilter/core.c).
 const CHAINS_MAX: usize = 1024;
 
 /// The state of a port, as an operator sees it.
-fn state(bench: &Bench, port: &str) -> String {
-    let ports = bench.ask(&["show", "ports"], "a");
+fn state(hosts: &Hosts, port: &str) -> String {
+    let ports = hosts.ask(&["show", "ports"], "a");
     let line = ports.lines().find(|line| line.starts_with(port));
     line.unwrap_or_default().to_owned()
 }
 
 /// Whether the rules that keep transit from the kernel are there for an interface.
-fn is_guarded(bench: &Bench, interface: &str) -> bool {
-    let rules = run(&bench.bed.router, "nft", "list ruleset").unwrap();
+fn is_guarded(hosts: &Hosts, interface: &str) -> bool {
+    let rules = run(&hosts.bed.router, "nft", "list ruleset").unwrap();
     rules.contains(&format!("chain port-{interface}"))
 }
 
-fn received(bench: &Bench, port: &str) -> u64 {
-    let ports = bench.ask(&["show", "ports", "--json"], "a");
+fn received(hosts: &Hosts, port: &str) -> u64 {
+    let ports = hosts.ask(&["show", "ports", "--json"], "a");
     let ports: serde_json::Value = serde_json::from_str(&ports).unwrap();
     let port = ports.as_array().unwrap().iter().find(|p| p["port"] == port);
     port.unwrap()["received"]["packets"].as_u64().unwrap()
@@ -35,9 +36,9 @@ fn received(bench: &Bench, port: &str) -> u64 {
 
 #[test]
 fn a_port_whose_rules_the_kernel_refuses_is_in_force_and_the_kernel_forwards() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     let wan = &CONFIG[CONFIG.find("[port.wan]").unwrap()..];
-    let _router = bench.start("a", &format!("pool = 9000\n{wan}"));
+    let _router = hosts.start("a", &format!("pool = 9000\n{wan}"));
     let mut full = "table netdev full {\n".to_owned();
     for n in 0..CHAINS_MAX {
         writeln!(
@@ -46,40 +47,40 @@ fn a_port_whose_rules_the_kernel_refuses_is_in_force_and_the_kernel_forwards() {
         )
         .unwrap();
     }
-    let file = bench.folder.join("full.nft");
+    let file = hosts.folder.join("full.nft");
     fs::write(&file, full + "}\n").unwrap();
-    run(&bench.bed.router, "nft", &format!("-f {}", file.display())).unwrap();
+    run(&hosts.bed.router, "nft", &format!("-f {}", file.display())).unwrap();
 
-    let path = bench.configure("a", &format!("pool = 9000\n{CONFIG}"));
-    let applied = bench.weir(&["apply", path.to_str().unwrap()], "a");
+    let path = hosts.configure("a", &format!("pool = 9000\n{CONFIG}"));
+    let applied = hosts.weir(&["apply", path.to_str().unwrap()], "a");
     let said = String::from_utf8_lossy(&applied.stdout).into_owned();
     assert!(applied.status.success(), "{applied:?}");
     assert!(
         said.contains("refused") && said.contains("the kernel forwards what comes in by that port"),
         "{said}"
     );
-    assert!(!is_guarded(&bench, "r0") && is_guarded(&bench, "r1"));
-    let before = received(&bench, "lan");
-    let ping = || run(&bench.bed.source, "ping", "-c 3 -i 0.01 -W 1 10.77.2.2").unwrap();
+    assert!(!is_guarded(&hosts, "r0") && is_guarded(&hosts, "r1"));
+    let before = received(&hosts, "lan");
+    let ping = || run(&hosts.bed.source, "ping", "-c 3 -i 0.01 -W 1 10.77.2.2").unwrap();
     ping(); // by way of the kernel there, and of the router back
-    assert_eq!(received(&bench, "lan"), before);
+    assert_eq!(received(&hosts, "lan"), before);
 
     // The next change tries again.
-    run(&bench.bed.router, "nft", "delete table netdev full").unwrap();
-    bench.ask(&["set", "port.wan.rate=40 Mbit"], "a");
-    assert!(is_guarded(&bench, "r0"));
+    run(&hosts.bed.router, "nft", "delete table netdev full").unwrap();
+    hosts.ask(&["set", "port.wan.rate=40 Mbit"], "a");
+    assert!(is_guarded(&hosts, "r0"));
     ping();
-    assert!(received(&bench, "lan") >= before + 3);
+    assert!(received(&hosts, "lan") >= before + 3);
 }
 
 #[test]
 fn a_port_whose_interface_is_down_is_shown_down_and_works_when_it_is_up() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(hosts) = Hosts::new() else { return };
     let wan = &CONFIG[CONFIG.find("[port.wan]").unwrap()..];
-    let router = bench.start("a", &format!("pool = 9000\n{wan}"));
-    bench.ip("link set r0 down");
-    let path = bench.configure("a", &format!("pool = 9000\n{CONFIG}"));
-    let applied = bench.weir(&["apply", path.to_str().unwrap()], "a");
+    let router = hosts.start("a", &format!("pool = 9000\n{wan}"));
+    hosts.ip("link set r0 down");
+    let path = hosts.configure("a", &format!("pool = 9000\n{CONFIG}"));
+    let applied = hosts.weir(&["apply", path.to_str().unwrap()], "a");
     let said = String::from_utf8_lossy(&applied.stdout).into_owned();
     assert!(applied.status.success(), "{applied:?}");
     assert!(
@@ -87,44 +88,44 @@ fn a_port_whose_interface_is_down_is_shown_down_and_works_when_it_is_up() {
         "{said}"
     );
     assert!(
-        state(&bench, "lan").contains("down"),
+        state(&hosts, "lan").contains("down"),
         "{}",
-        state(&bench, "lan")
+        state(&hosts, "lan")
     );
-    assert!(!is_guarded(&bench, "r0"));
-    bench.ip("link set r0 up");
-    eventually("the port works", || is_guarded(&bench, "r0"));
-    run(&bench.bed.source, "ping", "-c 3 -W 1 10.77.2.2").unwrap();
-    eventually("it receives", || received(&bench, "lan") > 0);
+    assert!(!is_guarded(&hosts, "r0"));
+    hosts.ip("link set r0 up");
+    eventually("the port works", || is_guarded(&hosts, "r0"));
+    run(&hosts.bed.source, "ping", "-c 3 -W 1 10.77.2.2").unwrap();
+    eventually("it receives", || received(&hosts, "lan") > 0);
     assert!(router.log().contains("port back"), "{}", router.log());
 }
 
 #[test]
 fn a_lost_port_is_the_kernels_until_it_is_back() {
-    let Some(bench) = Bench::new() else { return };
-    bench.ip("link add x0 type veth peer name x1");
-    bench.ip("link set x0 up");
-    bench.ip("link set x1 up");
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.ip("link add x0 type veth peer name x1");
+    hosts.ip("link set x0 up");
+    hosts.ip("link set x1 up");
     let config = format!(
         "pool = 9000\n{CONFIG}[port.more]\ninterface = \"x0\"\ndiscipline = {{ kind = \"fifo\", limit = \"9 packets\" }}\n"
     );
-    let router = bench.start("a", &config);
-    assert!(is_guarded(&bench, "x0"));
+    let router = hosts.start("a", &config);
+    assert!(is_guarded(&hosts, "x0"));
     let elsewhere = Namespace::new().unwrap();
-    let (there, here) = (elsewhere.path(), bench.bed.router.path());
+    let (there, here) = (elsewhere.path(), hosts.bed.router.path());
     let moved = format!("link set x0 netns {there}");
     let back = format!("link set x0 netns {here}");
-    let stream = bench.stream();
+    let stream = Stream::begin(&hosts);
     for (n, (loss, host, returns)) in [
         (
             "link set x0 down",
-            &bench.bed.router,
+            &hosts.bed.router,
             ["link set x0 up"].as_slice(),
         ),
         (&moved, &elsewhere, &[&back, "link set x0 up"]),
         (
             "link delete x0",
-            &bench.bed.router,
+            &hosts.bed.router,
             &[
                 "link add x0 type veth peer name x1",
                 "link set x1 up",
@@ -135,20 +136,20 @@ fn a_lost_port_is_the_kernels_until_it_is_back() {
     .into_iter()
     .enumerate()
     {
-        bench.ip(loss);
+        hosts.ip(loss);
         eventually("the port is down and the kernel's", || {
-            state(&bench, "more").contains("down") && !is_guarded(&bench, "x0")
+            state(&hosts, "more").contains("down") && !is_guarded(&hosts, "x0")
         });
         for step in returns {
             let host = if step.contains("netns") {
                 host
             } else {
-                &bench.bed.router
+                &hosts.bed.router
             };
             run(host, "ip", step).unwrap();
         }
         eventually("the port is up and the router's", || {
-            !state(&bench, "more").contains("down") && is_guarded(&bench, "x0")
+            !state(&hosts, "more").contains("down") && is_guarded(&hosts, "x0")
         });
         assert_eq!(
             router.log().matches("port back").count(),

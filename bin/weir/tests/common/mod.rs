@@ -1,0 +1,332 @@
+//! Routers between two hosts, for every test that starts one.
+//!
+//! ```text
+//!  Hosts: source ---- router ---- sink, whose kernel forwards       (weir_benches::testbed)
+//!  Bench: the same, and one `weir router` on the one in the middle
+//! ```
+
+#![allow(dead_code)] // each test file uses a part
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::fs;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use weir_benches::testbed::{Testbed, run};
+use weir_live::namespace::{Namespace, Spawner};
+use weir_northbound::client;
+
+/// Whatever is waited for comes within this time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Arguments of `ping` on the source: does the sink answer?
+pub(crate) const PING: &str = "-c 1 -W 1 10.77.2.2";
+/// Two ports without a rate.
+pub(crate) const UNPACED: &str = "\
+[port.lan]
+interface = \"r0\"
+discipline = { kind = \"fifo\", limit = \"1000 packets\" }
+[port.wan]
+interface = \"r1\"
+discipline = { kind = \"fifo\", limit = \"1000 packets\" }
+";
+
+/// The name of a [`Bench`]'s router.
+const ROUTER: &str = "weir";
+
+/// The hosts, and a folder for the files of routers. They vanish with this value.
+pub(crate) struct Hosts {
+    pub(crate) bed: Testbed,
+    /// What it has started ends with it.
+    pub(crate) spawner: Spawner,
+    pub(crate) folder: PathBuf,
+}
+
+impl Hosts {
+    /// None where namespaces are not permitted.
+    pub(crate) fn new() -> Option<Self> {
+        if let Err(error) = Namespace::new() {
+            println!("skipped: no network namespaces here ({error})");
+            return None;
+        }
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-test-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let bed = Testbed::new().unwrap();
+        bed.kernel_forwards(true).unwrap();
+        Some(Self {
+            bed,
+            spawner: Spawner::new().unwrap(),
+            folder,
+        })
+    }
+
+    /// Writes the configuration of the router with this name.
+    pub(crate) fn configure(&self, name: &str, config: &str) -> PathBuf {
+        let path = self.folder.join(format!("{name}.toml"));
+        let socket = self.socket(name);
+        let text = format!("socket = \"{}\"\n{config}", socket.display());
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn socket(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.sock"))
+    }
+
+    /// Starts a router and waits until it answers: then it forwards.
+    pub(crate) fn start(&self, name: &str, config: &str) -> Router {
+        self.start_with(name, config, &[])
+    }
+
+    /// The same, with more variables in its environment.
+    pub(crate) fn start_with(
+        &self,
+        name: &str,
+        config: &str,
+        variables: &[(&str, &str)],
+    ) -> Router {
+        let mut router = self.spawn_with(name, config, variables);
+        eventually("the router answers", || {
+            let ended = router.process.try_wait().unwrap();
+            assert!(ended.is_none(), "{}", router.log());
+            client::get::<serde_json::Value>(&self.socket(name), "/v1/status").is_ok()
+        });
+        router
+    }
+
+    /// Starts a router.
+    pub(crate) fn spawn(&self, name: &str, config: &str) -> Router {
+        self.spawn_with(name, config, &[])
+    }
+
+    /// The same, with more variables in its environment.
+    pub(crate) fn spawn_with(
+        &self,
+        name: &str,
+        config: &str,
+        variables: &[(&str, &str)],
+    ) -> Router {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let log = self.folder.join(format!("{name}.log"));
+        command
+            .envs(variables.iter().copied())
+            .arg("router")
+            .arg(self.configure(name, config))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap());
+        let process = self.spawner.spawn(&self.bed.router, command).unwrap();
+        Router { process, log }
+    }
+
+    /// A `weir` that asks the router with this name, on its host.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.env("WEIR_SOCKET", self.socket(name));
+        command
+    }
+
+    pub(crate) fn weir(&self, arguments: &[&str], name: &str) -> Output {
+        let mut command = self.command(name);
+        command.args(arguments);
+        self.bed.router.enter(|| command.output()).unwrap().unwrap()
+    }
+
+    /// What it prints, its errors too.
+    pub(crate) fn ask(&self, arguments: &[&str], name: &str) -> String {
+        let Output { stdout, stderr, .. } = self.weir(arguments, name);
+        String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
+    }
+
+    /// Runs `ip` in the middle.
+    pub(crate) fn ip(&self, arguments: &str) {
+        run(&self.bed.router, "ip", arguments).unwrap();
+    }
+
+    /// Whether the source's pings with these arguments are answered.
+    pub(crate) fn ping(&self, arguments: &str) -> bool {
+        run(&self.bed.source, "ping", arguments).is_ok()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A `weir router`: the process that was started. Killed with this value.
+pub(crate) struct Router {
+    pub(crate) process: Child,
+    pub(crate) log: PathBuf,
+}
+
+impl Router {
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// The process that forwards.
+    pub(crate) fn child(&self) -> u32 {
+        let own = self.process.id();
+        children(own).first().copied().unwrap_or(own)
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        kill(self.process.id(), name);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the router ends", || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        let child = self.child();
+        let is_alive = self.process.try_wait().unwrap().is_none();
+        if is_alive && child != self.process.id() {
+            kill(child, "KILL"); // its parent ends then
+        } else {
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// Hosts with at most one router, which needs no name.
+pub(crate) struct Bench {
+    pub(crate) router: Option<Router>,
+    hosts: Hosts,
+}
+
+impl Bench {
+    /// With a router that forwards; none where namespaces are not permitted.
+    pub(crate) fn new(config: &str) -> Option<Self> {
+        let mut bench = Self::without_router()?;
+        bench.start(config);
+        Some(bench)
+    }
+
+    /// The kernel forwards; none where namespaces are not permitted.
+    pub(crate) fn without_router() -> Option<Self> {
+        Some(Self {
+            router: None,
+            hosts: Hosts::new()?,
+        })
+    }
+
+    pub(crate) fn start(&mut self, config: &str) {
+        self.start_with(config, &[]);
+    }
+
+    pub(crate) fn start_with(&mut self, config: &str, variables: &[(&str, &str)]) {
+        self.router = Some(self.hosts.start_with(ROUTER, config, variables));
+    }
+
+    /// Ends the router by a signal.
+    pub(crate) fn stop(&mut self, signal: &str) -> ExitStatus {
+        self.signal(signal);
+        self.ended()
+    }
+
+    /// Waits for the router's end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        self.router.take().unwrap().ended()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        self.router.as_ref().unwrap().signal(name);
+    }
+
+    pub(crate) fn configure(&self, config: &str) -> PathBuf {
+        self.hosts.configure(ROUTER, config)
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.hosts.socket(ROUTER)
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        self.hosts.command(ROUTER)
+    }
+
+    pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
+        self.hosts.weir(arguments, ROUTER)
+    }
+
+    pub(crate) fn ask(&self, arguments: &[&str]) -> String {
+        self.hosts.ask(arguments, ROUTER)
+    }
+
+    /// What `weir show ports --json` prints.
+    pub(crate) fn ports(&self) -> serde_json::Value {
+        let printed = self.ask(&["show", "ports", "--json"]);
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+    }
+
+    /// What the router answers at a path of its northbound interface.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        client::get(&self.socket(), path).unwrap()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join(format!("{ROUTER}.log"))).unwrap_or_default()
+    }
+
+    /// Waits until something holds; if it never does, the log says why.
+    pub(crate) fn eventually(&self, what: &str, condition: impl FnMut() -> bool) {
+        eventually_or(what, || self.log(), condition);
+    }
+}
+
+impl Deref for Bench {
+    type Target = Hosts;
+
+    fn deref(&self) -> &Hosts {
+        &self.hosts
+    }
+}
+
+pub(crate) fn kill(process: u32, signal: &str) {
+    let sent = Command::new("kill")
+        .args([&format!("-{signal}"), &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.unwrap_or_default();
+    children
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+/// Waits until something holds.
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    eventually_or(what, String::new, condition);
+}
+
+fn eventually_or(what: &str, why: impl Fn() -> String, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        let in_time = began.elapsed() < PATIENCE;
+        assert!(in_time, "not within {PATIENCE:?}: {what}\n{}", why());
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,152 @@
+//! A numbered stream through a router, whose every packet is counted.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weir_benches::testbed::{DISCARD, SOURCE, Testbed};
+use weir_live::device::Device;
+use weir_live::device::af_packet::AfPacket;
+
+use super::common::Hosts;
+
+/// Both ports of the router, 50 Mbit/s towards the sink.
+pub(crate) const CONFIG: &str = "\
+[port.lan]
+interface = \"r0\"
+discipline = { kind = \"fifo\", limit = \"1000 packets\" }
+[port.wan]
+interface = \"r1\"
+rate = \"50 Mbit\"
+discipline = { kind = \"fifo\", limit = \"1000 packets\" }
+";
+
+/// Numbered datagrams from the source to an address beside the sink, counted on the sink's link by a
+/// ring that holds a second of them.
+pub(crate) struct Stream {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<u32>,
+    receiver: JoinHandle<Vec<Arrival>>,
+}
+
+/// A datagram that came.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) number: u32,
+    /// When, and when it was sent.
+    pub(crate) at: Duration,
+    pub(crate) sent: Duration,
+}
+
+/// What became of the datagrams.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) sent: u32,
+    pub(crate) lost: u32,
+    pub(crate) duplicated: u32,
+}
+
+impl Stream {
+    /// Begins to send 4000 packets a second, 40 Mbit/s.
+    pub(crate) fn begin(hosts: &Hosts) -> Self {
+        Self::new(&hosts.bed, 4000, 1250)
+    }
+
+    pub(crate) fn new(bed: &Testbed, per_second: u32, bytes: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let socket = bed.source.enter(|| UdpSocket::bind((SOURCE, 0)).unwrap());
+        let socket = socket.unwrap();
+        let ring = Testbed::open(&bed.sink, "b0").unwrap();
+        let begin = Instant::now();
+        let receiver = {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || receive(ring, begin, &stop))
+        };
+        let sender = {
+            let stop = Arc::clone(&stop);
+            let gap = Duration::from_secs(1) / per_second;
+            thread::spawn(move || send(&socket, begin, gap, bytes, &stop))
+        };
+        thread::sleep(Duration::from_millis(100));
+        Self {
+            stop,
+            sender,
+            receiver,
+        }
+    }
+
+    /// Ends it and gives every arrival too.
+    pub(crate) fn arrivals(self) -> (u32, Vec<Arrival>) {
+        thread::sleep(Duration::from_millis(100));
+        self.stop.store(true, Ordering::Relaxed);
+        (self.sender.join().unwrap(), self.receiver.join().unwrap())
+    }
+
+    pub(crate) fn end(self) -> Count {
+        let (sent, arrivals) = self.arrivals();
+        count(sent, &arrivals)
+    }
+}
+
+pub(crate) fn count(sent: u32, arrivals: &[Arrival]) -> Count {
+    let mut times = vec![0_u32; sent as usize];
+    for arrival in arrivals {
+        times[arrival.number as usize] += 1;
+    }
+    let with = |found: fn(&u32) -> bool| times.iter().copied().filter(found).count() as u32;
+    Count {
+        sent,
+        lost: with(|times| *times == 0),
+        duplicated: with(|times| *times > 1),
+    }
+}
+
+fn send(socket: &UdpSocket, begin: Instant, gap: Duration, bytes: usize, stop: &AtomicBool) -> u32 {
+    let mut payload = vec![0; bytes - 42];
+    let mut number = 0_u32;
+    let first = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let due = first + gap * number;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        payload[..4].copy_from_slice(&number.to_be_bytes());
+        let now = begin.elapsed().as_nanos() as u64;
+        payload[4..12].copy_from_slice(&now.to_be_bytes());
+        socket.send_to(&payload, (DISCARD, 9)).unwrap();
+        number += 1;
+    }
+    number
+}
+
+fn receive(mut ring: AfPacket, begin: Instant, stop: &AtomicBool) -> Vec<Arrival> {
+    const PORT_AT: usize = 14 + 20 + 2;
+    const PAYLOAD_AT: usize = 14 + 20 + 8;
+    let mut arrivals = Vec::new();
+    let mut quiet_since = Instant::now();
+    loop {
+        let now = begin.elapsed();
+        let took = ring.receive(256, &mut |frame| {
+            let bytes = frame.bytes;
+            if bytes.len() < PAYLOAD_AT + 12 || bytes[PORT_AT..PORT_AT + 2] != [0, 9] {
+                return;
+            }
+            let four = bytes[PAYLOAD_AT..].first_chunk::<4>().unwrap();
+            let eight = bytes[PAYLOAD_AT + 4..].first_chunk::<8>().unwrap();
+            arrivals.push(Arrival {
+                number: u32::from_be_bytes(*four),
+                at: now,
+                sent: Duration::from_nanos(u64::from_be_bytes(*eight)),
+            });
+        });
+        if took.unwrap() > 0 {
+            quiet_since = Instant::now();
+        } else if stop.load(Ordering::Relaxed) && quiet_since.elapsed() > Duration::from_millis(500)
+        {
+            assert_eq!(ring.counters().missed, 0, "the ring that counts was full");
+            return arrivals;
+        } else {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
