@@ -1,0 +1,14 @@
+//! Any bytes as a frame whose sender left anything to hardware: finished and cut.
+
+#![no_main]
+
+#[path = "../../data/path/tests/superframes/mod.rs"]
+mod superframes;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some((offload, frame)) = superframes::split(bytes) {
+        superframes::check(frame, &offload);
+    }
+});
