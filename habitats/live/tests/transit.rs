@@ -5,12 +5,13 @@
 mod common;
 
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts};
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
-use weir_live::kernel::transit::TransitGuard;
+use weir_live::kernel::transit::{Error, TransitGuard};
 use weir_path::parse::Mode;
 
 /// Names the test below that only holds a guard, and the variable that lets it.
@@ -30,6 +31,13 @@ fn tap_sees(a: &Peer, address: &str) -> bool {
     seen
 }
 
+/// Takes the transit of a routed port, as a router does.
+fn take(guard: &mut TransitGuard, port: &str) -> Result<(), Error> {
+    let from = guard.take(&[(port, Mode::Routed)])?;
+    thread::sleep(from.remaining() + Duration::from_millis(1));
+    guard.settle(&[port])
+}
+
 #[test]
 fn the_kernel_forwards_nothing_while_a_guard_lives() {
     in_namespace("the_kernel_forwards_nothing_while_a_guard_lives", || {
@@ -38,7 +46,8 @@ fn the_kernel_forwards_nothing_while_a_guard_lives() {
         eventually("the kernel forwards IPv6", || pings(&a, "fd00:2::2"));
         let mut guard =
             TransitGuard::install(&[("ra", Mode::Routed), ("rb", Mode::Routed)]).unwrap();
-        assert!(run("nft list ruleset").contains(guard.table()));
+        let table = format!("table netdev weir-{}-", std::process::id());
+        assert!(run("nft list ruleset").contains(&table));
         for there in [
             "10.0.2.2",
             "fd00:2::2",
@@ -73,8 +82,8 @@ fn the_kernel_forwards_nothing_while_a_guard_lives() {
         guard.unprotect("ra").unwrap();
         guard.unprotect("ra").unwrap();
         assert!(!pings(&a, "10.0.2.2"), "rb drops the answer");
-        guard.protect("ra", Mode::Routed).unwrap();
-        guard.protect("ra", Mode::Routed).unwrap();
+        take(&mut guard, "ra").unwrap();
+        take(&mut guard, "ra").unwrap();
         guard.unprotect("rb").unwrap();
         assert!(!pings(&b, "10.0.1.2"), "ra drops the answer");
         drop(guard);
@@ -155,14 +164,14 @@ fn a_guard_can_be_renewed_when_its_interface_comes_back() {
             let mut guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
             run("ip link del x0");
             // Since Linux 6.16 a chain may wait for its interface; before, it needs one.
-            if let Err(error) = guard.protect("x0", Mode::Routed) {
+            if let Err(error) = take(&mut guard, "x0") {
                 assert!(
                     error.to_string().contains("chain at the ingress of x0"),
                     "{error}"
                 );
             }
             run("ip link add x0 type veth peer name x1");
-            guard.protect("x0", Mode::Routed).unwrap();
+            take(&mut guard, "x0").unwrap();
             assert!(run("nft list ruleset").contains("device \"x0\""));
             let too_long = "a-name-that-no-interface-can-have";
             let error = TransitGuard::install(&[("x1", Mode::Routed), (too_long, Mode::Routed)]);
@@ -194,7 +203,7 @@ fn a_guard_of_many_ports_is_one_transaction() {
         }
         assert_eq!(run("nft list ruleset").matches("hook ingress").count(), 40);
         let too_long = "a-name-that-no-interface-can-have";
-        assert!(guard.protect(too_long, Mode::Routed).is_err());
+        assert!(take(&mut guard, too_long).is_err());
         guard.unprotect(too_long).unwrap();
         guard.unprotect("x0").unwrap();
         let rules = run("nft list ruleset");

@@ -33,7 +33,7 @@ impl TransitGuard {
     /// from the instant on that is given back, which is in the near future.
     pub fn take(&mut self, ports: &[(&str, Mode)]) -> Result<UnixTime, Error> {
         let from = UnixTime::now().after(COMMIT_TIME);
-        self.protect_all(ports, Some((Compare::Below, from)))?;
+        self.protect(ports, (Compare::Below, from))?;
         // Late: the kernel may have forwarded until now.
         Ok(from.max(UnixTime::now()))
     }

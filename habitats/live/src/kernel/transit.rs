@@ -144,17 +144,12 @@ impl TransitGuard {
         Ok(guard)
     }
 
-    /// Puts the rules of one port into force, anew if it had some: when it is added, or when its
-    /// interface has come back, since a chain goes with its interface.
-    pub fn protect(&mut self, port: &str, mode: Mode) -> Result<(), Error> {
-        self.protect_all(&[(port, mode)], None)
-    }
-
-    /// The same for several ports at one instant, some of whose frames may be the kernel's.
-    pub(super) fn protect_all(
+    /// Puts the rules of ports into force at one instant, anew if they had some: a chain goes with its
+    /// interface. Some of their frames are the kernel's.
+    pub(super) fn protect(
         &mut self,
         ports: &[(&str, Mode)],
-        kernels: Option<(Compare, UnixTime)>,
+        kernels: (Compare, UnixTime),
     ) -> Result<(), Error> {
         let before = self.ports.clone();
         for (port, mode) in ports {
@@ -162,7 +157,7 @@ impl TransitGuard {
             let protected = Protected {
                 mode: *mode,
                 local,
-                kernels,
+                kernels: Some(kernels),
             };
             self.ports.insert((*port).to_owned(), protected);
         }
@@ -279,11 +274,6 @@ impl TransitGuard {
             *dropped.entry(port.clone()).or_default() += *count;
         }
         Ok(dropped)
-    }
-
-    /// The table's name, for an operator who lists the rules.
-    pub fn table(&self) -> &str {
-        &self.table
     }
 
     /// The chains of a port and of the devices on it; those that are jumped to come first.
