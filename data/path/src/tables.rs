@@ -3,7 +3,7 @@
 //! A plain value: a habitat builds it (live: from the kernel, by netlink), publishes it whole,
 //! and the forwarding thread reads one consistent snapshot for each burst.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub struct Tables {
     // Shared between snapshots: a change of a neighbour copies no routes.
     v4: Arc<PrefixMap<Ipv4Net, Route>>,
     v6: Arc<PrefixMap<Ipv6Net, Route>>,
+    /// Next hops by interface and address of each gateway: whoever wants the gateways walks no routes.
+    gateways: Arc<BTreeMap<(u32, IpAddr), u32>>,
 }
 
 /// A network interface.
@@ -95,22 +97,37 @@ pub enum Neighbour {
 impl Tables {
     /// Adds a route, or replaces the one with its prefix.
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
-        match prefix {
-            IpNet::V4(p) => {
-                Arc::make_mut(&mut self.v4).insert(p.trunc(), route);
-            }
-            IpNet::V6(p) => {
-                Arc::make_mut(&mut self.v6).insert(p.trunc(), route);
-            }
+        for gateway in route.gateways() {
+            *Arc::make_mut(&mut self.gateways)
+                .entry(gateway)
+                .or_default() += 1;
         }
+        let replaced = match prefix {
+            IpNet::V4(p) => Arc::make_mut(&mut self.v4).insert(p.trunc(), route),
+            IpNet::V6(p) => Arc::make_mut(&mut self.v6).insert(p.trunc(), route),
+        };
+        self.forget_gateways(replaced);
     }
 
     /// Removes the route for a prefix.
     pub fn remove_route(&mut self, prefix: IpNet) {
-        match prefix {
+        let removed = match prefix {
             IpNet::V4(p) => Arc::make_mut(&mut self.v4).remove(&p.trunc()),
             IpNet::V6(p) => Arc::make_mut(&mut self.v6).remove(&p.trunc()),
         };
+        self.forget_gateways(removed);
+    }
+
+    fn forget_gateways(&mut self, of: Option<Route>) {
+        for gateway in of.iter().flat_map(Route::gateways) {
+            let routes = Arc::make_mut(&mut self.gateways);
+            if let Some(count) = routes.get_mut(&gateway) {
+                *count -= 1;
+                if *count == 0 {
+                    routes.remove(&gateway);
+                }
+            }
+        }
     }
 
     /// The route with the longest prefix that covers `destination`.
@@ -135,14 +152,13 @@ impl Tables {
     }
 
     /// Interface and address of every gateway, each once.
-    pub fn gateways(&self) -> BTreeSet<(u32, IpAddr)> {
-        let next_hops = self.routes().flat_map(|(_, route)| match &route.action {
-            Action::Forward(next_hops) => next_hops.as_slice(),
-            _ => &[],
-        });
-        next_hops
-            .filter_map(|hop| Some((hop.interface, hop.gateway?)))
-            .collect()
+    pub fn gateways(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        self.gateways.keys().copied()
+    }
+
+    /// Whether a route leads by this gateway.
+    pub fn is_gateway(&self, neighbour: (u32, IpAddr)) -> bool {
+        self.gateways.contains_key(&neighbour)
     }
 
     /// Number of routes.
@@ -159,6 +175,18 @@ impl Neighbour {
             Self::Reachable(mac) | Self::Permanent(mac) => Some(mac),
             Self::Failed => None,
         }
+    }
+}
+
+impl Route {
+    /// Interface and address of each next hop that is a gateway.
+    fn gateways(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        let next_hops = match &self.action {
+            Action::Forward(next_hops) => next_hops.as_slice(),
+            _ => &[],
+        };
+        let gateway = |hop: &NextHop| Some((hop.interface, hop.gateway?));
+        next_hops.iter().filter_map(gateway)
     }
 }
 
@@ -242,6 +270,47 @@ mod tests {
         tables.remove_route("10.1.0.0/16".parse().unwrap());
         let found = tables.route("10.1.0.1".parse().unwrap()).unwrap();
         assert_eq!(found.0.to_string(), "10.0.0.0/8");
+    }
+
+    #[test]
+    fn gateways_are_those_of_the_routes_that_are_there() {
+        let to = |gateways: &[&str]| {
+            let hop = |gateway: &&str| NextHop {
+                gateway: Some(gateway.parse().unwrap()),
+                ..via(1, 1)
+            };
+            let action = Action::Forward(gateways.iter().map(hop).collect());
+            Route { action, metric: 0 }
+        };
+        let mut tables = Tables::default();
+        for (prefix, route, expected) in [
+            ("10.0.0.0/8", Some(forward(1)), vec![]),
+            ("10.1.0.0/16", Some(to(&["10.0.0.1"])), vec!["10.0.0.1"]),
+            (
+                "10.2.0.0/16",
+                Some(to(&["10.0.0.1", "10.0.0.2", "10.0.0.2"])),
+                vec!["10.0.0.1", "10.0.0.2"],
+            ),
+            ("10.1.0.0/16", None, vec!["10.0.0.1", "10.0.0.2"]),
+            ("10.1.0.0/16", None, vec!["10.0.0.1", "10.0.0.2"]),
+            ("10.2.0.0/16", Some(to(&["10.0.0.2"])), vec!["10.0.0.2"]),
+            (
+                "2001:db8::/32",
+                Some(to(&["fe80::1"])),
+                vec!["10.0.0.2", "fe80::1"],
+            ),
+            ("10.2.0.0/16", Some(forward(1)), vec!["fe80::1"]),
+            ("2001:db8::/32", None, vec![]),
+        ] {
+            let prefix = prefix.parse().unwrap();
+            match route {
+                Some(route) => tables.set_route(prefix, route),
+                None => tables.remove_route(prefix),
+            }
+            let expected: Vec<_> = expected.iter().map(|a| (1, a.parse().unwrap())).collect();
+            assert_eq!(tables.gateways().collect::<Vec<_>>(), expected, "{prefix}");
+            assert!(expected.iter().all(|gateway| tables.is_gateway(*gateway)));
+        }
     }
 
     #[test]

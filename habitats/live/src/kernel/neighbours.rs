@@ -160,17 +160,16 @@ impl Neighbours {
     /// Lets the kernel verify those of `in_use`, and of all gateways, that it has not heard of
     /// recently. A gateway that it does not know is asked for. Of several errors the last is given.
     pub fn verify(&mut self, in_use: &[Neighbourhood], tables: &Tables) -> io::Result<()> {
-        let gateways = tables.gateways();
-        let others = in_use.iter().filter(|n| !gateways.contains(n));
+        let others = in_use.iter().copied().filter(|n| !tables.is_gateway(*n));
         let mut result = Ok(());
-        for neighbour in gateways.iter().chain(others).take(VERIFIED_MAX) {
-            let done = match tables.neighbours.get(neighbour) {
+        for neighbour in tables.gateways().chain(others).take(VERIFIED_MAX) {
+            let done = match tables.neighbours.get(&neighbour) {
                 Some(Neighbour::Permanent(_)) => Ok(()),
                 Some(Neighbour::Reachable(_)) => {
-                    self.use_if(*neighbour, |entry| entry.state & libc::NUD_STALE != 0)
+                    self.use_if(neighbour, |entry| entry.state & libc::NUD_STALE != 0)
                 }
-                Some(Neighbour::Failed) | None if gateways.contains(neighbour) => {
-                    self.resolve(*neighbour)
+                Some(Neighbour::Failed) | None if tables.is_gateway(neighbour) => {
+                    self.resolve(neighbour)
                 }
                 Some(Neighbour::Failed) | None => Ok(()), // the next packet asks
             };
