@@ -20,8 +20,9 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Stream, Streams};
+use weir_discipline::flow::lru_fq;
 use weir_discipline::spec::{MANUALS, SpecError};
-use weir_discipline::{Cx, Discipline, Spec, lru_fq};
+use weir_discipline::{Cx, Discipline, Spec};
 use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 
 /// Packets that come together.

@@ -2,7 +2,7 @@
 
 use weir_base::setting::Setting;
 use weir_base::{Instant, Rate, Tally};
-use weir_discipline::lru_fq::Threshold;
+use weir_discipline::flow::lru_fq::Threshold;
 use weir_discipline::{FlowClass, FlowReport, FlowStanding, Spec};
 use weir_model::ChangeValue;
 use weir_model::report::{

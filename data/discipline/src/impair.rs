@@ -14,9 +14,9 @@ use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::chance::Chance;
 use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
 use crate::fifo::LIMIT;
+use crate::parts::chance::Chance;
 use crate::spec::Spec;
 
 /// The manual page.

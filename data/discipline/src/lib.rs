@@ -1,72 +1,95 @@
-//! Queue disciplines: who gets the link, when, and who must go.
+//! Queue disciplines: who gets the link, when, and whose packets are dropped.
 //!
 //! One file per mechanism, of the same shape inside: a manual page (purpose, source, picture,
-//! parameters, counters, deviations), `Params`, `State`, `Stats`, the decision functions, tests.
-//! A discipline is a pure state machine: time, flow keys and the books are handed in by [`Cx`].
-//! It does not know what a port, a device or a clock is.
+//! parameters, counters, deviations), its entry for [`KINDS`], `Params`, `State`, `Stats`, the decision
+//! functions, tests. A discipline is a pure state machine: time, flow keys and the books are handed in
+//! by [`Cx`]. It does not know what a port, a device or a clock is.
 //!
-//! - disciplines: [`fifo`], [`codel`], [`drr`], [`fan`], [`sfq`], [`stfq`], [`fq_codel`], [`host_fair`],
-//!   [`class_weights`], [`lru_fq`], [`red`], [`refill`], [`impair`],
-//!   [`probabilistic_priority`], [`dppbrb`], [`token_bucket`]
-//! - what they are built of: `chain` and `bins` (many queues in fixed memory), `longest` (which queue
-//!   must make room), `lru` (a bounded map), `flow_cache` (which flows are hogs), `lottery` (which
-//!   flows get into it), `rate` (how fast a flow sends), `share` (and all together), `link_rate`, `chance`
-//! - of flow tables: `index` (by hash), `lists` (orders over entries), `table`, `split` (two queues over one)
-//! - between control and forwarding elements: `channels` (control and redirect messages)
-//! - of fair queues and classes: `sets` (places of keys), `hosts` (how busy each host is), `blue` (drops
-//!   for those who do not react), `classes` (traffic by its headers)
-//! - of FAN and RED: `scheduler`, `urn` (a queue to draw from), `active` (a queue for each flow), `ranking`,
-//!   `average`
-//! - around them: [`contract`], [`spec`] (the closed list), [`metered`] (the books)
+//! | room | what is in it |
+//! |---|---|
+//! | [`fifo`], [`impair`] | the plain queue, and an emulated link |
+//! | [`aqm`] | one queue that drops before it is full, and what decides it |
+//! | [`fair`] | a queue for each flow, host or class, and whose turn it is |
+//! | [`flow`] | high-bandwidth flows are found by a small cache, and kept apart |
+//! | [`admission`] | flow-aware networking: who is let in, and the schedulers behind |
+//! | [`channel`] | control and redirect messages between a control and a forwarding element |
+//! | `parts` | what several rooms are built of: queues in fixed memory, flow tables, rates |
+//!
+//! Around them: [`contract`] (what a discipline promises), [`spec`] (a checked configuration),
+//! [`metered`] (the books). A room uses `parts` and the rooms above it in this table; nothing here but
+//! [`KINDS`] knows all disciplines.
 
-pub mod afan;
-pub mod class_weights;
-pub mod codel;
 pub mod contract;
-pub mod dppbrb;
-pub mod drr;
-pub mod fan;
 pub mod fifo;
-pub mod fq_codel;
-pub mod host_fair;
 pub mod impair;
-pub mod lru_fq;
 pub mod metered;
-pub mod pdrr;
-pub mod pfq;
-pub mod probabilistic_priority;
-pub mod red;
-pub mod refill;
-pub mod scheduler;
-pub mod sfq;
 pub mod spec;
-pub mod stfq;
-pub mod token_bucket;
 
-mod active;
-mod average;
-mod bins;
-mod blue;
-mod chain;
-mod chance;
-mod channels;
-mod classes;
-mod flow_cache;
-mod hosts;
-mod index;
-mod link_rate;
-mod lists;
-mod longest;
-mod lottery;
-mod lru;
-mod ranking;
-mod rate;
-mod sets;
-mod share;
-mod split;
-mod table;
-mod thresholds;
-mod urn;
+/// Active queue management: one queue that drops before it is full, and what decides it.
+pub mod aqm {
+    pub(crate) mod average;
+    pub(crate) mod blue;
+    pub mod codel;
+    pub mod red;
+    pub mod refill;
+}
+
+/// Fair queueing: a queue for each flow, host or class, and whose turn it is.
+pub mod fair {
+    pub mod class_weights;
+    pub(crate) mod classes;
+    pub mod drr;
+    pub mod fq_codel;
+    pub mod host_fair;
+    pub(crate) mod hosts;
+    pub(crate) mod sets;
+    pub mod sfq;
+    pub mod stfq;
+}
+
+/// High-bandwidth flows are found by a small cache, and kept apart.
+pub mod flow {
+    pub(crate) mod flow_cache;
+    pub(crate) mod lottery;
+    pub mod lru_fq;
+    pub(crate) mod share;
+}
+
+/// Flow-aware networking: `fan` decides who is let in, in front of the schedulers `afan`, `pfq` and `pdrr`.
+pub mod admission {
+    pub(crate) mod active;
+    pub mod afan;
+    pub mod fan;
+    pub mod pdrr;
+    pub mod pfq;
+    pub(crate) mod ranking;
+    pub mod scheduler;
+    pub(crate) mod split;
+    pub(crate) mod urn;
+}
+
+/// Control and redirect messages between a control element and a forwarding element.
+pub mod channel {
+    pub(crate) mod channels;
+    pub mod dppbrb;
+    pub mod probabilistic_priority;
+    pub mod token_bucket;
+}
+
+/// What several rooms are built of.
+mod parts {
+    pub(crate) mod bins;
+    pub(crate) mod chain;
+    pub(crate) mod chance;
+    pub(crate) mod index;
+    pub(crate) mod link_rate;
+    pub(crate) mod lists;
+    pub(crate) mod longest;
+    pub(crate) mod lru;
+    pub(crate) mod rate;
+    pub(crate) mod table;
+    pub(crate) mod thresholds;
+}
 
 #[cfg(test)]
 mod properties;

@@ -5,11 +5,13 @@
 use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
 
+use crate::admission::{afan, fan, pdrr, pfq};
+use crate::aqm::{codel, red, refill};
+use crate::channel::{dppbrb, probabilistic_priority, token_bucket};
 use crate::contract::{Discipline, Manual, SpecMismatch};
-use crate::{
-    afan, class_weights, codel, dppbrb, drr, fan, fifo, fq_codel, host_fair, impair, lru_fq, pdrr,
-    pfq, probabilistic_priority, red, refill, sfq, stfq, token_bucket,
-};
+use crate::fair::{class_weights, drr, fq_codel, host_fair, sfq, stfq};
+use crate::flow::lru_fq;
+use crate::{fifo, impair};
 
 /// A discipline with its parameters.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use weir_base::setting::{Scalar, Setting};
 use weir_base::{Instant, Span, Streams};
 use weir_controller::flow_control::{committed, excess};
 use weir_controller::{Controller, Order, Sample, Spec};
-use weir_discipline::dppbrb::{Law, by_rate};
+use weir_discipline::channel::dppbrb::{Law, by_rate};
 
 use super::many_fes::{FIG17_RUNS, all_control, fig17, redirect};
 use super::{TCP, UDP, batch};

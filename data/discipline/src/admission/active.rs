@@ -1,0 +1,271 @@
+//! The flows of late and a queue for each, behind one queue for priority: what PFQ and PDRR have in common.
+//!
+//! ```text
+//!                    [ priority | | ]  first
+//!  flow hash -->
+//!                    flow 3 [ | | ]    flow 8 [ | ]     own queues, in the order of their turns
+//!
+//!  lists:  idle (replaceable)  8 <-> 2     light (priority only)  5     in turn  3 <-> 7
+//! ```
+//!
+//! A flow without packets is remembered until a new one takes its place, so that what it has been served
+//! of late still counts. There are as many places as packets, so one is always free for a new flow.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+
+use weir_base::Tally;
+use weir_packet::{Packet, Reason};
+
+use crate::admission::scheduler::{self, ELASTIC, PRIORITY};
+use crate::admission::urn::Waiting;
+use crate::contract::{Cx, Ready};
+use crate::parts::bins::{Bins, Measure};
+use crate::parts::lru::Lru;
+
+/// The list of flows without packets, by their latest one.
+const IDLE: usize = 0;
+/// The list of flows that have priority packets only.
+const LIGHT: usize = 1;
+/// The list of flows with packets in their own queues, by turns.
+const IN_TURN: usize = 2;
+
+/// The flows. `S` is what the scheduler remembers of each.
+#[derive(Debug)]
+pub(crate) struct ActiveFlows<S> {
+    flows: Lru<Flow<S>, 3>,
+    own: Bins,
+    priority: VecDeque<Waiting>,
+    priority_held: Tally,
+    active: u64,
+    active_own: u64,
+    stats: Stats,
+}
+
+/// What the queues count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    longest_flow: u64,
+    full: u64,
+    to_priority: u64,
+    to_elastic: u64,
+    priority_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Flow<S> {
+    /// What waits of it, in either queue.
+    queued: Tally,
+    state: S,
+}
+
+impl<S> ActiveFlows<S> {
+    /// No flows, with room for `limit` packets, taken now.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            flows: Lru::new(limit),
+            own: Bins::new(limit, limit, Measure::Bytes),
+            priority: VecDeque::with_capacity(limit),
+            priority_held: Tally::ZERO,
+            active: 0,
+            active_own: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Makes sure of room for `limit` packets in all.
+    pub(crate) fn reserve(&mut self, limit: usize) {
+        self.flows.reserve(limit);
+        self.own.reserve(limit);
+        self.own.reserve_bins(limit);
+        let more = limit.saturating_sub(self.priority.len());
+        self.priority.reserve(more);
+    }
+
+    /// What is held in all.
+    #[inline]
+    pub(crate) fn held(&self) -> Tally {
+        self.priority_held + self.own.held()
+    }
+
+    /// Whether anything waits.
+    pub(crate) fn ready(&self) -> Ready {
+        Ready::holding(self.held().packets as usize)
+    }
+
+    /// Bytes that have come for priority since the beginning.
+    pub(crate) fn priority_bytes(&self) -> u64 {
+        self.stats.priority_bytes
+    }
+
+    /// Bytes that wait of the flow with this hash.
+    pub(crate) fn bytes_of(&self, hash: u64) -> u64 {
+        let flow = self.flows.find(hash);
+        flow.map_or(0, |flow| self.bytes(flow))
+    }
+
+    /// Loads what a packet of the flow with this hash will need.
+    pub(crate) fn touch(&self, hash: u64) {
+        self.flows.touch(hash);
+        if let Some(flow) = self.flows.find(hash) {
+            black_box(self.flows.get(flow).queued);
+            self.own.touch(flow);
+        }
+    }
+
+    /// The flow with this hash, which there must be room for a packet of. If it is not known, it takes
+    /// the place of the one that has been idle for longest, and begins with `state`.
+    pub(crate) fn flow(&mut self, hash: u64, state: S) -> usize {
+        if let Some(flow) = self.flows.find(hash) {
+            return flow;
+        }
+        let new = Flow {
+            queued: Tally::ZERO,
+            state,
+        };
+        match self.flows.insert(hash, new, IDLE) {
+            Ok(flow) => flow,
+            Err(new) => match self.flows.bottom(IDLE) {
+                Some(idle) => {
+                    self.flows.replace(idle, hash, new, IDLE);
+                    idle
+                }
+                None => {
+                    unreachable!("each flow that is not idle has one of fewer packets than flows")
+                }
+            },
+        }
+    }
+
+    /// What the scheduler remembers of a flow.
+    #[inline]
+    pub(crate) fn state(&mut self, flow: usize) -> &mut S {
+        &mut self.flows.get_mut(flow).state
+    }
+
+    /// Bytes that wait of a flow.
+    #[inline]
+    pub(crate) fn bytes(&self, flow: usize) -> u64 {
+        self.flows.get(flow).queued.bytes
+    }
+
+    /// Whether a flow's own queue is empty.
+    #[inline]
+    pub(crate) fn own_is_empty(&self, flow: usize) -> bool {
+        self.own.is_empty(flow)
+    }
+
+    /// The length of the packet at the head of a flow's own queue.
+    #[inline]
+    pub(crate) fn front_bytes(&self, flow: usize) -> Option<u64> {
+        self.own.front_bytes(flow)
+    }
+
+    /// The flow whose turn it is.
+    #[inline]
+    pub(crate) fn turn(&self) -> Option<usize> {
+        self.flows.bottom(IN_TURN)
+    }
+
+    /// A flow has had its turn, and is the last one now.
+    pub(crate) fn end_turn(&mut self, flow: usize) {
+        self.flows.raise(flow, IN_TURN);
+    }
+
+    /// Queues a packet for priority.
+    pub(crate) fn push_priority(&mut self, flow: usize, mut packet: Packet) {
+        packet.class = PRIORITY;
+        let queued = &mut self.flows.get_mut(flow).queued;
+        queued.count(packet.bytes());
+        if queued.packets == 1 {
+            self.active += 1;
+            self.flows.raise(flow, LIGHT);
+        }
+        self.stats.to_priority += 1;
+        self.stats.priority_bytes += packet.bytes();
+        self.priority_held.count(packet.bytes());
+        self.priority.push_back(Waiting {
+            flow: flow as u32,
+            packet,
+        });
+    }
+
+    /// Queues a packet in its flow's own queue; an empty one gets the last turn.
+    pub(crate) fn push_own(&mut self, flow: usize, mut packet: Packet) {
+        packet.class = ELASTIC;
+        let queued = &mut self.flows.get_mut(flow).queued;
+        queued.count(packet.bytes());
+        self.active += u64::from(queued.packets == 1);
+        if self.own.is_empty(flow) {
+            self.active_own += 1;
+            self.flows.raise(flow, IN_TURN);
+        }
+        self.stats.to_elastic += 1;
+        self.own.push(flow, packet);
+    }
+
+    /// Takes the packet at the head of the priority queue.
+    pub(crate) fn pop_priority(&mut self) -> Option<Packet> {
+        let Waiting { flow, packet } = self.priority.pop_front()?;
+        self.priority_held.uncount(packet.bytes());
+        let queued = &mut self.flows.get_mut(flow as usize).queued;
+        queued.uncount(packet.bytes());
+        if queued.packets == 0 {
+            self.active -= 1;
+            self.flows.raise(flow as usize, IDLE);
+        }
+        Some(packet)
+    }
+
+    /// Takes the packet at the head of a flow's own queue.
+    pub(crate) fn pop_own(&mut self, flow: usize) -> Option<Packet> {
+        let packet = self.own.pop(flow)?;
+        let queued = &mut self.flows.get_mut(flow).queued;
+        queued.uncount(packet.bytes());
+        if self.own.is_empty(flow) {
+            let idle = queued.packets == 0;
+            self.active -= u64::from(idle);
+            self.active_own -= 1;
+            self.flows.raise(flow, if idle { IDLE } else { LIGHT });
+        }
+        Some(packet)
+    }
+
+    /// Ends the packet at the head of the longest own queue, and gives its flow; none if all are empty.
+    pub(crate) fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
+        let Some(flow) = self.own.longest() else {
+            self.stats.full += 1;
+            return None;
+        };
+        let packet = self.pop_own(flow)?;
+        self.stats.longest_flow += 1;
+        cx.fates.discard(packet, Reason::LongestFlow);
+        Some(flow)
+    }
+
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.flows.state_bytes()
+            + self.own.state_bytes()
+            + self.priority.capacity() * size_of::<Waiting>()
+    }
+
+    /// The gauges of what was counted.
+    pub(crate) fn inspect_counts(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", self.stats.longest_flow);
+        report("full", self.stats.full);
+        report("to_priority", self.stats.to_priority);
+        report("to_elastic", self.stats.to_elastic);
+    }
+
+    /// The gauges of what waits.
+    pub(crate) fn inspect_backlogs(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        let backlogs = scheduler::Backlogs {
+            priority: self.priority_held,
+            elastic: self.own.held(),
+            active: self.active,
+            active_elastic: self.active_own,
+        };
+        backlogs.inspect(report);
+    }
+}

@@ -1,0 +1,285 @@
+//! The protected flow list (PFL): the flows that are let through while the link is congested.
+//!
+//! ```text
+//!  hash ──▶ flow    by recency:          top  latest packet  ..  longest silent  bottom ──▶ time-out
+//!                   once elastic:        top  latest         ..  oldest          bottom
+//!                   by bytes queued:     levels, the highest first               (if it is needed)
+//! ```
+//!
+//! Bounded: when it is full, a new flow replaces the one that has been silent for longest, if that is long
+//! enough. Whether a flow is elastic is not said by anybody: it is as soon as more than an MTU of it waits.
+//! A flow that was elastic once is a candidate for removal; what decides is what it has queued then.
+
+use weir_base::{Instant, Span, Tally};
+use weir_packet::FlowKey;
+
+use crate::parts::lists::Lists;
+use crate::parts::longest::Longest;
+use crate::parts::lru::Lru;
+
+/// A flow that was silent for less than this is never replaced by a new one.
+const SILENCE_MIN: Span = Span::from_secs(1);
+/// Flows that one packet times out at most: more than the one that it may add.
+const EXPIRED_MAX: usize = 4;
+/// Bytes queued are told apart to the nearest 1024.
+pub(super) const ACTIVITY_SHIFT: u32 = 10;
+/// The only list of each kind.
+const ALL: usize = 0;
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    /// When it was accepted.
+    pub(super) since: Instant,
+    /// When its latest packet came.
+    pub(super) latest: Instant,
+    /// What came since it was accepted.
+    pub(super) seen: Tally,
+    /// Since when it is on the list as one of which more than an MTU waited at some time, if it is.
+    pub(super) elastic: Option<Instant>,
+}
+
+/// A flow with its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    /// What a packet changes.
+    pub(super) flow: Flow,
+    /// Addresses and ports.
+    pub(super) key: FlowKey,
+    /// From its first packet to the one that was let through.
+    pub(super) waited: Span,
+}
+
+/// The list.
+#[derive(Debug)]
+pub(super) struct FlowList {
+    flows: Lru<Flow, 1>,
+    /// Of each entry: what is seldom looked at.
+    names: Vec<(FlowKey, Span)>,
+    /// Entries that were elastic once, in the order in which they became it.
+    elastic: Lists,
+    elastics: usize,
+    /// The entry at which a walk goes on.
+    cursor: Option<usize>,
+    walks_up: bool,
+    /// Bytes queued of each entry, as of its latest packet in or out; none if nobody asks.
+    activity: Option<Longest>,
+}
+
+impl FlowList {
+    /// An empty list with room for `capacity` flows; `ranked` if the most active one will be asked for.
+    pub(super) fn new(capacity: usize, ranked: bool) -> Self {
+        Self {
+            flows: Lru::new(capacity),
+            names: Vec::with_capacity(capacity),
+            elastic: Lists::new(capacity, 1),
+            elastics: 0,
+            cursor: None,
+            walks_up: true,
+            activity: ranked.then(|| Longest::new(capacity, ACTIVITY_SHIFT)),
+        }
+    }
+
+    /// The same flows with other bounds. A smaller list keeps the most recent ones.
+    pub(super) fn resized(&self, capacity: usize, ranked: bool) -> Self {
+        let mut new = Self::new(capacity, ranked);
+        let skipped = self.flows.len().saturating_sub(capacity);
+        for entry in self.flows.upwards(ALL).skip(skipped) {
+            let listed = self.listed(entry);
+            let plain = Flow {
+                elastic: None,
+                ..listed.flow
+            };
+            new.insert(
+                self.flows.hash(entry),
+                Listed {
+                    flow: plain,
+                    ..listed
+                },
+                Instant::ZERO,
+            );
+        }
+        for entry in self.elastic.upwards(ALL) {
+            if let Some(place) = new.find(self.flows.hash(entry))
+                && let Some(since) = self.flows.get(entry).elastic
+            {
+                new.mark_elastic(place, since);
+            }
+        }
+        new
+    }
+
+    /// The entry of a flow.
+    pub(super) fn find(&self, hash: u64) -> Option<usize> {
+        self.flows.find(hash)
+    }
+
+    /// Loads what a packet of this flow will need.
+    pub(super) fn touch(&self, hash: u64) {
+        self.flows.touch(hash);
+    }
+
+    /// A packet of a flow on the list.
+    pub(super) fn count(&mut self, entry: usize, now: Instant, bytes: u64) {
+        let flow = self.flows.get_mut(entry);
+        flow.latest = now;
+        flow.seen.count(bytes);
+        self.flows.raise(entry, ALL);
+    }
+
+    /// Adds a flow, which must not be there. Gives whether it was added, and whether another one left for it.
+    pub(super) fn insert(&mut self, hash: u64, listed: Listed, now: Instant) -> (bool, bool) {
+        let replaces = self.flows.is_full();
+        if replaces {
+            let silent = self.flows.bottom(ALL);
+            let silent = silent.filter(|e| now.since(self.flows.get(*e).latest) >= SILENCE_MIN);
+            match silent {
+                Some(entry) => drop(self.remove(entry)),
+                None => return (false, false),
+            }
+        }
+        let Listed { flow, key, waited } = listed;
+        let plain = Flow {
+            elastic: None,
+            ..flow
+        };
+        let Ok(entry) = self.flows.insert(hash, plain, ALL) else {
+            return (false, replaces); // not reached: room was made
+        };
+        match self.names.get_mut(entry) {
+            Some(name) => *name = (key, waited),
+            None => self.names.push((key, waited)),
+        }
+        if flow.elastic.is_some() {
+            self.mark_elastic(entry, now);
+        }
+        (true, replaces)
+    }
+
+    /// More than an MTU of the flow waits.
+    pub(super) fn mark_elastic(&mut self, entry: usize, now: Instant) {
+        let flow = self.flows.get_mut(entry);
+        if flow.elastic.is_none() {
+            flow.elastic = Some(now);
+            self.elastics += 1;
+            self.elastic.put(entry, ALL);
+        }
+    }
+
+    /// So many bytes of the flow wait now.
+    pub(super) fn set_activity(&mut self, entry: usize, queued: u64) {
+        if let Some(activity) = &mut self.activity {
+            activity.set(entry, queued);
+        }
+    }
+
+    /// Whether bytes queued are to be told.
+    pub(super) fn is_ranked(&self) -> bool {
+        self.activity.is_some()
+    }
+
+    /// The flow of which most bytes wait.
+    pub(super) fn most_active(&self) -> Option<usize> {
+        self.activity.as_ref()?.get()
+    }
+
+    /// Begins a walk over the flows that were elastic once: from the one that is it for longest, or from the
+    /// latest one. There is one walk at a time.
+    pub(super) fn begin_walk(&mut self, from_oldest: bool) {
+        self.walks_up = from_oldest;
+        self.cursor = match from_oldest {
+            true => self.elastic.bottom(ALL),
+            false => self.elastic.top(ALL),
+        };
+    }
+
+    /// The next flow of the walk.
+    pub(super) fn walk(&mut self) -> Option<usize> {
+        let entry = self.cursor?;
+        self.cursor = self.beyond(entry);
+        Some(entry)
+    }
+
+    fn beyond(&self, entry: usize) -> Option<usize> {
+        match self.walks_up {
+            true => self.elastic.above(entry),
+            false => self.elastic.below(entry),
+        }
+    }
+
+    /// What is known of an entry.
+    pub(super) fn get(&self, entry: usize) -> &Flow {
+        self.flows.get(entry)
+    }
+
+    /// The hash of an entry.
+    pub(super) fn hash(&self, entry: usize) -> u64 {
+        self.flows.hash(entry)
+    }
+
+    /// Takes a flow off the list.
+    pub(super) fn remove(&mut self, entry: usize) -> Listed {
+        let listed = self.listed(entry);
+        if listed.flow.elastic.is_some() {
+            if self.cursor == Some(entry) {
+                self.cursor = self.beyond(entry);
+            }
+            self.elastic.take(entry);
+            self.elastics -= 1;
+        }
+        self.set_activity(entry, 0);
+        self.flows.remove(entry);
+        listed
+    }
+
+    fn listed(&self, entry: usize) -> Listed {
+        let (key, waited) = self.names[entry];
+        Listed {
+            flow: *self.flows.get(entry),
+            key,
+            waited,
+        }
+    }
+
+    /// Removes flows that have been silent for `timeout`, a few of them; gives how many.
+    pub(super) fn expire(&mut self, now: Instant, timeout: Span) -> u64 {
+        let mut expired = 0;
+        for _ in 0..EXPIRED_MAX {
+            match self.flows.bottom(ALL) {
+                Some(entry) if self.is_over(entry, now, timeout) => drop(self.remove(entry)),
+                _ => break,
+            }
+            expired += 1;
+        }
+        expired
+    }
+
+    /// Whether a flow has been silent for so long that it counts as gone.
+    pub(super) fn is_over(&self, entry: usize, now: Instant, timeout: Span) -> bool {
+        now.since(self.flows.get(entry).latest) >= timeout
+    }
+
+    /// How many flows are on the list.
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// How many of them were elastic at some time.
+    pub(super) fn elastics(&self) -> usize {
+        self.elastics
+    }
+
+    /// The flows, the longest silent first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Listed> {
+        self.flows.upwards(ALL).map(|entry| self.listed(entry))
+    }
+
+    /// Bytes of memory taken.
+    pub(super) fn state_bytes(&self) -> usize {
+        let activity = self.activity.as_ref().map_or(0, Longest::state_bytes);
+        self.flows.state_bytes()
+            + self.names.capacity() * size_of::<(FlowKey, Span)>()
+            + self.elastic.state_bytes()
+            + activity
+    }
+}

@@ -1,0 +1,131 @@
+//! The manual page.
+
+use super::params::{
+    ACTIVE_TIME, BLOCKED_TIME, ECCM, EFMP, FAIR_RATE_INTERVAL, FLOW_TIMEOUT, FLOWS, INTERVAL,
+    MAX_PRIORITY_LOAD, MECHANISM, MIN_FAIR_RATE, PRIORITY_ADMISSION, PRIORITY_LOAD_INTERVAL,
+    PRIORITY_TIME, SCHEDULER, WAITING,
+};
+use crate::admission::afan::{LIMIT, MAX_PROBABILITY, MAX_THRESHOLD, MIN_THRESHOLD};
+use crate::admission::scheduler::MTU;
+use crate::aqm::red::WEIGHT;
+use crate::contract::Manual;
+use crate::parts::bins::QUANTUM;
+use crate::parts::link_rate::RATE;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "fan",
+    purpose: "flow-aware networking: no new flows on a congested link, streaming flows first, elastic ones fair",
+    source: "Domzal et al., Int. J. Communication Systems 2015: sections 1 to 3, equations 1, 2, 8, Figures 1 to 5",
+    text: "\
+Admission control in front of a scheduler. While the link is not congested, every packet passes, and its
+flow is written on the protected flow list. While it is, only flows on the list pass: those that were
+accepted keep what they have, and new ones wait. A flow that is silent for `flow_timeout` leaves the list.
+
+              on the list, or not congested
+    arrivals --> [ admission control ] --> [ scheduler ] --> link
+                   | protected flow list       |  ^
+                   +--> refused                +--+ fair rate, priority load
+
+The link is congested while the fair rate FR is below `min_fair_rate` of the link's rate C, or the priority
+load PL above `max_priority_load` of it. Both are measured, each over an interval of its own:
+
+    FR = max(S C, 8 FB) / (t2 - t1)      S   time in which nothing was sent, in seconds
+    PL = 8 (pb(t2) - pb(t1)) / C (t2 - t1)
+    FB  with `afan` the bytes of elastic packets sent, each divided by the number of active elastic flows
+        at that time; with `pfq` and `pdrr` what a fictitious flow would have been served
+    pb  bytes of priority packets: sent with `afan`, arrived with `pfq` and `pdrr`
+
+Nobody says what kind of flow his is. A flow is elastic as soon as more than an `mtu` of it waits, else
+it is streaming; the scheduler serves streaming packets first.
+
+So that streaming flows need not wait until an elastic one ends, a mechanism lets new flows in now and
+then: when a packet of a new flow comes, and the fair rate has been too low for longer than `interval`.
+
+    none    nobody gets in
+    efm     all elastic flows leave the list
+    raef    elastic flows that were accepted `active_time` ago
+    rbaef   the same, and they may not come back for `blocked_time`
+    rpaef   the same, and for `priority_time` they come back before others, each packet of which gets its
+            flow in with the chance `priority_admission`
+    efmp    one flow leaves at each run, the one that began first or the one with most bytes
+            waiting (`efmp`); when the fair rate is high enough, all of them come back
+    ramaf   as many of those with most bytes waiting as there are more elastic flows than
+            1 / min_fair_rate - 1; when the fair rate is high enough they come back; at the next
+            estimate elastic flows that came in since leave again
+    eccm    the fair rate is taken to be high enough for half of `fair_rate_interval`, and then estimated
+            again; after the whole interval elastic flows that came in that time leave again
+
+Choosing parameters. `interval` is the longest that a stream should wait: ITU-T E.721 asks for 6 s within a
+country, 11 s across the world. `min_fair_rate` decides how many elastic flows share a busy link: at
+0.05 about twenty. Only the scheduler that is chosen looks at its own parameters; `limit`, `mtu` and `rate`
+are for all. Changing the scheduler at run time keeps the list; packets that wait leave first.
+Changing the mechanism ends a run, and flows that were set aside wait like new ones.
+
+Defaults. Intervals, limits of congestion, `flow_timeout` and what `afan` uses are the paper's, for 100
+Mbit/s. It is silent on `active_time`, `blocked_time`, `priority_time` and `priority_admission`, and on the
+sizes of the lists. Those are ours: `flows` has room for the 8750 streams of 80 kbit/s that make
+`max_priority_load` of 1 Gbit/s.
+
+Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is
+for a second at least; otherwise the new flow passes without being listed, as long as the link is not
+congested. A full table of waiting flows forgets the one that is silent for longest: its delay is counted
+anew. A waiting flow silent for 75 s waits no more. A packet that begins a run is judged after it. A run
+that concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began
+when it was accepted for the first time; to find who began first it looks at all elastic flows. Which of
+them is the most active is told to the nearest 1024 bytes. Measuring rests while nothing comes.
+
+Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are
+made when a packet of a new flow comes in congestion, which its first step has just ended, so that the
+procedure stays in it; `eccm = \"literal\"` shows that. The figure's text wants estimates to start again
+after half an interval: they start with one. Equation 8 counts the flows of the list; `ramaf` counts the
+elastic ones, whom the fair rate concerns, and takes none with an `mtu` or less waiting. The rate of a
+link that is not paced is taken as 1 Gbit/s; set `rate` there.
+
+An attacker who changes his address with every packet fills the list while the link is not congested: his
+flows are those that are silent, so they leave for others, and flows that send at least once a second stay.
+His packets all pass until the priority load is found too high, and none in the next
+`priority_load_interval`: on average he has less than `max_priority_load`, and others get in between. One
+who opens many flows that each stay below an `mtu` mimics streams. If they come one after the other, they
+get `max_priority_load` at most before no further flow is accepted; those that come within one
+`priority_load_interval` are all accepted, and fill the link. They are never removed, and while the priority
+load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes;
+on the list each is worth as much as any other, so whoever opens more gets more. `raef`, `rbaef` and `rpaef`
+spare who came less than `active_time` before a run, and remove those who were there before him. A flow that
+is kept alive by a packet in `flow_timeout` keeps its place for ever.",
+    parameters: &[
+        SCHEDULER, MECHANISM, INTERVAL, MIN_FAIR_RATE, MAX_PRIORITY_LOAD, FAIR_RATE_INTERVAL,
+        PRIORITY_LOAD_INTERVAL, FLOW_TIMEOUT, FLOWS, WAITING, EFMP, ECCM, ACTIVE_TIME, BLOCKED_TIME,
+        PRIORITY_TIME, PRIORITY_ADMISSION, MTU, LIMIT, RATE, WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD,
+        MAX_PROBABILITY, QUANTUM,
+    ],
+    gauges: &[
+        ("fair_rate", "latest estimate of the fair rate, in bits a second"),
+        ("priority_load", "latest estimate of the priority load, in millionths of the link's rate"),
+        ("congested", "1 while new flows are refused"),
+        ("flows", "flows on the protected flow list"),
+        ("elastic", "of these, flows of which more than an mtu waited at some time"),
+        ("streaming", "of these, the others"),
+        ("waiting", "flows that wait to be accepted"),
+        ("set_aside", "flows that were removed and are remembered: blocked, or to come back first"),
+        ("set_aside_most", "the most that there ever were of these"),
+        ("accepted", "flows accepted"),
+        ("accepted_late", "of these, flows that had to wait"),
+        ("accepted_in_runs", "of these, flows that a run of the mechanism let in"),
+        ("delay_sum", "sum of the acceptance delays of accepted flows, in milliseconds"),
+        ("unlisted", "flows accepted, packet by packet, without a place on the full list"),
+        ("refused", "packets that were not admitted"),
+        ("timed_out", "flows that left the list because they were silent"),
+        ("replaced", "flows that left the full list for new ones"),
+        ("forgotten", "waiting flows that were forgotten because their table was full"),
+        ("runs", "runs of the mechanism"),
+        ("flows_before_runs", "sum of the flows on the list at the beginning of each run"),
+        ("removed", "flows that runs removed"),
+        ("removed_established", "flows removed that were older than fair_rate_interval"),
+        ("removed_new", "new elastic flows that the end of a run removed"),
+        ("returned", "removed flows that came back on the list"),
+        ("list_reads", "flows that runs looked at"),
+        ("list_writes", "flows that runs set aside or put back, or for eccm the values that it wrote"),
+        ("clean_up_reads", "flows looked at for removing new elastic ones"),
+    ],
+};

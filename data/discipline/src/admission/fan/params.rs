@@ -1,0 +1,269 @@
+//! The parameters of `fan`: its own, and those of the scheduler behind it.
+
+use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::{Rate, Span};
+
+use super::admission::Limits;
+use super::mechanism::{self, Rules};
+use crate::admission::{afan, pdrr, pfq};
+use crate::parts::chance::Chance;
+use crate::parts::link_rate::LinkRate;
+use crate::spec::Spec;
+
+pub(super) const SCHEDULER: Parameter = Parameter {
+    name: "scheduler",
+    kind: Kind::Word(&["afan", "pfq", "pdrr"]),
+    default: "afan",
+    about: "who shares the link among the flows that were accepted",
+};
+
+pub(super) const MECHANISM: Parameter = Parameter {
+    name: "mechanism",
+    kind: Kind::Word(mechanism::WORDS),
+    default: "eccm",
+    about: "how new flows get in although the link is congested",
+};
+
+pub(super) const MIN_FAIR_RATE: Parameter = Parameter {
+    name: "min_fair_rate",
+    kind: Kind::Ratio(0.0001, 1.0),
+    default: "0.05",
+    about: "share of the link's rate; with a fair rate below it the link is congested",
+};
+
+pub(super) const MAX_PRIORITY_LOAD: Parameter = Parameter {
+    name: "max_priority_load",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0.7",
+    about: "share of the link's rate; with a priority load above it the link is congested",
+};
+
+pub(super) const FAIR_RATE_INTERVAL: Parameter = Parameter {
+    name: "fair_rate_interval",
+    kind: Kind::Span(Span::from_millis(1), Span::from_secs(100)),
+    default: "500 ms",
+    about: "time between two estimates of the fair rate",
+};
+
+pub(super) const PRIORITY_LOAD_INTERVAL: Parameter = Parameter {
+    name: "priority_load_interval",
+    kind: Kind::Span(Span::from_millis(1), Span::from_secs(100)),
+    default: "50 ms",
+    about: "time between two estimates of the priority load",
+};
+
+pub(super) const FLOW_TIMEOUT: Parameter = Parameter {
+    name: "flow_timeout",
+    kind: Kind::Span(Span::from_millis(100), Span::from_secs(86_400)),
+    default: "20 s",
+    about: "a flow that is silent for this long leaves the protected flow list",
+};
+
+pub(super) const FLOWS: Parameter = Parameter {
+    name: "flows",
+    kind: Kind::Count(1, 1 << 20),
+    default: "16384",
+    about: "flows on the protected flow list at most, and on the list of those set aside",
+};
+
+pub(super) const WAITING: Parameter = Parameter {
+    name: "waiting",
+    kind: Kind::Count(1, 1 << 20),
+    default: "4096",
+    about: "waiting flows whose acceptance delay is known at most",
+};
+
+pub(super) const INTERVAL: Parameter = Parameter {
+    name: "interval",
+    kind: Kind::Span(Span::from_millis(1), Span::from_secs(3600)),
+    default: "6 s",
+    about: "congestion before a run of the mechanism: the longest time that a stream should have to wait",
+};
+
+pub(super) const EFMP: Parameter = Parameter {
+    name: "efmp",
+    kind: Kind::Word(mechanism::POLICIES),
+    default: "oldest",
+    about: "which flow `efmp` removes",
+};
+
+pub(super) const ECCM: Parameter = Parameter {
+    name: "eccm",
+    kind: Kind::Word(mechanism::FORMS),
+    default: "timers",
+    about: "what drives `eccm` on: timers, or packets of new flows as in the paper's Figure 4",
+};
+
+pub(super) const ACTIVE_TIME: Parameter = Parameter {
+    name: "active_time",
+    kind: Kind::Span(Span::ZERO, Span::from_secs(86_400)),
+    default: "10 s",
+    about: "`raef`, `rbaef` and `rpaef` remove elastic flows that were accepted so long ago",
+};
+
+pub(super) const BLOCKED_TIME: Parameter = Parameter {
+    name: "blocked_time",
+    kind: Kind::Span(Span::ZERO, Span::from_secs(3600)),
+    default: "2 s",
+    about: "for how long a flow that `rbaef` removed may not come back",
+};
+
+pub(super) const PRIORITY_TIME: Parameter = Parameter {
+    name: "priority_time",
+    kind: Kind::Span(Span::ZERO, Span::from_secs(3600)),
+    default: "2 s",
+    about: "for how long a flow that `rpaef` removed comes back before others",
+};
+
+pub(super) const PRIORITY_ADMISSION: Parameter = Parameter {
+    name: "priority_admission",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0.03",
+    about: "P_RPAEF: while such flows are expected, the chance of each packet of another new flow",
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Who shares the link.
+    pub scheduler: &'static str,
+    /// How new flows get in.
+    pub mechanism: &'static str,
+    /// The least fair rate, as a share of the link's.
+    pub min_fair_rate: f64,
+    /// The greatest priority load, as a share of the link's rate.
+    pub max_priority_load: f64,
+    /// Between two estimates of the fair rate.
+    pub fair_rate_interval: Span,
+    /// Between two estimates of the priority load.
+    pub priority_load_interval: Span,
+    /// When a silent flow leaves.
+    pub flow_timeout: Span,
+    /// Flows on the list at most.
+    pub flows: usize,
+    /// Flows that wait at most.
+    pub waiting: usize,
+    /// Congestion before a run.
+    pub interval: Span,
+    /// Which flow EFMP removes.
+    pub efmp: &'static str,
+    /// What drives ECCM on.
+    pub eccm: &'static str,
+    /// How long ago a removed flow was accepted.
+    pub active_time: Span,
+    /// How long a flow is blocked.
+    pub blocked_time: Span,
+    /// How long a flow comes before others.
+    pub priority_time: Span,
+    /// P_RPAEF.
+    pub priority_admission: f64,
+    /// The schedulers' own, of the same settings.
+    pub afan: afan::Params,
+    /// Those of PFQ.
+    pub pfq: pfq::Params,
+    /// Those of PDRR.
+    pub pdrr: pdrr::Params,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        Ok(Self {
+            scheduler: settings.word("scheduler"),
+            mechanism: settings.word("mechanism"),
+            min_fair_rate: settings.ratio("min_fair_rate"),
+            max_priority_load: settings.ratio("max_priority_load"),
+            fair_rate_interval: settings.span("fair_rate_interval"),
+            priority_load_interval: settings.span("priority_load_interval"),
+            flow_timeout: settings.span("flow_timeout"),
+            flows: settings.count("flows") as usize,
+            waiting: settings.count("waiting") as usize,
+            interval: settings.span("interval"),
+            efmp: settings.word("efmp"),
+            eccm: settings.word("eccm"),
+            active_time: settings.span("active_time"),
+            blocked_time: settings.span("blocked_time"),
+            priority_time: settings.span("priority_time"),
+            priority_admission: settings.ratio("priority_admission"),
+            afan: afan::Params::new(settings)?,
+            pfq: pfq::Params::new(settings),
+            pdrr: pdrr::Params::new(settings),
+        })
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        let own = [
+            ("scheduler", Setting::Word(self.scheduler)),
+            ("mechanism", Setting::Word(self.mechanism)),
+            ("min_fair_rate", Setting::Ratio(self.min_fair_rate)),
+            ("max_priority_load", Setting::Ratio(self.max_priority_load)),
+            ("fair_rate_interval", Setting::Span(self.fair_rate_interval)),
+            (
+                "priority_load_interval",
+                Setting::Span(self.priority_load_interval),
+            ),
+            ("flow_timeout", Setting::Span(self.flow_timeout)),
+            ("flows", Setting::Count(self.flows as u64)),
+            ("waiting", Setting::Count(self.waiting as u64)),
+            ("interval", Setting::Span(self.interval)),
+            ("efmp", Setting::Word(self.efmp)),
+            ("eccm", Setting::Word(self.eccm)),
+            ("active_time", Setting::Span(self.active_time)),
+            ("blocked_time", Setting::Span(self.blocked_time)),
+            ("priority_time", Setting::Span(self.priority_time)),
+            (
+                "priority_admission",
+                Setting::Ratio(self.priority_admission),
+            ),
+        ];
+        let of_schedulers = [
+            self.afan.settings(),
+            self.pfq.settings(),
+            self.pdrr.settings(),
+        ];
+        let behind = of_schedulers.iter().flat_map(Settings::iter);
+        let behind = behind.map(|(name, setting)| (name, setting.clone()));
+        Settings::from_pairs(own.into_iter().chain(behind))
+    }
+
+    /// Packets held at most.
+    pub fn limit(&self) -> usize {
+        self.afan.limit
+    }
+
+    /// The scheduler as a discipline of its own.
+    pub(super) fn behind(&self) -> Spec {
+        match self.scheduler {
+            "pfq" => Spec::Pfq(self.pfq.clone()),
+            "pdrr" => Spec::Pdrr(self.pdrr.clone()),
+            _ => Spec::Afan(self.afan.clone()),
+        }
+    }
+
+    /// What congestion is, on a link of this rate.
+    pub(super) fn limits(&self, port: Option<Rate>) -> Limits {
+        let given = self.afan.rate;
+        Limits {
+            link: LinkRate { given, port }.get(),
+            min_fair_rate: self.min_fair_rate,
+            max_priority_load: self.max_priority_load,
+            fair_rate_interval: self.fair_rate_interval,
+            priority_load_interval: self.priority_load_interval,
+        }
+    }
+
+    /// What mechanisms keep to.
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            fair_rate_interval: self.fair_rate_interval,
+            min_fair_rate: self.min_fair_rate,
+            active_time: self.active_time,
+            blocked_time: self.blocked_time,
+            priority_time: self.priority_time,
+            priority_admission: Chance::new(self.priority_admission),
+            removes_most_active: self.efmp == "most_active",
+            is_literal: self.eccm == "literal",
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Priority deficit round robin: deficit round robin, with the packets of flows that have little queued in front.
+//!
+//! ```text
+//!                at most one mtu of the flow waits
+//!  arrivals --+----------------------------------------> [ priority ]       --first--+
+//!             |                                                                      +--> link
+//!             +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin    --then---+
+//! ```
+//!
+//! Source: Kortebi, Oueslati, Roberts, "Implicit service differentiation using deficit round robin",
+//! ITC 2005; what is a streaming flow: Domzal et al., Int. J. Communication Systems 2015, section 2.
+
+use weir_base::setting::{Setting, Settings};
+use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_packet::{Class, KeyKind, Packet, Reason};
+
+use crate::admission::active::ActiveFlows;
+use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fifo::LIMIT;
+use crate::parts::bins::QUANTUM;
+use crate::parts::link_rate::{LinkRate, RATE};
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "pdrr",
+    purpose: "priority deficit round robin: equal bytes for each flow, and those with little queued go first",
+    source: "Kortebi, Oueslati, Roberts, ITC 2005; Domzal et al., Int. J. Communication Systems 2015, section 2",
+    text: "\
+Deficit round robin over the active flows, each with a queue of its own, behind one queue for priority. A
+packet whose flow has at most one `mtu` of bytes waiting, and nothing in its own queue, goes to the priority
+queue, which is served first. Any other goes to its flow's own queue, and waits for the flow's turn, in which
+the flow is served one `quantum`.
+
+                at most one mtu of the flow waits
+    arrivals --+--------------------------------------> [ priority ]       --first--+
+               |                                                                    +--> link
+               +--> [ flow 3 ] [ flow 8 ] [ flow 2 ]  deficit round robin  --then---+
+
+A fictitious flow takes its turns among the others. Each of them ends a round, and says that a flow with
+packets waiting at all times would have been served one `quantum`: this tells the fair rate. A packet costs
+constant time if the quantum is at least a full frame, else up to (frame / quantum) turns of all flows.
+
+When the limit is reached, the longest own queue (by bytes) loses the packet at its head; if all are empty,
+the arriving packet is dropped. There are as many places for flows as for packets. A packet leaves with the
+class 0 for priority and 1 for elastic. Alone, this is a scheduler; `fan` puts admission control in front.
+
+Defaults. `quantum` is a full frame with its Ethernet header, the least that keeps a packet's cost constant;
+`mtu` is the same, as in `afan` and `pfq`. The limit is that of `fifo`.
+
+Deviations: the first text gives priority to what fits a flow's quantum of the round; here it goes by what
+the flow has waiting, as in the paper on flow-aware networks (\"the same process is used in any FAN
+architecture\"), so that all its schedulers mean the same by a streaming flow. There a flow is in the list
+of active flows from its first packet on; here it joins the list with the first packet in its own queue, so
+that a packet never has to pass over the flows that have only priority packets. None of its packets goes to
+the priority queue before its own queue is empty, because it would overtake.
+
+An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with many flows, or a
+new address on each packet, he has the link to himself. That is what admission control is for. With one flow
+he gets one share, and an `mtu` at priority after each time that his own queue ran empty. Flows are told
+apart by the whole keyed hash: there are no buckets to aim at.",
+    parameters: &[QUANTUM, MTU, RATE, LIMIT],
+    gauges: &[
+        ("longest_flow", "packets that the longest own queue lost to make room"),
+        ("full", "packets dropped because the queue was full of priority packets"),
+        ("to_priority", "packets that went to the priority queue"),
+        ("to_elastic", "packets that went to their flow's own queue"),
+        ("rounds", "rounds that are over"),
+        GAUGES[0],
+        GAUGES[1],
+        GAUGES[2],
+        GAUGES[3],
+        GAUGES[4],
+        GAUGES[5],
+    ],
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Bytes of a flow in a round.
+    pub quantum_bytes: u64,
+    /// Bytes that a streaming flow may have waiting.
+    pub mtu_bytes: u64,
+    /// Rate of the link; zero if the port's counts.
+    pub rate: Rate,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            quantum_bytes: settings.bytes("quantum"),
+            mtu_bytes: settings.bytes("mtu"),
+            rate: settings.rate("rate"),
+            limit: settings.count("limit") as usize,
+        }
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        Settings::from_pairs([
+            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
+            ("mtu", Setting::Bytes(Bytes(self.mtu_bytes))),
+            ("rate", Setting::Rate(self.rate)),
+            ("limit", Setting::Count(self.limit as u64)),
+        ])
+    }
+}
+
+/// A flow's share of the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// Bytes that its own queue may still send in this turn.
+    deficit: u64,
+    /// Where it is in the order of turns.
+    place: u64,
+}
+
+/// The queues and their round.
+#[derive(Debug)]
+pub struct Pdrr {
+    params: Params,
+    link_rate: LinkRate,
+    flows: ActiveFlows<Share>,
+    /// Rounds that are over.
+    round: u64,
+    /// The last place in the order of turns.
+    last_place: u64,
+    /// The place of the fictitious flow.
+    fictitious: u64,
+    /// Bytes that the fictitious flow has been served.
+    fair_bytes: u64,
+    idle: Idle,
+}
+
+impl Pdrr {
+    /// Empty queues at `now`. All memory they will ever use is taken now.
+    pub fn new(params: Params, now: Instant) -> Self {
+        let link_rate = LinkRate::of(params.rate);
+        Self {
+            link_rate,
+            flows: ActiveFlows::new(params.limit),
+            round: 0,
+            last_place: 0,
+            fictitious: 0,
+            idle: Idle::new(now, link_rate.get()),
+            fair_bytes: 0,
+            params,
+        }
+    }
+
+    fn room(&self) -> bool {
+        self.flows.held().packets < self.params.limit as u64
+    }
+
+    /// The next packet by deficit round robin.
+    fn next_elastic(&mut self) -> Option<Packet> {
+        // Each step ends a turn; a packet needs at most (its length / quantum) turns of its queue.
+        loop {
+            let flow = self.flows.turn()?;
+            let share = self.flows.state(flow);
+            if share.place > self.fictitious {
+                self.last_place += 1;
+                self.fictitious = self.last_place;
+                self.round += 1;
+                self.fair_bytes += self.params.quantum_bytes;
+            }
+            let bytes = self.flows.front_bytes(flow)?;
+            let share = self.flows.state(flow);
+            if bytes <= share.deficit {
+                share.deficit -= bytes;
+                return self.flows.pop_own(flow);
+            }
+            share.deficit += self.params.quantum_bytes;
+            self.last_place += 1;
+            share.place = self.last_place;
+            self.flows.end_turn(flow);
+        }
+    }
+
+    fn next(&mut self) -> Option<Packet> {
+        let packet = self.flows.pop_priority();
+        packet.or_else(|| self.next_elastic())
+    }
+}
+
+impl Scheduler for Pdrr {
+    fn queued_bytes(&self, flow: u64) -> u64 {
+        self.flows.bytes_of(flow)
+    }
+
+    fn sums(&self, now: Instant) -> Sums {
+        Sums {
+            priority_bytes: self.flows.priority_bytes(),
+            fair_bytes: self.fair_bytes as f64,
+            idle: self.idle.until(now),
+        }
+    }
+}
+
+impl Discipline for Pdrr {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        if !self.room() && self.flows.make_room(cx).is_none() {
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        self.idle.end(cx.now);
+        let hash = cx.keys.hash(&packet, KeyKind::Flow);
+        let flow = self.flows.flow(hash, Share::default());
+        let alone = self.flows.own_is_empty(flow);
+        if alone && self.flows.bytes(flow) <= self.params.mtu_bytes {
+            self.flows.push_priority(flow, packet);
+            return Admission::Queued;
+        }
+        if alone {
+            let share = self.flows.state(flow);
+            self.last_place += 1;
+            share.place = self.last_place;
+            share.deficit = self.params.quantum_bytes;
+        }
+        self.flows.push_own(flow, packet);
+        Admission::Queued
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let packet = self.next()?;
+        if self.flows.held().packets == 0 {
+            self.idle.send(cx.now, packet.bytes());
+            self.idle.begin(cx.now);
+        }
+        Some(packet)
+    }
+
+    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        self.flows.touch(cx.keys.hash(packet, KeyKind::Flow));
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        self.room()
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        self.flows.ready()
+    }
+
+    fn backlog(&self) -> Tally {
+        self.flows.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.flows.state_bytes()
+    }
+
+    fn set_link_rate(&mut self, rate: Option<Rate>) {
+        self.link_rate.port = rate;
+        self.idle.set_rate(self.link_rate.get());
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::Pdrr(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        self.flows.reserve(params.limit);
+        self.params = params.clone();
+        self.link_rate.given = params.rate;
+        self.idle.set_rate(self.link_rate.get());
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        std::iter::from_fn(|| self.next()).for_each(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        self.flows.inspect_counts(report);
+        report("rounds", self.round);
+        self.flows.inspect_backlogs(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, gauge};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use weir_base::Span;
+
+    fn params() -> Params {
+        Params {
+            quantum_bytes: 1000,
+            mtu_bytes: 500,
+            rate: Rate::from_mbps(100),
+            limit: 1000,
+        }
+    }
+
+    fn pdrr(params: Params) -> Pdrr {
+        Pdrr::new(params, Instant::ZERO)
+    }
+
+    fn ids(rig: &mut Rig, pdrr: &mut Pdrr) -> Vec<u64> {
+        std::iter::from_fn(|| rig.take(pdrr))
+            .map(|p| p.id)
+            .collect()
+    }
+
+    #[test]
+    fn order_by_hand() {
+        // At most 500 B waiting. Flow 0: 600 B at priority, then 400 (id 1), 300 (2), 800 (3), 100 (4) in its
+        // own queue. Flow 1: 1001 B at priority (5), its 10 B (6) wait. Flow 2: 10 B (7) at priority.
+        let mut rig = Rig::new(3);
+        let mut pdrr = pdrr(params());
+        for (flow, bytes) in [(0, 600), (0, 400), (0, 300), (0, 800), (0, 100)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        for (flow, bytes) in [(1, 1001), (1, 10), (2, 10)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        assert_eq!(gauge(&pdrr, "priority_packets"), 3);
+        assert_eq!(
+            (gauge(&pdrr, "active"), gauge(&pdrr, "active_elastic")),
+            (3, 2)
+        );
+        // Turn of flow 0 with 1000: 400, 300, and 800 does not fit. Of flow 1: 10. Of flow 0: 1300, sends 800, 100.
+        assert_eq!(ids(&mut rig, &mut pdrr), [0, 5, 7, 1, 2, 6, 3, 4]);
+    }
+
+    #[test]
+    fn a_flow_is_streaming_by_what_it_has_waiting() {
+        let mut rig = Rig::new(2);
+        let mut pdrr = pdrr(params());
+        // However much it has sent: what counts is what waits when a packet comes.
+        for _ in 0..5 {
+            rig.offer(&mut pdrr, 0, 1500);
+            rig.take(&mut pdrr);
+        }
+        assert_eq!(gauge(&pdrr, "to_priority"), 5);
+        // 500 B wait, which is one mtu; then 501 do.
+        for bytes in [500, 1, 1] {
+            rig.offer(&mut pdrr, 1, bytes);
+        }
+        assert_eq!(gauge(&pdrr, "to_priority"), 7);
+        assert_eq!(gauge(&pdrr, "to_elastic"), 1);
+    }
+
+    #[test]
+    fn sums_by_hand() {
+        let mut rig = Rig::new(2);
+        let mut pdrr = pdrr(params());
+        rig.now = Instant::from_nanos(5_000);
+        // At priority: 1000 B of each flow. Then 900 B each, and 900 B more of flow 0, in their own queues.
+        for (flow, bytes) in [(0, 1000), (1, 1000), (0, 900), (1, 900), (0, 900)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        assert_eq!(pdrr.sums(rig.now).priority_bytes, 2000);
+        let mut fair = Vec::new();
+        while rig.take(&mut pdrr).is_some() {
+            fair.push(pdrr.sums(rig.now).fair_bytes);
+        }
+        // The fictitious flow came first, so it has its turn before flow 0 and again after flow 1.
+        assert_eq!(fair, [0.0, 0.0, 1000.0, 1000.0, 2000.0]);
+        // Idle before 5 us, and from 900 B at 100 Mbit/s, which are 72 us, after it on.
+        let at = |micros| pdrr.sums(Instant::ZERO + Span::from_micros(micros)).idle;
+        assert_eq!(
+            (at(77), at(87)),
+            (Span::from_micros(5), Span::from_micros(15))
+        );
+    }
+
+    #[test]
+    fn the_longest_queue_makes_room() {
+        let mut rig = Rig::new(6);
+        let mut pdrr = pdrr(Params {
+            limit: 4,
+            ..params()
+        });
+        for (flow, bytes) in [(0, 1000), (0, 600), (0, 700), (0, 800)] {
+            rig.offer(&mut pdrr, flow, bytes);
+        }
+        for flow in 1..5 {
+            rig.offer(&mut pdrr, flow, 10);
+        }
+        assert_eq!((gauge(&pdrr, "longest_flow"), gauge(&pdrr, "full")), (3, 1));
+        assert_eq!(gauge(&pdrr, "active_elastic"), 0);
+        assert_eq!(ids(&mut rig, &mut pdrr), [0, 4, 5, 6]);
+    }
+
+    /// The papers' enqueue and dequeue on a list of active flows with the fictitious one in it, and the
+    /// deviations that the manual page names.
+    struct Reference {
+        quantum: u64,
+        mtu: u64,
+        priority: VecDeque<(usize, u64, u64)>,
+        flows: Vec<Active>,
+        /// `None` is the fictitious flow.
+        list: VecDeque<Option<usize>>,
+        fair: u64,
+    }
+
+    #[derive(Clone, Default)]
+    struct Active {
+        queue: VecDeque<(u64, u64)>,
+        deficit: u64,
+    }
+
+    impl Reference {
+        fn enqueue(&mut self, flow: usize, id: u64, bytes: u64) {
+            let of_flow = self.priority.iter().filter(|(of, ..)| *of == flow);
+            let waits: u64 = of_flow.map(|(.., bytes)| bytes).sum();
+            let active = &mut self.flows[flow];
+            if active.queue.is_empty() && waits <= self.mtu {
+                self.priority.push_back((flow, id, bytes));
+                return;
+            }
+            if active.queue.is_empty() {
+                active.deficit = 0;
+                self.list.push_back(Some(flow));
+            }
+            active.queue.push_back((id, bytes));
+        }
+
+        fn dequeue(&mut self, turn: &mut bool) -> Option<u64> {
+            match self.priority.pop_front() {
+                Some((_, id, _)) => Some(id),
+                None => self.round_robin(turn),
+            }
+        }
+
+        fn round_robin(&mut self, turn: &mut bool) -> Option<u64> {
+            if self.list.len() == 1 {
+                return None;
+            }
+            loop {
+                let Some(flow) = self.list[0] else {
+                    self.fair += self.quantum;
+                    self.list.rotate_left(1);
+                    continue;
+                };
+                let active = &mut self.flows[flow];
+                if !std::mem::replace(turn, true) {
+                    active.deficit += self.quantum;
+                }
+                let (id, bytes) = active.queue[0];
+                if bytes <= active.deficit {
+                    active.deficit -= bytes;
+                    active.queue.pop_front();
+                    if active.queue.is_empty() {
+                        self.list.pop_front();
+                        *turn = false;
+                    }
+                    return Some(id);
+                }
+                *turn = false;
+                self.list.rotate_left(1);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn schedules_as_the_paper(
+            quantum in 256_u64..4000,
+            mtu in 64_u64..4000,
+            calls in prop::collection::vec((0_u8..9, 0_usize..6, 1_u32..1600), 0..400),
+        ) {
+            let mut rig = Rig::new(6);
+            let mut pdrr = pdrr(Params { quantum_bytes: quantum, mtu_bytes: mtu, ..params() });
+            let mut reference = Reference {
+                quantum,
+                mtu,
+                priority: VecDeque::new(),
+                flows: vec![Active::default(); 6],
+                list: VecDeque::from([None]),
+                fair: 0,
+            };
+            let mut turn = false;
+            for (call, flow, bytes) in calls {
+                if call < 5 {
+                    let id = rig.next_id();
+                    rig.offer(&mut pdrr, flow, bytes);
+                    reference.enqueue(flow, id, bytes.into());
+                } else {
+                    prop_assert_eq!(rig.take(&mut pdrr).map(|p| p.id), reference.dequeue(&mut turn));
+                }
+                prop_assert_eq!(gauge(&pdrr, "active_elastic"), reference.list.len() as u64 - 1);
+                prop_assert_eq!(gauge(&pdrr, "priority_packets"), reference.priority.len() as u64);
+                prop_assert_eq!(pdrr.fair_bytes, reference.fair);
+            }
+        }
+    }
+}

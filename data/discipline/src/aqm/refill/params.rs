@@ -1,0 +1,212 @@
+//! The manual page, and what can be set.
+
+use weir_base::early::{spread, spread_waiting};
+use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::{Rate, Span};
+
+use crate::contract::Manual;
+use crate::fifo::LIMIT;
+use crate::parts::link_rate::RATE;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "refill",
+    purpose: "keeps packets back for a link that is congested elsewhere, as a controller says",
+    source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B, Figures 3 and 4",
+    text: "\
+One queue at an ingress of the network. A controller that sees the congested link, the backpressure
+controller for example, sets `probability` (the paper's rho_b) again and again while the router runs. What
+is drawn is rho_a = rho_b / (1 - n rho_b), with the number n of packets that have passed since the last
+drop. With `wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a = rho_b / (2 - n rho_b).
+
+                     rho_a                       rho_a: the packet stays at the head,
+    arrivals --> (dropped?) --> [ | | | | ] --> (held?) --> link     for one packet time
+               from threshold on             ^_____|
+
+When the link is free, the packet at the head is held with rho_a: it stays for the time that it would take
+on the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped
+with rho_a; one that finds `limit` is dropped. Each drop begins n anew, a hold does not: so when 1/rho_b
+packets have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the
+threshold and a packet is dropped (2/rho_b packets with `wait`), or, with `count_resets = \"set\"`, until
+the probability is set again. That is how packets wait here and not at the congested link. With \"set\" and
+a period T of the controller no ingress passes more than 1/rho_b packets in T without a drop, and one that
+has less to send is not held.
+
+Choosing parameters. `wait` is for comparing with a `red` that has it: both spread their drops alike then. A
+hundred packets at the congested link and four ingresses with a `threshold` of 50 hold as many packets as
+300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than `threshold`
+packets under way, or they all wait there for packets that nobody sends. `lifetime` must be several times
+the period of the controller: a probability that has not been set again for so long counts as 0, and the
+queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. Any change of the
+queue's parameters counts as setting the probability again, one that has expired too: a controller that
+repeats the value it set before must be heard. A probability that is set in a file needs a long lifetime.
+
+Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 40 ms. `limit` is `fifo`'s.
+
+Deviations. A packet time is what its bytes of layer 2 take at the rate of the link, without the framing of
+layer 1, and 1 s at most. The text holds the packet at the head of the egress queue; the ingress queue is
+meant, or nothing would be kept back. It says that n counts from the last drop, and no more: that is
+`count_resets = \"drop\"`. With \"hold\" n begins anew with each hold, too, and hardly anything is held,
+because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
+with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
+hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit begins n
+anew as well. `lifetime` is ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
+whatever waits: RED's drops, moved to the ingress.
+
+An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
+where few packets come, may keep each until `threshold` others have come behind it, or the probability
+falls. He who can set the probability can stop the port for `lifetime` at a time. Packets are not told
+apart by flow.",
+    parameters: &[
+        THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, WAIT, LIFETIME, RATE, LIMIT,
+    ],
+    gauges: &[
+        ("probability", "probability rho_b in force at the latest packet or change, in millionths"),
+        ("holds", "times that the packet at the head was held for a packet time"),
+        ("early", "packets dropped by chance, above the threshold"),
+        ("full", "packets dropped because the queue was full"),
+        ("mean", "packets waiting, in thousandths: mean of the time with a probability above 0"),
+    ],
+};
+
+const THRESHOLD: Parameter = Parameter {
+    name: "threshold",
+    kind: Kind::Count(0, 1_000_000),
+    default: "50 packets",
+    about: "packets waiting from which arrivals are dropped by chance; not more than limit",
+};
+
+const PROBABILITY: Parameter = Parameter {
+    name: "probability",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0",
+    about: "probability of a drop and of a hold, before it is spread evenly; a controller sets it",
+};
+
+const HOLD: Parameter = Parameter {
+    name: "hold",
+    kind: Kind::Flag,
+    default: "true",
+    about: "whether packets are held at all, or only dropped",
+};
+
+const COUNT_RESETS: Parameter = Parameter {
+    name: "count_resets",
+    kind: Kind::Word(CountResets::WORDS),
+    default: "set",
+    about: "what begins the count of passed packets anew: a drop only, or a hold or a new probability too",
+};
+
+const WAIT: Parameter = Parameter {
+    name: "wait",
+    kind: Kind::Flag,
+    default: "false",
+    about: "whether nothing is dropped or held for 1/rho_b packets after a drop",
+};
+
+const LIFETIME: Parameter = Parameter {
+    name: "lifetime",
+    kind: Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)),
+    default: "1 s",
+    about: "time after which a probability that is not set again counts as 0",
+};
+
+/// What begins the count of passed packets anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountResets {
+    /// A drop.
+    Drop,
+    /// A drop, and a hold.
+    Hold,
+    /// A drop, and a probability that is set.
+    Set,
+}
+
+impl CountResets {
+    const WORDS: &'static [&'static str] = &["drop", "hold", "set"];
+
+    fn new(word: &str) -> Self {
+        match word {
+            "hold" => Self::Hold,
+            "set" => Self::Set,
+            _ => Self::Drop,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Hold => "hold",
+            Self::Set => "set",
+        }
+    }
+}
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Packets waiting from which arrivals are dropped by chance.
+    pub threshold: usize,
+    /// The paper's rho_b.
+    pub probability: f64,
+    /// Whether packets are held at all.
+    pub hold: bool,
+    /// What begins the count anew.
+    pub count_resets: CountResets,
+    /// Whether nothing is dropped or held for a time after a drop.
+    pub wait: bool,
+    /// After which time the probability counts as 0.
+    pub lifetime: Span,
+    /// Rate of the link; zero if the port's counts.
+    pub rate: Rate,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let params = Self {
+            threshold: settings.count("threshold") as usize,
+            probability: settings.ratio("probability"),
+            hold: settings.flag("hold"),
+            count_resets: CountResets::new(settings.word("count_resets")),
+            wait: settings.flag("wait"),
+            lifetime: settings.span("lifetime"),
+            rate: settings.rate("rate"),
+            limit: settings.count("limit") as usize,
+        };
+        if params.threshold > params.limit {
+            let (threshold, limit) = (params.threshold, params.limit);
+            return Err(SettingError::Contradiction {
+                name: "threshold",
+                why: format!("{threshold} packets never wait, because limit is {limit}"),
+            });
+        }
+        Ok(params)
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        Settings::from_pairs([
+            ("threshold", Setting::Count(self.threshold as u64)),
+            ("probability", Setting::Ratio(self.probability)),
+            ("hold", Setting::Flag(self.hold)),
+            ("count_resets", Setting::Word(self.count_resets.word())),
+            ("wait", Setting::Flag(self.wait)),
+            ("lifetime", Setting::Span(self.lifetime)),
+            ("rate", Setting::Rate(self.rate)),
+            ("limit", Setting::Count(self.limit as u64)),
+        ])
+    }
+}
+
+impl Params {
+    /// rho_a, for rho_b and the packets that have passed.
+    pub(super) fn spread(&self, base: f64, count: u64) -> f64 {
+        match self.wait {
+            true => spread_waiting(base, count),
+            false => spread(base, count),
+        }
+    }
+}

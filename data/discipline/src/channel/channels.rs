@@ -1,0 +1,252 @@
+//! The two channels between a control element and a forwarding element that share a link: which packet
+//! belongs to which, and a queue for each.
+//!
+//! ```text
+//!               control   +-> [ | |     ] --+  with share p of the bytes, if both wait
+//!  arrivals --+-----------+                 +--> link
+//!               redirect  +-> [ | | | | ] --+  otherwise
+//! ```
+
+use std::collections::VecDeque;
+
+use rand::Rng;
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Stream, Tally};
+use weir_packet::{Class, Packet};
+
+use crate::contract::{Cx, Ready};
+use crate::parts::chance::Chance;
+
+/// The control channel.
+pub(crate) const CONTROL: usize = 0;
+/// The redirect channel.
+pub(crate) const REDIRECT: usize = 1;
+
+/// The `control` parameter.
+pub(crate) const WHICH: Parameter = Parameter {
+    name: "control",
+    kind: Kind::Word(&["tcp", "sctp", "tcp_or_sctp", "class"]),
+    default: "tcp",
+    about: "which packets are control messages: of these transports, or of a class other than 0",
+};
+
+/// The `limit` parameter.
+pub(crate) const LIMIT: Parameter = Parameter {
+    name: "limit",
+    kind: Kind::Count(1, 500_000),
+    default: "100 packets",
+    about: "packets held at most, in each of the two queues",
+};
+
+/// Which packets are control messages. All others are redirect messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Those over TCP.
+    Tcp,
+    /// Those over SCTP.
+    Sctp,
+    /// Those over either.
+    TcpOrSctp,
+    /// Those of a class other than 0.
+    Class,
+}
+
+impl Control {
+    const ALL: [(&'static str, Self); 4] = [
+        ("tcp", Self::Tcp),
+        ("sctp", Self::Sctp),
+        ("tcp_or_sctp", Self::TcpOrSctp),
+        ("class", Self::Class),
+    ];
+
+    /// From a checked setting.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let word = settings.word(WHICH.name);
+        match Self::ALL.iter().find(|(w, _)| *w == word) {
+            Some((_, control)) => *control,
+            None => unreachable!("{word} is one of the words of `control`"),
+        }
+    }
+
+    /// The word of a configuration.
+    pub fn word(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
+    /// The channel of a packet.
+    pub(crate) fn channel(self, cx: &Cx<'_>, packet: &Packet) -> usize {
+        const TCP: u8 = 6;
+        const SCTP: u8 = 132;
+        let protocol = || cx.keys.key(packet).protocol;
+        let is_control = match self {
+            Self::Tcp => protocol() == TCP,
+            Self::Sctp => protocol() == SCTP,
+            Self::TcpOrSctp => matches!(protocol(), TCP | SCTP),
+            Self::Class => packet.class != Class(0),
+        };
+        if is_control { CONTROL } else { REDIRECT }
+    }
+}
+
+/// The two queues, and the draws between them.
+#[derive(Debug)]
+pub(crate) struct Channels {
+    queues: [VecDeque<Packet>; 2],
+    backlogs: [Tally; 2],
+    stream: Stream,
+}
+
+impl Channels {
+    /// Empty queues. All memory they will ever use is taken now.
+    pub(crate) fn new(limit: usize, stream: Stream) -> Self {
+        Self {
+            queues: [
+                VecDeque::with_capacity(limit),
+                VecDeque::with_capacity(limit),
+            ],
+            backlogs: [Tally::ZERO; 2],
+            stream,
+        }
+    }
+
+    /// A number from all of `u64`, for a decision of the owner.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.stream.next_u64()
+    }
+
+    /// Packets in a queue.
+    pub(crate) fn len(&self, channel: usize) -> usize {
+        self.queues[channel].len()
+    }
+
+    /// Whether both queues hold less than this.
+    pub(crate) fn both_below(&self, limit: usize) -> bool {
+        self.queues.iter().all(|queue| queue.len() < limit)
+    }
+
+    /// Takes a packet in; the owner has seen to the limit.
+    pub(crate) fn push(&mut self, channel: usize, packet: Packet) {
+        self.backlogs[channel].count(packet.bytes());
+        self.queues[channel].push_back(packet);
+    }
+
+    /// The next packet to send: if both queues hold one, such that control messages have the share
+    /// `control` of the bytes. An empty queue gives its turn away.
+    pub(crate) fn serve(&mut self, control: Chance) -> Option<Packet> {
+        let heads = self.queues.each_ref().map(VecDeque::front);
+        let channel = match heads.map(|head| head.map(Packet::bytes)) {
+            [None, None] => return None,
+            [Some(_), None] => CONTROL,
+            [None, Some(_)] => REDIRECT,
+            [Some(ours), Some(theirs)] => {
+                let control = control.by_bytes(ours, theirs);
+                match control.happens(self.draw()) {
+                    true => CONTROL,
+                    false => REDIRECT,
+                }
+            }
+        };
+        self.pop(channel)
+    }
+
+    fn pop(&mut self, channel: usize) -> Option<Packet> {
+        let packet = self.queues[channel].pop_front()?;
+        self.backlogs[channel].uncount(packet.bytes());
+        Some(packet)
+    }
+
+    pub(crate) fn ready(&self) -> Ready {
+        Ready::holding(self.queues.iter().map(VecDeque::len).sum())
+    }
+
+    /// What both queues hold.
+    pub(crate) fn backlog(&self) -> Tally {
+        self.backlogs[CONTROL] + self.backlogs[REDIRECT]
+    }
+
+    /// Memory taken beside the structure itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let packets: usize = self.queues.iter().map(VecDeque::capacity).sum();
+        packets * size_of::<Packet>()
+    }
+
+    /// Makes room for `limit` packets in each queue.
+    pub(crate) fn reserve(&mut self, limit: usize) {
+        for queue in &mut self.queues {
+            queue.reserve(limit.saturating_sub(queue.len()));
+        }
+    }
+
+    /// Gives out all packets in the order of their arrival over both queues.
+    pub(crate) fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        loop {
+            let heads = self.queues.each_ref();
+            let heads = heads.map(|queue| queue.front().map(|p| (p.enqueued, p.id)));
+            let channel = match heads {
+                [Some(control), Some(redirect)] if control < redirect => CONTROL,
+                [Some(_), None] => CONTROL,
+                _ => REDIRECT,
+            };
+            match self.pop(channel) {
+                Some(packet) => out(packet),
+                None => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::rig::{Rig, flow_key};
+    use weir_base::Streams;
+    use weir_packet::{FlowKey, Slot};
+
+    /// Flows 0 and up of these protocols.
+    pub(crate) fn rig(protocols: &[u8]) -> Rig {
+        let mut rig = Rig::new(protocols.len());
+        for (flow, protocol) in protocols.iter().enumerate() {
+            let key = FlowKey {
+                protocol: *protocol,
+                ..flow_key(flow)
+            };
+            rig.keys.set(Slot(flow as u32), key);
+        }
+        rig
+    }
+
+    #[test]
+    fn which_packets_are_control_messages() {
+        // TCP, UDP, SCTP.
+        let mut rig = rig(&[6, 17, 132]);
+        let mut channels = |control: Control| {
+            [0, 1, 2].map(|flow| {
+                let mut packet = rig.packet(flow, 100);
+                packet.class = Class(u8::from(flow == 1));
+                control.channel(&rig.cx(), &packet)
+            })
+        };
+        assert_eq!(channels(Control::Tcp), [CONTROL, REDIRECT, REDIRECT]);
+        assert_eq!(channels(Control::Sctp), [REDIRECT, REDIRECT, CONTROL]);
+        assert_eq!(channels(Control::TcpOrSctp), [CONTROL, REDIRECT, CONTROL]);
+        assert_eq!(channels(Control::Class), [REDIRECT, CONTROL, REDIRECT]);
+        let words = Control::ALL.map(|(word, control)| (word, control.word()));
+        assert!(words.iter().all(|(word, ours)| word == ours), "{words:?}");
+    }
+
+    #[test]
+    fn draining_gives_the_order_of_arrival() {
+        let mut rig = Rig::new(1);
+        let mut channels = Channels::new(10, Streams::new(1).stream("x"));
+        for channel in [REDIRECT, CONTROL, CONTROL, REDIRECT, REDIRECT, CONTROL] {
+            channels.push(channel, rig.packet(0, 100));
+        }
+        let mut ids = Vec::new();
+        channels.drain(&mut |packet| ids.push(packet.id));
+        assert_eq!(ids, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(
+            (channels.backlog(), channels.ready()),
+            (Tally::ZERO, Ready::Empty)
+        );
+    }
+}

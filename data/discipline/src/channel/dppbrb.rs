@@ -1,0 +1,843 @@
+//! DPPBRB: the control channel's share of a link grows when it needs more, and redirect messages that
+//! come faster than the rest carries are dropped at random.
+//!
+//! ```text
+//!               control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
+//!  arrivals --+-----------+                           |                      control messages have
+//!               redirect  +-> rate r_d, queue x_d --> p_dp: dropped          p_c of the bytes
+//!
+//!  p_dp = (A x + B) max(0, 1 - B_i / r_i)     while min_threshold < x <= max_threshold
+//! ```
+//!
+//! Source: Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers",
+//! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] have the equations, but for
+//! equation 7, which is `rate`; the service is that of `probabilistic_priority`.
+
+use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::{Instant, Rate, Span, Stream, Tally};
+use weir_packet::{Class, Packet, Reason};
+
+use crate::channel::channels::{CONTROL, Channels, LIMIT, REDIRECT, WHICH};
+use crate::channel::token_bucket::{self, BURST, COMMITTED, EXCESS, FLOW_CONTROL, Gate, Limits};
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::parts::chance::Chance;
+use crate::parts::link_rate::{LinkRate, RATE};
+use crate::parts::rate::{RateEstimate, Window};
+use crate::parts::thresholds;
+use crate::spec::Spec;
+
+pub use crate::channel::channels::Control;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "dppbrb",
+    purpose: "protects control messages from redirect messages on the link between CE and FE",
+    source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1",
+    text: "\
+For the link between a control element (CE) and a forwarding element (FE). Control messages configure the FE;
+redirect messages are packets that it hands up to the CE, and a flood of them must not drown the others.
+
+Dynamic probabilistic priority based on rate and buffer. Control messages and redirect messages (all
+others) have a queue each. While both wait, a control message is drawn such that its channel has p_c of the
+bytes (see `probabilistic_priority`): the bandwidth p_c B of the link's rate B, and the other one the rest.
+An empty queue gives its turn away.
+
+                 control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
+    arrivals --+-----------+                           |                      control messages have
+                 redirect  +-> rate r_d, queue x_d --> p_dp: dropped          p_c of the bytes
+
+Each arrival moves the rate estimate r of its channel, with a window K of `estimate`. It finds x messages in
+its queue. Above `max_threshold` it is dropped. Between the thresholds
+
+    p_dp = (buffer_slope x + buffer_offset) max(0, 1 - B_i / r)         B_i: bandwidth of its channel
+
+and up to `min_threshold` p_dp = 0. A redirect message is dropped with probability p_dp. A control message is
+not, but moves p_c:
+
+    p_dp = 0 and p_c > 1/2    p_c = max(1/2, decay p_c)
+    p_dp > threshold          p_c = min(1, p_c (1 + p_dp - threshold))
+
+With `flow_control`, redirect messages need tokens before all that: see `token_bucket`.
+
+Choosing parameters. The defaults are the paper's, for a link of 10 Mbit/s and messages of 1000 B. A control
+channel that needs less than half of the link is never in want, because p_c does not fall below 1/2.
+`min_threshold` messages wait before p_c begins to grow: keep it below what the control channel may wait
+for. With a smaller `limit`, set smaller thresholds too.
+
+Deviations and readings. In the paper, p_c is the probability that a control message is served, and all
+messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with
+p_c B: beside long redirect messages, short control messages had much less than that, and were lost while
+p_c fell. At equal lengths both are the same. The text says that p_c is 1/2 when service begins, its Table 1
+says 0.8: we start at `share`. Table 1 is damaged: K = 20 ms is our reading, as are 75 and 25 for the
+thresholds. The text leaves x = max_threshold open: it belongs to the range between. A control message that
+is dropped above `max_threshold` does not move p_c, as the text has it; one that is dropped at `limit` has
+moved it. The text raises p_c when control messages come faster than their bandwidth \"or\" when little
+buffer is left; equation 9 multiplies the two probabilities, and so do we: p_c grows, and redirect messages
+are dropped, only while they come too fast and wait too long at once. (buffer_slope x + buffer_offset)
+counts as 1 at most. Bytes are those of layer 2. When p_c has come to 1 and control messages always wait, no
+redirect message leaves, as the text says.
+
+An attacker among the redirect messages takes from them only. But p_dp does not tell them apart, so that
+who sends ten times as much keeps ten times as much. It is the product of two probabilities, and less than
+what would hold the rate: a flood fills its queue up to `max_threshold`. An attacker who gets his packets
+taken for control messages drives p_c to 1 and shuts redirect messages out: let only the control
+element's addresses in, or classify and use `control = \"class\"`.",
+    parameters: &[
+        WHICH, SHARE, BUFFER_SLOPE, BUFFER_OFFSET, THRESHOLD, DECAY, ESTIMATE, MAX_THRESHOLD, MIN_THRESHOLD,
+        LIMIT, RATE, FLOW_CONTROL, COMMITTED, EXCESS, BURST,
+    ],
+    gauges: &[
+        ("control_share", "p_c, in thousandths"),
+        ("control_rate", "estimated rate of control messages, in bit/s"),
+        ("redirect_rate", "estimated rate of redirect messages, in bit/s"),
+        ("control_packets", "packets in the control queue"),
+        ("redirect_packets", "packets in the redirect queue"),
+        ("raised", "control messages that raised p_c"),
+        ("lowered", "control messages that lowered p_c"),
+        ("early", "redirect messages dropped with probability p_dp"),
+        ("over_control", "control messages dropped above max_threshold, or because their queue was full"),
+        ("over_redirect", "redirect messages dropped above max_threshold, or because their queue was full"),
+        token_bucket::GAUGES[0],
+        token_bucket::GAUGES[1],
+        token_bucket::GAUGES[2],
+        token_bucket::GAUGES[3],
+    ],
+};
+
+const SHARE: Parameter = Parameter {
+    name: "share",
+    kind: Kind::Ratio(0.5, 1.0),
+    default: "0.8",
+    about: "p_c to begin with: share of the link that the control channel may take",
+};
+
+const BUFFER_SLOPE: Parameter = Parameter {
+    name: "buffer_slope",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0.0127",
+    about: "A: what each message in the queue adds to the drop probability by buffer",
+};
+
+const BUFFER_OFFSET: Parameter = Parameter {
+    name: "buffer_offset",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0",
+    about: "B: what the drop probability by buffer has besides",
+};
+
+const THRESHOLD: Parameter = Parameter {
+    name: "threshold",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0.011",
+    about: "p_th: p_dp of a control message above which p_c grows",
+};
+
+const DECAY: Parameter = Parameter {
+    name: "decay",
+    kind: Kind::Ratio(0.0, 1.0),
+    default: "0.995",
+    about: "lambda_p: p_c is multiplied by it at each control message while p_dp is 0",
+};
+
+const ESTIMATE: Parameter = Parameter {
+    name: "estimate",
+    kind: Kind::Span(Span::from_micros(10), Span::from_secs(100)),
+    default: "20 ms",
+    about: "K: window of the rate estimates",
+};
+
+const MAX_THRESHOLD: Parameter = Parameter {
+    name: "max_threshold",
+    kind: Kind::Count(0, 1_000_000),
+    default: "75 packets",
+    about: "messages in a queue above which all that come are dropped",
+};
+
+const MIN_THRESHOLD: Parameter = Parameter {
+    name: "min_threshold",
+    kind: Kind::Count(0, 1_000_000),
+    default: "25 packets",
+    about: "messages in a queue up to which p_dp is 0; less than max_threshold and limit",
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Which packets are control messages.
+    pub control: Control,
+    /// p_c to begin with.
+    pub share: f64,
+    /// The constants of the equations.
+    pub law: Law,
+    /// Window of the rate estimates.
+    pub estimate: Span,
+    /// Packets held at most, in each of the two queues.
+    pub limit: usize,
+    /// Rate of the link; zero for what the port has.
+    pub rate: Rate,
+    /// Flow control of redirect messages.
+    pub limits: Limits,
+}
+
+/// The constants of equations 6, 10 and 11.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Law {
+    /// A.
+    pub buffer_slope: f64,
+    /// B of equation 6.
+    pub buffer_offset: f64,
+    /// p_th.
+    pub threshold: f64,
+    /// lambda_p.
+    pub decay: f64,
+    /// Messages above which all are dropped.
+    pub max_threshold: u64,
+    /// Messages up to which none is dropped by chance.
+    pub min_threshold: u64,
+}
+
+impl Law {
+    /// Equation 6: drop probability by the messages that wait.
+    pub fn by_buffer(&self, queue: u64) -> f64 {
+        if queue <= self.min_threshold {
+            return 0.0;
+        }
+        (self.buffer_slope * queue as f64 + self.buffer_offset).min(1.0)
+    }
+
+    /// Equations 10 and 11: p_c after a control message with this p_dp.
+    pub fn adjust(&self, share: f64, drop: f64) -> f64 {
+        if drop == 0.0 && share > HALF {
+            (share * self.decay).max(HALF)
+        } else if drop > self.threshold {
+            (share * (1.0 + drop - self.threshold)).min(1.0)
+        } else {
+            share
+        }
+    }
+}
+
+/// What p_c does not fall below.
+const HALF: f64 = 0.5;
+
+/// Equation 8: drop probability by rate, of a channel with this bandwidth (both in bit/s).
+pub fn by_rate(bandwidth: f64, rate: f64) -> f64 {
+    if rate > bandwidth {
+        1.0 - bandwidth / rate
+    } else {
+        0.0
+    }
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let law = Law {
+            buffer_slope: settings.ratio("buffer_slope"),
+            buffer_offset: settings.ratio("buffer_offset"),
+            threshold: settings.ratio("threshold"),
+            decay: settings.ratio("decay"),
+            max_threshold: settings.count("max_threshold"),
+            min_threshold: settings.count("min_threshold"),
+        };
+        let limit = settings.count("limit") as usize;
+        let (min, max) = (law.min_threshold as f64, law.max_threshold as f64);
+        thresholds::check(MIN_THRESHOLD.name, min, max, limit)?;
+        Ok(Self {
+            control: Control::new(settings),
+            share: settings.ratio("share"),
+            law,
+            estimate: settings.span("estimate"),
+            limit,
+            rate: settings.rate("rate"),
+            limits: Limits::new(settings),
+        })
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        let own = [
+            ("control", Setting::Word(self.control.word())),
+            ("share", Setting::Ratio(self.share)),
+            ("buffer_slope", Setting::Ratio(self.law.buffer_slope)),
+            ("buffer_offset", Setting::Ratio(self.law.buffer_offset)),
+            ("threshold", Setting::Ratio(self.law.threshold)),
+            ("decay", Setting::Ratio(self.law.decay)),
+            ("estimate", Setting::Span(self.estimate)),
+            ("max_threshold", Setting::Count(self.law.max_threshold)),
+            ("min_threshold", Setting::Count(self.law.min_threshold)),
+            ("limit", Setting::Count(self.limit as u64)),
+            ("rate", Setting::Rate(self.rate)),
+        ];
+        Settings::from_pairs(own.into_iter().chain(self.limits.settings()))
+    }
+}
+
+/// The rate of a channel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    estimate: RateEstimate,
+    latest: Instant,
+}
+
+impl Arrivals {
+    fn arrive(&mut self, window: Window, now: Instant, bytes: u64) {
+        self.estimate.update(window, now.since(self.latest), bytes);
+        self.latest = now;
+    }
+}
+
+/// What the decisions remember.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// p_c, and the chance that it is.
+    share: f64,
+    chance: Chance,
+    arrivals: [Arrivals; 2],
+    link_rate: LinkRate,
+}
+
+impl State {
+    fn set_share(&mut self, share: f64) {
+        self.share = share;
+        self.chance = Chance::new(share);
+    }
+
+    /// Equation 9, for a message of this channel that finds so many in its queue.
+    fn drop(&self, params: &Params, channel: usize, queue: u64) -> f64 {
+        let by_buffer = params.law.by_buffer(queue);
+        if by_buffer == 0.0 {
+            return 0.0;
+        }
+        let share = match channel {
+            CONTROL => self.share,
+            _ => 1.0 - self.share,
+        };
+        let rate = self.arrivals[channel].estimate.rate();
+        by_buffer
+            * by_rate(
+                share * self.link_rate.get().as_bps() as f64,
+                rate.as_bps() as f64,
+            )
+    }
+}
+
+/// What the discipline counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    raised: u64,
+    lowered: u64,
+    early: u64,
+    over: [u64; 2],
+}
+
+/// The two queues and the share of the first.
+#[derive(Debug)]
+pub struct Dppbrb {
+    params: Params,
+    window: Window,
+    gate: Gate,
+    state: State,
+    channels: Channels,
+    stats: Stats,
+}
+
+impl Dppbrb {
+    /// Empty queues. All memory they will ever use is taken now.
+    pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
+        Self {
+            window: Window::new(params.estimate),
+            gate: Gate::new(params.limits.clone(), now),
+            state: State {
+                share: params.share,
+                chance: Chance::new(params.share),
+                arrivals: [Arrivals::default(); 2],
+                link_rate: LinkRate::of(params.rate),
+            },
+            channels: Channels::new(params.limit, stream),
+            params,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Moves p_c for a control message.
+    fn adjust(&mut self, drop: f64) {
+        let before = self.state.share;
+        let share = self.params.law.adjust(before, drop);
+        self.stats.raised += u64::from(share > before);
+        self.stats.lowered += u64::from(share < before);
+        self.state.set_share(share);
+    }
+}
+
+impl Discipline for Dppbrb {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        // One draw for each arrival, whatever becomes of it: parameters do not shift the stream.
+        let draw = self.channels.draw();
+        let channel = self.params.control.channel(cx, &packet);
+        if !self.gate.admits(channel, cx.now, packet.bytes()) {
+            return Admission::Refused(cx.fates.discard(packet, Reason::Policed));
+        }
+        self.state.arrivals[channel].arrive(self.window, cx.now, packet.bytes());
+        let queue = self.channels.len(channel);
+        if queue as u64 > self.params.law.max_threshold {
+            self.stats.over[channel] += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        let drop = self.state.drop(&self.params, channel, queue as u64);
+        if channel == CONTROL {
+            self.adjust(drop);
+        } else if Chance::new(drop).happens(draw) {
+            self.stats.early += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::Congestion));
+        }
+        if queue >= self.params.limit {
+            self.stats.over[channel] += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        self.channels.push(channel, packet);
+        Admission::Queued
+    }
+
+    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
+        self.channels.serve(self.state.chance)
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        let above = self.params.law.max_threshold.saturating_add(1) as usize;
+        self.channels.both_below(self.params.limit.min(above)) // the transport is not known before
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        self.channels.ready()
+    }
+
+    fn backlog(&self) -> Tally {
+        self.channels.backlog()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.channels.heap_bytes()
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::Dppbrb(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        if params.share != self.params.share {
+            self.state.set_share(params.share); // otherwise p_c stays where it has come to
+        }
+        self.window = Window::new(params.estimate);
+        self.state.link_rate.given = params.rate;
+        self.gate.change(&params.limits, now);
+        self.channels.reserve(params.limit);
+        self.params = params.clone();
+        Ok(())
+    }
+
+    fn set_link_rate(&mut self, rate: Option<Rate>) {
+        self.state.link_rate.port = rate;
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        self.channels.drain(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        let rates = self.state.arrivals.map(|a| a.estimate.rate().as_bps());
+        report("control_share", (self.state.share * 1000.0).round() as u64);
+        report("control_rate", rates[CONTROL]);
+        report("redirect_rate", rates[REDIRECT]);
+        report("control_packets", self.channels.len(CONTROL) as u64);
+        report("redirect_packets", self.channels.len(REDIRECT) as u64);
+        report("raised", self.stats.raised);
+        report("lowered", self.stats.lowered);
+        report("early", self.stats.early);
+        report("over_control", self.stats.over[CONTROL]);
+        report("over_redirect", self.stats.over[REDIRECT]);
+        self.gate.inspect(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::channels::tests::rig;
+    use crate::rig::{Rig, gauge};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use weir_base::Streams;
+
+    fn params() -> Params {
+        Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
+    }
+
+    fn stream() -> Stream {
+        Streams::new(1).stream("dppbrb")
+    }
+
+    /// On a link of 10 Mbit/s.
+    fn dppbrb(params: Params) -> Dppbrb {
+        let mut dppbrb = Dppbrb::new(params, Instant::ZERO, stream());
+        dppbrb.set_link_rate(Some(Rate::from_mbps(10)));
+        dppbrb
+    }
+
+    /// Flow 0 is TCP, flow 1 is UDP.
+    fn two() -> Rig {
+        rig(&[6, 17])
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    #[test]
+    fn equation_6_by_hand() {
+        let law = params().law;
+        // A x + B between the thresholds: .0127 * 26 = .3302, .0127 * 75 = .9525.
+        close(law.by_buffer(25), 0.0);
+        close(law.by_buffer(26), 0.3302);
+        close(law.by_buffer(75), 0.9525);
+        let law = Law {
+            buffer_offset: 0.1,
+            ..law
+        };
+        close(law.by_buffer(25), 0.0);
+        close(law.by_buffer(50), 0.735);
+        close(law.by_buffer(75), 1.0); // 1.0525
+    }
+
+    #[test]
+    fn equation_8_by_hand() {
+        close(by_rate(2e6, 0.0), 0.0);
+        close(by_rate(2e6, 2e6), 0.0);
+        close(by_rate(2e6, 8e6), 0.75);
+        close(by_rate(0.0, 8e6), 1.0);
+    }
+
+    #[test]
+    fn equations_5_and_9_by_hand() {
+        // p_c = .8 of 10 Mbit/s: 8 and 2 Mbit/s. One packet of 1000 B after long silence, K = 20 ms: its
+        // estimate is near 0; then 39 more at one instant: 40 * 8000 bit / 20 ms = 16 Mbit/s.
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        for channel in [CONTROL, REDIRECT] {
+            for _ in 0..40 {
+                dppbrb.state.arrivals[channel].arrive(dppbrb.window, rig.now, 1000);
+            }
+        }
+        rig.now += Span::from_nanos(1);
+        let drop = |channel, queue| dppbrb.state.drop(&dppbrb.params, channel, queue);
+        // 1 - 8/16 = .5 and 1 - 2/16 = .875, times .0127 * 50 = .635.
+        assert!((drop(CONTROL, 50) - 0.3175).abs() < 1e-6);
+        assert!((drop(REDIRECT, 50) - 0.555_625).abs() < 1e-6);
+        close(drop(REDIRECT, 25), 0.0);
+    }
+
+    #[test]
+    fn equations_10_and_11_by_hand() {
+        let law = params().law;
+        close(law.adjust(0.8, 0.0), 0.796);
+        close(law.adjust(0.501, 0.0), 0.5); // .498495
+        close(law.adjust(0.5, 0.0), 0.5);
+        close(law.adjust(0.8, 0.011), 0.8); // neither
+        close(law.adjust(0.8, 0.111), 0.88);
+        close(law.adjust(0.8, 0.411), 1.0); // 1.12
+    }
+
+    #[test]
+    fn the_rate_of_the_parameters_goes_before_the_links() {
+        let drop = |rate: u64, link: Option<u64>| {
+            let mut dppbrb = dppbrb(Params {
+                rate: Rate::from_bps(rate),
+                ..params()
+            });
+            dppbrb.set_link_rate(link.map(Rate::from_bps));
+            for _ in 0..40 {
+                dppbrb.state.arrivals[CONTROL].arrive(dppbrb.window, Instant::ZERO, 1000);
+            }
+            dppbrb.state.drop(&dppbrb.params, CONTROL, 75) > 0.0
+        };
+        // 16 Mbit/s on 8 or 80. A port that is not paced counts as 1 Gbit/s.
+        assert!(drop(0, Some(10_000_000)) && !drop(0, Some(100_000_000)));
+        assert!(drop(10_000_000, Some(100_000_000)) && !drop(100_000_000, Some(10_000_000)));
+        assert!(!drop(0, None) && drop(10_000_000, None));
+    }
+
+    #[test]
+    fn the_estimate_settles_within_five_windows() {
+        // 5 Mbit/s as 1000 B every 1.6 ms, 100 ms long: e^-5 = .7 % is missing yet.
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        while rig.now < Instant::ZERO + Span::from_millis(100) {
+            rig.now += Span::from_micros(1600);
+            rig.offer(&mut dppbrb, 0, 1000);
+            rig.take(&mut dppbrb);
+        }
+        let off = gauge(&dppbrb, "control_rate") as f64 / 5e6 - 1.0;
+        assert!(off.abs() < 0.02, "{off}");
+    }
+
+    #[test]
+    fn p_c_by_hand() {
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        rig.now += Span::from_secs(1);
+        // Ease: .8 * .995^10 = .7609.
+        for _ in 0..10 {
+            rig.now += Span::from_millis(10);
+            rig.offer(&mut dppbrb, 0, 1000);
+            rig.take(&mut dppbrb);
+        }
+        assert_eq!(
+            (gauge(&dppbrb, "control_share"), gauge(&dppbrb, "lowered")),
+            (761, 10)
+        );
+        // 26 at one instant fill the queue to min_threshold and lower it still (.7609 * .995^26 = .6679);
+        // the next one finds 26, and a rate of at least 27 * 8000 bit / 20 ms = 10.8 Mbit/s for 6.7.
+        for _ in 0..26 {
+            rig.offer(&mut dppbrb, 0, 1000);
+        }
+        assert_eq!(
+            (gauge(&dppbrb, "control_share"), gauge(&dppbrb, "raised")),
+            (668, 0)
+        );
+        rig.offer(&mut dppbrb, 0, 1000);
+        assert_eq!(gauge(&dppbrb, "raised"), 1);
+        // It ends at 1, and what finds more than 75 is dropped.
+        for _ in 0..60 {
+            rig.offer(&mut dppbrb, 0, 1000);
+        }
+        assert_eq!(gauge(&dppbrb, "control_share"), 1000);
+        assert_eq!(
+            (
+                gauge(&dppbrb, "control_packets"),
+                gauge(&dppbrb, "over_control")
+            ),
+            (76, 11)
+        );
+    }
+
+    #[test]
+    fn new_parameters_keep_p_c_unless_they_name_another() {
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        for _ in 0..10 {
+            rig.offer(&mut dppbrb, 0, 1000);
+        }
+        let mut other = params();
+        other.law.decay = 0.5;
+        dppbrb
+            .reconfigure(&Spec::Dppbrb(other.clone()), rig.now)
+            .unwrap();
+        assert_eq!(gauge(&dppbrb, "control_share"), 761);
+        other.share = 0.9;
+        dppbrb.reconfigure(&Spec::Dppbrb(other), rig.now).unwrap();
+        assert_eq!(gauge(&dppbrb, "control_share"), 900);
+    }
+
+    /// Offers both channels messages of these lengths at these rates in Mbit/s for 6 s, on 10 Mbit/s;
+    /// says how many control messages came and were sent.
+    fn offered_and_sent(lengths: [u32; 2], rates: [u64; 2]) -> [u64; 2] {
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        let (mut next, mut free) = ([Instant::ZERO; 2], Instant::ZERO);
+        let (mut offered, mut sent) = (0, 0);
+        while next[0].min(next[1]) < Instant::ZERO + Span::from_secs(6) {
+            let channel = usize::from(next[REDIRECT] < next[CONTROL]);
+            while dppbrb.ready(free) == Ready::Now && free <= next[channel] {
+                rig.now = free;
+                let packet = rig.take(&mut dppbrb).unwrap();
+                sent += u64::from(packet.slot.0 == 0);
+                free += Rate::from_mbps(10).time_for(packet.bytes());
+            }
+            rig.now = next[channel];
+            free = free.max(rig.now);
+            rig.offer(&mut dppbrb, channel, lengths[channel]);
+            offered += u64::from(channel == CONTROL);
+            next[channel] += Rate::from_mbps(rates[channel]).time_for(lengths[channel].into());
+        }
+        [offered, sent + gauge(&dppbrb, "control_packets")]
+    }
+
+    #[test]
+    fn long_redirect_messages_do_not_push_short_control_messages_out() {
+        // 1 Mbit/s of the 5 that are always the control channel's, beside 20 Mbit/s.
+        for lengths in [[60, 1514], [60, 60], [1514, 60], [1000, 1000]] {
+            let [offered, sent] = offered_and_sent(lengths, [1, 20]);
+            assert_eq!(sent, offered, "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn redirect_messages_need_tokens() {
+        let mut limited = params();
+        limited.limits = Limits {
+            flow_control: true,
+            committed: Rate::from_bps(0),
+            ..limited.limits
+        };
+        let (mut rig, mut dppbrb) = (two(), dppbrb(limited));
+        // The burst of 15 000 B, and no more.
+        for n in 0..40 {
+            rig.offer(&mut dppbrb, n % 2, 1000);
+        }
+        assert_eq!(rig.fates.ended(Reason::Policed).packets, 5);
+        assert_eq!(
+            (
+                gauge(&dppbrb, "control_packets"),
+                gauge(&dppbrb, "redirect_packets")
+            ),
+            (20, 15)
+        );
+    }
+
+    #[test]
+    fn dropping_by_rate_alone_trims_to_the_bandwidth() {
+        // 100 000 packets at k times B_i, each dropped with 1 - 1/k: what is left is B_i.
+        let mut draws = stream();
+        for k in [1.5, 2.0, 4.0] {
+            let drop = Chance::new(by_rate(1e6, k * 1e6));
+            let left = (0..100_000).filter(|_| !drop.happens(rand::Rng::next_u64(&mut draws)));
+            let off = left.count() as f64 * k / 100_000.0 - 1.0;
+            assert!(off.abs() < 0.02, "{k}: {off}");
+        }
+    }
+
+    /// The text of "Packet enqueue" and "Packet dequeue", word for word, but that p_c counts bytes.
+    struct Text {
+        p: Params,
+        p_c: f64,
+        r: [f64; 2],
+        t: [f64; 2],
+        queues: [VecDeque<(u64, f64)>; 2],
+        draws: Stream,
+    }
+
+    impl Text {
+        fn draw(&mut self) -> f64 {
+            (rand::Rng::next_u64(&mut self.draws) >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        fn enqueue(&mut self, now: f64, i: usize, id: u64, bytes: f64) {
+            let draw = self.draw();
+            let gap = now - self.t[i];
+            self.t[i] = now;
+            let k = self.p.estimate.as_secs_f64();
+            let alpha = (-gap / k).exp();
+            self.r[i] = match gap > 0.0 {
+                true => (1.0 - alpha) * bytes * 8.0 / gap + alpha * self.r[i],
+                false => bytes * 8.0 / k + self.r[i],
+            };
+            let law = &self.p.law;
+            let x = self.queues[i].len() as u64;
+            if x > law.max_threshold {
+                return;
+            }
+            let mut p_dp = 0.0;
+            if x > law.min_threshold {
+                let b_i = [self.p_c, 1.0 - self.p_c][i] * 10e6;
+                let p_q_dp = (law.buffer_slope * x as f64 + law.buffer_offset).min(1.0);
+                p_dp = p_q_dp * (1.0 - b_i / self.r[i]).max(0.0);
+            }
+            if i == REDIRECT && draw < p_dp {
+                return;
+            }
+            if i == CONTROL {
+                if p_dp == 0.0 && self.p_c > 0.5 {
+                    self.p_c = (self.p_c * law.decay).max(0.5);
+                }
+                if p_dp > law.threshold {
+                    self.p_c = (self.p_c * (1.0 + p_dp - law.threshold)).min(1.0);
+                }
+            }
+            if x < self.p.limit as u64 {
+                self.queues[i].push_back((id, bytes));
+            }
+        }
+
+        fn dequeue(&mut self) -> Option<u64> {
+            let heads =
+                [CONTROL, REDIRECT].map(|i| self.queues[i].front().map(|(_, bytes)| *bytes));
+            let channel = match heads {
+                [_, None] => CONTROL,
+                [None, _] => REDIRECT,
+                [Some(c), Some(r)] => {
+                    let control = self.p_c * r / (self.p_c * r + (1.0 - self.p_c) * c);
+                    usize::from(self.draw() >= control)
+                }
+            };
+            self.queues[channel].pop_front().map(|(id, _)| id)
+        }
+    }
+
+    fn any_params() -> impl Strategy<Value = Params> {
+        let law = (
+            0.0_f64..0.2,
+            0.0_f64..0.3,
+            0.0_f64..0.1,
+            0.9_f64..1.0,
+            2_u64..8,
+            9_u64..30,
+        );
+        (law, 0.5_f64..1.0, 5_usize..40).prop_map(|(law, share, limit)| Params {
+            share,
+            limit,
+            law: Law {
+                buffer_slope: law.0,
+                buffer_offset: law.1,
+                threshold: law.2,
+                decay: law.3,
+                min_threshold: law.4,
+                max_threshold: law.5,
+            },
+            ..params()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn decides_as_the_text(
+            params in any_params(),
+            calls in prop::collection::vec((0_usize..5, 0_u64..1_000_000, 60_u32..1500), 0..600),
+        ) {
+            let (mut rig, mut dppbrb) = (two(), dppbrb(params.clone()));
+            let mut text = Text {
+                p_c: params.share, p: params, r: [0.0; 2], t: [0.0; 2], queues: Default::default(),
+                draws: stream(),
+            };
+            for (call, gap, bytes) in calls {
+                rig.now += Span::from_nanos(gap);
+                if call < 4 {
+                    let now = rig.now.as_nanos() as f64 * 1e-9;
+                    text.enqueue(now, call % 2, rig.next_id(), bytes.into());
+                    rig.offer(&mut dppbrb, call % 2, bytes);
+                } else {
+                    prop_assert_eq!(rig.take(&mut dppbrb).map(|p| p.id), text.dequeue());
+                }
+                for i in [CONTROL, REDIRECT] {
+                    prop_assert_eq!(dppbrb.channels.len(i), text.queues[i].len());
+                }
+                prop_assert!((dppbrb.state.share - text.p_c).abs() < 1e-5);
+            }
+        }
+
+        /// p_c stays in [1/2, 1], falls by `decay` at ease, and grows under pressure: 1e6 steps in all.
+        #[test]
+        fn p_c_stays_in_its_range(
+            start in 0.5_f64..=1.0, decay in 0.0_f64..1.0, threshold in 0.0_f64..1.0,
+            drops in prop::collection::vec(prop_oneof![Just(0.0), 0.0_f64..=1.0], 4000),
+        ) {
+            let law = Law { decay, threshold, ..params().law };
+            let mut share = start;
+            for drop in drops {
+                let next = law.adjust(share, drop);
+                prop_assert!((0.5..=1.0).contains(&next));
+                if drop == 0.0 {
+                    prop_assert_eq!(next, (share * decay).max(0.5));
+                } else if drop > threshold {
+                    prop_assert!(next > share || next == 1.0);
+                } else {
+                    prop_assert_eq!(next, share);
+                }
+                share = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,573 @@
+//! Token buckets: redirect messages beyond an allowed rate are dropped before the queue.
+//!
+//! ```text
+//!  control messages ----------------------------------+
+//!                                                     +--> [ | | | ] --> link
+//!  redirect messages --> two buckets -- enough? ------+
+//!                                           \ no: dropped
+//! ```
+//!
+//! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", "Implementation
+//! of flow control LFB entity"; the two buckets: RFC 2698 (two-rate three-colour marker, colour-blind).
+//! `Meter` is the two buckets, `Gate` the flow control in front of a queue: of this file's discipline, and
+//! of `dppbrb`.
+
+use weir_base::setting::{Kind, Parameter, Setting, Settings};
+use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_packet::{Class, Packet, Reason};
+
+use crate::channel::channels::{REDIRECT, WHICH};
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fifo::{self, Fifo, LIMIT};
+use crate::spec::Spec;
+
+pub use crate::channel::channels::Control;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "token_bucket",
+    purpose: "first in, first out, behind token buckets that limit redirect messages",
+    source: "Zhuge et al., ITJ, flow control LFB, equations 12 and 13; RFC 2698 for the buckets",
+    text: "\
+The forwarding element's half of flow control between one control element and many forwarding elements:
+what the forwarding elements redirect to the control element must not fill its link. Control messages
+pass untouched. A redirect message passes if there are tokens for its bytes, and is dropped otherwise.
+
+    control messages ----------------------------------+
+                                                       +--> [ | | | ] --> link
+    redirect messages --> two buckets -- enough? ------+
+                                             \\ no: dropped
+
+Both buckets hold `burst` at most. One fills at `committed`, which the control element keeps free for
+this forwarding element at any time (B_c/T_s of the paper); the other one at `excess` (B_e), which is more
+while other forwarding elements need less than theirs. A message that finds too little in the second bucket is
+dropped. One that finds enough in both takes from both, and counts as committed; one that finds enough in
+the second only takes from that, and counts as excess. An `excess` below the committed rate counts as that:
+no extra.
+
+Without `flow_control`, all messages pass, and only their bytes are counted. A controller that computes
+both rates for all its forwarding elements is `flow_control` of the control element; it may change them at any
+time, and the tokens stay. `dppbrb` has the same buckets before its two queues.
+
+Choosing parameters. The burst should let jitter pass; the bursts of all forwarding elements together should
+fit the queue of the control element's link. A message longer than the burst never passes.
+
+Defaults. `committed` is the paper's example: five forwarding elements share what 100 Mbit/s leave beside 5
+Mbit/s of control messages for each. `burst` is ten full packets, 8 ms at that rate. The limit is that of
+`fifo`.
+
+Deviations: the paper fills B_c tokens at once every T_s (1.5 s); such a bucket lets 22.5 Mbit pass at full
+speed, which is far more than any queue before the control element holds. Ours fills continuously. The
+paper does not say what becomes of the difference between B_c and B_e; RFC 2698 does.
+
+An attacker at one forwarding element gets `excess` through, no more, and takes it from the other redirect
+messages there: who sends them is not told apart. Who gets his packets taken for control messages is not
+limited at all.",
+    parameters: &[WHICH, FLOW_CONTROL, COMMITTED, EXCESS, BURST, LIMIT],
+    gauges: &[
+        GAUGES[0],
+        GAUGES[1],
+        GAUGES[2],
+        GAUGES[3],
+        ("full", "packets dropped because the queue was full"),
+    ],
+};
+
+/// The parameters of the gate.
+pub(crate) const FLOW_CONTROL: Parameter = Parameter {
+    name: "flow_control",
+    kind: Kind::Flag,
+    default: "false",
+    about: "whether redirect messages need tokens",
+};
+
+/// The rate of the first bucket.
+pub(crate) const COMMITTED: Parameter = Parameter {
+    name: "committed",
+    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    default: "15 Mbit",
+    about: "rate of redirect messages that passes at any time",
+};
+
+/// The rate of the second bucket.
+pub(crate) const EXCESS: Parameter = Parameter {
+    name: "excess",
+    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    default: "0 bit",
+    about: "rate of redirect messages that passes at most; at least the committed one",
+};
+
+/// The depth of both buckets.
+pub(crate) const BURST: Parameter = Parameter {
+    name: "burst",
+    kind: Kind::Bytes(Bytes(1514), Bytes(100_000_000)),
+    default: "15000 B",
+    about: "bytes of redirect messages that may pass at once",
+};
+
+/// What the gate reports.
+pub(crate) const GAUGES: [(&str, &str); 4] = [
+    (
+        "redirect_bytes",
+        "bytes of redirect messages that came, dropped ones included",
+    ),
+    ("committed", "redirect messages within the committed rate"),
+    ("excess", "redirect messages beyond it that passed"),
+    (
+        "policed",
+        "redirect messages dropped because there were no tokens",
+    ),
+];
+
+/// How much of the redirect messages passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Whether redirect messages need tokens.
+    pub flow_control: bool,
+    /// What passes at any time.
+    pub committed: Rate,
+    /// What passes at most; never less than `committed`.
+    pub excess: Rate,
+    /// Bytes that may pass at once.
+    pub burst: Bytes,
+}
+
+impl Limits {
+    /// From checked settings.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            flow_control: settings.flag("flow_control"),
+            committed: settings.rate("committed"),
+            excess: settings.rate("excess"),
+            burst: Bytes(settings.bytes("burst")),
+        }
+    }
+
+    /// Back to settings, for showing.
+    pub(crate) fn settings(&self) -> [(&'static str, Setting); 4] {
+        [
+            ("flow_control", Setting::Flag(self.flow_control)),
+            ("committed", Setting::Rate(self.committed)),
+            ("excess", Setting::Rate(self.excess)),
+            ("burst", Setting::Bytes(self.burst)),
+        ]
+    }
+
+    /// The rates of both buckets.
+    fn rates(&self) -> [Rate; 2] {
+        [self.committed, self.excess.max(self.committed)]
+    }
+}
+
+/// What a meter says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Colour {
+    /// Within the committed rate.
+    Green,
+    /// Beyond it, but within the other one.
+    Yellow,
+    /// Beyond both.
+    Red,
+}
+
+/// Two token buckets. Tokens are bits times 10^9, so that a rate times nanoseconds is a whole number.
+#[derive(Clone, Copy, Debug)]
+struct Meter {
+    rates: [Rate; 2],
+    most: u64,
+    tokens: [u64; 2],
+    filled: Instant,
+}
+
+/// Tokens of a byte.
+const BYTE: u64 = 8_000_000_000;
+
+impl Meter {
+    /// Full buckets.
+    fn new(limits: &Limits, now: Instant) -> Self {
+        let most = limits.burst.0 * BYTE;
+        Self {
+            rates: limits.rates(),
+            most,
+            tokens: [most; 2],
+            filled: now,
+        }
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let gap = now.since(self.filled).as_nanos();
+        for (tokens, rate) in self.tokens.iter_mut().zip(self.rates) {
+            let more = rate.as_bps().saturating_mul(gap);
+            *tokens = tokens.saturating_add(more).min(self.most);
+        }
+        self.filled = now;
+    }
+
+    /// Other limits from now on; the tokens stay.
+    fn change(&mut self, limits: &Limits, now: Instant) {
+        self.fill(now);
+        self.rates = limits.rates();
+        self.most = limits.burst.0 * BYTE;
+        self.tokens = self.tokens.map(|tokens| tokens.min(self.most));
+    }
+
+    /// A packet comes, and takes tokens.
+    fn take(&mut self, now: Instant, bytes: u64) -> Colour {
+        self.fill(now);
+        let price = bytes.saturating_mul(BYTE);
+        let [committed, excess] = &mut self.tokens;
+        if *excess < price {
+            return Colour::Red;
+        }
+        *excess -= price;
+        if *committed < price {
+            return Colour::Yellow;
+        }
+        *committed -= price;
+        Colour::Green
+    }
+}
+
+/// What the gate counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    bytes: u64,
+    committed: u64,
+    excess: u64,
+    policed: u64,
+}
+
+/// Flow control before a queue.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    limits: Limits,
+    meter: Meter,
+    stats: Passed,
+}
+
+impl Gate {
+    /// Full buckets.
+    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
+        Self {
+            meter: Meter::new(&limits, now),
+            limits,
+            stats: Passed::default(),
+        }
+    }
+
+    /// Whether a packet of this channel may pass.
+    pub(crate) fn admits(&mut self, channel: usize, now: Instant, bytes: u64) -> bool {
+        if channel != REDIRECT {
+            return true;
+        }
+        self.stats.bytes += bytes;
+        if !self.limits.flow_control {
+            return true;
+        }
+        let colour = self.meter.take(now, bytes);
+        match colour {
+            Colour::Green => self.stats.committed += 1,
+            Colour::Yellow => self.stats.excess += 1,
+            Colour::Red => self.stats.policed += 1,
+        }
+        colour != Colour::Red
+    }
+
+    /// Other limits from now on; the tokens stay.
+    pub(crate) fn change(&mut self, limits: &Limits, now: Instant) {
+        self.meter.change(limits, now);
+        self.limits = limits.clone();
+    }
+
+    /// Reports [`GAUGES`].
+    pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("redirect_bytes", self.stats.bytes);
+        report("committed", self.stats.committed);
+        report("excess", self.stats.excess);
+        report("policed", self.stats.policed);
+    }
+}
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Which packets are control messages.
+    pub control: Control,
+    /// How much of the others passes.
+    pub limits: Limits,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            control: Control::new(settings),
+            limits: Limits::new(settings),
+            limit: settings.count("limit") as usize,
+        }
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        let own = [
+            ("control", Setting::Word(self.control.word())),
+            ("limit", Setting::Count(self.limit as u64)),
+        ];
+        Settings::from_pairs(own.into_iter().chain(self.limits.settings()))
+    }
+}
+
+/// The gate and the queue.
+#[derive(Debug)]
+pub struct TokenBucket {
+    params: Params,
+    gate: Gate,
+    queue: Fifo,
+}
+
+impl TokenBucket {
+    /// Full buckets before an empty queue.
+    pub fn new(params: Params, now: Instant) -> Self {
+        Self {
+            gate: Gate::new(params.limits.clone(), now),
+            queue: Fifo::new(fifo::Params {
+                limit: params.limit,
+            }),
+            params,
+        }
+    }
+}
+
+impl Discipline for TokenBucket {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        let channel = self.params.control.channel(cx, &packet);
+        if !self.gate.admits(channel, cx.now, packet.bytes()) {
+            return Admission::Refused(cx.fates.discard(packet, Reason::Policed));
+        }
+        self.queue.enqueue(cx, packet)
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.queue.dequeue(cx)
+    }
+
+    fn has_room(&self, class: Class) -> bool {
+        self.queue.has_room(class) // a redirect message may lack tokens all the same
+    }
+
+    fn ready(&self, now: Instant) -> Ready {
+        self.queue.ready(now)
+    }
+
+    fn backlog(&self) -> Tally {
+        self.queue.backlog()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) - size_of_val(&self.queue) + self.queue.state_bytes()
+    }
+
+    fn relax(&mut self) {
+        self.queue.relax();
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::TokenBucket(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        let queue = fifo::Params {
+            limit: params.limit,
+        };
+        self.queue.reconfigure(&Spec::Fifo(queue), now)?;
+        self.gate.change(&params.limits, now);
+        self.params = params.clone();
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        self.queue.drain(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        self.gate.inspect(report);
+        self.queue.inspect(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::channels::tests::rig;
+    use crate::rig::{Rig, gauge};
+    use proptest::prelude::*;
+    use weir_base::Span;
+
+    fn limits(committed: u64, excess: u64, burst: u64) -> Limits {
+        Limits {
+            flow_control: true,
+            committed: Rate::from_bps(committed),
+            excess: Rate::from_bps(excess),
+            burst: Bytes(burst),
+        }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn colours_by_hand() {
+        // 8 and 16 kbit/s fill 1 and 2 bytes a millisecond; both buckets hold 3000 bytes.
+        let mut meter = Meter::new(&limits(8000, 16_000, 3000), at(0));
+        assert_eq!(meter.take(at(0), 2000), Colour::Green); // 1000 and 1000 left
+        assert_eq!(meter.take(at(0), 1001), Colour::Red); // takes nothing
+        assert_eq!(meter.take(at(500), 2000), Colour::Yellow); // 1500 and 2000 found, 1500 and 0 left
+        assert_eq!(meter.take(at(500), 1), Colour::Red);
+        assert_eq!(meter.take(at(1000), 1000), Colour::Green); // 2000 and 1000 found
+        assert_eq!(meter.take(at(1000), 1), Colour::Red);
+        assert_eq!(meter.take(at(9000), 3000), Colour::Green); // both full again
+        assert_eq!(meter.take(at(9000), 1), Colour::Red);
+    }
+
+    #[test]
+    fn new_rates_leave_the_tokens() {
+        let mut meter = Meter::new(&limits(8000, 8000, 3000), at(0));
+        assert_eq!(meter.take(at(0), 3000), Colour::Green);
+        // 100 ms at the old rate, 100 bytes; then 100 ms at twice of it, 200 bytes.
+        meter.change(&limits(16_000, 16_000, 3000), at(100));
+        assert_eq!(meter.tokens, [100 * BYTE; 2]);
+        assert_eq!(meter.take(at(200), 301), Colour::Red);
+        assert_eq!(meter.take(at(200), 300), Colour::Green);
+        // A smaller bucket loses what it cannot hold.
+        meter.change(&limits(16_000, 16_000, 2000), at(5000));
+        assert_eq!(meter.tokens, [2000 * BYTE; 2]);
+        // No rate, no tokens.
+        meter.change(&limits(0, 0, 2000), at(5000));
+        assert_eq!(meter.take(at(6000), 2000), Colour::Green);
+        assert_eq!(meter.take(at(900_000), 1), Colour::Red);
+    }
+
+    #[test]
+    fn without_excess_the_committed_rate_is_all() {
+        assert_eq!(limits(8000, 0, 3000).rates(), [Rate::from_bps(8000); 2]);
+    }
+
+    fn token_bucket(limits: Limits) -> TokenBucket {
+        let params = Params {
+            control: Control::Tcp,
+            limits,
+            limit: 1000,
+        };
+        TokenBucket::new(params, Instant::ZERO)
+    }
+
+    /// TCP and UDP at 8 Mbit/s each for a second, sent on at once.
+    fn run(rig: &mut Rig, bucket: &mut TokenBucket) -> [u64; 2] {
+        let mut sent = [0; 2];
+        for _ in 0..1000 {
+            rig.now += Span::from_millis(1);
+            for flow in [0, 1] {
+                rig.offer(bucket, flow, 1000);
+            }
+            while let Some(packet) = rig.take(bucket) {
+                sent[packet.slot.0 as usize] += packet.bytes();
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn only_redirect_messages_are_limited() {
+        let (mut rig, mut bucket) = (
+            rig(&[6, 17]),
+            token_bucket(limits(2_000_000, 4_000_000, 2000)),
+        );
+        // 4 Mbit/s are 500 000 B in the second, and the bucket was full.
+        let [control, redirect] = run(&mut rig, &mut bucket);
+        assert_eq!(control, 1_000_000);
+        assert!((500_000..=502_000).contains(&redirect), "{redirect}");
+        assert_eq!(gauge(&bucket, "redirect_bytes"), 1_000_000);
+        let policed = gauge(&bucket, "policed");
+        assert_eq!(policed, 1000 - redirect / 1000);
+        assert_eq!(rig.fates.ended(Reason::Policed).packets, policed);
+        // Half of what passed is committed.
+        let (committed, excess) = (gauge(&bucket, "committed"), gauge(&bucket, "excess"));
+        assert!((250..=252).contains(&committed), "{committed}");
+        assert_eq!(committed + excess + policed, 1000);
+    }
+
+    #[test]
+    fn flow_control_is_switched_on_and_off() {
+        let mut bucket = token_bucket(Limits {
+            flow_control: false,
+            ..limits(0, 0, 2000)
+        });
+        let mut rig = rig(&[6, 17]);
+        assert_eq!(run(&mut rig, &mut bucket), [1_000_000; 2]);
+        let params = |flow_control| Params {
+            limits: Limits {
+                flow_control,
+                ..limits(0, 0, 2000)
+            },
+            ..bucket_params()
+        };
+        bucket
+            .reconfigure(&Spec::TokenBucket(params(true)), rig.now)
+            .unwrap();
+        assert_eq!(run(&mut rig, &mut bucket), [1_000_000, 2000]);
+        bucket
+            .reconfigure(&Spec::TokenBucket(params(false)), rig.now)
+            .unwrap();
+        assert_eq!(run(&mut rig, &mut bucket), [1_000_000; 2]);
+        assert_eq!(gauge(&bucket, "redirect_bytes"), 3_000_000);
+    }
+
+    fn bucket_params() -> Params {
+        Params::new(&Settings::defaults(MANUAL.parameters))
+    }
+
+    proptest! {
+        /// What passes is what keeps, in every stretch of time, to the burst and what the rate gives; nothing else is stopped.
+        #[test]
+        fn decides_as_all_that_passed_before_allows(
+            arrivals in prop::collection::vec((0_u64..5_000_000, 60_u64..1500), 1..300),
+            committed in 0_u64..10_000_000, more in 0_u64..10_000_000,
+        ) {
+            let limits = limits(committed, committed + more, 1514);
+            let mut meter = Meter::new(&limits, Instant::ZERO);
+            let (mut now, mut passed) = (0, [Vec::new(), Vec::new()]);
+            for (gap, bytes) in arrivals {
+                now += gap;
+                // From each packet that passed a bucket on, no more than its depth and its rate.
+                let conforms = |bucket: usize| {
+                    let rate = u128::from(limits.rates()[bucket].as_bps());
+                    let fits = |bytes: u64, from: u64| {
+                        let most = 1514 * u128::from(BYTE) + rate * u128::from(now - from);
+                        u128::from(bytes) * u128::from(BYTE) <= most
+                    };
+                    let mut sum = bytes;
+                    let earlier: &Vec<(u64, u64)> = &passed[bucket];
+                    fits(sum, now) && earlier.iter().rev().all(|(from, length)| {
+                        sum += length;
+                        fits(sum, *from)
+                    })
+                };
+                let expected = match (conforms(1), conforms(0)) {
+                    (false, _) => Colour::Red,
+                    (true, false) => Colour::Yellow,
+                    (true, true) => Colour::Green,
+                };
+                let at = Instant::ZERO + Span::from_nanos(now);
+                prop_assert_eq!(meter.take(at, bytes), expected);
+                if expected == Colour::Green {
+                    passed[0].push((now, bytes));
+                }
+                if expected != Colour::Red {
+                    passed[1].push((now, bytes));
+                }
+            }
+        }
+    }
+}

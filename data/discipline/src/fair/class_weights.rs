@@ -1,0 +1,413 @@
+//! Class-based weights: a queue for each class of traffic, and shares by weight.
+//!
+//! ```text
+//!  first match:  to 10.0.1.0/24  --> [ | | ]    weight 3 --+
+//!                tcp             --> [ | | | ]  weight 2 --+--> least start tag --> link
+//!                rest            --> [ ]        weight 1 --+
+//! ```
+//!
+//! Source: Floyd and Jacobson, "Link-sharing and Resource Management Models for Packet Networks",
+//! IEEE/ACM ToN 1995 (one level of its hierarchy); the scheduler is STFQ's.
+
+use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::{Instant, Tally};
+use weir_packet::{Class, Packet, Reason};
+
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fair::classes::{CLASSES_MAX, Classes};
+use crate::fair::stfq::{ByteCost, Clock, Tag};
+use crate::parts::bins::{Bins, Measure};
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "class_weights",
+    purpose: "a queue for each class of traffic, with shares by weight: what routers offer as CBQ or WFQ",
+    source: "Floyd and Jacobson, ToN 1995; Goyal, Vin, Cheng, ToN 1997; Linux HTB without its rates",
+    text: "\
+The operator says which classes there are. A packet is of the first class whose words all hold for it. Each
+class has one queue, first in, first out. Under load a class gets the part of the link that its weight is of
+the weights of all classes that have packets; what a class does not use, the others borrow by their weights.
+
+    first match:  to 10.0.1.0/24  --> [ | | ]    weight 3 --+
+                  tcp             --> [ | | | ]  weight 2 --+--> least start tag --> link
+                  rest            --> [ ]        weight 1 --+
+
+`classes` is a list of matches with weights from 1 to 1000, at most 16 of them:
+
+    classes = \"to 10.0.1.0/24 tcp = 3, udp port 53 = 2, from 2001:db8::/32 = 2, rest = 1\"
+
+The words of a match are `tcp`, `udp`, `icmp`, `icmpv6` or `protocol N`; `from` and `to` with a network or an
+address; `port` with a port or a range, of source or destination. All words of a match must hold. A fragment
+has no ports here, not even the first one. The last class is `rest`, which is all other packets. A class to
+which one before it leaves nothing, and words that never hold together, are errors.
+
+A packet that finds `limit` packets of its class is dropped. The gauges `class_0` and `full_0` count for the
+first class of the list, and so on.
+
+Defaults. TCP and UDP get half of the link each, so that neither starves the other one; it is a beginning,
+write your own classes. With 500 packets each, two classes hold as much as the default `fifo`.
+
+Deviations: one level of classes, no rates and no ceilings of their own: the port paces, and classes share
+what it has by weight (in Linux, HTB with a common rate, or DRR with a filter). New weights hold from the next
+packet on. When the matches change, the packets held leave before all others, and `class_n` and `full_n` go on
+counting for the class that is the nth now. Until those are fewer than all classes together may hold, no class
+takes more.
+
+An attacker takes the whole of the class that his packets match, and no more: who shares it with him
+loses as in a plain queue. He chooses the class if it goes by port or protocol, which he can write as he
+likes; he chooses the source address too, where it is not checked. Only the destination is given. Classes by
+address hold back a flood that comes from elsewhere, or goes elsewhere.",
+    parameters: &[CLASSES, LIMIT],
+    gauges: &GAUGES,
+};
+
+const CLASSES: Parameter = Parameter {
+    name: "classes",
+    kind: Kind::Text(1000),
+    default: "tcp = 1, udp = 1, rest = 1",
+    about: "the classes with their weights, in the order in which a packet is held against them",
+};
+
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    kind: Kind::Count(1, 62_500),
+    default: "500 packets",
+    about: "packets held at most, in each class",
+};
+
+/// Packets that came to each class.
+const CAME: [&str; CLASSES_MAX] = [
+    "class_0", "class_1", "class_2", "class_3", "class_4", "class_5", "class_6", "class_7",
+    "class_8", "class_9", "class_10", "class_11", "class_12", "class_13", "class_14", "class_15",
+];
+
+/// Packets that each class lost because it was full.
+const FULL: [&str; CLASSES_MAX] = [
+    "full_0", "full_1", "full_2", "full_3", "full_4", "full_5", "full_6", "full_7", "full_8",
+    "full_9", "full_10", "full_11", "full_12", "full_13", "full_14", "full_15",
+];
+
+const GAUGES: [(&str, &str); 2 * CLASSES_MAX] = {
+    let mut gauges = [("", ""); 2 * CLASSES_MAX];
+    let mut class = 0;
+    while class < CLASSES_MAX {
+        gauges[class] = (CAME[class], "packets that came to this class");
+        gauges[CLASSES_MAX + class] = (FULL[class], "packets dropped because it was full");
+        class += 1;
+    }
+    gauges
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// The classes with their weights.
+    pub classes: Classes,
+    /// Packets held at most, in each class.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let classes = Classes::parse(settings.text(CLASSES.name));
+        Ok(Self {
+            classes: classes.map_err(|why| SettingError::Contradiction {
+                name: CLASSES.name,
+                why,
+            })?,
+            limit: settings.count("limit") as usize,
+        })
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        Settings::from_pairs([
+            ("classes", Setting::Text(self.classes.text().to_owned())),
+            ("limit", Setting::Count(self.limit as u64)),
+        ])
+    }
+
+    /// Packets held at most, in all classes.
+    pub fn limit(&self) -> usize {
+        self.limit * self.classes.count()
+    }
+}
+
+/// One class's place in virtual time, and what it counts.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    tag: Tag,
+    cost: ByteCost,
+    came: u64,
+    full: u64,
+}
+
+/// The classes and their queues.
+#[derive(Debug)]
+pub struct ClassWeights {
+    params: Params,
+    bins: Bins,
+    shares: [Share; CLASSES_MAX],
+    clock: Clock,
+}
+
+impl ClassWeights {
+    /// Empty queues. All memory they will ever use is taken now.
+    pub fn new(params: Params) -> Self {
+        let share = Share {
+            tag: Tag::default(),
+            cost: ByteCost::of_weight(1),
+            came: 0,
+            full: 0,
+        };
+        let mut new = Self {
+            bins: Bins::new(params.classes.count(), params.limit(), Measure::Packets),
+            shares: [share; CLASSES_MAX],
+            clock: Clock::default(),
+            params,
+        };
+        new.set_costs();
+        new
+    }
+
+    fn set_costs(&mut self) {
+        for (share, weight) in self.shares.iter_mut().zip(self.params.classes.weights()) {
+            share.cost = ByteCost::of_weight(weight);
+        }
+    }
+
+    /// Whether this class and all together have room for a packet.
+    fn room(&self, class: usize) -> bool {
+        self.bins.tally(class).packets < self.params.limit as u64
+            && !self.bins.is_full(self.params.limit())
+    }
+
+    fn next(&mut self) -> Option<Packet> {
+        if let Some(packet) = self.bins.pop_aside() {
+            return Some(packet);
+        }
+        let backlogged = (0..self.bins.count()).filter(|class| !self.bins.is_empty(*class));
+        let class = backlogged.min_by_key(|class| self.shares[*class].tag)?;
+        let packet = self.bins.pop(class)?;
+        let share = &mut self.shares[class];
+        self.clock.serve(&mut share.tag, share.cost, packet.bytes());
+        Some(packet)
+    }
+}
+
+impl Discipline for ClassWeights {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
+        if self.bins.held().packets == 0 {
+            self.clock.idle();
+        }
+        let class = self.params.classes.class(cx.keys.key(&packet));
+        let room = self.room(class);
+        let share = &mut self.shares[class];
+        share.came += 1;
+        packet.class = Class(class as u8);
+        if !room {
+            share.full += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        if self.bins.is_empty(class) {
+            self.clock.arrive(&mut share.tag);
+        }
+        self.bins.push(class, packet);
+        Admission::Queued
+    }
+
+    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
+        self.next()
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        // The class of a packet is known when it comes: any of them must have room.
+        (0..self.bins.count()).all(|class| self.room(class))
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        self.bins.ready()
+    }
+
+    fn backlog(&self) -> Tally {
+        self.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self) + self.bins.state_bytes() + self.params.classes.state_bytes()
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::ClassWeights(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        if !params.classes.match_like(&self.params.classes) {
+            let order = std::iter::from_fn(|| self.next()).collect();
+            self.bins.renew(params.classes.count(), order);
+            self.shares
+                .iter_mut()
+                .for_each(|share| share.tag = Tag::default());
+        }
+        self.params = params.clone();
+        self.bins.reserve(self.params.limit());
+        self.set_costs();
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        std::iter::from_fn(|| self.next()).for_each(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        for (name, share) in CAME.iter().zip(&self.shares) {
+            report(name, share.came);
+        }
+        for (name, share) in FULL.iter().zip(&self.shares) {
+            report(name, share.full);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fair::stfq::tests::Reference;
+    use crate::rig::{Rig, gauge};
+    use proptest::prelude::*;
+
+    /// Flow 0 of the rig is 10.0.0.0, and so on.
+    fn class_weights(classes: &str, limit: usize) -> ClassWeights {
+        ClassWeights::new(Params {
+            classes: Classes::parse(classes).unwrap(),
+            limit,
+        })
+    }
+
+    /// Bytes of each flow among the next packets.
+    fn bytes(rig: &mut Rig, queue: &mut ClassWeights, packets: usize) -> [u64; 3] {
+        let mut bytes = [0; 3];
+        for _ in 0..packets {
+            let packet = rig.take(queue).unwrap();
+            assert_eq!(u32::from(packet.class.0), packet.slot.0);
+            bytes[packet.slot.0 as usize] += packet.bytes();
+        }
+        bytes
+    }
+
+    #[test]
+    fn weights_share_and_the_idle_lend() {
+        let classes = "from 10.0.0.0 = 3, from 10.0.0.1 = 2, rest = 1";
+        let mut rig = Rig::new(3);
+        let mut queue = class_weights(classes, 1000);
+        for flow in 0..3 {
+            for _ in 0..300 {
+                rig.offer(&mut queue, flow, 1000);
+            }
+        }
+        // 120 packets: 60, 40, 20, but for the packet that each class may be ahead.
+        let sent = bytes(&mut rig, &mut queue, 120);
+        for (sent, expected) in sent.iter().zip([60_000, 40_000, 20_000]) {
+            assert!(sent.abs_diff(expected) <= 1000, "{sent} of {expected}");
+        }
+        // Class 0 sends its other 240, and comes no more: 1 and 2 share 2:1.
+        let mut left = 240;
+        while left > 0 {
+            left -= usize::from(rig.take(&mut queue).unwrap().slot.0 == 0);
+        }
+        let sent = bytes(&mut rig, &mut queue, 30);
+        assert!(sent[1].abs_diff(20_000) <= 1000 && sent[0] == 0, "{sent:?}");
+    }
+
+    #[test]
+    fn a_busy_period_ends_and_its_debts_with_it() {
+        // A packet of `rest` is as dear as 1000 of class 0. An hour later that is forgotten.
+        let mut rig = Rig::new(2);
+        let mut queue = class_weights("from 10.0.0.0 = 1000, rest = 1", 4000);
+        rig.offer(&mut queue, 1, 1500);
+        assert!(rig.take(&mut queue).is_some());
+        assert_eq!(queue.ready(rig.now), Ready::Empty); // so nobody asks
+        rig.now += weir_base::Span::from_secs(3600);
+        rig.offer(&mut queue, 1, 1500);
+        for _ in 0..3000 {
+            rig.offer(&mut queue, 0, 1500);
+        }
+        let first = [(); 2].map(|()| rig.take(&mut queue).unwrap().slot.0);
+        assert!(first.contains(&1), "{first:?}");
+    }
+
+    #[test]
+    fn a_full_class_is_no_other_classes_loss() {
+        let mut rig = Rig::new(2);
+        let mut queue = class_weights("from 10.0.0.0 = 1, rest = 1", 5);
+        for _ in 0..20 {
+            rig.offer(&mut queue, 0, 100);
+        }
+        for _ in 0..5 {
+            assert_eq!(rig.offer(&mut queue, 1, 100), Admission::Queued);
+        }
+        assert_eq!(
+            (gauge(&queue, "class_0"), gauge(&queue, "full_0")),
+            (20, 15)
+        );
+        assert_eq!((gauge(&queue, "class_1"), gauge(&queue, "full_1")), (5, 0));
+        assert_eq!(queue.backlog().packets, 10);
+    }
+
+    #[test]
+    fn new_weights_keep_the_queues_and_new_matches_the_order() {
+        let mut rig = Rig::new(3);
+        let mut queue = class_weights("from 10.0.0.0 = 1, rest = 1", 100);
+        for flow in [0, 0, 1, 1, 0] {
+            rig.offer(&mut queue, flow, 100);
+        }
+        let change = |queue: &mut ClassWeights, classes| {
+            let spec = Spec::ClassWeights(class_weights(classes, 100).params);
+            queue.reconfigure(&spec, Instant::ZERO).unwrap();
+        };
+        change(&mut queue, "from 10.0.0.0 = 9, rest = 1");
+        assert_eq!(queue.bins.tally(0).packets, 3);
+        change(&mut queue, "from 10.0.0.1 = 1, rest = 1");
+        rig.offer(&mut queue, 2, 100);
+        let ids: Vec<_> = std::iter::from_fn(|| rig.take(&mut queue))
+            .map(|p| p.id)
+            .collect();
+        // Tags under 9:1: 0 and 2 start at 0, then 1 and 4, which are cheap, then 3; the new one is last.
+        assert_eq!(ids, [0, 2, 1, 4, 3, 5]);
+    }
+
+    #[test]
+    fn a_wrong_text_is_told_with_its_place() {
+        let given = weir_base::setting::Scalar::Text("tcp = 1, udp 2, rest = 1".into());
+        let error = Spec::check(MANUAL.name, [("classes", &given)]).unwrap_err();
+        let text = "`classes`: `udp 2` at character 10 is not a match and a weight, like `udp port 53 = 2`";
+        assert_eq!(error.to_string(), text);
+    }
+
+    proptest! {
+        #[test]
+        fn schedules_as_stfq(
+            weights in (1_u32..=6, 1_u32..=6, 1_u32..=6),
+            calls in prop::collection::vec((any::<bool>(), 0_usize..3, 1_u32..3000), 0..300),
+        ) {
+            let weights = [weights.0, weights.1, weights.2];
+            let [a, b, c] = weights;
+            let mut rig = Rig::new(3);
+            let text = format!("from 10.0.0.0 = {a}, from 10.0.0.1 = {b}, rest = {c}");
+            let mut queue = class_weights(&text, 1000);
+            let mut reference = Reference::new(3);
+            for (arrival, flow, bytes) in calls {
+                if arrival {
+                    reference.enqueue(flow, weights[flow].into(), rig.next_id(), bytes.into());
+                    rig.offer(&mut queue, flow, bytes);
+                } else {
+                    match rig.take(&mut queue) {
+                        Some(packet) => prop_assert!(reference.serve(packet.id)),
+                        None => prop_assert!(reference.is_empty()),
+                    }
+                }
+            }
+        }
+    }
+}

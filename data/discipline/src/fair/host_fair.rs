@@ -1,0 +1,683 @@
+//! Fair between hosts, and between the flows of each host: what a home router runs today.
+//!
+//! ```text
+//!                        host a: 3 flows   [ | | ] [ | | ] [ | ]    a third of a's half each
+//!  flow, host hash -->
+//!                        host b: 1 flow    [ | | | | ]              b's half
+//!
+//!  start tag of the next packet = start tag of this one + length x the host's busy flows
+//! ```
+//!
+//! Source: Hoiland-Jorgensen, Taht, Morton, "Piece of CAKE: A Comprehensive Queue Management Solution
+//! for Home Gateways", LANMAN 2018; Linux `sch_cake`. The scheduler is STFQ's, the AQM is CoDel with
+//! BLUE beside it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::Rng;
+use weir_base::setting::{Setting, SettingError, Settings};
+use weir_base::{Instant, Stream, Tally};
+use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+
+use crate::aqm::blue::Blue;
+use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fair::fq_codel::{FLOWS, LIMIT, One};
+use crate::fair::hosts::{Census, HOSTS, Hosts};
+use crate::fair::sets::{Place, Sets};
+use crate::fair::stfq::{ByteCost, Clock, Tag};
+use crate::parts::bins::{Bins, Measure};
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "host_fair",
+    purpose: "fair between hosts, then between each host's flows, with controlled delay",
+    source: "Hoiland-Jorgensen, Taht, Morton, Piece of CAKE, LANMAN 2018; Linux sch_cake",
+    text: "\
+Each flow has a queue of its own. A queue is busy while it holds packets beyond its turn, and a host's
+load is the number of its busy queues. A byte of a flow costs as much as its host's load, so all flows
+of a host together cost what the one flow of another host does. Flows that send less than their share
+find the virtual time ahead of their tags, and go first. `hosts` says which hosts are fair to each other:
+those that send, those that receive, or both, where the greater of the two loads counts. The words with
+`prefix` count a network as one host, /24 of IPv4 and /56 of IPv6.
+
+    host a: 3 flows   [ | | ] [ | | ] [ | ]    a third of a's half each
+    host b: 1 flow    [ | | | | ]              b's half
+
+A flow's queue is found in a set of eight: two flows share a queue only if all eight are taken. Each queue
+is under COBALT, that is CoDel with BLUE beside it: while a queue overflows, BLUE's drop probability rises
+by 1/256 in each `target`, whether packets can be marked or not, and it falls by 1/4096 in each `target` in
+which the queue is empty. Until it is zero, the queue stays with its flow. The last packet of a queue is not
+dropped by BLUE. When the limit is reached, the longest queue (by bytes) loses the packet at its head.
+
+Put it at the uplink with `hosts = \"source\"`, at the way to the local network with `\"destination\"`.
+`\"both\"` is for everything between.
+
+Defaults. Target, interval and the number of queues are CAKE's for the Internet, and `\"both\"` is its
+triple-isolate. The limit is that of `fq_codel`.
+
+Deviations from CAKE: the scheduler is start-time fair queueing, not deficit round robin with a quantum
+divided by the load, because then one packet of a host with a thousand flows takes a thousand turns; here it
+takes the logarithm of the flows on average (queues that ran empty leave when their tag is the least, at worst
+all of them in one call), and there is no `quantum`. CoDel is that of RFC 8289. A flow whose queue was taken
+by others stays with the queue that it shares until that is empty, so that it keeps its order, which CAKE does
+not. The limit counts packets. There is no shaper (the port paces), no DiffServ, no ACK filter, and no look
+behind NAT. A change of `hosts` or `flows` lets the packets held leave before all others, unjudged.
+
+An attacker with one address gets one host's share, while there are queues and places for all packets. With
+more flows waiting than there are queues he takes them all: new flows of others share one with his, and wait
+and are dropped there. With many queues of small packets he fills `limit`, and the longest queue by bytes is
+an honest one then. For him, `flows = 65536` and `limit = \"100000 packets\"`. With forged addresses he is as
+many hosts as he likes, until the queues are all taken; then flows share queues, and all fare alike. With
+IPv6 he has addresses enough without forging: use the words with `prefix`. In `\"both\"` he makes his
+victim's load greater by sending much to it from many ports, and so takes from what else goes there.",
+    parameters: &[HOSTS, FLOWS, TARGET, INTERVAL, ECN, LIMIT],
+    gauges: &[
+        ("longest_flow", "packets that the longest queue lost to make room"),
+        ("dropped", "packets dropped by CoDel"),
+        ("marked", "packets marked by CoDel"),
+        ("blue", "packets dropped by BLUE"),
+        ("shared", "packets that came to a queue of another flow, because all of their set were taken"),
+        ("active", "queues that hold packets, or have held some since their last turn"),
+        ("busy", "queues that count in their hosts' load"),
+    ],
+};
+
+/// Packets that BLUE drops in one call at most: how many there are is the senders' choice, not ours.
+const BLUE_DROPS_MAX: u32 = 16;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Which hosts are fair to each other.
+    pub hosts: Hosts,
+    /// Queues for flows.
+    pub flows: usize,
+    /// The control law of each queue.
+    pub control: Control,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        Ok(Self {
+            hosts: Hosts::new(settings),
+            flows: settings.count("flows") as usize,
+            control: Control::new(settings)?,
+            limit: settings.count("limit") as usize,
+        })
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        let own = [
+            ("hosts", Setting::Word(self.hosts.word())),
+            ("flows", Setting::Count(self.flows as u64)),
+            ("limit", Setting::Count(self.limit as u64)),
+        ];
+        Settings::from_pairs(own.into_iter().chain(self.control.pairs()))
+    }
+}
+
+/// What the queues count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    longest_flow: u64,
+    blue: u64,
+    shared: u64,
+    control: codel::Stats,
+}
+
+/// One queue's state.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    tag: Tag,
+    codel: codel::State,
+    blue: Blue,
+    /// Where its hosts are counted.
+    hosts: [Option<u32>; 2],
+    /// Whether it is among the waiting ones.
+    waits: bool,
+    /// Whether it counts in its hosts' load.
+    busy: bool,
+    /// Whether it may hold packets of another flow than its set says.
+    shared: bool,
+}
+
+/// The queues, their hosts, and those that wait for a turn by start tag.
+#[derive(Debug)]
+pub struct HostFair {
+    params: Params,
+    bins: Bins,
+    sets: Sets,
+    flows: Box<[Flow]>,
+    /// Sending and receiving hosts.
+    census: [Census; 2],
+    waiting: BinaryHeap<Reverse<(Tag, u32)>>,
+    busy: u64,
+    clock: Clock,
+    bytes_max: u64,
+    stream: Stream,
+    stats: Stats,
+}
+
+impl HostFair {
+    /// Empty queues. All memory they will ever use is taken now.
+    pub fn new(params: Params, stream: Stream) -> Self {
+        Self {
+            bins: Bins::new(params.flows, params.limit, Measure::Bytes),
+            sets: Sets::new(params.flows),
+            flows: vec![Flow::default(); params.flows].into_boxed_slice(),
+            census: [(); 2].map(|()| Census::new(params.flows)),
+            waiting: BinaryHeap::with_capacity(params.flows),
+            params,
+            busy: 0,
+            clock: Clock::default(),
+            bytes_max: 0,
+            stream,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The queue of a packet with this flow hash.
+    fn place(&mut self, hash: u64, now: Instant) -> usize {
+        let first = self.sets.first(hash);
+        let step = self.params.control.target;
+        let found = self.sets.find(hash, |at| {
+            let flow = &self.flows[at];
+            !flow.waits && self.bins.is_empty(at) && flow.blue.rests(step, now)
+        });
+        match found {
+            Place::Own(at) => at,
+            // It may have packets there, from when its set was full.
+            _ if self.flows[first].shared => {
+                self.stats.shared += 1;
+                first
+            }
+            Place::Free(at) => {
+                self.sets.claim(at, hash);
+                self.flows[at].codel = codel::State::default();
+                at
+            }
+            Place::Taken(at) => {
+                self.stats.shared += 1;
+                self.flows[at].shared = true;
+                at
+            }
+        }
+    }
+
+    /// A packet comes to this queue, which has no turn to wait for yet.
+    fn enter(&mut self, cx: &Cx<'_>, packet: &Packet, bin: usize) {
+        let mut hosts = [None; 2];
+        for (end, kind) in self.params.hosts.kinds().into_iter().enumerate() {
+            hosts[end] = kind.map(|kind| self.census[end].enter(cx.keys.hash(packet, kind)));
+        }
+        let flow = &mut self.flows[bin];
+        flow.hosts = hosts;
+        flow.blue.resume(self.params.control.target, cx.now);
+        flow.waits = true;
+        self.clock.arrive(&mut flow.tag);
+        self.waiting.push(Reverse((flow.tag, bin as u32)));
+    }
+
+    /// The queue was found empty at its turn.
+    fn leave(&mut self, bin: usize, now: Instant) {
+        self.set_busy(bin, false);
+        let flow = &mut self.flows[bin];
+        flow.waits = false;
+        flow.shared = false;
+        flow.blue.empty(now);
+        for (census, host) in self.census.iter_mut().zip(flow.hosts) {
+            census.leave(host);
+        }
+    }
+
+    fn set_busy(&mut self, bin: usize, busy: bool) {
+        let flow = &mut self.flows[bin];
+        if flow.busy == busy {
+            return;
+        }
+        flow.busy = busy;
+        for (census, host) in self.census.iter_mut().zip(flow.hosts) {
+            census.set_busy(host, busy);
+        }
+        self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
+    }
+
+    /// The greater load of a queue's hosts; at least one.
+    fn load(&self, bin: usize) -> u32 {
+        let hosts = self.census.iter().zip(self.flows[bin].hosts);
+        let loads = hosts.map(|(census, host)| census.load(host));
+        loads.max().unwrap_or(1).max(1)
+    }
+
+    /// Takes the next packet; `take` takes it from the queue that has the turn.
+    fn next(
+        &mut self,
+        now: Instant,
+        mut take: impl FnMut(&mut Self, usize) -> Option<Packet>,
+    ) -> Option<Packet> {
+        // Each step takes a packet, or finds a queue empty, which then leaves.
+        while let Some(&Reverse((_, bin))) = self.waiting.peek() {
+            let bin = bin as usize;
+            let Some(packet) = take(self, bin) else {
+                self.waiting.pop();
+                self.leave(bin, now);
+                continue;
+            };
+            let still = !self.bins.is_empty(bin);
+            if still {
+                self.set_busy(bin, true);
+            }
+            let cost = ByteCost::of_weight(1).times(self.load(bin));
+            let tag = &mut self.flows[bin].tag;
+            self.clock.serve(tag, cost, packet.bytes());
+            if let Some(mut first) = self.waiting.peek_mut() {
+                *first = Reverse((*tag, bin as u32)); // moves down to its new place
+            }
+            return Some(packet);
+        }
+        None
+    }
+
+    /// All queues are empty: what they had beyond their shares is forgotten.
+    fn settle(&mut self, now: Instant) {
+        while let Some(Reverse((_, bin))) = self.waiting.pop() {
+            self.leave(bin as usize, now);
+        }
+        self.clock.idle();
+    }
+
+    /// Takes the next packet of a queue that COBALT lets pass.
+    fn judged(&mut self, cx: &mut Cx<'_>, bin: usize) -> Option<Packet> {
+        let mut drops = 0;
+        loop {
+            let packet = codel::dequeue(
+                &mut self.flows[bin].codel,
+                &self.params.control,
+                cx,
+                &mut One(&mut self.bins, bin),
+                self.bytes_max,
+                &mut self.stats.control,
+            )?;
+            let Some(chance) = self.flows[bin].blue.chance() else {
+                return Some(packet);
+            };
+            let chosen = chance.happens(self.stream.next_u64());
+            if !chosen || self.bins.is_empty(bin) || drops == BLUE_DROPS_MAX {
+                return Some(packet);
+            }
+            drops += 1;
+            self.stats.blue += 1;
+            cx.fates.discard(packet, Reason::Congestion);
+        }
+    }
+
+    fn next_unjudged(&mut self, now: Instant) -> Option<Packet> {
+        match self.bins.pop_aside() {
+            Some(packet) => Some(packet),
+            None => self.next(now, |this, bin| this.bins.pop(bin)),
+        }
+    }
+
+    /// Ends the packet at the head of the longest queue; gives that queue and the packet's end.
+    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
+        let (bin, packet) = self.bins.pop_longest()?;
+        self.stats.longest_flow += 1;
+        let step = self.params.control.target;
+        self.flows[bin].blue.overflow(step, cx.now);
+        Some((bin, cx.fates.discard(packet, Reason::LongestFlow)))
+    }
+}
+
+impl Discipline for HostFair {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        self.bytes_max = self.bytes_max.max(packet.bytes());
+        if self.bins.held().packets == 0 {
+            self.settle(cx.now);
+        }
+        let bin = self.place(cx.keys.hash(&packet, KeyKind::Flow), cx.now);
+        let alone = self.bins.is_empty(bin);
+        if !self.flows[bin].waits {
+            self.enter(cx, &packet, bin);
+        } else if alone {
+            self.set_busy(bin, true); // it is back before its turn
+        }
+        self.bins.push(bin, packet);
+        if self.bins.held().packets <= self.params.limit as u64 {
+            return Admission::Queued;
+        }
+        match self.make_room(cx) {
+            Some((victim, ended)) if alone && victim == bin => Admission::Refused(ended),
+            _ => Admission::Queued,
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if let Some(packet) = self.bins.pop_aside() {
+            return Some(packet);
+        }
+        self.next(cx.now, |this, bin| this.judged(cx, bin))
+    }
+
+    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        let bin = self.sets.first(cx.keys.hash(packet, KeyKind::Flow));
+        self.bins.touch(bin);
+        std::hint::black_box(self.flows[bin].waits);
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        !self.bins.is_full(self.params.limit)
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        self.bins.ready()
+    }
+
+    fn backlog(&self) -> Tally {
+        self.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        let census = self.census.iter().map(Census::state_bytes);
+        size_of_val(self)
+            + self.bins.state_bytes()
+            + self.sets.state_bytes()
+            + size_of_val(&*self.flows)
+            + census.sum::<usize>()
+            + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::HostFair(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
+            let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();
+            self.bins.renew(params.flows, order);
+            self.sets = Sets::new(params.flows);
+            self.flows = vec![Flow::default(); params.flows].into_boxed_slice();
+            self.census = [(); 2].map(|()| Census::new(params.flows));
+            self.waiting = BinaryHeap::with_capacity(params.flows);
+        }
+        self.bins.reserve(params.limit);
+        self.params = params.clone();
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        // Nothing is judged, so the time does not matter: the discipline is given up.
+        std::iter::from_fn(|| self.next_unjudged(Instant::ZERO)).for_each(out);
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("longest_flow", self.stats.longest_flow);
+        report("dropped", self.stats.control.dropped);
+        report("marked", self.stats.control.marked);
+        report("blue", self.stats.blue);
+        report("shared", self.stats.shared);
+        report("active", self.waiting.len() as u64);
+        report("busy", self.busy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, gauge};
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, VecDeque};
+    use weir_base::setting::Scalar;
+    use weir_base::{Span, Streams};
+    use weir_packet::{FlowKey, Slot};
+
+    /// Fair by these hosts, and CoDel out of reach.
+    fn host_fair(hosts: &str, limit: usize) -> HostFair {
+        let text = |text: &str| Scalar::Text(text.into());
+        let given = [
+            ("hosts", text(hosts)),
+            ("flows", text("64")),
+            ("target", text("1 s")),
+            ("interval", text("2 s")),
+        ];
+        let given = given.iter().map(|(name, scalar)| (*name, scalar));
+        let params = Params {
+            limit,
+            ..Params::new(&Settings::check(MANUAL.parameters, given).unwrap()).unwrap()
+        };
+        HostFair::new(params, Streams::new(1).stream("host_fair"))
+    }
+
+    /// Flows from and to these hosts, each from a port of its own.
+    fn rig(flows: &[(u8, u8)]) -> Rig {
+        let mut rig = Rig::new(flows.len());
+        for (n, (from, to)) in flows.iter().enumerate() {
+            let (source, destination) = ([10, 0, 0, *from].into(), [10, 0, 1, *to].into());
+            let key = FlowKey::ip(source, destination, 6, 5000 + n as u16, 80);
+            rig.keys.set(Slot(n as u32), key);
+        }
+        rig
+    }
+
+    /// Packets of each flow among the next so many, when all are always backlogged.
+    fn shares(hosts: &str, flows: &[(u8, u8)], packets: usize) -> Vec<u32> {
+        let mut rig = rig(flows);
+        let mut fair = host_fair(hosts, 10_000);
+        for flow in 0..flows.len() {
+            for _ in 0..packets {
+                rig.offer(&mut fair, flow, 1000);
+            }
+        }
+        let mut sent = vec![0; flows.len()];
+        for _ in 0..packets {
+            sent[rig.take(&mut fair).unwrap().slot.0 as usize] += 1;
+        }
+        sent
+    }
+
+    #[track_caller]
+    fn near(sent: &[u32], expected: &[u32]) {
+        let pairs = sent.iter().zip(expected);
+        assert!(pairs.clone().all(|(a, b)| a.abs_diff(*b) <= 1), "{sent:?}");
+    }
+
+    #[test]
+    fn hosts_share_then_their_flows() {
+        // Host 1 has three flows, host 2 has one, all to one host. By source: 120 packets are 60 for
+        // each host, 20 for each flow of host 1. By destination there is one host: 30 each. Both:
+        // each flow has the load of the destination, 4.
+        let flows = [(1, 9), (1, 9), (1, 9), (2, 9)];
+        near(&shares("source", &flows, 120), &[20, 20, 20, 60]);
+        near(&shares("destination", &flows, 120), &[30, 30, 30, 30]);
+        near(&shares("both", &flows, 120), &[30, 30, 30, 30]);
+        // Now to hosts of their own: the source has the greater load.
+        let flows = [(1, 5), (1, 6), (1, 7), (2, 8)];
+        near(&shares("both", &flows, 120), &[20, 20, 20, 60]);
+        // One network: only the words with `prefix` count it as one.
+        near(&shares("source_prefix", &flows, 120), &[30, 30, 30, 30]);
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_first_and_is_no_load() {
+        // Two bulk flows of host 1; a sparse one of host 1 too: its packet is the next but one at the
+        // latest, and the loads stay.
+        let mut rig = rig(&[(1, 5), (1, 6), (1, 7)]);
+        let mut fair = host_fair("source", 10_000);
+        for flow in 0..2 {
+            for _ in 0..50 {
+                rig.offer(&mut fair, flow, 1000);
+            }
+        }
+        for _ in 0..10 {
+            for _ in 0..6 {
+                rig.take(&mut fair).unwrap();
+            }
+            rig.offer(&mut fair, 2, 100);
+            let next = [(); 2].map(|()| rig.take(&mut fair).unwrap().slot.0);
+            assert!(next.contains(&2), "{next:?}");
+            assert_eq!(gauge(&fair, "busy"), 2);
+        }
+    }
+
+    #[test]
+    fn blue_stops_a_flood_that_codel_does_not() {
+        // 1000 B each ms go; a flood brings five each ms, a quiet flow one in ten. Every 5 ms of
+        // overflow add 1/256: after 1.1 s nearly all of the flood's packets that come to the head go.
+        let mut rig = rig(&[(1, 5), (2, 5)]);
+        let mut fair = host_fair("source", 100);
+        fair.params.control = Control {
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+            ecn: true,
+        };
+        let (mut quiet, mut flood) = (0, 0);
+        for ms in 0..2000 {
+            rig.now = Instant::ZERO + Span::from_millis(ms);
+            for _ in 0..5 {
+                rig.offer(&mut fair, 0, 1000);
+            }
+            if ms % 10 == 0 {
+                rig.offer(&mut fair, 1, 1000);
+            }
+            let sent = rig.take(&mut fair).unwrap();
+            quiet += u32::from(sent.slot.0 == 1);
+            flood += u32::from(sent.slot.0 == 0);
+        }
+        assert!((199..=200).contains(&quiet), "{quiet}");
+        assert_eq!(quiet + flood, 2000);
+        assert!(gauge(&fair, "blue") > 1000);
+        assert!(
+            fair.bins
+                .tally(fair.waiting.peek().unwrap().0.1 as usize)
+                .packets
+                <= 100
+        );
+    }
+
+    #[test]
+    fn flows_that_share_a_queue_keep_their_order() {
+        // One set of two places, three flows: the third shares. When the place of another flow is
+        // free, it stays where its packets are.
+        let mut rig = rig(&[(1, 5), (2, 5), (3, 5)]);
+        let mut fair = host_fair("source", 100);
+        let spec = Params {
+            flows: 2,
+            ..fair.params.clone()
+        };
+        fair.reconfigure(&Spec::HostFair(spec), rig.now).unwrap();
+        let mut last = [None; 3];
+        for round in 0..60 {
+            for flow in 0..3 {
+                if (round + flow) % 3 > 0 && round % 20 < 10 {
+                    rig.offer(&mut fair, flow, 500);
+                }
+            }
+            if let Some(sent) = rig.take(&mut fair) {
+                let last = &mut last[sent.slot.0 as usize];
+                assert!(*last < Some(sent.id), "{sent:?}");
+                *last = Some(sent.id);
+            }
+        }
+        assert!(gauge(&fair, "shared") > 0);
+    }
+
+    /// The rule word for word: a queue for each flow, loads counted anew each time.
+    #[derive(Default)]
+    struct Reference {
+        flows: BTreeMap<usize, Queue>,
+        now: u128,
+        finish_max: u128,
+    }
+
+    #[derive(Default)]
+    struct Queue {
+        host: usize,
+        /// Its number, which decides between equal tags.
+        bin: usize,
+        packets: VecDeque<(u64, u64)>,
+        tag: u128,
+        waits: bool,
+        busy: bool,
+    }
+
+    impl Reference {
+        fn enqueue(&mut self, flow: usize, [host, bin]: [usize; 2], id: u64, bytes: u64) {
+            if self.flows.values().all(|q| q.packets.is_empty()) {
+                self.idle();
+            }
+            let queue = self.flows.entry(flow).or_default();
+            (queue.host, queue.bin) = (host, bin);
+            if !queue.waits {
+                queue.waits = true;
+                queue.tag = queue.tag.max(self.now);
+            } else if queue.packets.is_empty() {
+                queue.busy = true;
+            }
+            queue.packets.push_back((id, bytes));
+        }
+
+        fn idle(&mut self) {
+            self.now = self.finish_max;
+            for queue in self.flows.values_mut() {
+                (queue.waits, queue.busy) = (false, false);
+            }
+        }
+
+        /// Takes packet `id`; says whether its flow had the least tag.
+        fn serve(&mut self, flow: usize, id: u64) -> bool {
+            let Queue { tag, bin, .. } = self.flows[&flow];
+            for queue in self.flows.values_mut() {
+                if queue.packets.is_empty() && (queue.tag, queue.bin) < (tag, bin) {
+                    (queue.waits, queue.busy) = (false, false); // it had its turn
+                }
+            }
+            let least = self.flows.values().filter(|q| !q.packets.is_empty());
+            let least = least.map(|q| (q.tag, q.bin)).min();
+            let Some(queue) = self.flows.get_mut(&flow) else {
+                return false;
+            };
+            let head = queue.packets.pop_front();
+            queue.busy |= !queue.packets.is_empty();
+            let host = queue.host;
+            let busy = self.flows.values().filter(|q| q.busy && q.host == host);
+            let load = busy.count().max(1) as u128;
+            self.now = tag;
+            let bytes = head.map_or(0, |(_, bytes)| bytes);
+            if let Some(queue) = self.flows.get_mut(&flow) {
+                queue.tag += load * u128::from(bytes);
+                self.finish_max = self.finish_max.max(queue.tag);
+            }
+            least == Some((tag, bin)) && head.is_some_and(|(first, _)| first == id)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn schedules_as_the_rule(calls in prop::collection::vec((any::<bool>(), 0_usize..6, 1_u32..3000), 0..300)) {
+            let hosts = [1, 1, 1, 2, 2, 3];
+            let mut rig = rig(&hosts.map(|host| (host, 9)));
+            let mut fair = host_fair("source", 10_000);
+            let mut reference = Reference::default();
+            for (arrival, flow, bytes) in calls {
+                if arrival {
+                    let id = rig.next_id();
+                    rig.offer(&mut fair, flow, bytes);
+                    let hash = rig.keys.hash_key(rig.keys.key_at(Slot(flow as u32)));
+                    let Place::Own(bin) = fair.sets.find(hash, |_| false) else {
+                        unreachable!("six flows need share no queue")
+                    };
+                    reference.enqueue(flow, [hosts[flow].into(), bin], id, bytes.into());
+                } else if let Some(packet) = rig.take(&mut fair) {
+                    prop_assert!(reference.serve(packet.slot.0 as usize, packet.id));
+                } else {
+                    reference.idle();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What counts as one host, and how many busy queues each has.
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_packet::KeyKind;
+
+use crate::fair::sets::{Place, Sets};
+
+/// The `hosts` parameter.
+pub(crate) const HOSTS: Parameter = Parameter {
+    name: "hosts",
+    kind: Kind::Word(Hosts::WORDS),
+    default: "both",
+    about: "which hosts are fair to each other: by source, destination, or both; or their networks",
+};
+
+/// Which hosts are fair to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hosts(usize);
+
+impl Hosts {
+    const WORDS: &'static [&'static str] = &[
+        "both",
+        "source",
+        "destination",
+        "both_prefixes",
+        "source_prefix",
+        "destination_prefix",
+    ];
+
+    /// From checked settings.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let word = settings.word(HOSTS.name);
+        match Self::WORDS.iter().position(|w| *w == word) {
+            Some(place) => Self(place),
+            None => unreachable!("{word} is one of the words of `hosts`"),
+        }
+    }
+
+    /// The word of a configuration.
+    pub(crate) fn word(self) -> &'static str {
+        Self::WORDS[self.0]
+    }
+
+    /// What a sending and a receiving host are; none where they do not matter.
+    pub(crate) fn kinds(self) -> [Option<KeyKind>; 2] {
+        let (source, destination) = match self.0 {
+            0..3 => (KeyKind::Source, KeyKind::Destination),
+            _ => (KeyKind::SourcePrefix, KeyKind::DestinationPrefix),
+        };
+        match self.0 % 3 {
+            0 => [Some(source), Some(destination)],
+            1 => [Some(source), None],
+            _ => [None, Some(destination)],
+        }
+    }
+}
+
+/// The hosts at one end of the flows.
+#[derive(Debug)]
+pub(crate) struct Census {
+    sets: Sets,
+    hosts: Box<[Host]>,
+}
+
+/// Queues of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Host {
+    waiting: u32,
+    busy: u32,
+}
+
+impl Census {
+    /// Room for so many hosts.
+    pub(crate) fn new(hosts: usize) -> Self {
+        Self {
+            sets: Sets::new(hosts),
+            hosts: vec![Host::default(); hosts].into_boxed_slice(),
+        }
+    }
+
+    /// A queue of the host with this hash waits for turns; gives the place where the host is counted.
+    pub(crate) fn enter(&mut self, hash: u64) -> u32 {
+        let place = match self.sets.find(hash, |at| self.hosts[at].waiting == 0) {
+            Place::Own(at) | Place::Taken(at) => at,
+            Place::Free(at) => {
+                self.sets.claim(at, hash);
+                at
+            }
+        };
+        self.hosts[place].waiting += 1;
+        place as u32
+    }
+
+    /// A queue of the host at this place waits no longer.
+    pub(crate) fn leave(&mut self, place: Option<u32>) {
+        if let Some(at) = place {
+            self.hosts[at as usize].waiting -= 1;
+        }
+    }
+
+    /// A queue of the host at this place became busy, or is so no longer.
+    pub(crate) fn set_busy(&mut self, place: Option<u32>, busy: bool) {
+        if let Some(at) = place {
+            let count = &mut self.hosts[at as usize].busy;
+            *count = if busy { *count + 1 } else { *count - 1 };
+        }
+    }
+
+    /// Busy queues of the host at this place.
+    pub(crate) fn load(&self, place: Option<u32>) -> u32 {
+        place.map_or(0, |at| self.hosts[at as usize].busy)
+    }
+
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.sets.state_bytes() + size_of_val(&*self.hosts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_two_ends_of_a_host_or_a_network() {
+        let kinds = [
+            (Some(KeyKind::Source), Some(KeyKind::Destination)),
+            (Some(KeyKind::Source), None),
+            (None, Some(KeyKind::Destination)),
+            (
+                Some(KeyKind::SourcePrefix),
+                Some(KeyKind::DestinationPrefix),
+            ),
+            (Some(KeyKind::SourcePrefix), None),
+            (None, Some(KeyKind::DestinationPrefix)),
+        ];
+        for (place, (source, destination)) in kinds.into_iter().enumerate() {
+            assert_eq!(Hosts(place).kinds(), [source, destination]);
+        }
+    }
+
+    #[test]
+    fn a_host_is_counted_in_one_place_while_a_queue_of_it_waits() {
+        let mut census = Census::new(8);
+        let (a, b) = (census.enter(1), census.enter(2));
+        assert_ne!(a, b);
+        assert_eq!(census.enter(1), a);
+        census.set_busy(Some(a), true);
+        assert_eq!(
+            (
+                census.load(Some(a)),
+                census.load(Some(b)),
+                census.load(None)
+            ),
+            (1, 0, 0)
+        );
+        // Both queues of `a` leave: its place may be another host's.
+        census.set_busy(Some(a), false);
+        census.leave(Some(a));
+        census.leave(Some(a));
+        let others: Vec<u32> = (3..10).map(|hash| census.enter(hash)).collect();
+        assert!(others.contains(&a) && !others.contains(&b));
+    }
+}

@@ -1,0 +1,415 @@
+//! Stochastic fairness queueing: round robin over hashed queues, each of a limited depth.
+//!
+//! ```text
+//!  salted flow hash --+-> [ | | ] --+
+//!                     +-> [ ]       +--> round robin --> link      the salt may change by a timer
+//!                     +-> [ | | ] --+
+//! ```
+//!
+//! Source: McKenney, "Stochastic Fairness Queueing", INFOCOM 1990; Linux `sch_sfq`.
+
+use std::collections::VecDeque;
+
+use rand::Rng;
+use weir_base::setting::{Kind, Parameter, Setting, Settings};
+use weir_base::{Bytes, Instant, Span, Stream, Tally};
+use weir_packet::{Class, KeyKind, Packet, Reason};
+
+use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::fifo::LIMIT;
+use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::spec::Spec;
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "sfq",
+    purpose: "stochastic fairness queueing: round robin over hashed queues of limited depth",
+    source: "McKenney, INFOCOM 1990; Linux sch_sfq",
+    text: "\
+Flows are hashed to queues of a limited depth. The queues take turns; one that has sent its quantum
+goes to the end of the round, and what it sent too much is taken from its next turn. With `perturb`,
+flows are hashed anew in that interval, so that two flows in one queue do not stay together.
+
+    salted flow hash --+-> [ | | ] --+
+                       +-> [ ]       +--> round robin --> link
+                       +-> [ | | ] --+
+
+When the limit is reached, the longest queue (by packets) loses the packet at its head; a packet that
+finds its own queue at its depth is dropped.
+
+Defaults. Depth and number of queues are those of Linux. 127 packets are 16 ms at 100 Mbit/s: with a round
+trip of 100 ms, one Reno transfer alone has four fifths of such a link; give it more depth there. The limit
+is that of `fifo`, for all queues together. `perturb` is off, because the hash is keyed.
+
+Deviations: McKenney sends a packet in each turn, we count bytes, as Linux does. A new salt moves the
+packets held to their new queues, which may be deeper than `depth` then: none is dropped for it. A
+change of `key` or `buckets` lets the packets held leave before all others, so that a flow stays
+in order.
+
+An attacker with one flow gets one share; with as many flows as queues, nearly everything. He cannot
+aim at a queue, because the hash is keyed, so `perturb` is not needed against him, but only against
+bad luck.",
+    parameters: &[KEY, BUCKETS, DEPTH, QUANTUM, PERTURB, LIMIT],
+    gauges: &[
+        ("full", "packets dropped because their queue was at its depth"),
+        ("longest_flow", "packets that the longest queue lost to make room"),
+        ("perturbations", "times that flows were hashed anew"),
+        ("active", "queues in the round"),
+    ],
+};
+
+const DEPTH: Parameter = Parameter {
+    name: "depth",
+    kind: Kind::Count(1, 1_000_000),
+    default: "127 packets",
+    about: "packets in one queue at most",
+};
+
+const PERTURB: Parameter = Parameter {
+    name: "perturb",
+    kind: Kind::Span(Span::ZERO, Span::from_secs(86_400)),
+    default: "0 s",
+    about: "interval in which flows are hashed anew; 0 s for never",
+};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// What counts as one flow.
+    pub key: KeyKind,
+    /// Queues that flows are hashed to.
+    pub buckets: usize,
+    /// Packets in one queue at most.
+    pub depth: u64,
+    /// Bytes that a queue may send in one round.
+    pub quantum_bytes: u64,
+    /// Interval in which flows are hashed anew; zero for never.
+    pub perturb: Span,
+    /// Packets held at most.
+    pub limit: usize,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            key: key_kind(settings),
+            buckets: settings.count("buckets") as usize,
+            depth: settings.count("depth"),
+            quantum_bytes: settings.bytes("quantum"),
+            perturb: settings.span("perturb"),
+            limit: settings.count("limit") as usize,
+        }
+    }
+
+    /// Back to settings, for showing.
+    pub fn settings(&self) -> Settings {
+        Settings::from_pairs([
+            ("key", Setting::Word(self.key.word())),
+            ("buckets", Setting::Count(self.buckets as u64)),
+            ("depth", Setting::Count(self.depth)),
+            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
+            ("perturb", Setting::Span(self.perturb)),
+            ("limit", Setting::Count(self.limit as u64)),
+        ])
+    }
+}
+
+/// What the queues count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    full: u64,
+    longest_flow: u64,
+    perturbations: u64,
+}
+
+/// One queue's share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// Bytes that it may still send in this round; negative if the last packet was longer.
+    allotment: i64,
+    /// Whether it is in the round.
+    active: bool,
+}
+
+/// What is mixed into a flow hash.
+#[derive(Clone, Copy, Debug)]
+struct Salt {
+    add: u64,
+    multiply: u64,
+}
+
+impl Salt {
+    fn draw(stream: &mut Stream) -> Self {
+        Self {
+            add: stream.next_u64(),
+            multiply: stream.next_u64() | 1,
+        }
+    }
+
+    /// Flows that share the high bits of this under one salt do not under another.
+    fn mix(self, hash: u64) -> u64 {
+        (hash ^ self.add).wrapping_mul(self.multiply)
+    }
+}
+
+/// The queues and their round.
+#[derive(Debug)]
+pub struct Sfq {
+    params: Params,
+    bins: Bins,
+    shares: Vec<Share>,
+    round: VecDeque<u32>,
+    stream: Stream,
+    salt: Salt,
+    perturb_at: Instant,
+    stats: Stats,
+}
+
+impl Sfq {
+    /// Empty queues. All memory they will ever use is taken now.
+    pub fn new(params: Params, now: Instant, mut stream: Stream) -> Self {
+        Self {
+            bins: Bins::new(params.buckets, params.limit, Measure::Packets),
+            shares: vec![Share::default(); params.buckets],
+            round: VecDeque::with_capacity(params.buckets),
+            salt: Salt::draw(&mut stream),
+            stream,
+            perturb_at: now + params.perturb,
+            params,
+            stats: Stats::default(),
+        }
+    }
+
+    fn bin(&self, cx: &Cx<'_>, packet: &Packet) -> usize {
+        let hash = cx.keys.hash(packet, self.params.key);
+        self.bins.bin(self.salt.mix(hash))
+    }
+
+    fn perturb(&mut self, cx: &Cx<'_>) {
+        self.stats.perturbations += 1;
+        self.salt = Salt::draw(&mut self.stream);
+        self.perturb_at = cx.now + self.params.perturb;
+        let (salt, key, bins) = (self.salt, self.params.key, self.bins.count());
+        self.bins
+            .rehash(|packet| Bins::place(salt.mix(cx.keys.hash(packet, key)), bins));
+        self.round.clear();
+        for (bin, share) in self.shares.iter_mut().enumerate() {
+            let active = !self.bins.is_empty(bin);
+            *share = Share {
+                allotment: self.params.quantum_bytes as i64,
+                active,
+            };
+            if active {
+                self.round.push_back(bin as u32);
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Packet> {
+        if let Some(packet) = self.bins.pop_aside() {
+            return Some(packet);
+        }
+        // Each step ends a turn; a packet costs at most (its length / quantum) turns of its queue.
+        while let Some(&bin) = self.round.front() {
+            let share = &mut self.shares[bin as usize];
+            if share.allotment <= 0 && !self.bins.is_empty(bin as usize) {
+                share.allotment += self.params.quantum_bytes as i64;
+                self.round.rotate_left(1);
+                continue;
+            }
+            let packet = self.bins.pop(bin as usize);
+            if let Some(packet) = &packet {
+                share.allotment -= packet.bytes() as i64;
+            }
+            if self.bins.is_empty(bin as usize) {
+                share.active = false;
+                self.round.pop_front();
+            }
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+}
+
+impl Discipline for Sfq {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        // While nothing is held there is no timer, so that an idle queue wakes nobody.
+        if self.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
+            self.perturb(cx);
+        }
+        let bin = self.bin(cx, &packet);
+        if self.bins.tally(bin).packets >= self.params.depth {
+            self.stats.full += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+        }
+        let full = self.bins.is_full(self.params.limit);
+        self.stats.longest_flow += u64::from(full);
+        let share = &mut self.shares[bin];
+        if !share.active {
+            *share = Share {
+                allotment: self.params.quantum_bytes as i64,
+                active: true,
+            };
+            self.round.push_back(bin as u32);
+        }
+        self.bins.admit(cx, bin, packet, self.params.limit)
+    }
+
+    fn dequeue(&mut self, _cx: &mut Cx<'_>) -> Option<Packet> {
+        self.next()
+    }
+
+    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        let bin = self.bin(cx, packet);
+        self.bins.touch(bin);
+        std::hint::black_box(self.shares[bin].active);
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        // Which queue a packet will belong to is not known before: none may be at its depth.
+        let deepest = self
+            .bins
+            .longest()
+            .map_or(0, |bin| self.bins.tally(bin).packets);
+        self.bins.held().packets < self.params.limit as u64 && deepest < self.params.depth
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        self.bins.ready()
+    }
+
+    fn backlog(&self) -> Tally {
+        self.bins.held()
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.bins.state_bytes()
+            + self.shares.capacity() * size_of::<Share>()
+            + self.round.capacity() * size_of::<u32>()
+    }
+
+    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
+        let Spec::Sfq(params) = spec else {
+            return Err(spec.mismatch(MANUAL.name));
+        };
+        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
+            let order = std::iter::from_fn(|| self.next()).collect();
+            self.bins.renew(params.buckets, order);
+            self.shares = vec![Share::default(); params.buckets];
+            self.round = VecDeque::with_capacity(params.buckets);
+        }
+        if params.perturb != self.params.perturb {
+            self.perturb_at = now + params.perturb;
+        }
+        self.bins.reserve(params.limit);
+        self.params = params.clone();
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        std::iter::from_fn(|| self.next()).for_each(out);
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        let wanted = self.params.perturb != Span::ZERO && self.bins.held().packets > 0;
+        wanted.then_some(self.perturb_at)
+    }
+
+    fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.timeout().is_some_and(|due| due <= cx.now) {
+            self.perturb(cx);
+        }
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("full", self.stats.full);
+        report("longest_flow", self.stats.longest_flow);
+        report("perturbations", self.stats.perturbations);
+        report("active", self.round.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, gauge};
+    use weir_base::Streams;
+
+    fn sfq(params: Params) -> Sfq {
+        Sfq::new(params, Instant::ZERO, Streams::new(1).stream("sfq"))
+    }
+
+    fn params() -> Params {
+        Params {
+            key: KeyKind::Flow,
+            buckets: 1024,
+            depth: 4,
+            quantum_bytes: 1000,
+            perturb: Span::ZERO,
+            limit: 8,
+        }
+    }
+
+    #[test]
+    fn turns_by_hand() {
+        // Quantum 1000. Flow 0: 600, 600, 600, 600; flow 1: 1000, 1000.
+        // Flow 0: 1000-600 = 400 > 0, -600 = -200: two packets. Flow 1: 0: one packet, back to 1000.
+        // Flow 0: 800, 200, and as 200 > 0 both packets leave. Flow 1 sends its last.
+        let mut rig = Rig::new(2);
+        let mut sfq = sfq(params());
+        for (flow, bytes) in [(0, 600), (1, 1000), (0, 600), (1, 1000), (0, 600), (0, 600)] {
+            rig.offer(&mut sfq, flow, bytes);
+        }
+        let sent: Vec<_> = std::iter::from_fn(|| rig.take(&mut sfq)).collect();
+        let ids: Vec<_> = sent.iter().map(|p| p.id).collect();
+        assert_eq!(ids, [0, 2, 1, 4, 5, 3]);
+    }
+
+    #[test]
+    fn a_queue_has_its_depth_and_the_longest_makes_room() {
+        let mut rig = Rig::new(6);
+        let mut sfq = sfq(params());
+        for n in 0..5 {
+            let admission = rig.offer(&mut sfq, 0, 100);
+            assert_eq!(matches!(admission, Admission::Refused(_)), n == 4);
+        }
+        for flow in 1..6 {
+            rig.offer(&mut sfq, flow, 100);
+        }
+        // 4 + 4 packets fit, the ninth costs flow 0 its first.
+        assert_eq!(rig.fates.ended(Reason::LongestFlow).packets, 1);
+        assert_eq!(sfq.backlog().packets, 8);
+        assert_eq!(gauge(&sfq, "full"), 1);
+    }
+
+    #[test]
+    fn flows_in_one_queue_part_at_the_next_perturbation() {
+        let mut rig = Rig::new(40);
+        let mut sfq = sfq(Params {
+            buckets: 64,
+            perturb: Span::from_secs(10),
+            limit: 100,
+            ..params()
+        });
+        assert_eq!(sfq.timeout(), None);
+        let together = |sfq: &Sfq, rig: &mut Rig| {
+            let packets: Vec<_> = (0..40).map(|flow| rig.packet(flow, 100)).collect();
+            let bins: Vec<_> = packets.iter().map(|p| sfq.bin(&rig.cx(), p)).collect();
+            let pairs = (0..40).flat_map(|a| (0..a).map(move |b| (a, b)));
+            let pairs: Vec<_> = pairs.filter(|(a, b)| bins[*a] == bins[*b]).collect();
+            pairs
+        };
+        let before = together(&sfq, &mut rig);
+        rig.offer(&mut sfq, 0, 100);
+        assert_eq!(sfq.timeout(), Some(Instant::ZERO + Span::from_secs(10)));
+        rig.now = Instant::ZERO + Span::from_secs(10);
+        sfq.on_timeout(&mut rig.cx());
+        let after = together(&sfq, &mut rig);
+        assert!(before.len() > 3 && before.iter().filter(|p| after.contains(p)).count() <= 1);
+        assert_eq!(rig.take(&mut sfq).map(|p| p.id), Some(40)); // packets 0 to 39 only asked for their queue
+    }
+}

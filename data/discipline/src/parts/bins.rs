@@ -1,0 +1,259 @@
+//! Queues by flow hash in fixed memory: what DRR, SFQ, STFQ and FQ-CoDel have in common.
+//!
+//! ```text
+//!              +-> bin 0   [ | | ]
+//!  flow hash --+-> bin 1   [ ]         one slab of cells; the longest bin is known at any time
+//!              +-> bin n   [ | | | | ]
+//!
+//!  aside       [ | ]      packets from before a change of bins: they leave first
+//! ```
+//!
+//! A new number of bins, or a new meaning of "flow", would scatter a flow's packets over an old
+//! and a new bin, and let the later ones overtake. So the packets held at that moment are put
+//! aside in the order in which they would have left, and leave before all others.
+
+use std::hint::black_box;
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Bytes, Tally};
+use weir_packet::{KeyKind, Packet, Reason};
+
+use crate::contract::{Admission, Cx, Ready};
+use crate::parts::chain::{Chain, Slab};
+use crate::parts::longest::Longest;
+
+/// The `key` parameter.
+pub(crate) const KEY: Parameter = Parameter {
+    name: "key",
+    kind: Kind::Word(KeyKind::WORDS),
+    default: "flow",
+    about: "what counts as one flow",
+};
+
+/// The value of the `key` parameter.
+pub(crate) fn key_kind(settings: &Settings) -> KeyKind {
+    let word = settings.word(KEY.name);
+    match KeyKind::from_word(word) {
+        Some(kind) => kind,
+        None => unreachable!("{word} is one of the words of `key`"),
+    }
+}
+
+/// The `buckets` parameter.
+pub(crate) const BUCKETS: Parameter = Parameter {
+    name: "buckets",
+    kind: Kind::Count(1, 65536),
+    default: "1024",
+    about: "queues that flows are hashed to",
+};
+
+/// The `quantum` parameter.
+pub(crate) const QUANTUM: Parameter = Parameter {
+    name: "quantum",
+    kind: Kind::Bytes(Bytes(256), Bytes(65536)),
+    default: "1514 B",
+    about: "bytes that a queue may send in one round; a full frame, or more",
+};
+
+/// How long a bin is, for finding the longest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Measure {
+    /// By packets.
+    Packets,
+    /// By bytes, to the nearest 256.
+    Bytes,
+}
+
+/// The bins.
+#[derive(Debug)]
+pub(crate) struct Bins {
+    slab: Slab,
+    chains: Box<[Chain]>,
+    longest: Longest,
+    measure: Measure,
+    aside: Chain,
+    held: Tally,
+}
+
+impl Bins {
+    /// `bins` empty bins that share room for `limit` packets.
+    pub(crate) fn new(bins: usize, limit: usize, measure: Measure) -> Self {
+        let shift = match measure {
+            Measure::Packets => 0,
+            Measure::Bytes => 8,
+        };
+        Self {
+            slab: Slab::new(limit + 1), // a packet is queued before another one makes room for it
+            chains: vec![Chain::EMPTY; bins].into_boxed_slice(),
+            longest: Longest::new(bins, shift),
+            measure,
+            aside: Chain::EMPTY,
+            held: Tally::ZERO,
+        }
+    }
+
+    /// The number of bins.
+    pub(crate) fn count(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// The bin of a flow hash.
+    pub(crate) fn bin(&self, hash: u64) -> usize {
+        Self::place(hash, self.chains.len())
+    }
+
+    /// The one of `bins` bins that a flow hash falls into, by its high bits.
+    pub(crate) fn place(hash: u64, bins: usize) -> usize {
+        ((u128::from(hash) * bins as u128) >> 64) as usize
+    }
+
+    /// Loads what `push` to this bin will need.
+    pub(crate) fn touch(&self, bin: usize) {
+        black_box(self.chains[bin].tally());
+    }
+
+    /// Queues a packet.
+    pub(crate) fn push(&mut self, bin: usize, packet: Packet) {
+        self.held.count(packet.bytes());
+        self.slab.push(&mut self.chains[bin], packet);
+        self.remeasure(bin);
+    }
+
+    /// Queues a packet. If that makes more than `limit` in all, the head of the longest bin ends.
+    pub(crate) fn admit(
+        &mut self,
+        cx: &mut Cx<'_>,
+        bin: usize,
+        packet: Packet,
+        limit: usize,
+    ) -> Admission {
+        let alone = self.is_empty(bin);
+        self.push(bin, packet);
+        if self.held.packets <= limit as u64 {
+            return Admission::Queued;
+        }
+        let Some((victim, head)) = self.pop_longest() else {
+            return Admission::Queued;
+        };
+        let ended = cx.fates.discard(head, Reason::LongestFlow);
+        if alone && victim == bin {
+            Admission::Refused(ended)
+        } else {
+            Admission::Queued
+        }
+    }
+
+    /// The longest bin, if any holds a packet.
+    pub(crate) fn longest(&self) -> Option<usize> {
+        self.longest.get()
+    }
+
+    /// Takes the packet at the head of the longest bin.
+    pub(crate) fn pop_longest(&mut self) -> Option<(usize, Packet)> {
+        let bin = self.longest()?;
+        Some((bin, self.pop(bin)?))
+    }
+
+    /// Takes the packet at the head of a bin.
+    pub(crate) fn pop(&mut self, bin: usize) -> Option<Packet> {
+        let packet = self.slab.pop(&mut self.chains[bin])?;
+        self.held.uncount(packet.bytes());
+        self.remeasure(bin);
+        Some(packet)
+    }
+
+    /// The length of the packet at the head of a bin.
+    pub(crate) fn front_bytes(&self, bin: usize) -> Option<u64> {
+        self.slab.front(&self.chains[bin]).map(Packet::bytes)
+    }
+
+    /// What a bin holds.
+    pub(crate) fn tally(&self, bin: usize) -> Tally {
+        self.chains[bin].tally()
+    }
+
+    /// Whether a bin holds nothing.
+    pub(crate) fn is_empty(&self, bin: usize) -> bool {
+        self.chains[bin].is_empty()
+    }
+
+    /// What all bins hold, packets put aside included.
+    pub(crate) fn held(&self) -> Tally {
+        self.held
+    }
+
+    /// Whether a packet more than these would be more than `limit`.
+    #[inline]
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
+        self.held.packets >= limit as u64
+    }
+
+    /// What a discipline that never holds a packet back answers to the port.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        Ready::holding(self.held.packets as usize)
+    }
+
+    /// Bytes of memory taken.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.slab.state_bytes() + size_of_val(&*self.chains) + self.longest.state_bytes()
+    }
+
+    /// Takes the next packet that was put aside.
+    pub(crate) fn pop_aside(&mut self) -> Option<Packet> {
+        let packet = self.slab.pop(&mut self.aside)?;
+        self.held.uncount(packet.bytes());
+        Some(packet)
+    }
+
+    /// Makes sure of room for `limit` packets in all.
+    pub(crate) fn reserve(&mut self, limit: usize) {
+        self.slab.reserve(limit + 1);
+    }
+
+    /// Makes sure of `bins` bins in all. Only for those who do not place flows by the number of bins.
+    pub(crate) fn reserve_bins(&mut self, bins: usize) {
+        let mut chains = std::mem::take(&mut self.chains).into_vec();
+        chains.resize(bins.max(chains.len()), Chain::EMPTY);
+        self.chains = chains.into_boxed_slice();
+        self.longest.reserve(bins);
+    }
+
+    /// Puts `order`, which is all that the bins held, aside, and starts with `bins` empty bins.
+    pub(crate) fn renew(&mut self, bins: usize, order: Vec<Packet>) {
+        let mut new = Self::new(bins, 0, self.measure);
+        std::mem::swap(&mut new.slab, &mut self.slab);
+        std::mem::swap(&mut new.aside, &mut self.aside);
+        new.held = self.held;
+        for packet in order {
+            new.held.count(packet.bytes());
+            new.slab.push(&mut new.aside, packet);
+        }
+        *self = new;
+    }
+
+    /// Empties every bin, and fills them again by a new `place` for each packet.
+    pub(crate) fn rehash(&mut self, mut place: impl FnMut(&Packet) -> usize) {
+        let mut all = Chain::EMPTY;
+        for bin in 0..self.chains.len() {
+            let chain = std::mem::replace(&mut self.chains[bin], Chain::EMPTY);
+            self.slab.append(&mut all, chain);
+            self.longest.set(bin, 0);
+        }
+        while let Some(packet) = self.slab.pop(&mut all) {
+            let bin = place(&packet);
+            self.slab.push(&mut self.chains[bin], packet);
+            self.remeasure(bin);
+        }
+    }
+
+    fn remeasure(&mut self, bin: usize) {
+        let tally = self.chains[bin].tally();
+        let length = match self.measure {
+            Measure::Packets => tally.packets,
+            // A frame without bytes does not exist, but a queued packet must count as something.
+            Measure::Bytes => tally.bytes.max(tally.packets),
+        };
+        self.longest.set(bin, length);
+    }
+}
