@@ -136,13 +136,35 @@ impl Settings {
     ) -> Result<Self, SettingError> {
         let mut settings = Self::defaults(table);
         for (name, scalar) in given {
-            let parameter = table
-                .iter()
-                .find(|p| p.name == name)
-                .ok_or_else(|| unknown(name, table.iter().map(|p| p.name)))?;
-            settings.0.insert(parameter.name, parameter.check(scalar)?);
+            settings.set(table, name, scalar)?;
         }
         Ok(settings)
+    }
+
+    /// The same settings with another value of one parameter of their table.
+    pub fn with(
+        &self,
+        table: &'static [Parameter],
+        name: &str,
+        scalar: &Scalar,
+    ) -> Result<Self, SettingError> {
+        let mut settings = self.clone();
+        settings.set(table, name, scalar)?;
+        Ok(settings)
+    }
+
+    fn set(
+        &mut self,
+        table: &'static [Parameter],
+        name: &str,
+        scalar: &Scalar,
+    ) -> Result<(), SettingError> {
+        let parameter = table
+            .iter()
+            .find(|p| p.name == name)
+            .ok_or_else(|| unknown(name, table.iter().map(|p| p.name)))?;
+        self.0.insert(parameter.name, parameter.check(scalar)?);
+        Ok(())
     }
 
     /// Every parameter at its default.
@@ -152,11 +174,6 @@ impl Settings {
                 .unwrap_or_else(|e| unreachable!("default of {}: {e}", p.name))
         };
         Self(table.iter().map(|p| (p.name, default(p))).collect())
-    }
-
-    /// Settings read back from a mechanism's own parameters, for showing.
-    pub fn from_pairs(pairs: impl IntoIterator<Item = (&'static str, Setting)>) -> Self {
-        Self(pairs.into_iter().collect())
     }
 
     /// Name and value of each setting, by name.

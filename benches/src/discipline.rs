@@ -20,9 +20,8 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span, Stream, Streams};
-use weir_discipline::flow::lru_fq;
-use weir_discipline::spec::{MANUALS, SpecError};
-use weir_discipline::{Cx, Discipline, Spec};
+use weir_discipline::spec::SpecError;
+use weir_discipline::{Cx, Discipline, Spec, manuals};
 use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 
 /// Packets that come together.
@@ -68,7 +67,7 @@ pub struct Row {
 pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
     let effort = if quick { Effort::QUICK } else { Effort::WHOLE };
     let mut rows = Vec::new();
-    for manual in MANUALS {
+    for manual in manuals() {
         let spec = Spec::check(manual.name, [])?;
         for flows in FLOWS {
             rows.push(measure(&spec, Traffic::mixed(flows), effort)?);
@@ -184,7 +183,7 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
     let mut fifo = Load::new(&Spec::check("fifo", [])?, traffic);
     let mut fq_codel = Load::new(&Spec::check("fq_codel", [])?, traffic);
     let mut load = Load::new(spec, traffic);
-    load.fill_cache(spec);
+    load.fill_cache(spec)?;
     let before = load.lookups();
     (load.offered, load.dropped) = (0, 0);
     let clock_ns = clock_ns();
@@ -201,10 +200,7 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
     Ok(Row {
         discipline: spec.kind(),
         flows: traffic.flows,
-        cache: match spec {
-            Spec::LruFq(params) => Some(params.cache as u64),
-            _ => None,
-        },
+        cache: cache(spec),
         miss_ratio: misses,
         drop_ratio: load.dropped as f64 / load.offered as f64,
         ns,
@@ -212,6 +208,11 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
         ratio_to_fq_codel: ns / fq_codel_ns,
         state_bytes: load.discipline.state_bytes(),
     })
+}
+
+/// Flows that the cache of `lru_fq` holds.
+fn cache(spec: &Spec) -> Option<u64> {
+    (spec.kind() == "lru_fq").then(|| spec.settings().count("cache"))
 }
 
 /// A discipline under traffic.
@@ -332,23 +333,20 @@ impl Load {
     }
 
     /// Lets all steady flows into the cache, which by chance alone would take long.
-    fn fill_cache(&mut self, spec: &Spec) {
-        if let Spec::LruFq(params) = spec {
+    fn fill_cache(&mut self, spec: &Spec) -> Result<(), SpecError> {
+        if cache(spec).is_some() {
             let traffic = self.traffic;
             self.traffic.steady_share = 1.0;
-            let open = Spec::LruFq(lru_fq::Params {
-                admission: lru_fq::Rule::Fixed(1.0),
-                ..params.clone()
-            });
-            if self.discipline.reconfigure(&open, self.now).is_ok() {
-                // Of n flows drawn at random, all have come after about n ln n packets.
-                let packets = 20 * traffic.steady;
-                self.round(packets.div_ceil(BATCH as u64) as u32, 0.0);
-            }
+            let open = spec.with("admission", &Scalar::Real(1.0))?;
+            self.discipline.reconfigure(open.settings(), self.now);
+            // Of n flows drawn at random, all have come after about n ln n packets.
+            let packets = 20 * traffic.steady;
+            self.round(packets.div_ceil(BATCH as u64) as u32, 0.0);
             self.traffic = traffic;
-            let _same_kind = self.discipline.reconfigure(spec, self.now);
+            self.discipline.reconfigure(spec.settings(), self.now);
         }
         self.round(1_000, 0.0);
+        Ok(())
     }
 
     /// Hits and misses, if there is a cache.

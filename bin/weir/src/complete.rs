@@ -76,9 +76,7 @@ fn assignments_of(config: &BTreeMap<String, String>, typed: &str) -> Vec<String>
     let of_path = |(path, value): (&String, &String)| match typed.strip_prefix(&format!("{path}="))
     {
         Some(_) if path.ends_with(".discipline.kind") => {
-            let kinds = weir_discipline::spec::MANUALS
-                .iter()
-                .map(|manual| manual.name);
+            let kinds = weir_discipline::manuals().map(|manual| manual.name);
             kinds.map(|kind| format!("{path}={kind}")).collect()
         }
         Some(_) => vec![format!("{path}={value}")],

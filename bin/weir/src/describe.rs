@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use weir_base::setting::{Parameter, nearest};
 use weir_controller::spec::KINDS;
-use weir_discipline::spec::{MANUALS, Spec, SpecError};
+use weir_discipline::spec::SpecError;
+use weir_discipline::{Spec, manuals};
 
 /// The manual page of the discipline or controller `name`.
 pub(crate) fn page(name: &str) -> Option<String> {
-    if let Some(m) = MANUALS.iter().find(|m| m.name == name) {
+    if let Some(m) = manuals().find(|m| m.name == name) {
         let mut page = head(m.name, m.purpose, m.source, m.text);
         tail(&mut page, m.parameters, m.gauges);
         return Some(page);
@@ -42,7 +43,7 @@ pub(crate) fn unknown(name: &str) -> String {
 /// Every name that has a manual page.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let controllers = KINDS.iter().map(|kind| kind.manual.name);
-    MANUALS.iter().map(|m| m.name).chain(controllers)
+    manuals().map(|m| m.name).chain(controllers)
 }
 
 fn head(name: &str, purpose: &str, source: &str, text: &str) -> String {
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_discipline_has_a_whole_page() {
-        for manual in MANUALS {
+        for manual in manuals() {
             let page = page(manual.name).unwrap();
             assert!(
                 !manual.source.is_empty() && !manual.text.is_empty(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weir_controller::spec::KINDS;
-use weir_discipline::spec::MANUALS;
+use weir_discipline::manuals;
 use weir_lab::reproduce;
 use weir_packet::Reason;
 
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
 type Pairs = Vec<(&'static str, &'static str)>;
 
 fn disciplines() -> Pairs {
-    MANUALS.iter().map(|m| (m.name, m.purpose)).collect()
+    manuals().map(|m| (m.name, m.purpose)).collect()
 }
 
 fn controllers() -> Pairs {

@@ -2,8 +2,7 @@
 
 use weir_base::setting::Setting;
 use weir_base::{Instant, Rate, Tally};
-use weir_discipline::flow::lru_fq::Threshold;
-use weir_discipline::{FlowClass, FlowReport, FlowStanding, Spec};
+use weir_discipline::{FlowClass, FlowReport, FlowStanding, Threshold};
 use weir_model::ChangeValue;
 use weir_model::report::{
     AdmissionReport, DropReport, FlowEnds, FlowQuery, HogQuery, HogReport, NeighbourReport,
@@ -107,10 +106,6 @@ pub fn hogs(plane: &Plane, now: Instant, query: HogQuery) -> Vec<HogReport> {
     hogs.truncate(query.limit.min(FLOWS_MAX));
     let report = |(number, flow): (usize, FlowReport)| {
         let slot = &plane.ports()[number];
-        let threshold = match slot.port.queue().spec() {
-            Spec::LruFq(params) => Some(params.threshold),
-            _ => None,
-        };
         HogReport {
             port: slot.name.clone(),
             flow: flow.key.to_string(),
@@ -119,15 +114,15 @@ pub fn hogs(plane: &Plane, now: Instant, query: HogQuery) -> Vec<HogReport> {
             standing: standing(flow.standing).to_owned(),
             rate_bps: flow.rate.as_bps(),
             link_share_ratio: slot.port.link().rate.map(|link| share(flow.rate, link)),
-            threshold_packets: match threshold {
+            threshold_packets: match flow.threshold {
                 Some(Threshold::Packets(packets)) => Some(packets),
                 _ => None,
             },
-            threshold_bps: match threshold {
+            threshold_bps: match flow.threshold {
                 Some(Threshold::Rate(rate)) => Some(rate.as_bps()),
                 _ => None,
             },
-            threshold_share_ratio: match threshold {
+            threshold_share_ratio: match flow.threshold {
                 Some(Threshold::Share(share)) => Some(share),
                 _ => None,
             },

@@ -1,10 +1,8 @@
 //! What every discipline promises to the port that drives it.
 
-use weir_base::setting::Parameter;
-use weir_base::{Instant, Rate, Span, Tally};
+use weir_base::setting::{Parameter, SettingError, Settings};
+use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
-
-use crate::spec::Spec;
 
 /// What a discipline is handed at each call: the time, the flow keys, the books.
 pub struct Cx<'a> {
@@ -96,9 +94,9 @@ pub trait Discipline: Send {
     /// whenever it changes; none if it takes whatever it is given.
     fn set_link_rate(&mut self, _rate: Option<Rate>) {}
 
-    /// Takes new parameters of the same kind and keeps the state: lists, tokens, tags. Packets
-    /// that no longer fit leave by the normal way, they are not ended here.
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch>;
+    /// Takes new settings, which its own [`Kind`] has accepted, and keeps the state: lists, tokens,
+    /// tags. Packets that no longer fit leave by the normal way, they are not dropped here.
+    fn reconfigure(&mut self, settings: &Settings, now: Instant);
 
     /// Gives out all held packets, judging none: for a change of kind.
     fn drain(&mut self, out: &mut dyn FnMut(Packet));
@@ -118,16 +116,6 @@ pub trait Discipline: Send {
     fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
 }
 
-/// New parameters were of another kind than the discipline in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the discipline in place is {in_place}, the new parameters are for {offered}")]
-pub struct SpecMismatch {
-    /// Kind in place.
-    pub in_place: &'static str,
-    /// Kind of the parameters.
-    pub offered: &'static str,
-}
-
 /// What a discipline knows of one flow: so that an operator sees why it is treated as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
@@ -141,14 +129,27 @@ pub struct FlowReport {
     pub seen: Tally,
     /// Packets of it that were dropped since it is known, where the discipline counts them by flow.
     pub dropped: Option<u64>,
-    /// Its rate of late.
+    /// Its recent rate.
     pub rate: Rate,
+    /// What makes a flow a hog here, where flows are classified.
+    pub threshold: Option<Threshold>,
     /// Since when it is known.
     pub since: Instant,
     /// When its latest packet came.
     pub latest: Instant,
     /// How long it had to wait to be accepted, or has waited, where flows must be accepted.
     pub waited: Option<Span>,
+}
+
+/// From where on a flow is a hog.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Threshold {
+    /// From this many packets since it is known.
+    Packets(u64),
+    /// From this rate.
+    Rate(Rate),
+    /// From this share of what all flows send together.
+    Share(f64),
 }
 
 /// How a discipline treats a flow that it knows.
@@ -183,6 +184,28 @@ impl FlowStanding {
     /// Whether the flow is known to a classifier of high-bandwidth flows, not to an admission control.
     pub const fn is_of_classifier(self) -> bool {
         matches!(self, Self::Watched | Self::Hog | Self::Pinned)
+    }
+}
+
+/// A kind of discipline: its manual page, and how it is checked and built. Each discipline's file
+/// declares its own.
+pub struct Kind {
+    /// The manual page.
+    pub manual: Manual,
+    /// Whether it keeps state of flows by identity, so that [`Discipline::flows`] reports them.
+    pub knows_flows: bool,
+    /// The most packets that it holds with these settings, or which of them contradict each other.
+    pub limit: fn(&Settings) -> Result<usize, SettingError>,
+    /// Builds it, empty, with settings that `limit` accepts. Each user of chance owns a stream below
+    /// the streams.
+    pub build: fn(&Settings, Instant, &Streams) -> Box<dyn Discipline>,
+}
+
+/// The parameters of settings that [`Kind::limit`] has accepted.
+pub(crate) fn accepted<P>(params: Result<P, SettingError>) -> P {
+    match params {
+        Ok(params) => params,
+        Err(error) => unreachable!("checked before: {error}"),
     }
 }
 

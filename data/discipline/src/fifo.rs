@@ -8,12 +8,11 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::{Kind, Parameter, Setting, Settings};
+use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Instant, Tally};
 use weir_packet::{Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
-use crate::spec::Spec;
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -32,6 +31,14 @@ An attacker who fills the link fills the queue: everybody else loses in proporti
 behind a full queue. Use it as the baseline, not under attack.",
     parameters: &[LIMIT],
     gauges: &[("full", "packets dropped because the queue was full")],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, _, _| Box::new(Fifo::new(Params::new(settings))),
 };
 
 /// The `limit` parameter, which most disciplines have.
@@ -55,11 +62,6 @@ impl Params {
         Self {
             limit: settings.count("limit") as usize,
         }
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([("limit", Setting::Count(self.limit as u64))])
     }
 }
 
@@ -97,6 +99,11 @@ impl Fifo {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Other parameters from now on; the state stays.
+    pub(crate) fn change(&mut self, params: Params) {
+        self.params = params;
     }
 }
 
@@ -144,12 +151,8 @@ impl Discipline for Fifo {
         self.queue.shrink_to(FEW);
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Fifo(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(Params::new(settings));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -10,14 +10,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rand::Rng;
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fifo::LIMIT;
 use crate::parts::chance::Chance;
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -47,6 +46,19 @@ a network.",
         ("lost", "packets lost on the emulated link"),
         ("full", "packets dropped because the limit was reached"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, _, streams| {
+        Box::new(Impair::new(
+            accepted(Params::new(settings)),
+            streams.stream(MANUAL.name),
+        ))
+    },
 };
 
 const DELAY: Parameter = Parameter {
@@ -112,17 +124,6 @@ impl Params {
             });
         }
         Ok(params)
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("delay", Setting::Span(self.delay)),
-            ("jitter", Setting::Span(self.jitter)),
-            ("loss", Setting::Ratio(self.loss)),
-            ("reorder", Setting::Flag(self.reorder)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 
     /// When a packet that comes now leaves, for a `draw` from all of `u64`.
@@ -200,6 +201,13 @@ impl Impair {
         self.backlog.uncount(packet.bytes());
         Some(packet)
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        let more = params.limit.saturating_sub(self.held.len());
+        self.held.reserve(more);
+        self.params = params;
+    }
 }
 
 impl Discipline for Impair {
@@ -258,14 +266,8 @@ impl Discipline for Impair {
         size_of_val(self) + self.held.capacity() * size_of::<Reverse<Held>>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Impair(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        let more = params.limit.saturating_sub(self.held.len());
-        self.held.reserve(more);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -97,7 +97,35 @@ mod properties;
 mod rig;
 
 pub use contract::{
-    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Manual, Ready, SpecMismatch,
+    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Kind, Manual, Ready, Threshold,
 };
-pub use metered::Metered;
+pub use metered::{Metered, SpecMismatch};
 pub use spec::Spec;
+
+/// Every kind of discipline, by name.
+pub const KINDS: &[&Kind] = &[
+    &admission::afan::KIND,
+    &fair::class_weights::KIND,
+    &aqm::codel::KIND,
+    &channel::dppbrb::KIND,
+    &fair::drr::KIND,
+    &admission::fan::KIND,
+    &fifo::KIND,
+    &fair::fq_codel::KIND,
+    &fair::host_fair::KIND,
+    &impair::KIND,
+    &flow::lru_fq::KIND,
+    &admission::pdrr::KIND,
+    &admission::pfq::KIND,
+    &channel::probabilistic_priority::KIND,
+    &aqm::red::KIND,
+    &aqm::refill::KIND,
+    &fair::sfq::KIND,
+    &fair::stfq::KIND,
+    &channel::token_bucket::KIND,
+];
+
+/// The manual page of every kind, by name.
+pub fn manuals() -> impl Iterator<Item = &'static Manual> {
+    KINDS.iter().map(|kind| &kind.manual)
+}

@@ -6,8 +6,8 @@
 use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready, SpecMismatch};
-use crate::fifo::Fifo;
+use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
+use crate::fifo::{self, Fifo};
 use crate::spec::Spec;
 
 /// A discipline with its ledger.
@@ -39,11 +39,21 @@ macro_rules! each {
 
 impl Inner {
     fn build(spec: &Spec, now: Instant, streams: &Streams) -> Self {
-        match spec {
-            Spec::Fifo(params) => Self::Fifo(Fifo::new(params.clone())),
-            _ => Self::Other(spec.build(now, streams)),
+        match spec.kind() == fifo::MANUAL.name {
+            true => Self::Fifo(Fifo::new(fifo::Params::new(spec.settings()))),
+            false => Self::Other(spec.build(now, streams)),
         }
     }
+}
+
+/// New parameters were of another kind than the discipline in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the discipline in place is {in_place}, the new parameters are for {offered}")]
+pub struct SpecMismatch {
+    /// Kind in place.
+    pub in_place: &'static str,
+    /// Kind of the parameters.
+    pub offered: &'static str,
 }
 
 /// What went through a discipline.
@@ -177,7 +187,13 @@ impl Metered {
 
     /// Puts new parameters of the same kind in force: all state stays.
     pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
-        each!(&mut self.inner, d => d.reconfigure(&spec, now))?;
+        if spec.kind() != self.spec.kind() {
+            return Err(SpecMismatch {
+                in_place: self.spec.kind(),
+                offered: spec.kind(),
+            });
+        }
+        each!(&mut self.inner, d => d.reconfigure(spec.settings(), now));
         *self.spec = spec;
         self.balance();
         Ok(())
@@ -186,7 +202,9 @@ impl Metered {
     /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets
     /// in their order, and what does not fit it is dropped by its own judgement.
     pub fn reconfigure(&mut self, cx: &mut Cx<'_>, spec: Spec, streams: &Streams) {
-        if each!(&mut self.inner, d => d.reconfigure(&spec, cx.now)).is_err() {
+        if spec.kind() == self.spec.kind() {
+            each!(&mut self.inner, d => d.reconfigure(spec.settings(), cx.now));
+        } else {
             let mut held = Vec::with_capacity(self.backlog().packets as usize);
             each!(&mut self.inner, d => d.drain(&mut |packet| held.push(packet)));
             self.inner = Inner::build(&spec, cx.now, streams);

@@ -1,4 +1,4 @@
-//! What holds for every discipline, under any sequence of calls: run over all of `MANUALS`.
+//! What holds for every discipline, under any sequence of calls: run over all of `KINDS`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use weir_packet::{Ecn, FlowKey, Reason, Slot};
 use crate::contract::{Admission, Manual, Ready};
 use crate::metered::Metered;
 use crate::rig::{Rig, flow_key};
-use crate::spec::{MANUALS, Spec};
+use crate::spec::Spec;
+use crate::{KINDS, manuals};
 
 const FLOWS: usize = 12;
 
@@ -105,10 +106,10 @@ enum Order {
 }
 
 fn order(spec: &Spec) -> Order {
-    match spec {
+    match spec.kind() {
         // The meaning of `control` may change under way.
-        Spec::LruFq(_) | Spec::Dppbrb(_) | Spec::ProbabilisticPriority(_) => Order::TwoQueues,
-        Spec::Impair(params) if params.reorder => Order::Free,
+        "lru_fq" | "dppbrb" | "probabilistic_priority" => Order::TwoQueues,
+        "impair" if spec.settings().flag("reorder") => Order::Free,
         _ => Order::Kept,
     }
 }
@@ -260,7 +261,7 @@ impl Run {
 }
 
 fn any_manual() -> impl Strategy<Value = &'static Manual> {
-    prop::sample::select(MANUALS)
+    (0..KINDS.len()).prop_map(|n| &KINDS[n].manual)
 }
 
 proptest! {
@@ -356,10 +357,10 @@ fn with(manual: &'static Manual, name: &str, scalar: &Scalar) -> Option<Spec> {
 #[test]
 fn every_parameter_is_set_then_shown() {
     let streams = Streams::new(1);
-    for manual in MANUALS {
+    for manual in manuals() {
         let default = Spec::check(manual.name, []).unwrap();
         let defaults = Settings::defaults(manual.parameters);
-        assert_eq!(default.settings(), defaults, "{}", manual.name);
+        assert_eq!(default.settings(), &defaults, "{}", manual.name);
         let value = |settings: &Settings, name| {
             let found = settings.iter().find(|(n, _)| *n == name);
             found.unwrap().1.clone()
@@ -375,12 +376,12 @@ fn every_parameter_is_set_then_shown() {
                 let mut metered = Metered::new(default.clone(), Instant::ZERO, &streams);
                 metered.reconfigure(&mut rig.cx(), spec, &streams);
                 let settings = metered.spec().settings();
-                assert_eq!(value(&settings, parameter.name), set);
+                assert_eq!(value(settings, parameter.name), set);
                 assert_eq!(settings.iter().count(), manual.parameters.len());
                 let changed = manual
                     .parameters
                     .iter()
-                    .filter(|p| value(&settings, p.name) != value(&defaults, p.name));
+                    .filter(|p| value(settings, p.name) != value(&defaults, p.name));
                 assert!(changed.count() <= 2);
                 shown += u32::from(set != value(&defaults, parameter.name));
             }
@@ -394,9 +395,29 @@ fn every_parameter_is_set_then_shown() {
     }
 }
 
+/// A setting that is missing ends in a panic where it is read.
+#[test]
+fn every_parameter_is_read() {
+    for kind in KINDS {
+        let table = kind.manual.parameters;
+        for missing in table {
+            let others = table.iter().filter(|other| other.name != missing.name);
+            let others: Vec<_> = others.copied().collect();
+            let settings = Settings::defaults(others.leak());
+            let read = std::panic::catch_unwind(|| (kind.limit)(&settings).is_ok());
+            assert!(read.is_err(), "{}.{}", kind.manual.name, missing.name);
+        }
+    }
+}
+
+#[test]
+fn kinds_are_listed_by_name() {
+    assert!(KINDS.is_sorted_by_key(|kind| kind.manual.name));
+}
+
 #[test]
 fn manuals_list_what_is_reported() {
-    for manual in MANUALS {
+    for manual in manuals() {
         let spec = Spec::check(manual.name, []).unwrap();
         assert_eq!(spec.kind(), manual.name);
         let mut reported = Vec::new();

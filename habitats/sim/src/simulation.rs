@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span, Streams};
-use weir_discipline::Spec;
 use weir_packet::FlowKey;
 use weir_wire::{Protocol, ethernet, ipv4, ipv6};
 
@@ -93,7 +92,7 @@ impl Simulation {
         for port in ports {
             let mut watch = Watch::new(from);
             let wire = &mut self.fabric.wires[port.0 as usize];
-            if let Spec::LruFq(_) | Spec::Fan(_) = wire.port.queue().spec() {
+            if wire.port.queue().spec().knows_flows() {
                 watch.look_inside(self.fabric.meters.traffics.len());
             }
             wire.watch = Some(Box::new(watch));

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 use weir_base::setting::{Kind, Parameter};
-use weir_discipline::spec::MANUALS;
+use weir_discipline::manuals;
 
 use super::parameters::*;
 
@@ -76,7 +76,7 @@ fn traffic() -> Value {
 }
 
 fn discipline() -> Value {
-    let one = MANUALS.iter().map(|manual| {
+    let one = manuals().map(|manual| {
         let parameters = manual.parameters.iter();
         let mut properties: Map<String, Value> = parameters
             .map(|p: &Parameter| {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weir_base::setting::{Kind, Parameter};
 use weir_base::units::Quantity;
-use weir_discipline::spec::MANUALS;
+use weir_discipline::manuals;
 use weir_lfb::{port, queue, router};
 
 use super::cell;
@@ -56,11 +56,11 @@ pub(crate) fn markdown() -> String {
          it the kind is `{}`.\n\n| kind | purpose | manual page |\n|---|---|---|\n",
         queue::KIND_DEFAULT
     );
-    for manual in MANUALS {
+    for manual in manuals() {
         let (name, purpose) = (manual.name, cell(manual.purpose));
         page += &format!("| [`{name}`](#{name}) | {purpose} | [page](disciplines/{name}.txt) |\n");
     }
-    for manual in MANUALS {
+    for manual in manuals() {
         page += &format!("\n### {}\n\n{}", manual.name, table(manual.parameters));
     }
     page
@@ -89,7 +89,7 @@ pub(crate) fn json() -> Value {
     let of_block = blocks
         .into_iter()
         .flat_map(|(path, parameters)| parameters.iter().map(move |p| key(path, None, p)));
-    let of_discipline = MANUALS.iter().flat_map(|manual| {
+    let of_discipline = manuals().flat_map(|manual| {
         let parameters = manual.parameters.iter();
         parameters.map(move |p| key("port.NAME.discipline.", Some(manual.name), p))
     });

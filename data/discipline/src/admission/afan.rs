@@ -6,19 +6,18 @@
 
 use rand::Rng;
 use weir_base::early::{Curve, spread};
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
-use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
+use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::scheduler::{Backlogs, GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::admission::split::Split;
 use crate::aqm::average::Average;
 use crate::aqm::red::WEIGHT;
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -92,6 +91,20 @@ foreseen.",
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, now, streams| {
+        Box::new(Afan::new(
+            accepted(Params::new(settings)),
+            now,
+            streams.stream(MANUAL.name),
+        ))
+    },
+};
+
 pub(crate) const MIN_THRESHOLD: Parameter = Parameter {
     name: "min_threshold",
     kind: Kind::Count(0, 1_000_000),
@@ -158,19 +171,6 @@ impl Params {
         };
         thresholds::check(name, min, max, params.limit)?;
         Ok(params)
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("mtu", Setting::Bytes(Bytes(self.mtu_bytes))),
-            ("weight", Setting::Ratio(self.weight)),
-            ("min_threshold", Setting::Count(self.min_threshold)),
-            ("max_threshold", Setting::Count(self.max_threshold)),
-            ("max_probability", Setting::Ratio(self.max_probability)),
-            ("rate", Setting::Rate(self.rate)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 
     /// Equation 6, with the thresholds derived where they are not given.
@@ -296,6 +296,14 @@ impl Afan {
         }
     }
 
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        self.queues.reserve(params.limit);
+        self.link_rate.given = params.rate;
+        self.params = params;
+        self.apply_rate();
+    }
+
     /// The parameters or the rate of the link have changed.
     fn apply_rate(&mut self) {
         self.law = self.params.law(self.link_rate.get());
@@ -368,10 +376,9 @@ impl Afan {
         Admission::Queued
     }
 
-    /// Ends a packet of the elastic queue.
+    /// Drops a packet of the elastic queue.
     fn end(&mut self, cx: &mut Cx<'_>, drawn: usize, why: Reason) {
-        let packet = self.queues.take(drawn);
-        cx.fates.discard(packet, why);
+        cx.fates.discard(self.queues.take(drawn), why);
         self.took_elastic(cx.now);
         if self.queues.len() == 0 {
             self.idle.begin(cx.now);
@@ -460,15 +467,8 @@ impl Discipline for Afan {
         self.apply_rate();
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Afan(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.queues.reserve(params.limit);
-        self.params = params.clone();
-        self.link_rate.given = params.rate;
-        self.apply_rate();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     /// Priority first, as they would leave: so each flow stays in order.
@@ -738,7 +738,7 @@ mod tests {
             limit: 1000,
             ..params()
         };
-        afan.reconfigure(&Spec::Afan(changed), rig.now).unwrap();
+        afan.change(changed);
         assert_eq!((gauge(&afan, "average"), afan.backlog()), (average, held));
         assert_eq!((afan.law.weight, afan.law.curve.min), (0.5, 400.0));
         assert_eq!(std::iter::from_fn(|| rig.take(&mut afan)).count(), 50);

@@ -10,17 +10,16 @@
 //! Source: Kortebi, Oueslati, Roberts, "Implicit service differentiation using deficit round robin",
 //! ITC 2005; what is a streaming flow: Domzal et al., Int. J. Communication Systems 2015, section 2.
 
-use weir_base::setting::{Setting, Settings};
-use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_base::setting::Settings;
+use weir_base::{Instant, Rate, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::active::ActiveFlows;
 use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::QUANTUM;
 use crate::parts::link_rate::{LinkRate, RATE};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -76,6 +75,14 @@ apart by the whole keyed hash: there are no buckets to aim at.",
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, now, _| Box::new(Pdrr::new(Params::new(settings), now)),
+};
+
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -98,16 +105,6 @@ impl Params {
             rate: settings.rate("rate"),
             limit: settings.count("limit") as usize,
         }
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
-            ("mtu", Setting::Bytes(Bytes(self.mtu_bytes))),
-            ("rate", Setting::Rate(self.rate)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 }
 
@@ -151,6 +148,14 @@ impl Pdrr {
             fair_bytes: 0,
             params,
         }
+    }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        self.flows.reserve(params.limit);
+        self.link_rate.given = params.rate;
+        self.params = params;
+        self.idle.set_rate(self.link_rate.get());
     }
 
     fn room(&self) -> bool {
@@ -259,15 +264,8 @@ impl Discipline for Pdrr {
         self.idle.set_rate(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Pdrr(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.flows.reserve(params.limit);
-        self.params = params.clone();
-        self.link_rate.given = params.rate;
-        self.idle.set_rate(self.link_rate.get());
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(Params::new(settings));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

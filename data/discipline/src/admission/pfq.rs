@@ -9,17 +9,16 @@
 //! Source: Kortebi, Oueslati, Roberts, "Cross-protect: implicit service differentiation and admission
 //! control", HPSR 2004; the class of a packet as in Domzal et al., 2015, section 2.1.
 
-use weir_base::setting::{Setting, Settings};
-use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_base::setting::Settings;
+use weir_base::{Instant, Rate, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use crate::admission::active::ActiveFlows;
 use crate::admission::ranking::Ranking;
 use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::link_rate::{LinkRate, RATE};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -75,6 +74,14 @@ flow he gets one share. Flows are told apart by the whole keyed hash: there are 
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, now, _| Box::new(Pfq::new(Params::new(settings), now)),
+};
+
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -94,15 +101,6 @@ impl Params {
             rate: settings.rate("rate"),
             limit: settings.count("limit") as usize,
         }
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("mtu", Setting::Bytes(Bytes(self.mtu_bytes))),
-            ("rate", Setting::Rate(self.rate)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 }
 
@@ -142,6 +140,15 @@ impl Pfq {
             idle: Idle::new(now, link_rate.get()),
             params,
         }
+    }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        self.flows.reserve(params.limit);
+        self.ranking.reserve(params.limit);
+        self.link_rate.given = params.rate;
+        self.params = params;
+        self.idle.set_rate(self.link_rate.get());
     }
 
     fn room(&self) -> bool {
@@ -265,16 +272,8 @@ impl Discipline for Pfq {
         self.idle.set_rate(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Pfq(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.flows.reserve(params.limit);
-        self.ranking.reserve(params.limit);
-        self.params = params.clone();
-        self.link_rate.given = params.rate;
-        self.idle.set_rate(self.link_rate.get());
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(Params::new(settings));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -400,11 +399,10 @@ mod tests {
                 rig.take(&mut pfq);
             }
         }
-        let spec = Spec::Pfq(Params {
+        pfq.change(Params {
             limit: 40,
             ..params()
         });
-        pfq.reconfigure(&spec, rig.now).unwrap();
         for flow in 0..50 {
             rig.offer(&mut pfq, flow, 700);
         }

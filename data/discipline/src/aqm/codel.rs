@@ -13,13 +13,12 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Span, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fifo::LIMIT;
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -55,6 +54,14 @@ with flow queues against him.",
         ("count", "drops since the dropping state was entered"),
         ("dropping", "1 in the dropping state, else 0"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, _, _| Box::new(Codel::new(accepted(Params::new(settings)))),
 };
 
 /// The `target` parameter.
@@ -124,15 +131,6 @@ impl Control {
         Ok(control)
     }
 
-    /// Back to settings.
-    pub(crate) fn pairs(&self) -> [(&'static str, Setting); 3] {
-        [
-            ("target", Setting::Span(self.target)),
-            ("interval", Setting::Span(self.interval)),
-            ("ecn", Setting::Flag(self.ecn)),
-        ]
-    }
-
     /// The control law: when the drop after the `count`th is due.
     fn next_drop(&self, after: Instant, count: u32) -> Instant {
         let nanos = self.interval.as_nanos() as f64 / f64::from(count.max(1)).sqrt();
@@ -147,12 +145,6 @@ impl Params {
             control: Control::new(settings)?,
             limit: settings.count("limit") as usize,
         })
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let limit = ("limit", Setting::Count(self.limit as u64));
-        Settings::from_pairs(self.control.pairs().into_iter().chain([limit]))
     }
 }
 
@@ -343,6 +335,15 @@ impl Codel {
             stats: Stats::default(),
         }
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        let held = self.queue.packets.len();
+        self.queue
+            .packets
+            .reserve(params.limit.saturating_sub(held));
+        self.params = params;
+    }
 }
 
 impl Discipline for Codel {
@@ -384,16 +385,8 @@ impl Discipline for Codel {
         size_of_val(self) + self.queue.packets.capacity() * size_of::<Packet>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Codel(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        let held = self.queue.packets.len();
-        self.queue
-            .packets
-            .reserve(params.limit.saturating_sub(held));
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -19,18 +19,17 @@ use std::collections::VecDeque;
 
 use rand::Rng;
 use weir_base::early::{self, Curve};
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
 
 use crate::aqm::average::Average;
 use crate::aqm::codel::ECN;
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fifo::LIMIT;
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -94,6 +93,19 @@ early drop. Which packet is dropped cannot be foreseen.",
         ("marked", "packets marked by chance"),
         ("full", "packets dropped because the queue was full"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, _, streams| {
+        Box::new(Red::new(
+            accepted(Params::new(settings)),
+            streams.stream(MANUAL.name),
+        ))
+    },
 };
 
 /// The `weight` parameter.
@@ -193,22 +205,6 @@ impl Params {
         };
         thresholds::check(name, min, max, params.limit)?;
         Ok(params)
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("weight", Setting::Ratio(self.weight)),
-            ("min_threshold", Setting::Count(self.min_threshold)),
-            ("max_threshold", Setting::Count(self.max_threshold)),
-            ("max_probability", Setting::Ratio(self.max_probability)),
-            ("gentle", Setting::Flag(self.gentle)),
-            ("wait", Setting::Flag(self.wait)),
-            ("ecn", Setting::Flag(self.ecn)),
-            ("rate", Setting::Rate(self.rate)),
-            ("mean_packet", Setting::Bytes(Bytes(self.mean_packet_bytes))),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 
     /// The lower and the upper threshold, derived where they are not given.
@@ -350,6 +346,15 @@ impl Red {
         self.backlog.count(packet.bytes());
         self.queue.push_back(packet);
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        let more = params.limit.saturating_sub(self.queue.len());
+        self.queue.reserve(more);
+        self.link_rate.given = params.rate;
+        self.law = params.law(self.link_rate.get());
+        self.params = params;
+    }
 }
 
 impl Discipline for Red {
@@ -410,16 +415,8 @@ impl Discipline for Red {
         self.law = self.params.law(self.link_rate.get());
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Red(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
-        self.link_rate.given = params.rate;
-        self.law = params.law(self.link_rate.get());
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -647,13 +644,12 @@ mod tests {
             rig.offer(&mut red, 0, 1000);
         }
         let (average, held) = (gauge(&red, "average"), red.backlog());
-        let spec = Spec::Red(Params {
+        red.change(Params {
             weight: 0.5,
             min_threshold: 1,
             limit: 2000,
             ..params()
         });
-        red.reconfigure(&spec, rig.now).unwrap();
         assert_eq!((gauge(&red, "average"), red.backlog()), (average, held));
         assert_eq!((red.law.weight, red.law.curve.min), (0.5, 1.0));
     }

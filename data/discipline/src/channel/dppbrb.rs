@@ -13,18 +13,17 @@
 //! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] have the equations, but for
 //! equation 7, which is `rate`; the service is that of `probabilistic_priority`.
 
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{CONTROL, Channels, LIMIT, REDIRECT, WHICH};
 use crate::channel::token_bucket::{self, BURST, COMMITTED, EXCESS, FLOW_CONTROL, Gate, Limits};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::rate::{RateEstimate, Window};
 use crate::parts::thresholds;
-use crate::spec::Spec;
 
 pub use crate::channel::channels::Control;
 
@@ -102,6 +101,20 @@ element's addresses in, or classify and use `control = \"class\"`.",
         token_bucket::GAUGES[2],
         token_bucket::GAUGES[3],
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit * 2),
+    build: |settings, now, streams| {
+        Box::new(Dppbrb::new(
+            accepted(Params::new(settings)),
+            now,
+            streams.stream(MANUAL.name),
+        ))
+    },
 };
 
 const SHARE: Parameter = Parameter {
@@ -253,24 +266,6 @@ impl Params {
             limits: Limits::new(settings),
         })
     }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let own = [
-            ("control", Setting::Word(self.control.word())),
-            ("share", Setting::Ratio(self.share)),
-            ("buffer_slope", Setting::Ratio(self.law.buffer_slope)),
-            ("buffer_offset", Setting::Ratio(self.law.buffer_offset)),
-            ("threshold", Setting::Ratio(self.law.threshold)),
-            ("decay", Setting::Ratio(self.law.decay)),
-            ("estimate", Setting::Span(self.estimate)),
-            ("max_threshold", Setting::Count(self.law.max_threshold)),
-            ("min_threshold", Setting::Count(self.law.min_threshold)),
-            ("limit", Setting::Count(self.limit as u64)),
-            ("rate", Setting::Rate(self.rate)),
-        ];
-        Settings::from_pairs(own.into_iter().chain(self.limits.settings()))
-    }
 }
 
 /// The rate of a channel.
@@ -368,6 +363,18 @@ impl Dppbrb {
         self.stats.lowered += u64::from(share < before);
         self.state.set_share(share);
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params, now: Instant) {
+        if params.share != self.params.share {
+            self.state.set_share(params.share); // otherwise p_c stays where it has come to
+        }
+        self.window = Window::new(params.estimate);
+        self.state.link_rate.given = params.rate;
+        self.gate.change(&params.limits, now);
+        self.channels.reserve(params.limit);
+        self.params = params;
+    }
 }
 
 impl Discipline for Dppbrb {
@@ -420,19 +427,8 @@ impl Discipline for Dppbrb {
         size_of_val(self) + self.channels.heap_bytes()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Dppbrb(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if params.share != self.params.share {
-            self.state.set_share(params.share); // otherwise p_c stays where it has come to
-        }
-        self.window = Window::new(params.estimate);
-        self.state.link_rate.given = params.rate;
-        self.gate.change(&params.limits, now);
-        self.channels.reserve(params.limit);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        self.change(accepted(Params::new(settings)), now);
     }
 
     fn set_link_rate(&mut self, rate: Option<Rate>) {
@@ -624,12 +620,10 @@ mod tests {
         }
         let mut other = params();
         other.law.decay = 0.5;
-        dppbrb
-            .reconfigure(&Spec::Dppbrb(other.clone()), rig.now)
-            .unwrap();
+        dppbrb.change(other.clone(), rig.now);
         assert_eq!(gauge(&dppbrb, "control_share"), 761);
         other.share = 0.9;
-        dppbrb.reconfigure(&Spec::Dppbrb(other), rig.now).unwrap();
+        dppbrb.change(other, rig.now);
         assert_eq!(gauge(&dppbrb, "control_share"), 900);
     }
 

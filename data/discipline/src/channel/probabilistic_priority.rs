@@ -10,14 +10,13 @@
 //! networks", Computer Communications 25, 2002, for two queues; as it stands in Zhuge et al.,
 //! "Research on Internal Flow Control Mechanism of ForCES Routers", "Packet dequeue" and equation 5.
 
-use weir_base::setting::{Kind, Parameter, Setting, Settings};
+use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Instant, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{CONTROL, Channels, LIMIT, REDIRECT, WHICH};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::parts::chance::Chance;
-use crate::spec::Spec;
 
 pub use crate::channel::channels::Control;
 
@@ -67,6 +66,19 @@ up to `share` from everybody else: let only the control element's addresses in, 
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit * 2),
+    build: |settings, _, streams| {
+        Box::new(ProbabilisticPriority::new(
+            Params::new(settings),
+            streams.stream(MANUAL.name),
+        ))
+    },
+};
+
 const SHARE: Parameter = Parameter {
     name: "share",
     kind: Kind::Ratio(0.0, 1.0),
@@ -94,15 +106,6 @@ impl Params {
             limit: settings.count("limit") as usize,
         }
     }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("control", Setting::Word(self.control.word())),
-            ("share", Setting::Ratio(self.share)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
-    }
 }
 
 /// What the queues count.
@@ -129,6 +132,13 @@ impl ProbabilisticPriority {
             params,
             stats: Stats::default(),
         }
+    }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        self.channels.reserve(params.limit);
+        self.share = Chance::new(params.share);
+        self.params = params;
     }
 }
 
@@ -163,14 +173,8 @@ impl Discipline for ProbabilisticPriority {
         size_of_val(self) + self.channels.heap_bytes()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::ProbabilisticPriority(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.channels.reserve(params.limit);
-        self.share = Chance::new(params.share);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(Params::new(settings));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

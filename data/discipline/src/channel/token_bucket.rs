@@ -12,14 +12,13 @@
 //! `Meter` is the two buckets, `Gate` the flow control in front of a queue: of this file's discipline, and
 //! of `dppbrb`.
 
-use weir_base::setting::{Kind, Parameter, Setting, Settings};
+use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Bytes, Instant, Rate, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::channel::channels::{REDIRECT, WHICH};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::{self, Fifo, LIMIT};
-use crate::spec::Spec;
 
 pub use crate::channel::channels::Control;
 
@@ -71,6 +70,14 @@ limited at all.",
         GAUGES[3],
         ("full", "packets dropped because the queue was full"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, now, _| Box::new(TokenBucket::new(Params::new(settings), now)),
 };
 
 /// The parameters of the gate.
@@ -141,16 +148,6 @@ impl Limits {
             excess: settings.rate("excess"),
             burst: Bytes(settings.bytes("burst")),
         }
-    }
-
-    /// Back to settings, for showing.
-    pub(crate) fn settings(&self) -> [(&'static str, Setting); 4] {
-        [
-            ("flow_control", Setting::Flag(self.flow_control)),
-            ("committed", Setting::Rate(self.committed)),
-            ("excess", Setting::Rate(self.excess)),
-            ("burst", Setting::Bytes(self.burst)),
-        ]
     }
 
     /// The rates of both buckets.
@@ -308,15 +305,6 @@ impl Params {
             limit: settings.count("limit") as usize,
         }
     }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let own = [
-            ("control", Setting::Word(self.control.word())),
-            ("limit", Setting::Count(self.limit as u64)),
-        ];
-        Settings::from_pairs(own.into_iter().chain(self.limits.settings()))
-    }
 }
 
 /// The gate and the queue.
@@ -337,6 +325,16 @@ impl TokenBucket {
             }),
             params,
         }
+    }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params, now: Instant) {
+        let queue = fifo::Params {
+            limit: params.limit,
+        };
+        self.queue.change(queue);
+        self.gate.change(&params.limits, now);
+        self.params = params;
     }
 }
 
@@ -373,17 +371,8 @@ impl Discipline for TokenBucket {
         self.queue.relax();
     }
 
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::TokenBucket(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        let queue = fifo::Params {
-            limit: params.limit,
-        };
-        self.queue.reconfigure(&Spec::Fifo(queue), now)?;
-        self.gate.change(&params.limits, now);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        self.change(Params::new(settings), now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -513,13 +502,9 @@ mod tests {
             },
             ..bucket_params()
         };
-        bucket
-            .reconfigure(&Spec::TokenBucket(params(true)), rig.now)
-            .unwrap();
+        bucket.change(params(true), rig.now);
         assert_eq!(run(&mut rig, &mut bucket), [1_000_000, 2000]);
-        bucket
-            .reconfigure(&Spec::TokenBucket(params(false)), rig.now)
-            .unwrap();
+        bucket.change(params(false), rig.now);
         assert_eq!(run(&mut rig, &mut bucket), [1_000_000; 2]);
         assert_eq!(gauge(&bucket, "redirect_bytes"), 3_000_000);
     }

@@ -9,15 +9,14 @@
 //! Source: Floyd and Jacobson, "Link-sharing and Resource Management Models for Packet Networks",
 //! IEEE/ACM ToN 1995 (one level of its hierarchy); the scheduler is STFQ's.
 
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fair::classes::{CLASSES_MAX, Classes};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::parts::bins::{Bins, Measure};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -60,6 +59,14 @@ likes; he chooses the source address too, where it is not checked. Only the dest
 address hold back a flood that comes from elsewhere, or goes elsewhere.",
     parameters: &[CLASSES, LIMIT],
     gauges: &GAUGES,
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit()),
+    build: |settings, _, _| Box::new(ClassWeights::new(accepted(Params::new(settings)))),
 };
 
 const CLASSES: Parameter = Parameter {
@@ -119,14 +126,6 @@ impl Params {
             })?,
             limit: settings.count("limit") as usize,
         })
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("classes", Setting::Text(self.classes.text().to_owned())),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 
     /// Packets held at most, in all classes.
@@ -195,6 +194,20 @@ impl ClassWeights {
         self.clock.serve(&mut share.tag, share.cost, packet.bytes());
         Some(packet)
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        if !params.classes.match_like(&self.params.classes) {
+            let order = std::iter::from_fn(|| self.next()).collect();
+            self.bins.renew(params.classes.count(), order);
+            self.shares
+                .iter_mut()
+                .for_each(|share| share.tag = Tag::default());
+        }
+        self.params = params;
+        self.bins.reserve(self.params.limit());
+        self.set_costs();
+    }
 }
 
 impl Discipline for ClassWeights {
@@ -239,21 +252,8 @@ impl Discipline for ClassWeights {
         size_of_val(self) + self.bins.state_bytes() + self.params.classes.state_bytes()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::ClassWeights(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if !params.classes.match_like(&self.params.classes) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.classes.count(), order);
-            self.shares
-                .iter_mut()
-                .for_each(|share| share.tag = Tag::default());
-        }
-        self.params = params.clone();
-        self.bins.reserve(self.params.limit());
-        self.set_costs();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -363,8 +363,7 @@ mod tests {
             rig.offer(&mut queue, flow, 100);
         }
         let change = |queue: &mut ClassWeights, classes| {
-            let spec = Spec::ClassWeights(class_weights(classes, 100).params);
-            queue.reconfigure(&spec, Instant::ZERO).unwrap();
+            queue.change(class_weights(classes, 100).params);
         };
         change(&mut queue, "from 10.0.0.0 = 9, rest = 1");
         assert_eq!(queue.bins.tally(0).packets, 3);
@@ -380,7 +379,7 @@ mod tests {
     #[test]
     fn a_wrong_text_is_told_with_its_place() {
         let given = weir_base::setting::Scalar::Text("tcp = 1, udp 2, rest = 1".into());
-        let error = Spec::check(MANUAL.name, [("classes", &given)]).unwrap_err();
+        let error = crate::Spec::check(MANUAL.name, [("classes", &given)]).unwrap_err();
         let text = "`classes`: `udp 2` at character 10 is not a match and a weight, like `udp port 53 = 2`";
         assert_eq!(error.to_string(), text);
     }

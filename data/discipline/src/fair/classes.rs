@@ -24,11 +24,7 @@ const REST: &str = "rest";
 
 /// The classes, in the order in which a packet is held against them; the last one takes all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Classes {
-    /// As it was written.
-    text: String,
-    classes: Vec<Rule>,
-}
+pub struct Classes(Vec<Rule>);
 
 /// One class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,46 +74,36 @@ impl Classes {
         if classes.last().is_none_or(|rule| !rule.terms.is_empty()) {
             return Err("must end with `rest = WEIGHT`, the class of all other packets".into());
         }
-        Ok(Self {
-            text: text.to_owned(),
-            classes,
-        })
-    }
-
-    /// As it was written.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
+        Ok(Self(classes))
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.classes.len()
+        self.0.len()
     }
 
     /// Their weights.
     pub(crate) fn weights(&self) -> impl Iterator<Item = u32> {
-        self.classes.iter().map(|rule| rule.weight)
+        self.0.iter().map(|rule| rule.weight)
     }
 
     /// Whether every packet has the same class here as there.
     pub(crate) fn match_like(&self, other: &Self) -> bool {
-        let [own, others] = [self, other].map(|of| of.classes.iter().map(|rule| &rule.terms));
+        let [own, others] = [self, other].map(|of| of.0.iter().map(|rule| &rule.terms));
         own.eq(others)
     }
 
     /// Bytes of memory taken.
     pub(crate) fn state_bytes(&self) -> usize {
-        let terms = self.classes.iter().map(|rule| rule.terms.capacity());
-        self.text.capacity()
-            + self.classes.capacity() * size_of::<Rule>()
-            + terms.sum::<usize>() * size_of::<Term>()
+        let terms = self.0.iter().map(|rule| rule.terms.capacity());
+        self.0.capacity() * size_of::<Rule>() + terms.sum::<usize>() * size_of::<Term>()
     }
 
     /// The class of a packet with this key.
     pub(crate) fn class(&self, key: &FlowKey) -> usize {
         let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key));
-        let last = self.classes.len() - 1;
-        self.classes.iter().position(holds).unwrap_or(last)
+        let last = self.0.len() - 1;
+        self.0.iter().position(holds).unwrap_or(last)
     }
 }
 

@@ -11,14 +11,13 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::{Setting, Settings};
-use weir_base::{Bytes, Instant, Tally};
+use weir_base::setting::Settings;
+use weir_base::{Instant, Tally};
 use weir_packet::{Class, KeyKind, Packet};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -58,6 +57,14 @@ as far as their addresses can be believed. Buckets cannot be aimed at: the hash 
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, _, _| Box::new(Drr::new(Params::new(settings))),
+};
+
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -80,16 +87,6 @@ impl Params {
             quantum_bytes: settings.bytes("quantum"),
             limit: settings.count("limit") as usize,
         }
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("key", Setting::Word(self.key.word())),
-            ("buckets", Setting::Count(self.buckets as u64)),
-            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 }
 
@@ -162,6 +159,18 @@ impl Drr {
             self.shares[bin as usize] = Share::default();
         }
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
+            let order = std::iter::from_fn(|| self.next()).collect();
+            self.bins.renew(params.buckets, order);
+            self.shares = vec![Share::default(); params.buckets];
+            self.round = VecDeque::with_capacity(params.buckets);
+        }
+        self.bins.reserve(params.limit);
+        self.params = params;
+    }
 }
 
 impl Discipline for Drr {
@@ -209,19 +218,8 @@ impl Discipline for Drr {
             + self.round.capacity() * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Drr(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.shares = vec![Share::default(); params.buckets];
-            self.round = VecDeque::with_capacity(params.buckets);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(Params::new(settings));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

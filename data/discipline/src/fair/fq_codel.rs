@@ -10,14 +10,13 @@
 
 use std::collections::VecDeque;
 
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
-use weir_base::{Bytes, Instant, Tally};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
+use weir_base::{Instant, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::parts::bins::{Bins, KEY, Measure, QUANTUM, key_kind};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -61,6 +60,14 @@ nearly everything; with a new flow for each packet he is always a new flow, and 
         ("new_now", "queues in the list of new flows"),
         ("old_now", "queues in the list of old flows"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, _, _| Box::new(FqCodel::new(accepted(Params::new(settings)))),
 };
 
 /// The `flows` parameter.
@@ -114,18 +121,6 @@ impl Params {
             drop_batch: settings.count("drop_batch"),
             limit: settings.count("limit") as usize,
         })
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let own = [
-            ("key", Setting::Word(self.key.word())),
-            ("flows", Setting::Count(self.flows as u64)),
-            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
-            ("drop_batch", Setting::Count(self.drop_batch)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ];
-        Settings::from_pairs(own.into_iter().chain(self.control.pairs()))
     }
 }
 
@@ -237,6 +232,19 @@ impl FqCodel {
         }
         last
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        if (params.key, params.flows) != (self.params.key, self.params.flows) {
+            let order = std::iter::from_fn(|| self.next_unjudged()).collect();
+            self.bins.renew(params.flows, order);
+            self.flows = vec![Flow::default(); params.flows];
+            self.new = VecDeque::with_capacity(params.flows);
+            self.old = VecDeque::with_capacity(params.flows);
+        }
+        self.bins.reserve(params.limit);
+        self.params = params;
+    }
 }
 
 impl Discipline for FqCodel {
@@ -302,20 +310,8 @@ impl Discipline for FqCodel {
             + (self.new.capacity() + self.old.capacity()) * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::FqCodel(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if (params.key, params.flows) != (self.params.key, self.params.flows) {
-            let order = std::iter::from_fn(|| self.next_unjudged()).collect();
-            self.bins.renew(params.flows, order);
-            self.flows = vec![Flow::default(); params.flows];
-            self.new = VecDeque::with_capacity(params.flows);
-            self.old = VecDeque::with_capacity(params.flows);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

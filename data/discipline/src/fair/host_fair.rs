@@ -16,19 +16,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rand::Rng;
-use weir_base::setting::{Setting, SettingError, Settings};
+use weir_base::setting::{SettingError, Settings};
 use weir_base::{Instant, Stream, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
 use crate::aqm::blue::Blue;
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fair::fq_codel::{FLOWS, LIMIT, One};
 use crate::fair::hosts::{Census, HOSTS, Hosts};
 use crate::fair::sets::{Place, Sets};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::parts::bins::{Bins, Measure};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -85,6 +84,19 @@ victim's load greater by sending much to it from many ports, and so takes from w
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, _, streams| {
+        Box::new(HostFair::new(
+            accepted(Params::new(settings)),
+            streams.stream(MANUAL.name),
+        ))
+    },
+};
+
 /// Packets that BLUE drops in one call at most: how many there are is the senders' choice, not ours.
 const BLUE_DROPS_MAX: u32 = 16;
 
@@ -110,16 +122,6 @@ impl Params {
             control: Control::new(settings)?,
             limit: settings.count("limit") as usize,
         })
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let own = [
-            ("hosts", Setting::Word(self.hosts.word())),
-            ("flows", Setting::Count(self.flows as u64)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ];
-        Settings::from_pairs(own.into_iter().chain(self.control.pairs()))
     }
 }
 
@@ -333,6 +335,20 @@ impl HostFair {
         self.flows[bin].blue.overflow(step, cx.now);
         Some((bin, cx.fates.discard(packet, Reason::LongestFlow)))
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params, now: Instant) {
+        if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
+            let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();
+            self.bins.renew(params.flows, order);
+            self.sets = Sets::new(params.flows);
+            self.flows = vec![Flow::default(); params.flows].into_boxed_slice();
+            self.census = [(); 2].map(|()| Census::new(params.flows));
+            self.waiting = BinaryHeap::with_capacity(params.flows);
+        }
+        self.bins.reserve(params.limit);
+        self.params = params;
+    }
 }
 
 impl Discipline for HostFair {
@@ -393,21 +409,8 @@ impl Discipline for HostFair {
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::HostFair(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
-            let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();
-            self.bins.renew(params.flows, order);
-            self.sets = Sets::new(params.flows);
-            self.flows = vec![Flow::default(); params.flows].into_boxed_slice();
-            self.census = [(); 2].map(|()| Census::new(params.flows));
-            self.waiting = BinaryHeap::with_capacity(params.flows);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        self.change(accepted(Params::new(settings)), now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -565,11 +568,11 @@ mod tests {
         // free, it stays where its packets are.
         let mut rig = rig(&[(1, 5), (2, 5), (3, 5)]);
         let mut fair = host_fair("source", 100);
-        let spec = Params {
+        let params = Params {
             flows: 2,
             ..fair.params.clone()
         };
-        fair.reconfigure(&Spec::HostFair(spec), rig.now).unwrap();
+        fair.change(params, rig.now);
         let mut last = [None; 3];
         for round in 0..60 {
             for flow in 0..3 {

@@ -36,11 +36,6 @@ impl Hosts {
         }
     }
 
-    /// The word of a configuration.
-    pub(crate) fn word(self) -> &'static str {
-        Self::WORDS[self.0]
-    }
-
     /// What a sending and a receiving host are; none where they do not matter.
     pub(crate) fn kinds(self) -> [Option<KeyKind>; 2] {
         let (source, destination) = match self.0 {

@@ -11,14 +11,13 @@
 use std::collections::VecDeque;
 
 use rand::Rng;
-use weir_base::setting::{Kind, Parameter, Setting, Settings};
-use weir_base::{Bytes, Instant, Span, Stream, Tally};
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Instant, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -56,6 +55,20 @@ bad luck.",
         ("perturbations", "times that flows were hashed anew"),
         ("active", "queues in the round"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, now, streams| {
+        Box::new(Sfq::new(
+            Params::new(settings),
+            now,
+            streams.stream(MANUAL.name),
+        ))
+    },
 };
 
 const DEPTH: Parameter = Parameter {
@@ -100,18 +113,6 @@ impl Params {
             perturb: settings.span("perturb"),
             limit: settings.count("limit") as usize,
         }
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("key", Setting::Word(self.key.word())),
-            ("buckets", Setting::Count(self.buckets as u64)),
-            ("depth", Setting::Count(self.depth)),
-            ("quantum", Setting::Bytes(Bytes(self.quantum_bytes))),
-            ("perturb", Setting::Span(self.perturb)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 }
 
@@ -232,6 +233,21 @@ impl Sfq {
         }
         None
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params, now: Instant) {
+        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
+            let order = std::iter::from_fn(|| self.next()).collect();
+            self.bins.renew(params.buckets, order);
+            self.shares = vec![Share::default(); params.buckets];
+            self.round = VecDeque::with_capacity(params.buckets);
+        }
+        if params.perturb != self.params.perturb {
+            self.perturb_at = now + params.perturb;
+        }
+        self.bins.reserve(params.limit);
+        self.params = params;
+    }
 }
 
 impl Discipline for Sfq {
@@ -292,22 +308,8 @@ impl Discipline for Sfq {
             + self.round.capacity() * size_of::<u32>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Sfq(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.shares = vec![Share::default(); params.buckets];
-            self.round = VecDeque::with_capacity(params.buckets);
-        }
-        if params.perturb != self.params.perturb {
-            self.perturb_at = now + params.perturb;
-        }
-        self.bins.reserve(params.limit);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        self.change(Params::new(settings), now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

@@ -20,14 +20,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use weir_base::setting::{Setting, Settings};
+use weir_base::setting::Settings;
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, KeyKind, Packet};
 
-use crate::contract::{Admission, Cx, Discipline, Manual, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, key_kind};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -61,6 +60,14 @@ cannot be aimed at: the hash is keyed.",
         ("longest_flow", "packets that the longest queue lost to make room"),
         ("active", "queues that hold packets, or were emptied to make room"),
     ],
+};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings).limit),
+    build: |settings, _, _| Box::new(Stfq::new(Params::new(settings))),
 };
 
 /// Cost of a byte at weight 1. Dividing it by a weight of up to 1000 loses less than a millionth.
@@ -136,15 +143,6 @@ impl Params {
             limit: settings.count("limit") as usize,
         }
     }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("key", Setting::Word(self.key.word())),
-            ("buckets", Setting::Count(self.buckets as u64)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
-    }
 }
 
 /// What the queues count.
@@ -217,6 +215,18 @@ impl Stfq {
         }
         self.clock.idle();
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
+            let order = std::iter::from_fn(|| self.next()).collect();
+            self.bins.renew(params.buckets, order);
+            self.places = vec![Place::default(); params.buckets];
+            self.waiting = BinaryHeap::with_capacity(params.buckets);
+        }
+        self.bins.reserve(params.limit);
+        self.params = params;
+    }
 }
 
 impl Discipline for Stfq {
@@ -265,19 +275,8 @@ impl Discipline for Stfq {
             + self.waiting.capacity() * size_of::<Reverse<(Tag, u32)>>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Stfq(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
-            let order = std::iter::from_fn(|| self.next()).collect();
-            self.bins.renew(params.buckets, order);
-            self.places = vec![Place::default(); params.buckets];
-            self.waiting = BinaryHeap::with_capacity(params.buckets);
-        }
-        self.bins.reserve(params.limit);
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(Params::new(settings));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {

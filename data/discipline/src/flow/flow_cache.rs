@@ -14,22 +14,11 @@ use rand::Rng;
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{FlowKey, KeyKind, Packet};
 
-use crate::contract::{Cx, FlowReport, FlowStanding};
+use crate::contract::{Cx, FlowReport, FlowStanding, Threshold};
 use crate::flow::lottery::{Lottery, Rule};
 use crate::flow::share::Total;
 use crate::parts::lru::Lru;
 use crate::parts::rate::{RateEstimate, Window};
-
-/// From where on a flow in the cache is a hog.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Threshold {
-    /// From this many packets since its admission.
-    Packets(u64),
-    /// From this estimated rate.
-    Rate(Rate),
-    /// From this share of what all flows send together.
-    Share(f64),
-}
 
 impl Threshold {
     /// Whether every flow is above it.
@@ -371,6 +360,7 @@ impl FlowCache {
                 seen: flow.seen,
                 dropped: Some(name.dropped),
                 rate: flow.rate.shown(self.window, silence, now.since(name.since)),
+                threshold: Some(self.policy.threshold),
                 since: name.since,
                 latest: flow.latest,
                 waited: None,

@@ -18,11 +18,12 @@ use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, FlowReport, Manual, Ready, SpecMismatch};
+use crate::contract::{
+    self, Admission, Cx, Discipline, FlowReport, Manual, Ready, Threshold, accepted,
+};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::flow::flow_cache::{FlowCache, Policy};
 use crate::parts::bins::{KEY, key_kind};
-use crate::spec::Spec;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -121,6 +122,19 @@ flows, is not a hog. With pins, he can hold three quarters of the cache by one p
     ],
 };
 
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: true,
+    limit: |settings| Ok(Params::new(settings)?.limit * 2),
+    build: |settings, _, streams| {
+        Box::new(LruFq::new(
+            accepted(Params::new(settings)),
+            streams.stream(MANUAL.name),
+        ))
+    },
+};
+
 const CACHE: Parameter = Parameter {
     name: "cache",
     kind: Kind::Count(1, 65536),
@@ -187,7 +201,6 @@ const RATE_WINDOW: Parameter = Parameter {
     about: "window of the rates, of a flow and of all together",
 };
 
-pub use crate::flow::flow_cache::Threshold;
 pub use crate::flow::lottery::Rule;
 
 /// Parameters.
@@ -245,31 +258,6 @@ impl Params {
             });
         }
         Ok(params)
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let threshold = match self.threshold {
-            Threshold::Packets(packets) => Setting::Count(packets),
-            Threshold::Rate(rate) => Setting::Rate(rate),
-            Threshold::Share(share) => Setting::Ratio(share),
-        };
-        let admission = match self.admission {
-            Rule::Fixed(probability) => Setting::Ratio(probability),
-            Rule::Adaptive => Setting::Word(ADAPTIVE),
-        };
-        Settings::from_pairs([
-            ("cache", Setting::Count(self.cache as u64)),
-            ("admission", admission),
-            ("threshold", threshold),
-            ("hit_weight", Setting::Count(self.hit_weight.into())),
-            ("miss_weight", Setting::Count(self.miss_weight.into())),
-            ("pin", Setting::Flag(self.pin)),
-            ("pin_timeout", Setting::Span(self.pin_timeout)),
-            ("key", Setting::Word(self.key.word())),
-            ("limit", Setting::Count(self.limit as u64)),
-            ("rate_window", Setting::Span(self.rate_window)),
-        ])
     }
 
     fn policy(&self) -> Policy {
@@ -357,6 +345,18 @@ impl LruFq {
             (false, false) => Some(MISS),
         }
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params) {
+        self.cache.set_policy(params.policy());
+        let weights = [params.hit_weight, params.miss_weight];
+        for (queue, weight) in self.queues.iter_mut().zip(weights) {
+            let held = queue.packets.len();
+            queue.packets.reserve(params.limit.saturating_sub(held));
+            queue.cost = ByteCost::of_weight(weight);
+        }
+        self.params = params;
+    }
 }
 
 impl Discipline for LruFq {
@@ -418,19 +418,8 @@ impl Discipline for LruFq {
         size_of_val(self) + self.cache.state_bytes() + packets * size_of::<Packet>()
     }
 
-    fn reconfigure(&mut self, spec: &Spec, _now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::LruFq(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.cache.set_policy(params.policy());
-        let weights = [params.hit_weight, params.miss_weight];
-        for (queue, weight) in self.queues.iter_mut().zip(weights) {
-            let held = queue.packets.len();
-            queue.packets.reserve(params.limit.saturating_sub(held));
-            queue.cost = ByteCost::of_weight(weight);
-        }
-        self.params = params.clone();
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
     }
 
     /// In the order of arrival over both queues, so that a flow that crossed is in order again.

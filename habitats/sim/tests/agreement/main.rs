@@ -19,8 +19,7 @@ use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
 use rand::RngExt;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Streams};
-use weir_discipline::Spec;
-use weir_discipline::spec::MANUALS;
+use weir_discipline::{Spec, manuals};
 use weir_packet::{Ecn, FlowKey};
 use weir_path::port::Link;
 
@@ -263,15 +262,11 @@ fn spec(kind: &str, settings: &[(&str, &str)]) -> Spec {
 
 /// Every discipline by its defaults, then as in [`HARD`].
 fn specs() -> impl Iterator<Item = (Spec, bool)> {
-    let defaults = MANUALS.iter().map(|m| (spec(m.name, &[]), false));
+    let defaults = manuals().map(|m| (spec(m.name, &[]), false));
     let hard = HARD
         .iter()
         .map(|(kind, settings)| (spec(kind, settings), true));
-    assert!(
-        MANUALS
-            .iter()
-            .all(|m| HARD.iter().any(|(kind, _)| m.name == *kind))
-    );
+    assert!(manuals().all(|m| HARD.iter().any(|(kind, _)| m.name == *kind)));
     defaults.chain(hard)
 }
 

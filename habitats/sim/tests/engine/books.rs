@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use weir_base::pace::OnOff;
 use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Times};
-use weir_discipline::Spec;
-use weir_discipline::spec::MANUALS;
+use weir_discipline::{KINDS, Spec};
 use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
@@ -20,7 +19,7 @@ const STOP: Instant = Instant::from_nanos(1_000_000_000);
 /// waits for a time-out waits a minute at most.
 const END: Instant = Instant::from_nanos(1_500_000_000_000);
 
-/// A link: its rate (of [`RATES`]), its delay, its queues (of [`MANUALS`]), its overhead.
+/// A link: its rate (of [`RATES`]), its delay, its queues (of [`KINDS`]), its overhead.
 #[derive(Clone, Debug)]
 struct Line {
     rate: usize,
@@ -69,7 +68,7 @@ enum Kind {
 /// With a rate of the first so many: nobody sends without end.
 fn lines(rates: usize) -> impl Strategy<Value = Line> {
     let delay = prop_oneof![Just(0), Just(1_000), 0_u64..20_000_000];
-    let queues = [0..MANUALS.len(), 0..MANUALS.len()];
+    let queues = [0..KINDS.len(), 0..KINDS.len()];
     let overhead = prop_oneof![Just(0), Just(24), Just(-14)];
     let line = (0..rates, delay, queues, overhead);
     line.prop_map(|(rate, delay, queues, overhead)| Line {
@@ -144,7 +143,7 @@ fn build(plan: &Plan) -> Built {
         let end = |node: NodeId, queue: usize| End {
             node,
             name: format!("{}-{}", node.0, ports.len()),
-            spec: Spec::check(MANUALS[queue].name, []).unwrap(),
+            spec: Spec::check(KINDS[queue].manual.name, []).unwrap(),
         };
         let ends = [end(a, line.queues[0]), end(b, line.queues[1])];
         let rate = RATES[line.rate].map(Rate::from_bps);

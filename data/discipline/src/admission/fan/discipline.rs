@@ -2,17 +2,27 @@
 
 use std::collections::VecDeque;
 
+use weir_base::setting::Settings;
 use weir_base::{Instant, Rate, Span, Tally};
 use weir_packet::{Class, FlowKey, KeyKind, Packet, Reason};
 
 use super::flow_list::Listed;
 use super::mechanism::{Event, Gate};
 use super::side_list::{Aside, SideList};
-use super::{Fan, MANUAL, STEPS_MAX};
+use super::{Fan, MANUAL, Params, STEPS_MAX};
 use crate::contract::{
-    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Ready, SpecMismatch,
+    Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Kind, Ready, accepted,
 };
-use crate::spec::Spec;
+
+/// How it is checked and built.
+pub const KIND: Kind = Kind {
+    manual: MANUAL,
+    knows_flows: true,
+    limit: |settings| Ok(Params::new(settings)?.limit()),
+    build: |settings, now, streams| {
+        Box::new(Fan::new(accepted(Params::new(settings)), now, streams))
+    },
+};
 
 impl Discipline for Fan {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
@@ -116,17 +126,15 @@ impl Discipline for Fan {
         self.measurement.set_limits(self.params.limits(rate));
     }
 
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Fan(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        let params = accepted(Params::new(settings));
         let old = std::mem::replace(&mut self.params, params.clone());
         self.rules = params.rules();
         self.measurement.set_limits(params.limits(self.port_rate));
         if params.scheduler != old.scheduler {
             self.set_scheduler(now);
         } else {
-            self.scheduler.reconfigure(&params.behind(), now)?;
+            self.scheduler.reconfigure(settings, now); // they are among ours
         }
         if params.mechanism != self.mechanism.word() {
             self.set_mechanism(now);
@@ -142,7 +150,6 @@ impl Discipline for Fan {
         if params.waiting != old.waiting {
             self.waiting = self.waiting.resized(params.waiting);
         }
-        Ok(())
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -266,6 +273,7 @@ fn told(
         standing,
         seen,
         dropped: None,
+        threshold: None,
         rate: Rate::from_bps((seen.bytes as f64 * 8.0 / seconds) as u64),
         since,
         latest,

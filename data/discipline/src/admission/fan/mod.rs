@@ -44,6 +44,7 @@ use removal::Removal;
 use side_list::{Aside, SideList};
 use waiting::Waiting;
 
+pub use discipline::KIND;
 pub use manual::MANUAL;
 pub use params::Params;
 

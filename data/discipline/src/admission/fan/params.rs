@@ -1,6 +1,6 @@
 //! The parameters of `fan`: its own, and those of the scheduler behind it.
 
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Rate, Span};
 
 use super::admission::Limits;
@@ -8,7 +8,6 @@ use super::mechanism::{self, Rules};
 use crate::admission::{afan, pdrr, pfq};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
-use crate::spec::Spec;
 
 pub(super) const SCHEDULER: Parameter = Parameter {
     name: "scheduler",
@@ -191,54 +190,9 @@ impl Params {
         })
     }
 
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        let own = [
-            ("scheduler", Setting::Word(self.scheduler)),
-            ("mechanism", Setting::Word(self.mechanism)),
-            ("min_fair_rate", Setting::Ratio(self.min_fair_rate)),
-            ("max_priority_load", Setting::Ratio(self.max_priority_load)),
-            ("fair_rate_interval", Setting::Span(self.fair_rate_interval)),
-            (
-                "priority_load_interval",
-                Setting::Span(self.priority_load_interval),
-            ),
-            ("flow_timeout", Setting::Span(self.flow_timeout)),
-            ("flows", Setting::Count(self.flows as u64)),
-            ("waiting", Setting::Count(self.waiting as u64)),
-            ("interval", Setting::Span(self.interval)),
-            ("efmp", Setting::Word(self.efmp)),
-            ("eccm", Setting::Word(self.eccm)),
-            ("active_time", Setting::Span(self.active_time)),
-            ("blocked_time", Setting::Span(self.blocked_time)),
-            ("priority_time", Setting::Span(self.priority_time)),
-            (
-                "priority_admission",
-                Setting::Ratio(self.priority_admission),
-            ),
-        ];
-        let of_schedulers = [
-            self.afan.settings(),
-            self.pfq.settings(),
-            self.pdrr.settings(),
-        ];
-        let behind = of_schedulers.iter().flat_map(Settings::iter);
-        let behind = behind.map(|(name, setting)| (name, setting.clone()));
-        Settings::from_pairs(own.into_iter().chain(behind))
-    }
-
     /// Packets held at most.
     pub fn limit(&self) -> usize {
         self.afan.limit
-    }
-
-    /// The scheduler as a discipline of its own.
-    pub(super) fn behind(&self) -> Spec {
-        match self.scheduler {
-            "pfq" => Spec::Pfq(self.pfq.clone()),
-            "pdrr" => Spec::Pdrr(self.pdrr.clone()),
-            _ => Spec::Afan(self.afan.clone()),
-        }
     }
 
     /// What congestion is, on a link of this rate.

@@ -9,16 +9,19 @@ use weir_packet::{FlowKey, Reason, Slot};
 use super::*;
 use crate::contract::{Admission, FlowClass, FlowStanding};
 use crate::rig::{Rig, gauge};
-use crate::spec::Spec;
 
-/// Parameters from text, the others by default.
-fn params(given: &[(&str, &str)]) -> Params {
+/// Settings from text, the others by default.
+fn settings(given: &[(&str, &str)]) -> Settings {
     let given: Vec<_> = given
         .iter()
         .map(|(name, text)| (*name, Scalar::Text((*text).to_owned())))
         .collect();
     let given = given.iter().map(|(name, scalar)| (*name, scalar));
-    Params::new(&Settings::check(MANUAL.parameters, given).unwrap()).unwrap()
+    Settings::check(MANUAL.parameters, given).unwrap()
+}
+
+fn params(given: &[(&str, &str)]) -> Params {
+    Params::new(&settings(given)).unwrap()
 }
 
 /// A link of 1 Mbit/s, on which eight backlogged flows are too many: 125 kbit/s each, of 130 at least.
@@ -254,18 +257,14 @@ fn changes_keep_the_lists() {
         &[("mechanism", "ramaf"), ("flows", "32"), ("waiting", "4")],
     ]
     .concat();
-    let spec = Spec::Fan(params(&changed));
     let now = bench.rig.now;
-    bench.fan.reconfigure(&spec, now).unwrap();
+    bench.fan.reconfigure(&settings(&changed), now);
     assert_eq!(gauge(&bench.fan, "flows"), 8);
     assert_eq!(gauge(&bench.fan, "elastic"), 8);
     assert_eq!(gauge(&bench.fan, "waiting"), 1);
     assert_eq!(gauge(&bench.fan, "congested"), 1);
     let smaller = [BUSY, &[("mechanism", "ramaf"), ("flows", "3")]].concat();
-    bench
-        .fan
-        .reconfigure(&Spec::Fan(params(&smaller)), now)
-        .unwrap();
+    bench.fan.reconfigure(&settings(&smaller), now);
     assert_eq!(gauge(&bench.fan, "flows"), 3);
 }
 

@@ -15,15 +15,29 @@ mod params;
 use std::collections::VecDeque;
 
 use rand::Rng;
+use weir_base::setting::Settings;
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
 
-use crate::contract::{Admission, Cx, Discipline, Ready, SpecMismatch};
+use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
-use crate::spec::Spec;
 
 pub use params::{CountResets, MANUAL, Params};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, now, streams| {
+        Box::new(Refill::new(
+            accepted(Params::new(settings)),
+            now,
+            streams.stream(MANUAL.name),
+        ))
+    },
+};
 
 /// What is known of the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +214,20 @@ impl Refill {
         self.release(cx.now);
         Admission::Refused(cx.fates.discard(packet, reason))
     }
+
+    /// Other parameters from now on; the state stays.
+    fn change(&mut self, params: Params, now: Instant) {
+        self.sum(now);
+        let more = params.limit.saturating_sub(self.queue.len());
+        self.queue.reserve(more);
+        self.link_rate.given = params.rate;
+        self.state.expires = now + params.lifetime;
+        if params.probability <= 0.0 || params.count_resets == CountResets::Set {
+            self.state.count = 0;
+        }
+        self.params = params;
+        self.release(now);
+    }
 }
 
 impl Discipline for Refill {
@@ -286,21 +314,8 @@ impl Discipline for Refill {
         self.link_rate.port = rate;
     }
 
-    fn reconfigure(&mut self, spec: &Spec, now: Instant) -> Result<(), SpecMismatch> {
-        let Spec::Refill(params) = spec else {
-            return Err(spec.mismatch(MANUAL.name));
-        };
-        self.sum(now);
-        let more = params.limit.saturating_sub(self.queue.len());
-        self.queue.reserve(more);
-        self.link_rate.given = params.rate;
-        self.params = params.clone();
-        self.state.expires = now + params.lifetime;
-        if params.probability <= 0.0 || params.count_resets == CountResets::Set {
-            self.state.count = 0;
-        }
-        self.release(now);
-        Ok(())
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        self.change(accepted(Params::new(settings)), now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
@@ -438,8 +453,7 @@ mod tests {
         assert!(rig.take(&mut queue).is_none());
         // Said again at 0.9 s, which are 1125 packet times: it holds up to 1.9 s.
         rig.now = after(Span::from_millis(900));
-        let spec = Spec::Refill(params(1.0));
-        queue.reconfigure(&spec, rig.now).unwrap();
+        queue.change(params(1.0), rig.now);
         assert!(rig.take(&mut queue).is_none());
         let end = after(Span::from_millis(1900));
         assert_eq!(queue.ready(rig.now), Ready::At(end));
@@ -540,8 +554,7 @@ mod tests {
         });
         queue.set_link_rate(Some(Rate::from_mbps(100)));
         assert_eq!(queue.packet_time(1000), Span::from_micros(80));
-        let spec = Spec::Refill(params(0.5));
-        queue.reconfigure(&spec, Instant::ZERO).unwrap();
+        queue.change(params(0.5), Instant::ZERO);
         assert_eq!(queue.packet_time(1000), PACKET_TIME);
     }
 
@@ -708,7 +721,7 @@ mod tests {
                         if probability == 0.0 || count_resets == CountResets::Set {
                             slow.n = 0;
                         }
-                        queue.reconfigure(&Spec::Refill(params), rig.now).unwrap();
+                        queue.change(params, rig.now);
                     }
                 }
                 prop_assert_eq!(queue.queue.len(), slow.queue.len());

@@ -1,7 +1,7 @@
 //! The manual page, and what can be set.
 
 use weir_base::early::{spread, spread_waiting};
-use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Rate, Span};
 
 use crate::contract::Manual;
@@ -132,14 +132,6 @@ impl CountResets {
             _ => Self::Drop,
         }
     }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Hold => "hold",
-            Self::Set => "set",
-        }
-    }
 }
 
 /// Parameters.
@@ -184,20 +176,6 @@ impl Params {
             });
         }
         Ok(params)
-    }
-
-    /// Back to settings, for showing.
-    pub fn settings(&self) -> Settings {
-        Settings::from_pairs([
-            ("threshold", Setting::Count(self.threshold as u64)),
-            ("probability", Setting::Ratio(self.probability)),
-            ("hold", Setting::Flag(self.hold)),
-            ("count_resets", Setting::Word(self.count_resets.word())),
-            ("wait", Setting::Flag(self.wait)),
-            ("lifetime", Setting::Span(self.lifetime)),
-            ("rate", Setting::Rate(self.rate)),
-            ("limit", Setting::Count(self.limit as u64)),
-        ])
     }
 }
 
