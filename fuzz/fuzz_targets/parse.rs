@@ -13,7 +13,7 @@ use weir_path::classify::{Classified, classify};
 use weir_path::fragment::fragment;
 use weir_path::error_budget::ErrorBudget;
 use weir_path::icmp_error::{IcmpCause, build};
-use weir_path::parse::{Ingress, Mode, Parsed, parse};
+use weir_path::parse::{Mode, Parsed, parse};
 use weir_path::rewrite;
 
 const SLOTS: usize = 16;
@@ -30,8 +30,7 @@ fn carry(frame: &[u8], mode: Mode) {
     let Some(packet) = pool.receive(frame, Instant::ZERO) else {
         return;
     };
-    let ingress = Ingress { mode, mac: None };
-    let Ok(parsed) = parse(&mut pool, packet, &ingress) else {
+    let Ok(parsed) = parse(&mut pool, packet, mode) else {
         assert_eq!(mode, Mode::Routed);
         return;
     };

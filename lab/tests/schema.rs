@@ -172,8 +172,7 @@ fn every_discipline_is_compared() {
 const NOT_ATTACKED: [&str; 1] = ["impair"];
 /// What is between control elements and forwarding elements, or at the ingresses of a network, has attackers of
 /// its own.
-const ATTACKED_ELSEWHERE: [&str; 4] =
-    ["dppbrb", "probabilistic_priority", "refill", "token_bucket"];
+const ATTACKED_ELSEWHERE: [&str; 3] = ["dppbrb", "refill", "token_bucket"];
 
 #[test]
 fn every_mechanism_has_an_attacker() {

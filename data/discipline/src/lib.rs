@@ -72,7 +72,6 @@ pub mod admission {
 pub mod channel {
     pub(crate) mod channels;
     pub mod dppbrb;
-    pub mod probabilistic_priority;
     pub mod token_bucket;
 }
 
@@ -117,7 +116,6 @@ pub const KINDS: &[&Kind] = &[
     &flow::lru_fq::KIND,
     &admission::pdrr::KIND,
     &admission::pfq::KIND,
-    &channel::probabilistic_priority::KIND,
     &aqm::red::KIND,
     &aqm::refill::KIND,
     &fair::sfq::KIND,

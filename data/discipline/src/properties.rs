@@ -108,7 +108,7 @@ enum Order {
 fn order(spec: &Spec) -> Order {
     match spec.kind() {
         // The meaning of `control` may change under way.
-        "lru_fq" | "dppbrb" | "probabilistic_priority" => Order::TwoQueues,
+        "lru_fq" | "dppbrb" => Order::TwoQueues,
         "impair" if spec.settings().flag("reorder") => Order::Free,
         _ => Order::Kept,
     }

@@ -32,7 +32,8 @@ pub enum SpecError {
     Setting(#[from] SettingError),
 }
 
-/// Queue disciplines that Linux has and weir has not, and what does the same job here.
+/// Queue disciplines that Linux has and weir has not, or that had a name of their own, and what does the
+/// same job here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bfifo", "`fifo` is nearest to it"),
     (
@@ -50,6 +51,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("pfifo_fast", "`fifo` is nearest to it"),
     ("pie", "`codel` is nearest to it"),
     ("prio", "`class_weights` is nearest to it"),
+    (
+        "probabilistic_priority",
+        "write kind = \"dppbrb\" and adapt = false",
+    ),
     ("tbf", "the port's `rate` shapes, with any discipline"),
 ];
 

@@ -21,8 +21,6 @@ pub enum Reason {
     BadOffload,
     /// Its Ethernet type is not one that a router forwards.
     NotIp,
-    /// Its destination MAC address is not the port's.
-    OtherHost,
     /// It carries an 802.1Q tag, and the port has no such VLAN.
     UnknownVlan,
     /// Its IP version contradicts the Ethernet type.
@@ -92,13 +90,12 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 36] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
         Self::BadOffload,
         Self::NotIp,
-        Self::OtherHost,
         Self::UnknownVlan,
         Self::IpVersion,
         Self::IpHeaderLength,
@@ -145,10 +142,7 @@ impl Reason {
     /// Whether a packet was lost. What the kernel of a router handles itself (its own addresses,
     /// ARP, multicast) is not a loss: the router has seen a copy.
     pub const fn is_loss(self) -> bool {
-        !matches!(
-            self,
-            Self::LocalDelivery | Self::OtherHost | Self::NotIp | Self::Multicast
-        )
+        !matches!(self, Self::LocalDelivery | Self::NotIp | Self::Multicast)
     }
 
     const fn text(self) -> (&'static str, &'static str) {
@@ -166,10 +160,6 @@ impl Reason {
             Self::NotIp => (
                 "not-ip",
                 "It is neither IPv4 nor IPv6 (ARP, say); the kernel has its own copy.",
-            ),
-            Self::OtherHost => (
-                "other-host",
-                "Its destination MAC address is not the port's.",
             ),
             Self::UnknownVlan => (
                 "unknown-vlan",

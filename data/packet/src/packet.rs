@@ -6,7 +6,7 @@ use weir_base::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot(pub u32);
 
-/// The traffic class a classifier has given to a packet; zero is best effort.
+/// The traffic class of a packet, which the discipline of its port gives it; zero before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class(pub u8);
 

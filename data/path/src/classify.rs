@@ -5,12 +5,12 @@
 //! frame that is not IP has its two MAC addresses as key.
 
 use weir_packet::key::FlowKey;
-use weir_packet::{Class, Packet, Pool};
+use weir_packet::{Packet, Pool};
 use weir_wire::{Protocol, ethernet};
 
 use crate::parse::{Fragment, Headers, Parsed};
 
-/// A packet whose flow and class are known.
+/// A packet whose flow is known.
 #[derive(Debug)]
 pub struct Classified {
     /// The packet; its flow key is in the pool.
@@ -19,16 +19,12 @@ pub struct Classified {
     pub headers: Headers,
 }
 
-/// Remembers the flow key of a packet in the pool, and gives it a class.
+/// Remembers the flow key of a packet in the pool.
 #[inline]
 pub fn classify(pool: &mut Pool, parsed: Parsed) -> Classified {
-    let Parsed {
-        mut packet,
-        headers,
-    } = parsed;
+    let Parsed { packet, headers } = parsed;
     let key = flow_key(pool.frame(&packet), &headers);
     pool.keys.set(packet.slot, key);
-    packet.class = Class(0);
     Classified { packet, headers }
 }
 
@@ -65,21 +61,16 @@ fn ports(frame: &[u8], headers: &Headers) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Ingress, Mode, parse};
+    use crate::parse::{Mode, parse};
     use etherparse::{IpNumber, PacketBuilder};
     use weir_base::Instant;
 
     /// The key of a frame as a bridge sees it, in words.
     fn key_of(frame: &[u8]) -> String {
-        let ingress = Ingress {
-            mode: Mode::Bridged,
-            mac: None,
-        };
         let mut pool = Pool::new(1, 2048, (1, 2));
         let packet = pool.receive(frame, Instant::ZERO).unwrap();
-        let parsed = parse(&mut pool, packet, &ingress).unwrap();
+        let parsed = parse(&mut pool, packet, Mode::Bridged).unwrap();
         let Classified { packet, .. } = classify(&mut pool, parsed);
-        assert_eq!(packet.class, Class(0));
         match pool.keys.key(&packet) {
             key if key.source_ip().is_some() => key.to_string(),
             key => format!("link {key}"),

@@ -259,7 +259,7 @@ fn write_quote(body: &mut [u8], header_len: usize, quoted: &[u8]) -> Option<usiz
 mod tests {
     use super::*;
     use crate::classify::{Classified, classify};
-    use crate::parse::{Ingress, Mode, parse};
+    use crate::parse::{Mode, parse};
     use etherparse::{
         IcmpEchoHeader, Icmpv4Slice, Icmpv4Type, Icmpv6Slice, Icmpv6Type, IpNumber, PacketBuilder,
         SlicedPacket, icmpv4 as their_v4, icmpv6 as their_v6,
@@ -303,12 +303,8 @@ mod tests {
         cause: IcmpCause,
         budget: &mut ErrorBudget,
     ) -> Option<Vec<u8>> {
-        let ingress = Ingress {
-            mode: Mode::Bridged,
-            mac: None,
-        };
         let packet = pool.receive(frame, NOW).unwrap();
-        let parsed = parse(pool, packet, &ingress).unwrap();
+        let parsed = parse(pool, packet, Mode::Bridged).unwrap();
         let Classified { packet, headers } = classify(pool, parsed);
         let from = match headers.family {
             Family::V4 => ROUTER_V4,

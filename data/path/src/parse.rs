@@ -38,16 +38,6 @@ use crate::icmp_error::IcmpCause;
 use crate::rewrite;
 use crate::tables::Mac;
 
-/// How the port that a packet came in by treats it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ingress {
-    /// Router or bump in the wire.
-    pub mode: Mode,
-    /// The port's own MAC address, if frames to others must end as [`Reason::OtherHost`]; none
-    /// where the device has already looked.
-    pub mac: Option<Mac>,
-}
-
 /// What weir is between its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -149,13 +139,13 @@ const TAGS_MAX: usize = 2;
 /// Sets the packet's ECN field from its header. In routed mode cuts off what follows the IP packet,
 /// and takes a priority tag out.
 #[inline]
-pub fn parse(pool: &mut Pool, mut packet: Packet, ingress: &Ingress) -> Result<Parsed, Ended> {
-    if ingress.mode == Mode::Bridged {
+pub fn parse(pool: &mut Pool, mut packet: Packet, mode: Mode) -> Result<Parsed, Ended> {
+    if mode == Mode::Bridged {
         let headers = look(pool.frame(&packet));
         packet.ecn = headers.ecn;
         return Ok(Parsed { packet, headers });
     }
-    let mut headers = match judge(pool.frame(&packet), ingress) {
+    let mut headers = match judge(pool.frame(&packet)) {
         Ok(headers) => headers,
         Err(reason) => {
             return Err(Ended {
@@ -212,12 +202,9 @@ fn link(frame: &[u8], tags_max: usize) -> Option<Link> {
 
 /// The headers, or why a router may not forward the frame.
 #[inline(always)]
-fn judge(frame: &[u8], ingress: &Ingress) -> Result<Headers, Reason> {
+fn judge(frame: &[u8]) -> Result<Headers, Reason> {
     let link = link(frame, 1).ok_or(Reason::TruncatedHeader)?;
     let is_group = ethernet::is_group(link.destination);
-    if !is_group && ingress.mac.is_some_and(|mac| mac != link.destination) {
-        return Err(Reason::OtherHost);
-    }
     if link.vlan != 0 || link.ethertype.is_tag() {
         return Err(Reason::UnknownVlan);
     }
@@ -461,24 +448,15 @@ mod tests {
     const OURS: Mac = [2, 0, 0, 0, 0, 1];
     const THEIRS: Mac = [2, 0, 0, 0, 0, 2];
 
-    const ROUTED: Ingress = Ingress {
-        mode: Mode::Routed,
-        mac: Some(OURS),
-    };
-    const BRIDGED: Ingress = Ingress {
-        mode: Mode::Bridged,
-        mac: None,
-    };
-
     fn pool() -> Pool {
         Pool::new(4, 2048, (1, 2))
     }
 
     /// Parses a frame, and checks that the packet's length is the frame's.
-    fn parse_frame(frame: &[u8], ingress: &Ingress) -> Result<(Headers, Vec<u8>, Ecn), Reason> {
+    fn parse_frame(frame: &[u8], mode: Mode) -> Result<(Headers, Vec<u8>, Ecn), Reason> {
         let mut pool = pool();
         let packet = pool.receive(frame, Instant::ZERO).unwrap();
-        match parse(&mut pool, packet, ingress) {
+        match parse(&mut pool, packet, mode) {
             Ok(Parsed { packet, headers }) => {
                 let frame = pool.frame(&packet).to_vec();
                 assert_eq!(packet.len as usize, frame.len());
@@ -519,7 +497,7 @@ mod tests {
 
     fn refused(mut frame: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Option<Reason> {
         change(&mut frame);
-        parse_frame(&frame, &ROUTED).err()
+        parse_frame(&frame, Mode::Routed).err()
     }
 
     /// Puts the source (at 12) or destination (at 16) into the IPv4 header, and the checksum.
@@ -551,7 +529,7 @@ mod tests {
     #[test]
     fn the_fields_of_an_ipv4_packet() {
         let frame = udp_v4();
-        let (headers, same, ecn) = parse_frame(&frame, &ROUTED).unwrap();
+        let (headers, same, ecn) = parse_frame(&frame, Mode::Routed).unwrap();
         assert_eq!(same, frame);
         assert_eq!(ecn, Ecn::Capable0);
         assert_eq!(
@@ -571,13 +549,13 @@ mod tests {
             }
         );
         assert_eq!(&headers.transport(&frame)[8..], b"hello");
-        assert_eq!(parse_frame(&frame, &BRIDGED).unwrap().0, headers);
+        assert_eq!(parse_frame(&frame, Mode::Bridged).unwrap().0, headers);
     }
 
     #[test]
     fn the_fields_of_an_ipv6_packet() {
         let frame = tcp_v6();
-        let (headers, _, _) = parse_frame(&frame, &ROUTED).unwrap();
+        let (headers, _, _) = parse_frame(&frame, Mode::Routed).unwrap();
         assert_eq!(
             headers,
             Headers {
@@ -594,7 +572,7 @@ mod tests {
                 destination: "2001:db8::2".parse().unwrap(),
             }
         );
-        assert_eq!(parse_frame(&frame, &BRIDGED).unwrap().0, headers);
+        assert_eq!(parse_frame(&frame, Mode::Bridged).unwrap().0, headers);
     }
 
     #[test]
@@ -602,10 +580,10 @@ mod tests {
         for frame in [udp_v4(), tcp_v6()] {
             let mut padded = frame.clone();
             padded.resize(frame.len() + 10, 0xee);
-            let (headers, cut, _) = parse_frame(&padded, &ROUTED).unwrap();
+            let (headers, cut, _) = parse_frame(&padded, Mode::Routed).unwrap();
             assert_eq!(cut, frame);
             assert_eq!(headers.l3_range().end, frame.len());
-            assert_eq!(parse_frame(&padded, &BRIDGED).unwrap().1, padded);
+            assert_eq!(parse_frame(&padded, Mode::Bridged).unwrap().1, padded);
         }
     }
 
@@ -615,7 +593,7 @@ mod tests {
             let mut frame = udp_v4();
             frame[20..22].copy_from_slice(&[high, low]);
             fix_checksum(&mut frame);
-            let headers = parse_frame(&frame, &ROUTED).unwrap().0;
+            let headers = parse_frame(&frame, Mode::Routed).unwrap().0;
             (headers.fragment, headers.dont_fragment)
         };
         assert_eq!(fragment(0x40, 0), (Fragment::Whole, true));
@@ -625,7 +603,7 @@ mod tests {
         assert_eq!(fragment(0x00, 9), (Fragment::Later, false));
         let fragment = |high: u8, low: u8| {
             let frame = with_extension(44, vec![0, 0, high, low, 0, 0, 0, 7]);
-            let headers = parse_frame(&frame, &ROUTED).unwrap().0;
+            let headers = parse_frame(&frame, Mode::Routed).unwrap().0;
             assert_eq!((headers.protocol, headers.l4), (6, 62));
             headers.fragment
         };
@@ -652,18 +630,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_or_not_for_us() {
+    fn what_is_not_ip() {
         let with_type = |high, low| refused(udp_v4(), |f| f[12..14].copy_from_slice(&[high, low]));
         assert_eq!(with_type(0x08, 0x06), Some(Reason::NotIp)); // ARP
         assert_eq!(with_type(0x00, 0x26), Some(Reason::NotIp)); // an 802.3 length
-        assert_eq!(refused(udp_v4(), |f| f[5] = 9), Some(Reason::OtherHost));
-        let any_mac = Ingress {
-            mac: None,
-            ..ROUTED
-        };
-        let mut to_other = udp_v4();
-        to_other[5] = 9;
-        assert!(parse_frame(&to_other, &any_mac).is_ok());
     }
 
     #[test]
@@ -779,7 +749,8 @@ mod tests {
         };
         let plain = udp_v4();
         // Priority 5, VLAN 0: taken off.
-        let (headers, frame, _) = parse_frame(&tagged(&[[0x81, 0, 0xa0, 0]]), &ROUTED).unwrap();
+        let (headers, frame, _) =
+            parse_frame(&tagged(&[[0x81, 0, 0xa0, 0]]), Mode::Routed).unwrap();
         assert_eq!((headers.l3, headers.l4), (14, 34));
         assert_eq!(frame, plain);
         for tags in [
@@ -790,7 +761,7 @@ mod tests {
             assert_eq!(refused(frame, |_| ()), Some(Reason::UnknownVlan));
         }
         let qinq = tagged(&[[0x88, 0xa8, 0, 3], [0x81, 0, 0, 7]]);
-        let (headers, frame, _) = parse_frame(&qinq, &BRIDGED).unwrap();
+        let (headers, frame, _) = parse_frame(&qinq, Mode::Bridged).unwrap();
         assert_eq!((headers.l3, headers.l4, headers.protocol), (22, 42, 17));
         assert_eq!(frame, qinq);
         assert_eq!(
@@ -803,17 +774,17 @@ mod tests {
     fn a_bridge_lets_malformed_packets_pass() {
         let mut bad_checksum = udp_v4();
         bad_checksum[24] ^= 1;
-        assert!(parse_frame(&bad_checksum, &BRIDGED).unwrap().0.is_ip());
+        assert!(parse_frame(&bad_checksum, Mode::Bridged).unwrap().0.is_ip());
         let mut bad_version = udp_v4();
         bad_version[14] = 0x65;
-        let (headers, same, ecn) = parse_frame(&bad_version, &BRIDGED).unwrap();
+        let (headers, same, ecn) = parse_frame(&bad_version, Mode::Bridged).unwrap();
         assert!(!headers.is_ip());
         assert_eq!((same, ecn), (bad_version, Ecn::NotCapable));
-        assert!(!parse_frame(&[1, 2, 3], &BRIDGED).unwrap().0.is_ip());
+        assert!(!parse_frame(&[1, 2, 3], Mode::Bridged).unwrap().0.is_ip());
         // A total length of zero: a segment that is yet to be cut.
         let mut gso = udp_v4();
         gso[16..18].fill(0);
-        assert_eq!(parse_frame(&gso, &BRIDGED).unwrap().0.total_len, 33);
+        assert_eq!(parse_frame(&gso, Mode::Bridged).unwrap().0.total_len, 33);
     }
 
     /// Bytes that get past the first checks more often than random ones do.
@@ -851,11 +822,11 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic_and_offsets_stay_inside(frame in frames()) {
-            for ingress in [ROUTED, BRIDGED] {
-                if let Ok((headers, after, _)) = parse_frame(&frame, &ingress) {
+            for mode in [Mode::Routed, Mode::Bridged] {
+                if let Ok((headers, after, _)) = parse_frame(&frame, mode) {
                     prop_assert!(headers.l3_range().end <= after.len());
                     let _ = headers.transport(&after);
-                    if ingress.mode == Mode::Bridged {
+                    if mode == Mode::Bridged {
                         prop_assert_eq!(&after, &frame);
                     } else {
                         prop_assert_eq!(headers.l3_range().end, after.len());
@@ -868,7 +839,7 @@ mod tests {
 
         #[test]
         fn what_is_routed_is_ip_for_etherparse_too(frame in frames()) {
-            if let Ok((headers, after, _)) = parse_frame(&frame, &ROUTED) {
+            if let Ok((headers, after, _)) = parse_frame(&frame, Mode::Routed) {
                 let theirs = etherparse::LaxSlicedPacket::from_ethernet(&after).unwrap();
                 let (source, destination) = match theirs.net {
                     Some(etherparse::LaxNetSlice::Ipv4(v4)) => {

@@ -20,7 +20,7 @@ use crate::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
 use crate::fragment;
 use crate::icmp_error::{self, IcmpCause};
 use crate::offload::Offload;
-use crate::parse::{self, Ended, Headers, Ingress, Mode, Parsed, parse};
+use crate::parse::{self, Ended, Headers, Mode, Parsed, parse};
 use crate::plane::{OUTBOX_MAX, Plane};
 use crate::rewrite;
 use crate::segment::Superframe;
@@ -43,15 +43,6 @@ pub struct Arrival {
 
 /// Frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
-
-const ROUTED: Ingress = Ingress {
-    mode: Mode::Routed,
-    mac: None, // the device has looked already
-};
-const BRIDGED: Ingress = Ingress {
-    mode: Mode::Bridged,
-    mac: None,
-};
 
 impl Plane {
     /// Takes a new snapshot of routes and neighbours, and sends on what waited for it.
@@ -273,7 +264,7 @@ impl Plane {
             self.fates.discard(packet, Reason::UnknownVlan);
             return;
         }
-        match parse(&mut self.pool, packet, &ROUTED) {
+        match parse(&mut self.pool, packet, Mode::Routed) {
             Ok(parsed) => {
                 if let Err(reason) = self.check_source(ingress, &parsed.headers) {
                     self.fates.discard(parsed.packet, reason);
@@ -299,7 +290,7 @@ impl Plane {
     }
 
     fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        let mut packet = match parse(&mut self.pool, packet, &BRIDGED) {
+        let mut packet = match parse(&mut self.pool, packet, Mode::Bridged) {
             Ok(parsed) => {
                 if let Err(reason) = self.finish_checksum(&parsed, arrival) {
                     self.fates.discard(parsed.packet, reason);

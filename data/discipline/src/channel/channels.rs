@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use rand::Rng;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Stream, Tally};
-use weir_packet::{Class, Packet};
+use weir_packet::Packet;
 
 use crate::contract::{Cx, Ready};
 use crate::parts::chance::Chance;
@@ -25,9 +25,9 @@ pub(crate) const REDIRECT: usize = 1;
 /// The `control` parameter.
 pub(crate) const WHICH: Parameter = Parameter {
     name: "control",
-    kind: Kind::Word(&["tcp", "sctp", "tcp_or_sctp", "class"]),
+    kind: Kind::Word(&["tcp", "sctp", "tcp_or_sctp"]),
     default: "tcp",
-    about: "which packets are control messages: of these transports, or of a class other than 0",
+    about: "which packets are control messages: those of these transports",
 };
 
 /// The `limit` parameter.
@@ -47,16 +47,13 @@ pub enum Control {
     Sctp,
     /// Those over either.
     TcpOrSctp,
-    /// Those of a class other than 0.
-    Class,
 }
 
 impl Control {
-    const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 3] = [
         ("tcp", Self::Tcp),
         ("sctp", Self::Sctp),
         ("tcp_or_sctp", Self::TcpOrSctp),
-        ("class", Self::Class),
     ];
 
     /// From a checked setting.
@@ -68,11 +65,6 @@ impl Control {
         }
     }
 
-    /// The word of a configuration.
-    pub fn word(self) -> &'static str {
-        Self::ALL[self as usize].0
-    }
-
     /// The channel of a packet.
     pub(crate) fn channel(self, cx: &Cx<'_>, packet: &Packet) -> usize {
         const TCP: u8 = 6;
@@ -82,7 +74,6 @@ impl Control {
             Self::Tcp => protocol() == TCP,
             Self::Sctp => protocol() == SCTP,
             Self::TcpOrSctp => matches!(protocol(), TCP | SCTP),
-            Self::Class => packet.class != Class(0),
         };
         if is_control { CONTROL } else { REDIRECT }
     }
@@ -221,17 +212,13 @@ pub(crate) mod tests {
         let mut rig = rig(&[6, 17, 132]);
         let mut channels = |control: Control| {
             [0, 1, 2].map(|flow| {
-                let mut packet = rig.packet(flow, 100);
-                packet.class = Class(u8::from(flow == 1));
+                let packet = rig.packet(flow, 100);
                 control.channel(&rig.cx(), &packet)
             })
         };
         assert_eq!(channels(Control::Tcp), [CONTROL, REDIRECT, REDIRECT]);
         assert_eq!(channels(Control::Sctp), [REDIRECT, REDIRECT, CONTROL]);
         assert_eq!(channels(Control::TcpOrSctp), [CONTROL, REDIRECT, CONTROL]);
-        assert_eq!(channels(Control::Class), [REDIRECT, CONTROL, REDIRECT]);
-        let words = Control::ALL.map(|(word, control)| (word, control.word()));
-        assert!(words.iter().all(|(word, ours)| word == ours), "{words:?}");
     }
 
     #[test]

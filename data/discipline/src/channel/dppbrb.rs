@@ -11,7 +11,9 @@
 //!
 //! Source: Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers",
 //! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] have the equations, but for
-//! equation 7, which is `rate`; the service is that of `probabilistic_priority`.
+//! equation 5, which is in `channels`, and equation 7, which is `rate`. With a fixed share, what is left is
+//! Jiang, Tham, Ko, "A probabilistic priority scheduling discipline for multi-service networks", Computer
+//! Communications 25, 2002, for two queues.
 
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
@@ -31,15 +33,19 @@ pub use crate::channel::channels::Control;
 pub const MANUAL: Manual = Manual {
     name: "dppbrb",
     purpose: "protects control messages from redirect messages on the link between CE and FE",
-    source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1",
+    source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1; Jiang, Tham, Ko, Computer Communications 25, 2002",
     text: "\
 For the link between a control element (CE) and a forwarding element (FE). Control messages configure the FE;
 redirect messages are packets that it hands up to the CE, and a flood of them must not drown the others.
 
 Dynamic probabilistic priority based on rate and buffer. Control messages and redirect messages (all
-others) have a queue each. While both wait, a control message is drawn such that its channel has p_c of the
-bytes (see `probabilistic_priority`): the bandwidth p_c B of the link's rate B, and the other one the rest.
-An empty queue gives its turn away.
+others) have a queue each, first in, first out. Each time the link is free and both wait, one of their heads
+is drawn. A control message of c bytes leaves before a redirect message of r bytes with the probability
+
+    p_c r / (p_c r + (1 - p_c) c)                   p_c, if they are equally long
+
+So control messages have p_c of the bytes that are sent while both wait: the bandwidth p_c B of the link's
+rate B, and redirect messages the rest. An empty queue gives its turn away.
 
                  control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
     arrivals --+-----------+                           |                      control messages have
@@ -56,12 +62,17 @@ not, but moves p_c:
     p_dp = 0 and p_c > 1/2    p_c = max(1/2, decay p_c)
     p_dp > threshold          p_c = min(1, p_c (1 + p_dp - threshold))
 
+With `adapt = false`, p_c stays at `share`, and the only packets dropped are those that find `limit` messages
+in their queue: probabilistic priority. Such a share may be anything from 0 to 1. With 1 a redirect message
+never leaves before a control message, which is strict priority; with 0 it is the other way round.
+
 With `flow_control`, redirect messages need tokens before all that: see `token_bucket`.
 
 Choosing parameters. The defaults are the paper's, for a link of 10 Mbit/s and messages of 1000 B. A control
 channel that needs less than half of the link is never in want, because p_c does not fall below 1/2.
 `min_threshold` messages wait before p_c begins to grow: keep it below what the control channel may wait
-for. With a smaller `limit`, set smaller thresholds too.
+for. With a smaller `limit`, set smaller thresholds too. A fixed share is enough where control messages never
+need more than it; what they do not need is not lost.
 
 Deviations and readings. In the paper, p_c is the probability that a control message is served, and all
 messages are equally long. Here p_c is a share of bytes, as equation 8 needs it, which compares rates with
@@ -74,15 +85,16 @@ moved it. The text raises p_c when control messages come faster than their bandw
 buffer is left; equation 9 multiplies the two probabilities, and so do we: p_c grows, and redirect messages
 are dropped, only while they come too fast and wait too long at once. (buffer_slope x + buffer_offset)
 counts as 1 at most. Bytes are those of layer 2. When p_c has come to 1 and control messages always wait, no
-redirect message leaves, as the text says.
+redirect message leaves, as the text says. Jiang et al. have any number of queues, each with a probability; we
+have two.
 
 An attacker among the redirect messages takes from them only. But p_dp does not tell them apart, so that
 who sends ten times as much keeps ten times as much. It is the product of two probabilities, and less than
 what would hold the rate: a flood fills its queue up to `max_threshold`. An attacker who gets his packets
-taken for control messages drives p_c to 1 and shuts redirect messages out: let only the control
-element's addresses in, or classify and use `control = \"class\"`.",
+taken for control messages drives p_c to 1 and shuts redirect messages out, or takes up to a fixed share from
+everybody else: let only the control element's addresses in. Who is served next cannot be foreseen.",
     parameters: &[
-        WHICH, SHARE, BUFFER_SLOPE, BUFFER_OFFSET, THRESHOLD, DECAY, ESTIMATE, MAX_THRESHOLD, MIN_THRESHOLD,
+        WHICH, SHARE, ADAPT, BUFFER_SLOPE, BUFFER_OFFSET, THRESHOLD, DECAY, ESTIMATE, MAX_THRESHOLD, MIN_THRESHOLD,
         LIMIT, RATE, FLOW_CONTROL, COMMITTED, EXCESS, BURST,
     ],
     gauges: &[
@@ -109,19 +121,27 @@ pub const KIND: contract::Kind = contract::Kind {
     knows_flows: false,
     limit: |settings| Ok(Params::new(settings)?.limit * 2),
     build: |settings, now, streams| {
-        Box::new(Dppbrb::new(
-            accepted(Params::new(settings)),
-            now,
-            streams.stream(MANUAL.name),
-        ))
+        let params = accepted(Params::new(settings));
+        let stream = streams.stream(match params.adapt {
+            true => MANUAL.name,
+            false => "probabilistic_priority", // a discipline of its own once: its runs stay the same
+        });
+        Box::new(Dppbrb::new(params, now, stream))
     },
 };
 
 const SHARE: Parameter = Parameter {
     name: "share",
-    kind: Kind::Ratio(0.5, 1.0),
+    kind: Kind::Ratio(0.0, 1.0),
     default: "0.8",
-    about: "p_c to begin with: share of the link that the control channel may take",
+    about: "p_c, the share of the bytes that control messages have while both queues wait; with adapt, to begin with",
+};
+
+const ADAPT: Parameter = Parameter {
+    name: "adapt",
+    kind: Kind::Flag,
+    default: "true",
+    about: "whether p_c moves, and redirect messages are dropped before their queue is full",
 };
 
 const BUFFER_SLOPE: Parameter = Parameter {
@@ -178,8 +198,10 @@ const MIN_THRESHOLD: Parameter = Parameter {
 pub struct Params {
     /// Which packets are control messages.
     pub control: Control,
-    /// p_c to begin with.
+    /// p_c, to begin with if it moves.
     pub share: f64,
+    /// Whether p_c moves.
+    pub adapt: bool,
     /// The constants of the equations.
     pub law: Law,
     /// Window of the rate estimates.
@@ -253,18 +275,33 @@ impl Params {
             max_threshold: settings.count("max_threshold"),
             min_threshold: settings.count("min_threshold"),
         };
-        let limit = settings.count("limit") as usize;
-        let (min, max) = (law.min_threshold as f64, law.max_threshold as f64);
-        thresholds::check(MIN_THRESHOLD.name, min, max, limit)?;
-        Ok(Self {
+        let params = Self {
             control: Control::new(settings),
             share: settings.ratio("share"),
+            adapt: settings.flag("adapt"),
             law,
             estimate: settings.span("estimate"),
-            limit,
+            limit: settings.count("limit") as usize,
             rate: settings.rate("rate"),
             limits: Limits::new(settings),
-        })
+        };
+        if params.adapt {
+            params.check_law()?;
+        }
+        Ok(params)
+    }
+
+    /// What must hold where p_c moves.
+    fn check_law(&self) -> Result<(), SettingError> {
+        if self.share < HALF {
+            let share = self.share;
+            return Err(SettingError::Contradiction {
+                name: SHARE.name,
+                why: format!("p_c is {share}, but must be from {HALF} to 1 unless adapt is false"),
+            });
+        }
+        let (min, max) = (self.law.min_threshold, self.law.max_threshold);
+        thresholds::check(MIN_THRESHOLD.name, min as f64, max as f64, self.limit)
     }
 }
 
@@ -366,7 +403,7 @@ impl Dppbrb {
 
     /// Other parameters from now on; the state stays.
     fn change(&mut self, params: Params, now: Instant) {
-        if params.share != self.params.share {
+        if params.share != self.params.share || !params.adapt {
             self.state.set_share(params.share); // otherwise p_c stays where it has come to
         }
         self.window = Window::new(params.estimate);
@@ -380,23 +417,25 @@ impl Dppbrb {
 impl Discipline for Dppbrb {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         // One draw for each arrival, whatever becomes of it: parameters do not shift the stream.
-        let draw = self.channels.draw();
+        let draw = self.params.adapt.then(|| self.channels.draw());
         let channel = self.params.control.channel(cx, &packet);
         if !self.gate.admits(channel, cx.now, packet.bytes()) {
             return Admission::Refused(cx.fates.discard(packet, Reason::Policed));
         }
         self.state.arrivals[channel].arrive(self.window, cx.now, packet.bytes());
         let queue = self.channels.len(channel);
-        if queue as u64 > self.params.law.max_threshold {
-            self.stats.over[channel] += 1;
-            return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
-        }
-        let drop = self.state.drop(&self.params, channel, queue as u64);
-        if channel == CONTROL {
-            self.adjust(drop);
-        } else if Chance::new(drop).happens(draw) {
-            self.stats.early += 1;
-            return Admission::Refused(cx.fates.discard(packet, Reason::Congestion));
+        if let Some(draw) = draw {
+            if queue as u64 > self.params.law.max_threshold {
+                self.stats.over[channel] += 1;
+                return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
+            }
+            let drop = self.state.drop(&self.params, channel, queue as u64);
+            if channel == CONTROL {
+                self.adjust(drop);
+            } else if Chance::new(drop).happens(draw) {
+                self.stats.early += 1;
+                return Admission::Refused(cx.fates.discard(packet, Reason::Congestion));
+            }
         }
         if queue >= self.params.limit {
             self.stats.over[channel] += 1;
@@ -411,7 +450,10 @@ impl Discipline for Dppbrb {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        let above = self.params.law.max_threshold.saturating_add(1) as usize;
+        let above = match self.params.adapt {
+            true => self.params.law.max_threshold.saturating_add(1) as usize,
+            false => usize::MAX,
+        };
         self.channels.both_below(self.params.limit.min(above)) // the transport is not known before
     }
 
@@ -660,6 +702,33 @@ mod tests {
     }
 
     #[test]
+    fn a_share_below_one_half_must_be_fixed() {
+        use weir_base::setting::Scalar;
+        let check = |adapt| {
+            let given = [("share", Scalar::Real(0.4)), ("adapt", Scalar::Flag(adapt))];
+            let given = given.iter().map(|(name, scalar)| (*name, scalar));
+            crate::Spec::check(MANUAL.name, given).map_err(|error| error.to_string())
+        };
+        assert!(check(false).is_ok());
+        let why = "`share`: p_c is 0.4, but must be from 0.5 to 1 unless adapt is false";
+        assert_eq!(check(true), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn p_c_goes_back_to_a_share_that_is_fixed() {
+        let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
+        rig.offer(&mut dppbrb, 0, 1000);
+        assert_eq!(gauge(&dppbrb, "control_share"), 796);
+        let fixed = Params {
+            adapt: false,
+            ..params()
+        };
+        dppbrb.change(fixed, rig.now);
+        rig.offer(&mut dppbrb, 0, 1000);
+        assert_eq!(gauge(&dppbrb, "control_share"), 800);
+    }
+
+    #[test]
     fn redirect_messages_need_tokens() {
         let mut limited = params();
         limited.limits = Limits {
@@ -831,6 +900,124 @@ mod tests {
                     prop_assert_eq!(next, share);
                 }
                 share = next;
+            }
+        }
+    }
+
+    /// With a share that stays where it is.
+    mod fixed {
+        use super::*;
+        use rand::Rng;
+
+        fn priority(share: f64) -> Dppbrb {
+            dppbrb(Params {
+                adapt: false,
+                share,
+                ..params()
+            })
+        }
+
+        /// Sends `n` packets while both queues always wait; says how many were control messages.
+        fn contested(rig: &mut Rig, priority: &mut Dppbrb, n: u32) -> u32 {
+            let mut control = 0;
+            for flow in [0, 1] {
+                rig.offer(priority, flow, 1000);
+                rig.offer(priority, flow, 1000);
+            }
+            for _ in 0..n {
+                let flow = rig.take(priority).unwrap().slot.0;
+                control += u32::from(flow == CONTROL as u32);
+                rig.offer(priority, flow as usize, 1000);
+            }
+            control
+        }
+
+        #[test]
+        fn both_backlogged_share_by_the_probability() {
+            // 100 000 draws: the deviation of the share is at most sqrt(.25 / 100 000) = .0016.
+            for share in [0.5, 0.65, 0.8, 0.95] {
+                let control = contested(&mut two(), &mut priority(share), 100_000);
+                let measured = f64::from(control) / 100_000.0;
+                assert!((measured - share).abs() < 0.01, "{measured} of {share}");
+            }
+        }
+
+        #[test]
+        fn the_share_is_one_of_bytes_at_any_lengths() {
+            // The redirect queue's lengths mixed. 100 000 messages, of which those of 1514 B weigh most.
+            for (control, redirect) in [(60, [1514, 1514]), (1514, [60, 60]), (300, [60, 1514])] {
+                for share in [0.5, 0.8] {
+                    let (mut rig, mut priority) = (two(), priority(share));
+                    let mut bytes = [0, 0];
+                    for n in 0..100_000 {
+                        if priority.channels.len(CONTROL) == 0 {
+                            rig.offer(&mut priority, CONTROL, control);
+                        }
+                        if priority.channels.len(REDIRECT) == 0 {
+                            rig.offer(&mut priority, REDIRECT, redirect[n % 2]);
+                        }
+                        let packet = rig.take(&mut priority).unwrap();
+                        bytes[packet.slot.0 as usize] += packet.bytes();
+                    }
+                    let measured =
+                        bytes[CONTROL] as f64 / (bytes[CONTROL] + bytes[REDIRECT]) as f64;
+                    assert!((measured - share).abs() < 0.015, "{measured} of {share}");
+                }
+            }
+        }
+
+        #[test]
+        fn at_the_ends_one_queue_is_shut_out() {
+            for (share, control) in [(0.0, 0), (1.0, 10_000)] {
+                let mut priority = priority(share);
+                assert_eq!(contested(&mut two(), &mut priority, 10_000), control);
+            }
+        }
+
+        #[test]
+        fn an_empty_queue_gives_its_turn_away() {
+            for (share, flow) in [(0.0, 0), (1.0, 1), (0.5, 0), (0.5, 1)] {
+                let (mut rig, mut priority) = (two(), priority(share));
+                for _ in 0..20 {
+                    rig.offer(&mut priority, flow, 1000);
+                }
+                let sent = std::iter::from_fn(|| rig.take(&mut priority));
+                assert_eq!(sent.count(), 20, "share {share}, only flow {flow} waits");
+            }
+        }
+
+        #[test]
+        fn each_queue_has_its_own_limit() {
+            let (mut rig, mut priority) = (two(), priority(0.5));
+            for n in 0..350 {
+                rig.offer(&mut priority, usize::from(n % 3 == 0), 1000);
+            }
+            // 117 redirect messages and 233 control messages, for 100 places each.
+            let full = |name| gauge(&priority, name);
+            assert_eq!((full("over_control"), full("over_redirect")), (133, 17));
+        }
+
+        proptest! {
+            /// The text's "Packet dequeue", word for word: its messages are equally long.
+            #[test]
+            fn serves_as_the_text(share in 0.0_f64..1.0, calls in prop::collection::vec(0_usize..4, 0..400)) {
+                let (mut rig, mut priority) = (two(), priority(share));
+                let mut draws = stream();
+                let (mut control, mut redirect) = (VecDeque::new(), VecDeque::new());
+                for call in calls {
+                    if call < 2 {
+                        let queue = if call == 0 { &mut control } else { &mut redirect };
+                        if queue.len() < 100 {
+                            queue.push_back(rig.next_id());
+                        }
+                        rig.offer(&mut priority, call, 1000);
+                        continue;
+                    }
+                    let mut drawn = || (draws.next_u64() >> 11) as f64 / ((1_u64 << 53) as f64) < share;
+                    let serves_control = !control.is_empty() && (redirect.is_empty() || drawn());
+                    let expected = if serves_control { control.pop_front() } else { redirect.pop_front() };
+                    prop_assert_eq!(rig.take(&mut priority).map(|p| p.id), expected);
+                }
             }
         }
     }

@@ -196,12 +196,16 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
     (
         "dppbrb",
         &[
-            ("control", "class"),
+            ("control", "sctp"),
             ("limit", "50"),
             ("min_threshold", "5"),
             ("max_threshold", "40"),
             ("estimate", "2 ms"),
         ],
+    ),
+    (
+        "dppbrb",
+        &[("adapt", "false"), ("limit", "50"), ("control", "sctp")],
     ),
     (
         "fan",
@@ -230,10 +234,6 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
     ),
     ("pdrr", &[("limit", "60"), ("quantum", "600 B")]),
     ("pfq", &[("limit", "60"), ("mtu", "600 B")]),
-    (
-        "probabilistic_priority",
-        &[("limit", "50"), ("control", "class")],
-    ),
     (
         "refill",
         &[("threshold", "20"), ("limit", "60"), ("probability", "0.2")],

@@ -164,7 +164,7 @@ fn shares(m: &Measured, f: &mut Findings) {
             [share - 0.01, share + 0.01],
         );
     }
-    f.remark("a unit test has both queues filled at every moment: probabilistic_priority::tests::both_backlogged_share_by_the_probability");
+    f.remark("a unit test has both queues filled at every moment: dppbrb::tests::fixed::both_backlogged_share_by_the_probability");
 }
 
 fn ends(m: &Measured, f: &mut Findings) {
