@@ -37,7 +37,7 @@ pub enum Ready {
 }
 
 impl Ready {
-    /// The answer of a discipline that holds so many packets, and never holds one back.
+    /// The answer of a discipline that holds this many packets and never holds one back.
     #[inline]
     pub(crate) const fn holding(packets: usize) -> Self {
         match packets {
@@ -53,7 +53,7 @@ impl Ready {
 ///
 /// The port calls with a time that never goes back. At one instant it runs timers that are due
 /// ([`on_timeout`](Self::on_timeout)), then offers arrivals ([`enqueue`](Self::enqueue)), then
-/// takes at most as many packets as the link can start ([`dequeue`](Self::dequeue)).
+/// takes packets as long as the link can start one ([`dequeue`](Self::dequeue)).
 ///
 /// # What an implementation must keep
 ///

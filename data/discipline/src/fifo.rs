@@ -46,13 +46,13 @@ pub const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 1_000_000),
     default: "1000 packets",
-    about: "packets held at most",
+    about: "maximum packets held",
 };
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

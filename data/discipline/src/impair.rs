@@ -39,7 +39,7 @@ Deviations from netem: one distribution, no correlation, no duplicates and no co
 delay holds for packets that come after the change. A discipline that is put in place while packets
 are held starts their delay again.
 
-An attacker who fills the link fills the delay line, as he fills a FIFO. Use it in the lab, not in
+An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in
 a network.",
     parameters: &[DELAY, JITTER, LOSS, REORDER, LIMIT],
     gauges: &[
@@ -100,7 +100,7 @@ pub struct Params {
     pub loss: f64,
     /// Whether jitter may let a packet overtake another one.
     pub reorder: bool,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

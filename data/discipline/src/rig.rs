@@ -30,7 +30,7 @@ impl Rig {
         }
     }
 
-    /// A rig whose flows all hash to different ones of so many bins.
+    /// A rig whose flows hash to different bins of `bins`.
     pub(crate) fn apart(flows: usize, bins: usize) -> Self {
         let mut rig = Self::new(flows);
         let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! The flows of late and a queue for each, behind one queue for priority: what PFQ and PDRR have in common.
+//! The recent flows and a queue for each, behind one queue for priority: what PFQ and PDRR have in common.
 //!
 //! ```text
 //!                    [ priority | | ]  first
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A flow without packets is remembered until a new one takes its place, so that what it has been served
-//! of late still counts. There are as many places as packets, so one is always free for a new flow.
+//! recently still counts. There are as many places as packets, so one is always free for a new flow.
 
 use std::collections::VecDeque;
 use std::hint::black_box;

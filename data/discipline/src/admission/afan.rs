@@ -64,9 +64,9 @@ When the limit is reached, a priority packet takes the place of an elastic one d
 is silent, and streaming flows are what is to be protected. Below `min_threshold` the count starts anew.
 
 An attacker whose flows each have at most one `mtu` waiting is streaming: with enough flows, or a new
-address on each packet, he has the link to himself, and the elastic queue stands still. That is what
+address on each packet, it has the link to itself, and the elastic queue stands still. That is what
 admission control is for. One elastic flow that does not react loses at each arrival with the probability of
-its share of the queue. But nothing holds him to an equal share: a flood of twice the link's rate loses only
+its share of the queue. But nothing holds it to an equal share: a flood of twice the link's rate loses only
 the half that is too much, and one Reno transfer beside it, which loses one in 400, has less than a
 hundredth. At `max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be
 foreseen.",
@@ -130,7 +130,7 @@ pub(crate) const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 1_000_000),
     default: "10000 packets",
-    about: "packets held at most, in both queues together",
+    about: "maximum packets held, in both queues together",
 };
 
 /// Parameters.
@@ -148,7 +148,7 @@ pub struct Params {
     pub max_probability: f64,
     /// Rate of the link; zero if the port's counts.
     pub rate: Rate,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

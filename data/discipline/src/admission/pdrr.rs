@@ -56,9 +56,9 @@ that a packet never has to pass over the flows that have only priority packets. 
 the priority queue before its own queue is empty, because it would overtake.
 
 An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with many flows, or a
-new address on each packet, he has the link to himself. That is what admission control is for. With one flow
-he gets one share, and an `mtu` at priority after each time that his own queue ran empty. Flows are told
-apart by the whole keyed hash: there are no buckets to aim at.",
+new address on each packet, it has the link to itself. That is what admission control is for. With one flow
+it gets one share, and an `mtu` at priority after each time that its own queue ran empty. Flows are
+identified by the whole keyed hash: there are no buckets to aim at.",
     parameters: &[QUANTUM, MTU, RATE, LIMIT],
     gauges: &[
         ("longest_flow", "packets that the longest own queue lost to make room"),
@@ -92,7 +92,7 @@ pub struct Params {
     pub mtu_bytes: u64,
     /// Rate of the link; zero if the port's counts.
     pub rate: Rate,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -56,8 +56,8 @@ goes first is not defined. A dropped packet is not charged for. A flow that has 
 its tag when a new flow needs its place.
 
 An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with enough flows, or
-a new address on each packet, he has the link to himself. That is what admission control is for. With one
-flow he gets one share. Flows are told apart by the whole keyed hash: there are no buckets to aim at.",
+a new address on each packet, it has the link to itself. That is what admission control is for. With one
+flow it gets one share. Flows are identified by the whole keyed hash: there are no buckets to aim at.",
     parameters: &[MTU, RATE, LIMIT],
     gauges: &[
         ("longest_flow", "packets that the flow with most waiting lost to make room"),
@@ -89,7 +89,7 @@ pub struct Params {
     pub mtu_bytes: u64,
     /// Rate of the link; zero if the port's counts.
     pub rate: Rate,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -5,7 +5,7 @@
 //!  order    2 -> 0 -> 3 -> 1       links both ways
 //! ```
 //!
-//! A packet that leaves is replaced by the one in the last cell, whose neighbours are told.
+//! A packet that leaves is replaced by the one in the last cell, and the links of its neighbours follow.
 
 use weir_base::Tally;
 use weir_packet::Packet;

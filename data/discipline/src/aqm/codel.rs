@@ -45,7 +45,7 @@ is marked instead of dropped (the RFC leaves it to the implementer; this is what
 
 An attacker who does not react to drops is hardly stopped: the drop rate grows with the square root
 of the drops only, so the queue fills up to its limit, and everybody waits in it. Use a discipline
-with flow queues against him.",
+with flow queues instead.",
     parameters: &[TARGET, INTERVAL, ECN, LIMIT],
     gauges: &[
         ("full", "packets dropped because the queue was full"),
@@ -88,7 +88,7 @@ pub(crate) const ECN: Parameter = Parameter {
     about: "mark packets that can be marked, instead of dropping them",
 };
 
-/// Drops in one call at most: idle gap and backlog are the senders' choice, not ours.
+/// Maximum drops in one call: idle gap and backlog are the senders' choice, not ours.
 const DROPS_PER_DEQUEUE_MAX: u32 = 256;
 
 /// Parameters.
@@ -96,7 +96,7 @@ const DROPS_PER_DEQUEUE_MAX: u32 = 256;
 pub struct Params {
     /// The control law.
     pub control: Control,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// Enters the dropping state, with a drop rate that is near to the one that was right of late.
+    /// Enters the dropping state, with a drop rate near the one that was right recently.
     fn start_dropping(&mut self, control: &Control, now: Instant) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.count_before);

@@ -78,9 +78,9 @@ marked is marked instead of dropped, but not where all are dropped (RFC 3168, se
 counted in packets only. ns-2 and ns-3 let every packet pass that finds at most one packet waiting, and
 do not start the count anew where all are dropped; the paper does not say so, and we follow it.
 
-An attacker who does not react to drops pushes the average up until the drops match what he sends too
-much. Everybody else loses the same share of packets and gives way, which he does not: RED does not
-tell flows apart. Bursts that end before the average has followed fill the queue for others without any
+An attacker who does not react to drops pushes the average up until the drops match the excess. Everybody
+else loses the same share of packets and slows down, the attacker does not: RED does not distinguish
+flows. Bursts that end before the average has followed fill the queue for others without any
 early drop. Which packet is dropped cannot be foreseen.",
     parameters: &[
         WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD, MAX_PROBABILITY, GENTLE, WAIT, ECN, RATE, MEAN_PACKET,
@@ -179,7 +179,7 @@ pub struct Params {
     pub rate: Rate,
     /// Bytes of the packets that are taken to pass while the queue is empty.
     pub mean_packet_bytes: u64,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -35,7 +35,7 @@ pub(crate) const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 500_000),
     default: "100 packets",
-    about: "packets held at most, in each of the two queues",
+    about: "maximum packets held, in each of the two queues",
 };
 
 /// Which packets are control messages. All others are redirect messages.

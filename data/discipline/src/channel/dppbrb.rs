@@ -84,15 +84,15 @@ is dropped above `max_threshold` does not move p_c, as the text has it; one that
 moved it. The text raises p_c when control messages come faster than their bandwidth \"or\" when little
 buffer is left; equation 9 multiplies the two probabilities, and so do we: p_c grows, and redirect messages
 are dropped, only while they come too fast and wait too long at once. (buffer_slope x + buffer_offset)
-counts as 1 at most. Bytes are those of layer 2. When p_c has come to 1 and control messages always wait, no
-redirect message leaves, as the text says. Jiang et al. have any number of queues, each with a probability; we
-have two.
+counts as 1 if it is more. Bytes are those of layer 2. When p_c has come to 1 and control messages always
+wait, no redirect message leaves, as the text says. Jiang et al. have any number of queues, each with a
+probability; we have two.
 
-An attacker among the redirect messages takes from them only. But p_dp does not tell them apart, so that
-who sends ten times as much keeps ten times as much. It is the product of two probabilities, and less than
-what would hold the rate: a flood fills its queue up to `max_threshold`. An attacker who gets his packets
-taken for control messages drives p_c to 1 and shuts redirect messages out, or takes up to a fixed share from
-everybody else: let only the control element's addresses in. Who is served next cannot be foreseen.",
+An attacker among the redirect messages takes from them only. But p_dp is the same for all of them: a sender
+of ten times as much keeps ten times as much. It is the product of two probabilities, and less than
+what would hold the rate: a flood fills its queue up to `max_threshold`. An attacker whose packets pass for
+control messages drives p_c to 1 and shuts redirect messages out, or takes up to a fixed share from everybody
+else: let only the control element's addresses in. Nobody can foresee which queue is served next.",
     parameters: &[
         WHICH, SHARE, ADAPT, BUFFER_SLOPE, BUFFER_OFFSET, THRESHOLD, DECAY, ESTIMATE, MAX_THRESHOLD, MIN_THRESHOLD,
         LIMIT, RATE, FLOW_CONTROL, COMMITTED, EXCESS, BURST,
@@ -206,7 +206,7 @@ pub struct Params {
     pub law: Law,
     /// Window of the rate estimates.
     pub estimate: Span,
-    /// Packets held at most, in each of the two queues.
+    /// Maximum packets held, in each of the two queues.
     pub limit: usize,
     /// Rate of the link; zero for what the port has.
     pub rate: Rate,
@@ -335,7 +335,7 @@ impl State {
         self.chance = Chance::new(share);
     }
 
-    /// Equation 9, for a message of this channel that finds so many in its queue.
+    /// Equation 9, for a message of this channel that finds `queue` messages in its queue.
     fn drop(&self, params: &Params, channel: usize, queue: u64) -> f64 {
         let by_buffer = params.law.by_buffer(queue);
         if by_buffer == 0.0 {

@@ -37,7 +37,7 @@ pass untouched. A redirect message passes if there are tokens for its bytes, and
     redirect messages --> two buckets -- enough? ------+
                                              \\ no: dropped
 
-Both buckets hold `burst` at most. One fills at `committed`, which the control element keeps free for
+Both buckets are `burst` deep. One fills at `committed`, which the control element keeps free for
 this forwarding element at any time (B_c/T_s of the paper); the other one at `excess` (B_e), which is more
 while other forwarding elements need less than theirs. A message that finds too little in the second bucket is
 dropped. One that finds enough in both takes from both, and counts as committed; one that finds enough in
@@ -60,7 +60,7 @@ speed, which is far more than any queue before the control element holds. Ours f
 paper does not say what becomes of the difference between B_c and B_e; RFC 2698 does.
 
 An attacker at one forwarding element gets `excess` through, no more, and takes it from the other redirect
-messages there: who sends them is not told apart. Who gets his packets taken for control messages is not
+messages there: senders are not distinguished. An attacker whose packets pass for control messages is not
 limited at all.",
     parameters: &[WHICH, FLOW_CONTROL, COMMITTED, EXCESS, BURST, LIMIT],
     gauges: &[
@@ -101,7 +101,7 @@ pub(crate) const EXCESS: Parameter = Parameter {
     name: "excess",
     kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
     default: "0 bit",
-    about: "rate of redirect messages that passes at most; at least the committed one",
+    about: "maximum rate of redirect messages that passes; at least the committed one",
 };
 
 /// The depth of both buckets.
@@ -133,7 +133,7 @@ pub struct Limits {
     pub flow_control: bool,
     /// What passes at any time.
     pub committed: Rate,
-    /// What passes at most; never less than `committed`.
+    /// Maximum rate that passes; never less than `committed`.
     pub excess: Rate,
     /// Bytes that may pass at once.
     pub burst: Bytes,
@@ -292,7 +292,7 @@ pub struct Params {
     pub control: Control,
     /// How much of the others passes.
     pub limits: Limits,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -53,9 +53,9 @@ packet on. When the matches change, the packets held leave before all others, an
 counting for the class that is the nth now. Until those are fewer than all classes together may hold, no class
 takes more.
 
-An attacker takes the whole of the class that his packets match, and no more: who shares it with him
-loses as in a plain queue. He chooses the class if it goes by port or protocol, which he can write as he
-likes; he chooses the source address too, where it is not checked. Only the destination is given. Classes by
+An attacker takes the whole of the class that its packets match, and no more: who shares it
+loses as in a plain queue. An attacker chooses the class if it goes by port or protocol, and can choose the
+source address too, where it is not checked. Only the destination is given. Classes by
 address hold back a flood that comes from elsewhere, or goes elsewhere.",
     parameters: &[CLASSES, LIMIT],
     gauges: &GAUGES,
@@ -80,7 +80,7 @@ const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 62_500),
     default: "500 packets",
-    about: "packets held at most, in each class",
+    about: "maximum packets held, in each class",
 };
 
 /// Packets that came to each class.
@@ -111,7 +111,7 @@ const GAUGES: [(&str, &str); 2 * CLASSES_MAX] = {
 pub struct Params {
     /// The classes with their weights.
     pub classes: Classes,
-    /// Packets held at most, in each class.
+    /// Maximum packets held, in each class.
     pub limit: usize,
 }
 
@@ -128,7 +128,7 @@ impl Params {
         })
     }
 
-    /// Packets held at most, in all classes.
+    /// Maximum packets held, in all classes.
     pub fn limit(&self) -> usize {
         self.limit * self.classes.count()
     }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use weir_base::setting::nearest;
 use weir_packet::{Family, FlowKey};
 
-/// Classes at most: each packet is held against all of them.
+/// Maximum classes: each packet is compared with all of them.
 pub(crate) const CLASSES_MAX: usize = 16;
 /// The greatest weight.
 const WEIGHT_MAX: u32 = 1000;

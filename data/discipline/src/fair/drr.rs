@@ -44,7 +44,7 @@ Deviations: the packet lost is the longest queue's oldest, not its latest, becau
 of it sooner. A change of `key` or `buckets` lets the packets held leave before all others, so
 that a flow stays in order.
 
-An attacker with one flow gets one share. With as many flows as there are queues he gets nearly
+An attacker with one flow gets one share. With as many flows as there are queues it gets nearly
 everything: fairness among flows is no fairness among people. `key = \"source\"` counts senders,
 as far as their addresses can be believed. Buckets cannot be aimed at: the hash is keyed.",
     parameters: &[KEY, BUCKETS, QUANTUM, LIMIT],
@@ -74,7 +74,7 @@ pub struct Params {
     pub buckets: usize,
     /// Bytes that a turn adds.
     pub quantum_bytes: u64,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -43,8 +43,8 @@ over all queues. CoDel's test whether a full frame is left looks at the flow's o
 RFC 8289 reads), where Linux looks at the sum of all. A change of `key` or `flows` lets the packets
 held leave before all others, unjudged, so that a flow stays in order.
 
-An attacker with one flow gets one share and his own delay. With as many flows as queues he gets
-nearly everything; with a new flow for each packet he is always a new flow, and goes first:
+An attacker with one flow gets one share and its own delay. With as many flows as queues it gets
+nearly everything; with a new flow for each packet it is always a new flow, and goes first:
 `key = \"source\"` helps if the addresses can be believed, `lru_fq` if they cannot.",
     parameters: &[
         KEY, FLOWS, TARGET, INTERVAL, ECN, QUANTUM, DROP_BATCH, LIMIT,
@@ -82,7 +82,7 @@ const DROP_BATCH: Parameter = Parameter {
     name: "drop_batch",
     kind: Kind::Count(1, 1024),
     default: "64 packets",
-    about: "packets that the longest queue loses at most when the limit is reached",
+    about: "maximum packets that the longest queue loses when the limit is reached",
 };
 
 /// The `limit` parameter of disciplines whose control law keeps the queues short.
@@ -90,7 +90,7 @@ pub(crate) const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 1_000_000),
     default: "10240 packets",
-    about: "packets held at most",
+    about: "maximum packets held",
 };
 
 /// Parameters.
@@ -104,9 +104,9 @@ pub struct Params {
     pub control: Control,
     /// Bytes that a queue may send in one round.
     pub quantum_bytes: u64,
-    /// Packets that the longest queue loses at most when the limit is reached.
+    /// Maximum packets that the longest queue loses when the limit is reached.
     pub drop_batch: u64,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -66,12 +66,13 @@ not. The limit counts packets. There is no shaper (the port paces), no DiffServ,
 behind NAT. A change of `hosts` or `flows` lets the packets held leave before all others, unjudged.
 
 An attacker with one address gets one host's share, while there are queues and places for all packets. With
-more flows waiting than there are queues he takes them all: new flows of others share one with his, and wait
-and are dropped there. With many queues of small packets he fills `limit`, and the longest queue by bytes is
-an honest one then. For him, `flows = 65536` and `limit = \"100000 packets\"`. With forged addresses he is as
-many hosts as he likes, until the queues are all taken; then flows share queues, and all fare alike. With
-IPv6 he has addresses enough without forging: use the words with `prefix`. In `\"both\"` he makes his
-victim's load greater by sending much to it from many ports, and so takes from what else goes there.",
+more flows waiting than there are queues it takes them all: new flows of others share one with its flows, and
+wait and are dropped there. With many queues of small packets it fills `limit`, and the longest queue by bytes
+is an honest one then. Against that, set `flows = 65536` and `limit = \"100000 packets\"`. With forged
+addresses an attacker is as many hosts as it likes, until the queues are all taken; then flows share queues,
+and all fare alike. With IPv6 it has addresses enough without forging: use the words with `prefix`. In
+`\"both\"` it makes its victim's load greater by sending much to it from many ports, and so takes from what
+else goes there.",
     parameters: &[HOSTS, FLOWS, TARGET, INTERVAL, ECN, LIMIT],
     gauges: &[
         ("longest_flow", "packets that the longest queue lost to make room"),
@@ -97,7 +98,7 @@ pub const KIND: contract::Kind = contract::Kind {
     },
 };
 
-/// Packets that BLUE drops in one call at most: how many there are is the senders' choice, not ours.
+/// Maximum packets that BLUE drops in one call: how many there are is the senders' choice, not ours.
 const BLUE_DROPS_MAX: u32 = 16;
 
 /// Parameters.
@@ -109,7 +110,7 @@ pub struct Params {
     pub flows: usize,
     /// The control law of each queue.
     pub control: Control,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 
@@ -467,7 +468,7 @@ mod tests {
         rig
     }
 
-    /// Packets of each flow among the next so many, when all are always backlogged.
+    /// Packets of each flow among the next `packets`, when all are always backlogged.
     fn shares(hosts: &str, flows: &[(u8, u8)], packets: usize) -> Vec<u32> {
         let mut rig = rig(flows);
         let mut fair = host_fair(hosts, 10_000);

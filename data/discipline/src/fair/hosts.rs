@@ -65,7 +65,7 @@ struct Host {
 }
 
 impl Census {
-    /// Room for so many hosts.
+    /// Room for this many hosts.
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
             sets: Sets::new(hosts),

@@ -45,8 +45,8 @@ packets held to their new queues, which may be deeper than `depth` then: none is
 change of `key` or `buckets` lets the packets held leave before all others, so that a flow stays
 in order.
 
-An attacker with one flow gets one share; with as many flows as queues, nearly everything. He cannot
-aim at a queue, because the hash is keyed, so `perturb` is not needed against him, but only against
+An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot
+aim at a queue, because the hash is keyed, so `perturb` is not needed against attackers, but only against
 bad luck.",
     parameters: &[KEY, BUCKETS, DEPTH, QUANTUM, PERTURB, LIMIT],
     gauges: &[
@@ -75,7 +75,7 @@ const DEPTH: Parameter = Parameter {
     name: "depth",
     kind: Kind::Count(1, 1_000_000),
     default: "127 packets",
-    about: "packets in one queue at most",
+    about: "maximum packets in one queue",
 };
 
 const PERTURB: Parameter = Parameter {
@@ -92,13 +92,13 @@ pub struct Params {
     pub key: KeyKind,
     /// Queues that flows are hashed to.
     pub buckets: usize,
-    /// Packets in one queue at most.
+    /// Maximum packets in one queue.
     pub depth: u64,
     /// Bytes that a queue may send in one round.
     pub quantum_bytes: u64,
     /// Interval in which flows are hashed anew; zero for never.
     pub perturb: Span,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

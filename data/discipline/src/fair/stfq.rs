@@ -130,7 +130,7 @@ pub struct Params {
     pub key: KeyKind,
     /// Queues that flows are hashed to.
     pub buckets: usize,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

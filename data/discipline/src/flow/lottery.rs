@@ -45,7 +45,7 @@ pub(crate) struct Lottery {
 }
 
 impl Lottery {
-    /// For a cache of so many flows. An adaptive one begins with certainty.
+    /// For a cache of this many flows. An adaptive one begins with certainty.
     pub(crate) fn new(rule: Rule, flows: usize) -> Self {
         let chance = match rule {
             Rule::Fixed(probability) => Chance::new(probability),
@@ -75,7 +75,7 @@ impl Lottery {
         free || self.chance.happens(draw)
     }
 
-    /// The entry at the bottom was replaced, after so many turns without a packet of its flow.
+    /// The entry at the bottom was replaced, after `silence` turns without a packet of its flow.
     pub(crate) fn replaced(&mut self, silence: u64) {
         if self.rule != Rule::Adaptive {
             return;

@@ -63,7 +63,7 @@ cache, and becomes a hog. With a threshold as a rate or a share the size hardly 
 1/20 finds up to 20 hogs, and the default cache of 64 has room for them. It does not suit a link with
 fewer than some ten flows that last: each of them is above it, hog or not; then say a rate that they do
 not reach. The default limit of 500 packets lets both queues together hold as much as the default FIFO
-does; a queue that has half the link then delays a packet as long as that FIFO at most.
+does; a queue that has half the link then delays a packet no longer than that FIFO.
 
 Defaults. Equal weights are the paper's. `rate_window` is a long round trip: what TCP sends at once in it is
 averaged. `pin` is off, because it helps only where hogs outnumber the cache.
@@ -85,17 +85,17 @@ Deviations: the adaptive admission and the threshold as a share are ours; the pa
 125 packets or a rate. With a fixed admission a miss is also admitted with the probability only while the
 cache is not full, so that start-up is no exception. The packet that gets its flow admitted is counted as
 seen, but is a miss. The limit on pins and their release are ours; the paper only proposes pinning. Flows
-are told apart by the 64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual
+are identified by the 64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual
 time is treated as in `stfq`. A new `key` empties the cache, because its entries mean something else then.
 
 An attacker with more hogs than the cache has entries makes them push each other out: part of their
 packets is in the miss queue then (a larger cache or `pin` helps). With more than 20 equal ones none is
-above a share of 1/20. One who changes his addresses with each packet has no flow: all of it is in the
+above a share of 1/20. One with a new address on each packet has no flow: all of it is in the
 miss queue, together with everybody else, and admissions replace useful entries (`key = \"destination\"`
-finds the victim instead). He lowers the adaptive probability, but not below 1/200: a hog is found after
+finds the victim instead). That lowers the adaptive probability, but not below 1/200: a hog is found after
 200 of its packets on average, and stays. One who stays below the threshold, or sends in turns from many
-flows, is not a hog. With pins, he can hold three quarters of the cache by one packet of each flow in each
-`pin_timeout`.",
+flows, is not a hog. With pins, one packet of each flow in each `pin_timeout` holds three quarters of the
+cache.",
     parameters: &[
         CACHE, ADMISSION, THRESHOLD, HIT_WEIGHT, MISS_WEIGHT, PIN, PIN_TIMEOUT, KEY, LIMIT, RATE_WINDOW,
     ],
@@ -191,7 +191,7 @@ const LIMIT: Parameter = Parameter {
     name: "limit",
     kind: Kind::Count(1, 500_000),
     default: "500 packets",
-    about: "packets held at most, in each of the two queues",
+    about: "maximum packets held, in each of the two queues",
 };
 
 const RATE_WINDOW: Parameter = Parameter {
@@ -222,7 +222,7 @@ pub struct Params {
     pub pin_timeout: Span,
     /// What counts as one flow.
     pub key: KeyKind,
-    /// Packets held at most, in each of the two queues.
+    /// Maximum packets held, in each of the two queues.
     pub limit: usize,
     /// Window of the rates.
     pub rate_window: Span,

@@ -236,7 +236,13 @@ impl Discipline for Fan {
         for (key, wait) in self.waiting.iter() {
             let waited = now.since(wait.first);
             let times = [wait.first, wait.latest, now];
-            report(told(*key, FlowStanding::Waiting, wait.seen, times, waited));
+            report(reported(
+                *key,
+                FlowStanding::Waiting,
+                wait.seen,
+                times,
+                waited,
+            ));
         }
         let standing = match self.mechanism.gate(&self.rules) {
             Gate::NotBlocked => FlowStanding::Blocked,
@@ -248,18 +254,18 @@ impl Discipline for Fan {
     }
 }
 
-/// What an operator is told of a flow that is, or was, let through.
+/// The report of a flow that is, or was, let through.
 fn known(listed: &Listed, standing: FlowStanding, now: Instant) -> FlowReport {
     let Listed { flow, key, waited } = *listed;
     let times = [flow.since, flow.latest, now];
-    told(key, standing, flow.seen, times, waited)
+    reported(key, standing, flow.seen, times, waited)
 }
 
 /// A burst that has just come is no rate: the mean is over this time at least.
 const RATE_OVER_MIN: Span = Span::from_millis(100);
 
-/// What an operator is told of a flow; its rate is the mean since it is known.
-fn told(
+/// The report of a flow; its rate is the mean since it is known.
+fn reported(
     key: FlowKey,
     standing: FlowStanding,
     seen: Tally,

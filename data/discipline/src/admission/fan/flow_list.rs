@@ -19,9 +19,9 @@ use crate::parts::lru::Lru;
 
 /// A flow that was silent for less than this is never replaced by a new one.
 const SILENCE_MIN: Span = Span::from_secs(1);
-/// Flows that one packet times out at most: more than the one that it may add.
+/// Maximum flows that one packet times out: more than the one that it may add.
 const EXPIRED_MAX: usize = 4;
-/// Bytes queued are told apart to the nearest 1024.
+/// Bytes queued are compared to the nearest 1024.
 pub(super) const ACTIVITY_SHIFT: u32 = 10;
 /// The only list of each kind.
 const ALL: usize = 0;
@@ -173,7 +173,7 @@ impl FlowList {
         }
     }
 
-    /// Whether bytes queued are to be told.
+    /// Whether the list must know how many bytes are queued.
     pub(super) fn is_ranked(&self) -> bool {
         self.activity.is_some()
     }

@@ -36,7 +36,7 @@ load PL above `max_priority_load` of it. Both are measured, each over an interva
         at that time; with `pfq` and `pdrr` what a fictitious flow would have been served
     pb  bytes of priority packets: sent with `afan`, arrived with `pfq` and `pdrr`
 
-Nobody says what kind of flow his is. A flow is elastic as soon as more than an `mtu` of it waits, else
+Nobody declares the kind of a flow. A flow is elastic as soon as more than an `mtu` of it waits, else
 it is streaming; the scheduler serves streaming packets first.
 
 So that streaming flows need not wait until an elastic one ends, a mechanism lets new flows in now and
@@ -73,7 +73,7 @@ congested. A full table of waiting flows forgets the one that is silent for long
 anew. A waiting flow silent for 75 s waits no more. A packet that begins a run is judged after it. A run
 that concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began
 when it was accepted for the first time; to find who began first it looks at all elastic flows. Which of
-them is the most active is told to the nearest 1024 bytes. Measuring rests while nothing comes.
+them is the most active is known to the nearest 1024 bytes. Measuring rests while nothing comes.
 
 Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are
 made when a packet of a new flow comes in congestion, which its first step has just ended, so that the
@@ -82,16 +82,16 @@ after half an interval: they start with one. Equation 8 counts the flows of the 
 elastic ones, whom the fair rate concerns, and takes none with an `mtu` or less waiting. The rate of a
 link that is not paced is taken as 1 Gbit/s; set `rate` there.
 
-An attacker who changes his address with every packet fills the list while the link is not congested: his
-flows are those that are silent, so they leave for others, and flows that send at least once a second stay.
-His packets all pass until the priority load is found too high, and none in the next
-`priority_load_interval`: on average he has less than `max_priority_load`, and others get in between. One
+An attacker with a new address on every packet fills the list while the link is not congested: its flows
+are those that are silent, so they leave for others, and flows that send at least once a second stay.
+Its packets all pass until the priority load is found too high, and none in the next
+`priority_load_interval`: on average it has less than `max_priority_load`, and others get in between. One
 who opens many flows that each stay below an `mtu` mimics streams. If they come one after the other, they
-get `max_priority_load` at most before no further flow is accepted; those that come within one
+get no more than `max_priority_load` before no further flow is accepted; those that come within one
 `priority_load_interval` are all accepted, and fill the link. They are never removed, and while the priority
 load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes;
 on the list each is worth as much as any other, so whoever opens more gets more. `raef`, `rbaef` and `rpaef`
-spare who came less than `active_time` before a run, and remove those who were there before him. A flow that
+spare flows that came less than `active_time` before a run, and remove older ones. A flow that
 is kept alive by a packet in `flow_timeout` keeps its place for ever.",
     parameters: &[
         SCHEDULER, MECHANISM, INTERVAL, MIN_FAIR_RATE, MAX_PRIORITY_LOAD, FAIR_RATE_INTERVAL,

@@ -12,7 +12,7 @@
 //! flow-aware networks", International Journal of Communication Systems 2015; sections 1 to 3, equations 1, 2,
 //! 8, Figures 1 to 5.
 //!
-//! - `manual`, `params`: what an operator is told and can set
+//! - `manual`, `params`: the manual page, and what can be set
 //! - this file: who is accepted, and what is done when a mechanism says so; `discipline`: what the port asks for
 //! - `admission`: whether the link is congested
 //! - `flow_list`, `waiting`, `side_list`: who may pass, who waits, who was taken off the list
@@ -186,7 +186,7 @@ impl Fan {
         Err(())
     }
 
-    /// The mechanism is told, and may begin a run.
+    /// Passes the event to the mechanism, which may begin a run.
     fn new_flow_in_congestion(&mut self, now: Instant) {
         let since = self.measurement.below_since();
         let since = since.map(|since| since.max(self.last_run));

@@ -62,14 +62,14 @@ pub(super) const FLOWS: Parameter = Parameter {
     name: "flows",
     kind: Kind::Count(1, 1 << 20),
     default: "16384",
-    about: "flows on the protected flow list at most, and on the list of those set aside",
+    about: "maximum flows on the protected flow list, and on the list of those set aside",
 };
 
 pub(super) const WAITING: Parameter = Parameter {
     name: "waiting",
     kind: Kind::Count(1, 1 << 20),
     default: "4096",
-    about: "waiting flows whose acceptance delay is known at most",
+    about: "maximum waiting flows whose acceptance delay is recorded",
 };
 
 pub(super) const INTERVAL: Parameter = Parameter {
@@ -138,9 +138,9 @@ pub struct Params {
     pub priority_load_interval: Span,
     /// When a silent flow leaves.
     pub flow_timeout: Span,
-    /// Flows on the list at most.
+    /// Maximum flows on the list.
     pub flows: usize,
-    /// Flows that wait at most.
+    /// Maximum flows that wait.
     pub waiting: usize,
     /// Congestion before a run.
     pub interval: Span,
@@ -190,7 +190,7 @@ impl Params {
         })
     }
 
-    /// Packets held at most.
+    /// Maximum packets held.
     pub fn limit(&self) -> usize {
         self.afan.limit
     }

@@ -27,7 +27,7 @@ pub(super) struct Removal {
     from: Instant,
     /// Accepted then or before.
     until: Instant,
-    /// How many at most.
+    /// How many more to remove.
     left: u64,
     /// Whether they are remembered.
     pub(super) sets_aside: bool,
@@ -135,7 +135,7 @@ impl Removal {
                     if list.most_active() != Some(entry) {
                         continue;
                     }
-                    slice.is_done = bytes <= mtu; // none has more, as far as they are told apart
+                    slice.is_done = bytes <= mtu; // none has more, to the nearest 1024 bytes
                 }
                 // In the order in which they became elastic, all others were on the list before.
                 Order::Newest => {

@@ -8,7 +8,7 @@ use weir_base::{Instant, Span};
 use super::flow_list::{Flow, Listed};
 use crate::parts::lru::Lru;
 
-/// Flows that one packet forgets at most: more than the one that it may add.
+/// Maximum flows forgotten at one packet: more than the one that it may add.
 const EXPIRED_MAX: usize = 4;
 
 /// A flow that was set aside.

@@ -1,5 +1,4 @@
-//! Flows that wait to be accepted: when the first packet of each came, so that its acceptance delay can be
-//! told.
+//! Flows that wait to be accepted: when the first packet of each came, which gives its acceptance delay.
 //!
 //! Bounded, and nothing is decided by it: when it is full, the flow whose latest packet is oldest is
 //! forgotten, and its delay is counted from its next packet on.
@@ -12,7 +11,7 @@ use crate::parts::lru::Lru;
 /// A flow that was silent for this long waits no more: longer than TCP's greatest time-out for a SYN
 /// (64 s in Linux).
 const SILENCE_MAX: Span = Span::from_secs(75);
-/// Flows that one packet forgets at most: more than the one that it may add.
+/// Maximum flows forgotten at one packet: more than the one that it may add.
 const EXPIRED_MAX: usize = 4;
 
 /// A flow that waits.

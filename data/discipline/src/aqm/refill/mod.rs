@@ -133,7 +133,7 @@ fn packet_times(span: Span, packet_time: Span) -> u64 {
     span.as_nanos().div_ceil(packet_time.as_nanos())
 }
 
-/// A hold lasts so long at most, whatever the rate is said to be.
+/// Longest hold, whatever the configured rate.
 const HOLD_MAX: Span = Span::from_secs(1);
 
 /// What the queue counts.

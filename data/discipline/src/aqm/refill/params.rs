@@ -44,8 +44,8 @@ repeats the value it set before must be heard. A probability that is set in a fi
 Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 40 ms. `limit` is `fifo`'s.
 
 Deviations. A packet time is what its bytes of layer 2 take at the rate of the link, without the framing of
-layer 1, and 1 s at most. The text holds the packet at the head of the egress queue; the ingress queue is
-meant, or nothing would be kept back. It says that n counts from the last drop, and no more: that is
+layer 1, and no longer than 1 s. The text holds the packet at the head of the egress queue; the ingress queue
+is meant, or nothing would be kept back. It says that n counts from the last drop, and no more: that is
 `count_resets = \"drop\"`. With \"hold\" n begins anew with each hold, too, and hardly anything is held,
 because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
 with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
@@ -55,8 +55,8 @@ whatever waits: RED's drops, moved to the ingress.
 
 An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
 where few packets come, may keep each until `threshold` others have come behind it, or the probability
-falls. He who can set the probability can stop the port for `lifetime` at a time. Packets are not told
-apart by flow.",
+falls. Whoever can set the probability can stop the port for `lifetime` at a time. Flows are not
+distinguished.",
     parameters: &[
         THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, WAIT, LIFETIME, RATE, LIMIT,
     ],
@@ -151,7 +151,7 @@ pub struct Params {
     pub lifetime: Span,
     /// Rate of the link; zero if the port's counts.
     pub rate: Rate,
-    /// Packets held at most.
+    /// Maximum packets held.
     pub limit: usize,
 }
 

@@ -6,7 +6,7 @@
 //!   its timer                         ─┘   (state, event)
 //! ```
 //!
-//! One file each, each a state machine that touches nothing: it is told what happened and says what to do.
+//! One file each, each a state machine that touches nothing: events in, actions out.
 //! - [`none`](None): nobody gets in
 //! - [`efm`]: all elastic flows leave the list
 //! - [`raef`]: those that have been on it for long
