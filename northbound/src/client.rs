@@ -1,19 +1,28 @@
-//! The other side of the service: what `weir show`, `weir apply`, `weir set` and `weir capture` use.
+//! The other side of the service.
+//!
+//! A [`Client`] asks one router over a connection that it keeps, for who asks many times and several
+//! routers at once: controllers and samplers. The functions ask once, and block until the answer is
+//! there: `weir show`, `weir apply`, `weir set` and `weir capture`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::request::Builder;
-use http_body_util::BodyExt;
-use hyper::Request;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
+use weir_model::ChangeRequest;
+use weir_model::report::ApplyReport;
 
-/// A router that does not answer within this time is taken for dead.
+/// A router that does not answer a function of this module within this time is taken for dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Why a router could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +44,9 @@ pub enum ClientError {
     /// The connection broke, or the answer was no HTTP.
     #[error("the router's answer broke off: {0}")]
     Http(#[from] hyper::Error),
+    /// The answer was longer than any that a router gives.
+    #[error("the router's answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)]
+    TooLong,
     /// The answer was not what was expected.
     #[error("the router answered {status}: {text}")]
     Unexpected {
@@ -43,22 +55,171 @@ pub enum ClientError {
         /// The beginning of the answer.
         text: String,
     },
+    /// The router refused a change; nothing has changed.
+    #[error("{}", messages.join("; "))]
+    Refused {
+        /// Why, in its words.
+        messages: Vec<String>,
+    },
+}
+
+/// A port's queue, as far as controllers and samplers need it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Queue {
+    /// Name of the port.
+    pub port: String,
+    /// Offered to it.
+    pub received: Count,
+    /// Given out by it.
+    pub sent: Count,
+    /// Held now.
+    pub backlog: Count,
+    /// Gauges and counters of its discipline.
+    pub gauges: BTreeMap<String, u64>,
+}
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of layer-2 frames, without frame check sequence.
+    pub bytes: u64,
+}
+
+/// Asks one router, over a connection that it keeps.
+///
+/// Its futures may be dropped at any time, for instance at a deadline: the connection ends then, and
+/// the next question has a new one. A question is asked again on a new connection if a kept one turns
+/// out to have ended; so it must be one that may be asked twice.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+    kept: Option<SendRequest<Body>>,
+}
+
+impl Client {
+    /// For the router on `socket`, which is connected to with the first question.
+    pub fn new(socket: &Path) -> Self {
+        Self {
+            socket: socket.to_owned(),
+            kept: None,
+        }
+    }
+
+    /// The queues of all ports.
+    pub async fn queues(&mut self) -> Result<Vec<Queue>, ClientError> {
+        let (status, body) = self.ask(&Question::of(Method::GET, "/v1/queues")).await?;
+        serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
+    }
+
+    /// Changes single components, all of them or none.
+    pub async fn change(&mut self, changes: &[ChangeRequest]) -> Result<(), ClientError> {
+        let question = Question::of(Method::PATCH, "/v1/config").with_json(&changes);
+        let (status, body) = self.ask(&question).await?;
+        match serde_json::from_slice(&body) {
+            Ok(ApplyReport { applied: true, .. }) => Ok(()),
+            Ok(ApplyReport { messages, .. }) => Err(ClientError::Refused { messages }),
+            Err(_) => Err(unexpected(status, &body)),
+        }
+    }
+
+    /// Status and body of the answer.
+    async fn ask(&mut self, question: &Question<'_>) -> Result<(u16, Bytes), ClientError> {
+        if let Some(kept) = self.kept.take()
+            && let Ok(answer) = self.exchange(kept, question).await
+        {
+            return Ok(answer);
+        }
+        let new = self.connect().await?;
+        self.exchange(new, question).await
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Body>, ClientError> {
+        let stream = UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|source| not_reached(&self.socket, source))?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection); // it ends with its sender, which is told what goes wrong
+        Ok(sender)
+    }
+
+    async fn exchange(
+        &mut self,
+        mut sender: SendRequest<Body>,
+        question: &Question<'_>,
+    ) -> Result<(u16, Bytes), ClientError> {
+        let request = question.request(&self.socket)?;
+        sender.ready().await?;
+        let answer = sender.send_request(request).await?;
+        let status = answer.status().as_u16();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
+        let body = body.collect().await.map_err(|e| {
+            if e.is::<LengthLimitError>() {
+                return ClientError::TooLong;
+            }
+            match e.downcast::<hyper::Error>() {
+                Ok(error) => ClientError::Http(*error),
+                Err(error) => not_reached(&self.socket, std::io::Error::other(error)),
+            }
+        })?;
+        self.kept = Some(sender);
+        Ok((status, body.to_bytes()))
+    }
+}
+
+/// A request that can be made more than once.
+struct Question<'a> {
+    method: Method,
+    path: &'a str,
+    body: Bytes,
+    is_json: bool,
+}
+
+impl<'a> Question<'a> {
+    fn of(method: Method, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            body: Bytes::new(),
+            is_json: false,
+        }
+    }
+
+    fn with_json(self, value: &impl Serialize) -> Self {
+        let json = serde_json::to_vec(value).unwrap_or_default(); // a plain value is always JSON
+        Self {
+            body: json.into(),
+            is_json: true,
+            ..self
+        }
+    }
+
+    fn request(&self, socket: &Path) -> Result<Request<Body>, ClientError> {
+        let mut request = Request::builder()
+            .method(&self.method)
+            .uri(self.path)
+            .header("host", "weir");
+        if self.is_json {
+            request = request.header("content-type", "application/json");
+        }
+        request
+            .body(Body::from(self.body.clone()))
+            .map_err(|e| not_reached(socket, std::io::Error::other(e)))
+    }
 }
 
 /// `GET path` at the router on `socket`.
 pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
-    let request = Request::get(path)
-        .header("host", "weir")
-        .body(Body::empty());
-    ask(socket, request)
+    ask(socket, &Question::of(Method::GET, path))
 }
 
 /// `PUT path` with a text at the router on `socket`.
 pub fn put<T: DeserializeOwned>(socket: &Path, path: &str, text: String) -> Result<T, ClientError> {
-    let request = Request::put(path)
-        .header("host", "weir")
-        .body(Body::from(text));
-    ask(socket, request)
+    let question = Question {
+        body: text.into(),
+        ..Question::of(Method::PUT, path)
+    };
+    ask(socket, &question)
 }
 
 /// `POST path` with a value as JSON at the router on `socket`.
@@ -67,7 +228,7 @@ pub fn post<T: DeserializeOwned>(
     path: &str,
     value: &impl Serialize,
 ) -> Result<T, ClientError> {
-    send(socket, Request::post(path), value)
+    ask(socket, &Question::of(Method::POST, path).with_json(value))
 }
 
 /// `PATCH path` with a value as JSON at the router on `socket`.
@@ -76,48 +237,51 @@ pub fn patch<T: DeserializeOwned>(
     path: &str,
     value: &impl Serialize,
 ) -> Result<T, ClientError> {
-    send(socket, Request::patch(path), value)
-}
-
-fn send<T: DeserializeOwned>(
-    socket: &Path,
-    request: Builder,
-    value: &impl Serialize,
-) -> Result<T, ClientError> {
-    let json = serde_json::to_vec(value).unwrap_or_default(); // a plain value is always JSON
-    let request = request
-        .header("host", "weir")
-        .header("content-type", "application/json")
-        .body(Body::from(json));
-    ask(socket, request)
+    ask(socket, &Question::of(Method::PATCH, path).with_json(value))
 }
 
 /// `DELETE path` at the router on `socket`.
 pub fn delete<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
-    let request = Request::delete(path)
-        .header("host", "weir")
-        .body(Body::empty());
-    ask(socket, request)
+    ask(socket, &Question::of(Method::DELETE, path))
 }
 
 /// `GET path` at the router on `socket`, for bytes; none if it has no content (any more).
 pub fn get_bytes(socket: &Path, path: &str) -> Result<Option<Bytes>, ClientError> {
-    let request = Request::get(path)
-        .header("host", "weir")
-        .body(Body::empty());
-    match exchange(socket, request)? {
+    match ask_once(socket, &Question::of(Method::GET, path))? {
         (200, body) => Ok(Some(body)),
         (204, _) => Ok(None),
         (status, body) => Err(unexpected(status, &body)),
     }
 }
 
-fn ask<T: DeserializeOwned>(
-    socket: &Path,
-    request: Result<Request<Body>, axum::http::Error>,
-) -> Result<T, ClientError> {
-    let (status, body) = exchange(socket, request)?;
+fn ask<T: DeserializeOwned>(socket: &Path, question: &Question<'_>) -> Result<T, ClientError> {
+    let (status, body) = ask_once(socket, question)?;
     serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
+}
+
+/// Asks on a connection of its own, and waits for the answer.
+fn ask_once(socket: &Path, question: &Question<'_>) -> Result<(u16, Bytes), ClientError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| not_reached(socket, source))?;
+    runtime.block_on(async {
+        let mut client = Client::new(socket);
+        tokio::time::timeout(ANSWER_TIME_MAX, client.ask(question))
+            .await
+            .unwrap_or_else(|_| {
+                Err(ClientError::Silent {
+                    socket: socket.to_owned(),
+                })
+            })
+    })
+}
+
+fn not_reached(socket: &Path, source: std::io::Error) -> ClientError {
+    ClientError::Unreachable {
+        socket: socket.to_owned(),
+        source,
+    }
 }
 
 fn unexpected(status: u16, body: &[u8]) -> ClientError {
@@ -127,43 +291,155 @@ fn unexpected(status: u16, body: &[u8]) -> ClientError {
     }
 }
 
-/// Sends a request, and gives status and body of the answer.
-fn exchange(
-    socket: &Path,
-    request: Result<Request<Body>, axum::http::Error>,
-) -> Result<(u16, Bytes), ClientError> {
-    let unreachable = |source| ClientError::Unreachable {
-        socket: socket.to_owned(),
-        source,
-    };
-    let request = request.map_err(|e| unreachable(std::io::Error::other(e)))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(unreachable)?;
-    let exchange = async {
-        let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let (answer, _) = tokio::join!(
-            async {
-                let answer = sender.send_request(request).await?;
-                let status = answer.status().as_u16();
-                let body = answer.into_body().collect().await?.to_bytes();
-                drop(sender);
-                Ok::<_, hyper::Error>((status, body))
-            },
-            connection
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::net::UnixListener;
+    use std::thread::{self, JoinHandle};
+
+    use weir_model::ChangeValue;
+
+    use super::*;
+
+    /// A socket that is removed at the end.
+    struct Socket(PathBuf);
+
+    impl Socket {
+        fn new(name: &str) -> Self {
+            let name = format!("weir-client-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for Socket {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Serves connection after connection with these answers, each a status and a body; an empty body
+    /// breaks the connection off after the question.
+    fn serve(socket: &Socket, connections: &'static [&'static [(u16, &str)]]) -> JoinHandle<()> {
+        let listener = UnixListener::bind(&socket.0).unwrap();
+        thread::spawn(move || {
+            for answers in connections {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = BufReader::new(stream);
+                for (status, body) in *answers {
+                    let mut line = String::new();
+                    let mut length = 0;
+                    while line != "\r\n" {
+                        line.clear();
+                        stream.read_line(&mut line).unwrap();
+                        if let Some(n) = line.strip_prefix("content-length: ") {
+                            length = n.trim().parse().unwrap();
+                        }
+                    }
+                    stream.read_exact(&mut vec![0; length]).unwrap();
+                    if !body.is_empty() {
+                        let head = format!(
+                            "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n",
+                            body.len()
+                        );
+                        stream
+                            .get_mut()
+                            .write_all((head + body).as_bytes())
+                            .unwrap();
+                    }
+                }
+            }
+        })
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(work)
+    }
+
+    const QUEUES: &str = r#"[{"port": "wan", "discipline": "refill", "received": {"packets": 3, "bytes": 300},
+        "sent": {"packets": 2, "bytes": 200}, "backlog": {"packets": 1, "bytes": 100}, "gauges": {"held": 1}}]"#;
+
+    #[test]
+    fn a_connection_is_kept_and_made_again() {
+        let socket = Socket::new("kept");
+        // The second connection breaks off before its second answer.
+        let server = serve(
+            &socket,
+            &[
+                &[(200, QUEUES), (200, "[]")],
+                &[(200, "[]"), (200, "")],
+                &[(200, QUEUES)],
+            ],
         );
-        Ok(answer?)
-    };
-    runtime.block_on(async {
-        tokio::time::timeout(ANSWER_TIME_MAX, exchange)
-            .await
-            .unwrap_or_else(|_| {
-                Err(ClientError::Silent {
-                    socket: socket.to_owned(),
-                })
-            })
-    })
+        let lengths = run(async {
+            let mut client = Client::new(&socket.0);
+            let mut lengths = Vec::new();
+            for _ in 0..4 {
+                lengths.push(client.queues().await.unwrap().len());
+            }
+            lengths
+        });
+        assert_eq!(lengths, [1, 0, 0, 1]);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn what_a_router_refuses_is_told() {
+        let socket = Socket::new("refused");
+        let server = serve(
+            &socket,
+            &[&[
+                (200, r#"{"applied": true, "messages": []}"#),
+                (
+                    422,
+                    r#"{"applied": false, "messages": ["port.wan: no", "port.lan: no"]}"#,
+                ),
+                (503, "the forwarding thread does not answer"),
+            ]],
+        );
+        let change = ChangeRequest {
+            path: "port.wan.rate".to_owned(),
+            value: ChangeValue::Text("1 Mbit".to_owned()),
+        };
+        run(async {
+            let mut client = Client::new(&socket.0);
+            assert!(client.change(std::slice::from_ref(&change)).await.is_ok());
+            for said in [
+                "port.wan: no; port.lan: no",
+                "the router answered 503: the forwarding thread does not answer",
+            ] {
+                let error = client
+                    .change(std::slice::from_ref(&change))
+                    .await
+                    .unwrap_err();
+                assert_eq!(error.to_string(), said);
+            }
+        });
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn who_gives_up_has_a_new_connection() {
+        let socket = Socket::new("silent");
+        let listener = UnixListener::bind(&socket.0).unwrap();
+        let waiting = run(async {
+            let mut client = Client::new(&socket.0);
+            for _ in 0..2 {
+                let answer = tokio::time::timeout(Duration::from_millis(20), client.queues());
+                assert!(answer.await.is_err());
+            }
+            listener.set_nonblocking(true).unwrap();
+            std::iter::from_fn(|| listener.accept().ok()).count()
+        });
+        assert_eq!(waiting, 2);
+    }
+
+    #[test]
+    fn where_nobody_listens_nobody_is_reached() {
+        let socket = Socket::new("none");
+        let error = run(async { Client::new(&socket.0).queues().await }).unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+        let error = get::<Vec<Queue>>(&socket.0, "/v1/queues").unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    }
 }
