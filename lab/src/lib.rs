@@ -25,6 +25,7 @@
 
 mod attack;
 pub mod compare;
+mod control;
 mod cpu;
 pub mod error;
 pub mod measure;
@@ -39,7 +40,6 @@ pub mod run;
 pub mod scenario;
 mod simulation;
 pub mod statistics;
-mod steered;
 pub mod topology;
 mod traffic_info;
 

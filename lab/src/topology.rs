@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_base::{Rate, Span};
+use weir_controller::Role;
 
 use crate::error::Error;
 use crate::scenario::{Controller, Discipline, HostGroup, Link, Scenario, Traffic};
@@ -176,13 +177,19 @@ impl Topology {
         watched
     }
 
-    /// The queues of a controller, in the order of its roles.
-    pub fn steered(&self, scenario: &Scenario, controller: &Controller) -> Vec<Watched> {
+    /// The queues of a controller, each with its role, in the order of the roles.
+    pub fn steered(
+        &self,
+        scenario: &Scenario,
+        controller: &Controller,
+    ) -> Vec<(&'static Role, Watched)> {
         let queues = controller.queues.iter().flat_map(|queue| {
             let link = scenario.links.iter().find(|link| link.name == queue.link);
-            link.map(|link| self.queues(scenario, link, usize::from(queue.reverse)))
+            let queues = link.map(|link| self.queues(scenario, link, usize::from(queue.reverse)));
+            let queues = queues.into_iter().flatten();
+            queues.map(|place| (queue.role, place))
         });
-        queues.flatten().collect()
+        queues.collect()
     }
 
     /// The queues at an end of a link, one for each of its wires.

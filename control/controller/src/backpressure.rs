@@ -7,23 +7,21 @@
 //! ```
 //!
 //! Source: Chang et al., "Software Defined Backpressure Mechanism for Edge Router", section III-B.
-//! `State::look` is its virtual queue, `State::sample` its average and its rho_b. What an ingress does
+//! `State::virtual_queue` is its virtual queue, `State::sample` its average and its rho_b. What an ingress does
 //! with rho_b is the discipline `refill`.
 
 use weir_base::early::Curve;
 use weir_base::setting::{Kind as Form, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Tally};
 
-use crate::contract::{Controller, Manual, Order, Role, Sample};
+use crate::contract::{Controller, Manual, Order, QueueName, QueueSample, Role, Sample};
+use crate::members::Members;
 use crate::spec::Kind;
 
 /// The kind, for the closed list.
 pub const KIND: Kind = Kind {
     manual: MANUAL,
-    build: |settings, queues| {
-        let controller = Backpressure::new(Params::new(settings)?, queues[0]);
-        Ok(Box::new(controller))
-    },
+    build: |settings| Ok(Box::new(Backpressure::new(Params::new(settings)?))),
 };
 
 /// The manual page.
@@ -80,14 +78,14 @@ orders from arriving ends the backpressure: the ingresses forget a probability t
 refill, lifetime).",
     roles: &[
         Role {
-            name: "ingress",
+            name: INGRESS,
             queues: [1, 1000],
             sets: &["probability"],
             reads: &[],
             about: "queues at the ingresses of the network, with the discipline refill",
         },
         Role {
-            name: "egress",
+            name: EGRESS,
             queues: [1, 1],
             sets: &[],
             reads: &[],
@@ -105,6 +103,9 @@ refill, lifetime).",
         ("silent", "queues that did not answer"),
     ],
 };
+
+const INGRESS: &str = "ingress";
+const EGRESS: &str = "egress";
 
 const PACKETS: Form = Form::Count(1, 1_000_000);
 
@@ -265,7 +266,7 @@ const CONTRIBUTION_WEIGHT: f64 = 0.04;
 
 /// What is known of one queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct QueueState {
     latest: Option<Sample>,
     /// Samples since it answered.
     silent: u32,
@@ -276,7 +277,7 @@ struct Known {
     contributes: f64,
 }
 
-impl Known {
+impl QueueState {
     fn take(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else {
             self.silent = self.silent.saturating_add(1);
@@ -306,10 +307,10 @@ impl Known {
 }
 
 /// What the controller remembers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct State {
-    ingresses: Vec<Known>,
-    egress: Known,
+    ingresses: Members<QueueState>,
+    egress: Members<QueueState>,
     /// Length of the virtual queue.
     length: f64,
     average: f64,
@@ -319,25 +320,26 @@ struct State {
 }
 
 impl State {
-    /// The length of the virtual queue now.
-    fn look(&self, params: &Params) -> f64 {
-        let ingresses = self.ingresses.iter();
+    /// The length of the virtual queue now. Without an egress it counts as empty.
+    fn virtual_queue(&self, params: &Params) -> f64 {
+        let ingresses = self.ingresses.values();
+        let egress = self.egress.values().next().copied().unwrap_or_default();
         match params.queue {
             VirtualQueue::Backlogs => {
-                let of_one = |known: &Known| known.backlog().min(params.curve.max);
-                ingresses.map(of_one).sum::<f64>() + self.egress.backlog()
+                let of_one = |queue: &QueueState| queue.backlog().min(params.curve.max);
+                ingresses.map(of_one).sum::<f64>() + egress.backlog()
             }
-            VirtualQueue::Egress => self.egress.backlog(),
+            VirtualQueue::Egress => egress.backlog(),
             VirtualQueue::Integral => {
-                let received: u64 = ingresses.map(|known| known.received).sum();
-                self.length + received as f64 - self.egress.sent as f64
+                let received: u64 = ingresses.map(|queue| queue.received).sum();
+                self.length + received as f64 - egress.sent as f64
             }
         }
     }
 
     /// Moves the average and the probability.
     fn sample(&mut self, params: &Params, now: Instant) {
-        let length = self.look(params);
+        let length = self.virtual_queue(params);
         self.average = (1.0 - params.weight) * self.average + params.weight * length;
         self.probability = match params.pi {
             None => params.curve.probability(self.average),
@@ -353,19 +355,22 @@ impl State {
     }
 
     /// The probability of each ingress.
-    fn shares(&self, params: &Params) -> impl Iterator<Item = f64> {
+    fn shares(&self, params: &Params) -> impl Iterator<Item = (&QueueName, f64)> {
         let each_packet = params.by_contribution.then(|| self.each_packet());
         let each_packet = each_packet.flatten();
-        self.ingresses.iter().map(move |known| match each_packet {
-            Some(each) => (each * known.contributes).min(1.0),
+        let share = move |state: &QueueState| match each_packet {
+            Some(each) => (each * state.contributes).min(1.0),
             None => self.probability,
-        })
+        };
+        self.ingresses
+            .iter()
+            .map(move |(queue, state)| (queue, share(state)))
     }
 
     /// Probability for each packet that an ingress contributes, up to 1 in all, such that the sum of
     /// probability times arrivals stays what it is; none if nothing arrives.
     fn each_packet(&self) -> Option<f64> {
-        let mut arrivals: Vec<f64> = self.ingresses.iter().map(|k| k.contributes).collect();
+        let mut arrivals: Vec<f64> = self.ingresses.values().map(|q| q.contributes).collect();
         arrivals.sort_by(|a, b| b.total_cmp(a));
         let mut dropped = self.probability * arrivals.iter().sum::<f64>();
         let mut squares: f64 = arrivals.iter().map(|x| x * x).sum();
@@ -393,33 +398,40 @@ pub struct Backpressure {
 }
 
 impl Backpressure {
-    /// At its beginning, for so many ingresses.
-    pub fn new(params: Params, ingresses: usize) -> Self {
+    /// At its beginning, without queues.
+    pub fn new(params: Params) -> Self {
         Self {
             params,
-            state: State {
-                ingresses: vec![Known::default(); ingresses],
-                egress: Known::default(),
-                length: 0.0,
-                average: 0.0,
-                probability: 0.0,
-                sampled: None,
-            },
+            state: State::default(),
         }
     }
 }
 
 impl Controller for Backpressure {
-    fn sample(&mut self, now: Instant, samples: &[Option<Sample>], orders: &mut Vec<Order>) {
+    fn join(&mut self, queue: &QueueName, role: &str) {
+        match role {
+            INGRESS => self.state.ingresses.join(queue),
+            _ => self.state.egress.join(queue),
+        }
+    }
+
+    fn leave(&mut self, queue: &QueueName) {
+        self.state.ingresses.leave(queue);
+        self.state.egress.leave(queue);
+    }
+
+    fn sample(&mut self, now: Instant, samples: &[QueueSample], orders: &mut Vec<Order>) {
         let state = &mut self.state;
-        let queues = state.ingresses.iter_mut().chain([&mut state.egress]);
-        for (known, sample) in queues.zip(samples) {
-            known.take(*sample);
+        for QueueSample { queue, sample } in samples {
+            let ingress = state.ingresses.get_mut(queue);
+            if let Some(queue) = ingress.or_else(|| state.egress.get_mut(queue)) {
+                queue.take(*sample);
+            }
         }
         state.sample(&self.params, now);
-        let shares = state.shares(&self.params).enumerate();
+        let shares = state.shares(&self.params);
         orders.extend(shares.map(|(queue, share)| Order {
-            queue,
+            queue: queue.clone(),
             parameter: "probability",
             value: Setting::Ratio(share),
         }));
@@ -430,8 +442,8 @@ impl Controller for Backpressure {
         report("virtual_queue", state.length);
         report("average", state.average);
         report("probability", state.probability);
-        let queues = state.ingresses.iter().chain([&state.egress]);
-        let silent = queues.filter(|known| known.silent > 0).count();
+        let queues = state.ingresses.values().chain(state.egress.values());
+        let silent = queues.filter(|queue| queue.silent > 0).count();
         report("silent", silent as f64);
     }
 }
@@ -463,41 +475,56 @@ mod tests {
 
     /// A sample of a queue that holds what is left.
     fn sample(received: u64, sent: u64, dropped: u64) -> Option<Sample> {
-        Some(Sample {
-            received: packets(received),
-            sent: packets(sent),
-            backlog: packets(received - sent - dropped),
-            read: Default::default(),
-        })
+        let backlog = packets(received - sent - dropped);
+        Some(Sample::new(packets(received), packets(sent), backlog))
     }
 
-    /// A controller of `n` ingresses, and its samples one period apart.
+    /// A controller of some ingresses and an egress, and its samples one period apart.
     struct Rig {
         controller: Backpressure,
+        /// The ingresses, and then the egress.
+        queues: Vec<QueueName>,
         now: Instant,
     }
 
     impl Rig {
         fn new(n: usize, given: &[(&str, &str)]) -> Self {
+            let mut controller = Backpressure::new(params(given));
+            let queue = |place: usize| QueueName {
+                element: format!("router {place}").into(),
+                port: "wan".into(),
+            };
+            let queues: Vec<QueueName> = (0..=n).map(queue).collect();
+            for (place, queue) in queues.iter().enumerate() {
+                controller.join(queue, if place < n { INGRESS } else { EGRESS });
+            }
             Self {
-                controller: Backpressure::new(params(given), n),
+                controller,
+                queues,
                 now: Instant::ZERO,
             }
         }
 
-        /// What each ingress is told.
-        fn tell(&mut self, samples: &[Option<Sample>]) -> Vec<f64> {
+        /// The probability that is ordered of each ingress, after these samples of all queues.
+        fn order(&mut self, samples: &[Option<Sample>]) -> Vec<f64> {
+            let queues = self.queues.iter().cloned().zip(samples);
+            let samples: Vec<_> = queues
+                .map(|(queue, sample)| QueueSample {
+                    queue,
+                    sample: *sample,
+                })
+                .collect();
             let mut orders = Vec::new();
-            self.controller.sample(self.now, samples, &mut orders);
+            self.controller.sample(self.now, &samples, &mut orders);
             self.now += PERIOD;
-            let told = orders.iter().enumerate().map(|(place, order)| {
-                assert_eq!((order.queue, order.parameter), (place, "probability"));
+            let ordered = orders.iter().zip(&self.queues).map(|(order, queue)| {
+                assert_eq!((&order.queue, order.parameter), (queue, "probability"));
                 match order.value {
                     Setting::Ratio(share) => share,
                     ref other => panic!("{other:?}"),
                 }
             });
-            told.collect()
+            ordered.collect()
         }
 
         fn gauge(&self, name: &str) -> f64 {
@@ -520,18 +547,18 @@ mod tests {
         let mut rig = Rig::new(2, &[("weight", "0.5")]);
         // 40 + 60 + 100 wait: 0.5 * 200 = 100; 0.1 * (100 - 75) / (225 - 75).
         let all = [sample(40, 0, 0), sample(60, 0, 0), sample(100, 0, 0)];
-        let told = rig.tell(&all);
+        let ordered = rig.order(&all);
         assert_eq!(rig.gauge("virtual_queue"), 200.0);
         assert_eq!(rig.gauge("average"), 100.0);
-        close(told[0], 0.1 * 25.0 / 150.0);
-        assert_eq!(told[1], told[0]);
+        close(ordered[0], 0.1 * 25.0 / 150.0);
+        assert_eq!(ordered[1], ordered[0]);
         // 0.5 * 100 + 0.5 * 200 = 150: half of the way between the thresholds.
-        close(rig.tell(&all)[0], 0.05);
+        close(rig.order(&all)[0], 0.05);
         // All empty: 75, 37.5.
         let none = [sample(0, 0, 0); 3];
-        close(rig.tell(&none)[0], 0.0);
+        close(rig.order(&none)[0], 0.0);
         assert_eq!(rig.gauge("average"), 75.0);
-        assert_eq!(rig.tell(&none), [0.0, 0.0]);
+        assert_eq!(rig.order(&none), [0.0, 0.0]);
     }
 
     #[test]
@@ -543,8 +570,8 @@ mod tests {
         // passed the egress, 5 wait there.
         let later = [sample(100, 85, 10), sample(65, 60, 0)];
         for rig in [&mut ours, &mut literal] {
-            rig.tell(&start);
-            rig.tell(&later);
+            rig.order(&start);
+            rig.order(&later);
         }
         assert_eq!(ours.gauge("virtual_queue"), 10.0);
         assert_eq!(literal.gauge("virtual_queue"), 40.0); // 100 - 60
@@ -553,7 +580,7 @@ mod tests {
     #[test]
     fn the_egress_alone_if_that_is_wanted() {
         let mut rig = Rig::new(1, &[("queue", "egress")]);
-        rig.tell(&[sample(50, 0, 0), sample(30, 0, 0)]);
+        rig.order(&[sample(50, 0, 0), sample(30, 0, 0)]);
         assert_eq!(rig.gauge("virtual_queue"), 30.0);
     }
 
@@ -570,13 +597,13 @@ mod tests {
         );
         let of = |n| [sample(0, 0, 0), sample(n, 0, 0)];
         // The first sample: grown by 50 packets; no time has passed yet.
-        close(rig.tell(&of(50))[0], 0.05);
+        close(rig.order(&of(50))[0], 0.05);
         // Up to 150: 0.001 * 100 more, and 0.002 * 50 * 0.04 s.
-        close(rig.tell(&of(150))[0], 0.05 + 0.1 + 0.000_004 * 1000.0);
+        close(rig.order(&of(150))[0], 0.05 + 0.1 + 0.000_004 * 1000.0);
         // It stays: 0.002 * 50 * 0.04.
-        close(rig.tell(&of(150))[0], 0.158);
+        close(rig.order(&of(150))[0], 0.158);
         // Down to 0: less 0.15, and less 0.002 * 100 * 0.04.
-        close(rig.tell(&of(0))[0], 0.0);
+        close(rig.order(&of(0))[0], 0.0);
     }
 
     #[test]
@@ -591,13 +618,13 @@ mod tests {
                 sample(7 * n + 150, 7 * n, 0),
             ]
         };
-        rig.tell(&at(0));
-        let told = rig.tell(&at(10));
+        rig.order(&at(0));
+        let ordered = rig.order(&at(10));
         // rho_b = 0.05. 4 + 1 + 1 + 1 = 7, 16 + 1 + 1 + 1 = 19: 0.05 * 4 * 7 / 19, 0.05 * 7 / 19.
-        close(told[0], 0.05 * 28.0 / 19.0);
-        assert!(told[1..].iter().all(|share| *share == told[1]));
-        close(told[1], 0.05 * 7.0 / 19.0);
-        close(4.0 * told[0] + 3.0 * told[1], 7.0 * 0.05);
+        close(ordered[0], 0.05 * 28.0 / 19.0);
+        assert!(ordered[1..].iter().all(|share| *share == ordered[1]));
+        close(ordered[1], 0.05 * 7.0 / 19.0);
+        close(4.0 * ordered[0] + 3.0 * ordered[1], 7.0 * 0.05);
     }
 
     #[test]
@@ -612,12 +639,12 @@ mod tests {
                 sample(6 * n + 405, 6 * n, 0),
             ]
         };
-        rig.tell(&at(0));
+        rig.order(&at(0));
         // rho_b = 0.1 + 0.9 * 180 / 225 = 0.82 of 6: 4.92, of which 4.92 * 16 / 18 > 4 falls to the first.
-        let told = rig.tell(&at(10));
-        close(told[0], 1.0);
-        close(told[1], 0.46);
-        close(told[2], 0.46);
+        let ordered = rig.order(&at(10));
+        close(ordered[0], 1.0);
+        close(ordered[1], 0.46);
+        close(ordered[2], 0.46);
     }
 
     #[test]
@@ -627,22 +654,22 @@ mod tests {
             let one = sample(n, n, 0);
             [one.filter(|_| first), one, sample(2 * n + 150, 2 * n, 0)]
         };
-        rig.tell(&at(0, true));
-        let both = rig.tell(&at(10, true));
+        rig.order(&at(0, true));
+        let both = rig.order(&at(10, true));
         close(both[0], 0.05);
         close(both[1], 0.05);
-        let mut told = both;
+        let mut ordered = both;
         for n in 0..u64::from(SILENT_MAX) {
-            told = rig.tell(&at(20 + 10 * n, false));
+            ordered = rig.order(&at(20 + 10 * n, false));
         }
-        close(told[0], 0.0);
-        close(told[1], 0.05);
+        close(ordered[0], 0.0);
+        close(ordered[1], 0.05);
     }
 
     #[test]
     fn a_silence_makes_no_peak() {
-        let mut known = Known::default();
-        let mut other = Known::default();
+        let mut known = QueueState::default();
+        let mut other = QueueState::default();
         for n in 0..100 {
             known.take(sample(10 * n, 0, 0));
             other.take(sample(10 * n, 0, 0).filter(|_| n < 90 || n == 99));
@@ -653,21 +680,21 @@ mod tests {
     #[test]
     fn a_silent_queue_is_believed_for_a_second() {
         let mut rig = Rig::new(1, &[("weight", "1")]);
-        rig.tell(&[sample(50, 0, 0), sample(100, 0, 0)]);
+        rig.order(&[sample(50, 0, 0), sample(100, 0, 0)]);
         for _ in 1..SILENT_MAX {
-            rig.tell(&[sample(50, 0, 0), None]);
+            rig.order(&[sample(50, 0, 0), None]);
             assert_eq!(rig.gauge("virtual_queue"), 150.0);
             assert_eq!(rig.gauge("silent"), 1.0);
         }
-        assert_eq!(rig.tell(&[sample(50, 0, 0), None]), [0.0]);
+        assert_eq!(rig.order(&[sample(50, 0, 0), None]), [0.0]);
         assert_eq!(rig.gauge("virtual_queue"), 50.0);
     }
 
     #[test]
     fn a_false_backlog_has_a_bound() {
         let mut rig = Rig::new(2, &[("weight", "1")]);
-        let told = rig.tell(&[sample(1_000_000, 0, 0), sample(0, 0, 0), sample(0, 0, 0)]);
-        close(told[1], 0.1);
+        let ordered = rig.order(&[sample(1_000_000, 0, 0), sample(0, 0, 0), sample(0, 0, 0)]);
+        close(ordered[1], 0.1);
     }
 
     #[test]
@@ -690,7 +717,7 @@ mod tests {
             let mut rig = Rig::new(2, &[("weight", &weight.to_string())]);
             for end in 1..=backlogs.len() {
                 let (a, b, c) = backlogs[end - 1];
-                let told = rig.tell(&[sample(a, 0, 0), sample(b, 0, 0), sample(c, 0, 0)]);
+                let ordered = rig.order(&[sample(a, 0, 0), sample(b, 0, 0), sample(c, 0, 0)]);
                 let mut avg = 0.0;
                 for (a, b, c) in &backlogs[..end] {
                     avg = (1.0 - weight) * avg + weight * (a + b + c) as f64;
@@ -700,8 +727,8 @@ mod tests {
                     avg if avg < 225.0 => 0.1 * (avg - 75.0) / 150.0,
                     avg => 0.1 + 0.9 * (avg - 225.0) / 225.0,
                 };
-                prop_assert!((told[0] - rho_b).abs() < 1e-9 && told[1] == told[0]);
-                prop_assert!((0.0..=1.0).contains(&told[0]));
+                prop_assert!((ordered[0] - rho_b).abs() < 1e-9 && ordered[1] == ordered[0]);
+                prop_assert!((0.0..=1.0).contains(&ordered[0]));
             }
         }
     }

@@ -12,13 +12,14 @@
 use weir_base::setting::{self, Parameter, Setting, Settings};
 use weir_base::{Instant, Rate, Span};
 
-use crate::contract::{Controller, Manual, Order, Role, Sample};
+use crate::contract::{Controller, Manual, Order, QueueName, QueueSample, Role};
+use crate::members::Members;
 use crate::spec::Kind;
 
 /// The kind, for the list.
 pub const KIND: Kind = Kind {
     manual: MANUAL,
-    build: |settings, queues| Ok(Box::new(FlowControl::new(settings, queues[0]))),
+    build: |settings| Ok(Box::new(FlowControl::new(settings))),
 };
 
 /// The manual page.
@@ -65,7 +66,7 @@ FEs are trusted.",
         name: "uplinks",
         queues: [1, 4096],
         sets: &[FLAG, COMMITTED, EXCESS],
-        reads: &["redirect_bytes"],
+        reads: &[REDIRECT],
         about: "the queue of each forwarding element towards the control element",
     }],
     parameters: &[TOTAL, CONTROL, DELTA, ENFORCE, WINDOW, TIMEOUT],
@@ -80,6 +81,7 @@ FEs are trusted.",
 const FLAG: &str = "flow_control";
 const COMMITTED: &str = "committed";
 const EXCESS: &str = "excess";
+const REDIRECT: &str = "redirect_bytes";
 
 const TOTAL: Parameter = Parameter {
     name: "total",
@@ -196,14 +198,14 @@ pub struct FlowControl {
     enforce: bool,
     window: Span,
     timeout: Span,
-    elements: Vec<Element>,
+    elements: Members<Element>,
     /// B_c / T_s and B_e at the latest sample, in bit/s.
     rates: [f64; 2],
 }
 
 impl FlowControl {
-    /// The controller of so many forwarding elements.
-    fn new(settings: &Settings, elements: usize) -> Self {
+    /// At its beginning, without forwarding elements.
+    fn new(settings: &Settings) -> Self {
         Self {
             total: settings.rate(TOTAL.name).as_bps() as f64,
             control: settings.rate(CONTROL.name).as_bps() as f64,
@@ -211,13 +213,13 @@ impl FlowControl {
             enforce: settings.flag(ENFORCE.name),
             window: settings.span(WINDOW.name),
             timeout: settings.span(TIMEOUT.name),
-            elements: vec![Element::default(); elements],
+            elements: Members::default(),
             rates: [0.0; 2],
         }
     }
 
     fn present(&self) -> impl Iterator<Item = &Element> {
-        self.elements.iter().filter(|e| e.answered.is_some())
+        self.elements.values().filter(|e| e.answered.is_some())
     }
 
     fn compute(&self) -> [f64; 2] {
@@ -231,18 +233,30 @@ impl FlowControl {
 }
 
 impl Controller for FlowControl {
-    fn sample(&mut self, now: Instant, samples: &[Option<Sample>], orders: &mut Vec<Order>) {
-        for (element, sample) in self.elements.iter_mut().zip(samples) {
-            match sample {
-                Some(sample) => element.answer(now, sample.read[0], self.window),
-                None => element.miss(now, self.timeout),
+    fn join(&mut self, queue: &QueueName, _role: &str) {
+        self.elements.join(queue);
+    }
+
+    fn leave(&mut self, queue: &QueueName) {
+        self.elements.leave(queue);
+    }
+
+    fn sample(&mut self, now: Instant, samples: &[QueueSample], orders: &mut Vec<Order>) {
+        for QueueSample { queue, sample } in samples {
+            match (self.elements.get_mut(queue), sample) {
+                (Some(element), Some(sample)) => {
+                    let bytes = sample.gauge(REDIRECT).unwrap_or(0);
+                    element.answer(now, bytes, self.window);
+                }
+                (Some(element), None) => element.miss(now, self.timeout),
+                (None, _) => {}
             }
         }
         self.rates = self.compute();
         // B_e may be beyond what a queue takes: a single FE of the fastest link has it and `delta` more.
         let ordered = |rate: f64| Rate::from_bps(rate.round() as u64).min(Rate::PARAMETER_MAX);
         let [committed, excess] = self.rates.map(ordered);
-        for (queue, element) in self.elements.iter().enumerate() {
+        for (queue, element) in self.elements.iter() {
             if element.answered.is_none() {
                 continue;
             }
@@ -252,7 +266,7 @@ impl Controller for FlowControl {
                 (EXCESS, Setting::Rate(excess)),
             ];
             orders.extend(values.map(|(parameter, value)| Order {
-                queue,
+                queue: queue.clone(),
                 parameter,
                 value,
             }));
@@ -273,6 +287,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_base::setting::Scalar;
+
+    use crate::contract::Sample;
 
     const MBIT: f64 = 1e6;
 
@@ -332,11 +348,31 @@ mod tests {
         }
     }
 
-    fn controller(elements: usize) -> Box<dyn Controller> {
-        let none: [(&str, &Scalar); 0] = [];
-        crate::Spec::check("flow_control", &[elements], none)
-            .unwrap()
-            .build()
+    fn queue(element: usize) -> QueueName {
+        QueueName {
+            element: format!("fe{element}").into(),
+            port: "uplink".into(),
+        }
+    }
+
+    /// A controller of so many elements.
+    fn controller(given: &[(&str, Scalar)], elements: usize) -> Box<dyn Controller> {
+        let given = given.iter().map(|(name, scalar)| (*name, scalar));
+        let spec = crate::Spec::check("flow_control", &[elements], given).unwrap();
+        let mut controller = spec.build();
+        (0..elements).for_each(|element| controller.join(&queue(element), "uplinks"));
+        controller
+    }
+
+    /// The samples of elements that have redirected so many bytes, if they answer.
+    fn samples(redirected: &[Option<u64>]) -> Vec<QueueSample> {
+        let sample = |bytes: u64| Sample::default().with_gauge(REDIRECT, bytes);
+        let all = redirected.iter().enumerate();
+        all.map(|(element, bytes)| QueueSample {
+            queue: queue(element),
+            sample: bytes.map(sample),
+        })
+        .collect()
     }
 
     fn at(millis: u64) -> Instant {
@@ -345,21 +381,21 @@ mod tests {
 
     /// What is ordered of each queue, in kbit/s.
     fn ordered(orders: &[Order], elements: usize) -> Vec<Option<[u64; 2]>> {
-        let value = |queue: usize, parameter: &str| {
-            let of = |o: &&Order| o.queue == queue && o.parameter == parameter;
+        let value = |element: usize, parameter: &str| {
+            let of = |o: &&Order| o.queue == queue(element) && o.parameter == parameter;
             orders.iter().find(of).map(|order| order.value.clone())
         };
-        let rate = |queue, parameter| match value(queue, parameter) {
+        let rate = |element, parameter| match value(element, parameter) {
             Some(Setting::Rate(rate)) => Some(rate.as_bps() / 1000),
             _ => None,
         };
         (0..elements)
-            .map(|queue| {
+            .map(|element| {
                 assert!(matches!(
-                    value(queue, FLAG),
+                    value(element, FLAG),
                     None | Some(Setting::Flag(true))
                 ));
-                Some([rate(queue, COMMITTED)?, rate(queue, EXCESS)?])
+                Some([rate(element, COMMITTED)?, rate(element, EXCESS)?])
             })
             .collect()
     }
@@ -367,22 +403,15 @@ mod tests {
     /// Five elements that redirect 5 or 50 Mbit/s, the last of which answers up to 1 s and from 2 s on.
     #[test]
     fn elements_go_and_come() {
-        let mut controller = controller(5);
+        let mut controller = controller(&[], 5);
         let rates = [5, 5, 50, 50, 50];
         for period in 0..80 {
             let now = period * 40;
             let gone = (1000..2000).contains(&now);
-            let samples: Vec<_> = (0..5)
-                .map(|n| {
-                    let read = [rates[n] * now * 125, 0];
-                    (n != 4 || !gone).then(|| Sample {
-                        read,
-                        ..Sample::default()
-                    })
-                })
-                .collect();
+            let redirected = [0, 1, 2, 3, 4]
+                .map(|element| (element != 4 || !gone).then_some(rates[element] * now * 125));
             let mut orders = Vec::new();
-            controller.sample(at(now), &samples, &mut orders);
+            controller.sample(at(now), &samples(&redirected), &mut orders);
             let five = [15_000, 21_916];
             // (100 - 20) / 4 = 20; (1.01 * 80 - 10) / 2 = 35.4.
             let four = [20_000, 35_400];
@@ -406,12 +435,24 @@ mod tests {
             ("total", Scalar::Text("1000 Gbit".into())),
             ("control", Scalar::Text("0 bit".into())),
         ];
-        let settings = settings.iter().map(|(name, scalar)| (*name, scalar));
-        let spec = crate::Spec::check("flow_control", &[1], settings).unwrap();
         let mut orders = Vec::new();
-        spec.build()
-            .sample(at(0), &[Some(Sample::default())], &mut orders);
+        controller(&settings, 1).sample(at(0), &samples(&[Some(0)]), &mut orders);
         assert_eq!(ordered(&orders, 1), [Some([1_000_000_000; 2])]);
+    }
+
+    #[test]
+    fn who_leaves_is_forgotten_at_once() {
+        let mut controller = controller(&[], 5);
+        let mut orders = Vec::new();
+        controller.sample(at(0), &samples(&[Some(0); 5]), &mut orders);
+        controller.leave(&queue(2));
+        let mut four = samples(&[Some(0); 5]);
+        four.remove(2);
+        orders.clear();
+        controller.sample(at(40), &four, &mut orders);
+        // (100 - 20) / 4 = 20; rates are not known yet: all count as greedy, 1.01 * 20.
+        let one = Some([20_000, 20_200]);
+        assert_eq!(ordered(&orders, 5), [one, one, None, one, one]);
     }
 
     #[test]

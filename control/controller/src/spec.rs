@@ -8,12 +8,12 @@ use crate::backpressure;
 use crate::contract::{Controller, Manual};
 use crate::flow_control;
 
-/// A kind of controller: its manual page, and how it is built for so many queues of each role.
+/// A kind of controller: its manual page, and how it is built.
 pub struct Kind {
     /// The manual page.
     pub manual: Manual,
-    /// Builds it for so many queues of each role.
-    pub build: fn(&Settings, &[usize]) -> Built,
+    /// Builds it, without queues.
+    pub build: fn(&Settings) -> Built,
 }
 
 /// A controller at its beginning, or which settings contradict each other.
@@ -22,12 +22,11 @@ pub type Built = Result<Box<dyn Controller>, SettingError>;
 /// Every kind of controller.
 pub const KINDS: &[&Kind] = &[&backpressure::KIND, &flow_control::KIND];
 
-/// A controller with its parameters and the number of its queues.
+/// A controller with its parameters.
 #[derive(Clone)]
 pub struct Spec {
     kind: &'static Kind,
     settings: Settings,
-    queues: Vec<usize>,
 }
 
 /// Why a controller's configuration was refused.
@@ -70,7 +69,7 @@ fn find(kind: &str) -> Result<&'static Kind, SpecError> {
 }
 
 impl Spec {
-    /// Checks the configuration of the controller `kind`, which has so many queues of each role.
+    /// Checks the configuration of the controller `kind`, which is to have so many queues of each role.
     pub fn check<'a>(
         kind: &str,
         queues: &[usize],
@@ -88,17 +87,13 @@ impl Spec {
             }
         }
         let settings = Settings::check(kind.manual.parameters, given)?;
-        (kind.build)(&settings, queues)?;
-        Ok(Self {
-            kind,
-            settings,
-            queues: queues.to_vec(),
-        })
+        (kind.build)(&settings)?;
+        Ok(Self { kind, settings })
     }
 
-    /// Builds the controller at its beginning.
+    /// Builds the controller at its beginning, without queues.
     pub fn build(&self) -> Box<dyn Controller> {
-        match (self.kind.build)(&self.settings, &self.queues) {
+        match (self.kind.build)(&self.settings) {
             Ok(controller) => controller,
             Err(error) => unreachable!("checked before: {error}"),
         }
@@ -109,12 +104,6 @@ impl Spec {
         &self.kind.manual
     }
 
-    /// The gauges that are read of each queue, in the order of the samples.
-    pub fn reads(&self) -> impl Iterator<Item = &'static [&'static str]> {
-        let roles = self.kind.manual.roles.iter().zip(&self.queues);
-        roles.flat_map(|(role, queues)| std::iter::repeat_n(role.reads, *queues))
-    }
-
     /// Every parameter with its value, for showing.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -123,15 +112,13 @@ impl Spec {
 
 impl PartialEq for Spec {
     fn eq(&self, other: &Self) -> bool {
-        let all = |spec: &Self| (spec.kind.manual.name, spec.queues.clone());
-        all(self) == all(other) && self.settings == other.settings
+        self.kind.manual.name == other.kind.manual.name && self.settings == other.settings
     }
 }
 
 impl std::fmt::Debug for Spec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(self.kind.manual.name)
-            .field("queues", &self.queues)
             .field("settings", &self.settings)
             .finish()
     }

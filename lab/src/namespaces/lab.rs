@@ -18,14 +18,16 @@ use weir_live::clock;
 use weir_live::namespace::{self, Namespace};
 
 use super::build::Site;
+use super::controllers::Controllers;
 use super::endpoints::Endpoints;
 use super::folder::Folder;
 use super::limits;
 use super::process::Tool;
 use super::router::{Router, configuration, socket};
 use super::routes::Routes;
-use super::steering::{Course, Steering};
+use super::sampler::Sampler;
 use super::tools::{Order, Role, orders};
+use super::window::RunWindow;
 use super::wire;
 use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
@@ -148,9 +150,11 @@ impl Lab<'_> {
         }
         let end = start + scenario.duration;
         let before = others_cpu_seconds();
-        let course = Course { start, end, seed };
+        let window = RunWindow { start, end };
         let folder = self.folder.path();
-        let steering = Steering::start(scenario, &topology, &|name| socket(folder, name), course)?;
+        let socket = |name: &str| socket(folder, name);
+        let controllers = Controllers::start(scenario, &topology, &socket, window, seed)?;
+        let sampler = Sampler::start(scenario, &topology, &socket, window)?;
         self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
         let mut said = Map::new();
         let mut router_cpu = 0.0;
@@ -165,7 +169,8 @@ impl Lab<'_> {
         );
         let reported = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
-        let trouble = steering.finish(scenario, &mut metrics, &mut series);
+        let trouble = controllers.finish(scenario, &mut metrics, &mut series);
+        sampler.finish(scenario.warm_up, &mut metrics, &mut series);
         notes.extend(trouble.iter().map(|why| format!("{prefix}: {why}")));
         routers.into_iter().for_each(Router::stop);
         let length = scenario.duration.as_secs_f64();

@@ -2,9 +2,9 @@
 
 use weir_base::Span;
 
+use super::controllers::PERIOD_MIN;
 use super::endpoints::Endpoints;
 use super::routes::spread_hosts;
-use super::steering::PERIOD_MIN;
 use super::traffic;
 use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
@@ -29,7 +29,7 @@ const MSS_MAX: u32 = 1460;
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
     for controller in &scenario.controllers {
-        for queue in topology.steered(scenario, controller) {
+        for (_, queue) in topology.steered(scenario, controller) {
             let node = &topology.nodes[queue.node];
             if !node.is_router {
                 return refuse(format!(

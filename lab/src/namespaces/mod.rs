@@ -14,23 +14,26 @@
 //! - [`wire`]: wires with a delay
 //! - [`process`]: programs inside namespaces, each with an end
 //! - [`router`]: `weir router` in a router's namespace
-//! - `northbound`: what a router is asked, and `steering`: controllers and samplers that ask
+//! - `controllers`: controllers as threads of the run, `elements`: the routers that they ask
+//! - `sampler`: the thread that samples the watched queues
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
 //! Nothing outside of this folder knows that there are namespaces.
 
 pub mod build;
+mod controllers;
+mod elements;
 pub mod endpoints;
 mod folder;
 mod lab;
 pub mod limits;
-mod northbound;
 pub mod process;
 pub mod router;
 pub mod routes;
-mod steering;
+mod sampler;
 mod tools;
 pub mod traffic;
+mod window;
 pub mod wire;
 
 pub(crate) use lab::run;

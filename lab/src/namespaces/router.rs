@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use weir_base::setting::Scalar;
 use weir_live::namespace::{Namespace, Spawner};
+use weir_northbound::client;
 
-use super::northbound::Service;
 use super::process::Running;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
@@ -63,7 +63,7 @@ impl Router {
     /// Waits until it answers.
     pub fn wait_ready(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + READY_MAX;
-        while Service::new(&self.socket).get("/v1/ports").is_err() {
+        while client::get::<Value>(&self.socket, "/v1/ports").is_err() {
             self.check()?;
             if Instant::now() >= deadline {
                 return Err(self.running.failed("did not answer in time"));
@@ -89,9 +89,7 @@ impl Router {
 
     /// One page of what it says; null if it does not have it.
     pub fn page(&self, name: &str) -> Value {
-        Service::new(&self.socket)
-            .get(&format!("/v1/{name}"))
-            .unwrap_or(Value::Null)
+        client::get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null)
     }
 
     /// Processor time it has used, in seconds.

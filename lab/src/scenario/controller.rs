@@ -35,8 +35,8 @@ pub struct Queue {
     pub link: String,
     /// Whether it is the queue at the link's second end.
     pub reverse: bool,
-    /// Parameters that the controller sets there.
-    pub sets: &'static [&'static str],
+    /// What the controller has it for.
+    pub role: &'static Role,
 }
 
 impl Queue {
@@ -84,7 +84,8 @@ impl Controller {
         self.queues.iter().find_map(|queue| {
             let mut same = other.queues.iter().filter(|known| known.is(queue));
             same.find_map(|known| {
-                let both = queue.sets.iter().find(|name| known.sets.contains(name));
+                let mut sets = queue.role.sets.iter();
+                let both = sets.find(|name| known.role.sets.contains(name));
                 both.map(|name| (queue, *name))
             })
         })
@@ -153,7 +154,7 @@ impl Controller {
 /// The queues that a role names: `LINK`, or `LINK.reverse` for the queue at its second end.
 fn check_role(
     section: &Section<'_>,
-    role: &Role,
+    role: &'static Role,
     links: &[Link],
 ) -> Result<Vec<Queue>, ScenarioError> {
     let Some(node) = section.entry(role.name) else {
@@ -196,7 +197,7 @@ fn check_role(
         Ok(Queue {
             link: link.to_owned(),
             reverse,
-            sets: role.sets,
+            role,
         })
     };
     node.items().iter().map(queue).collect()

@@ -13,7 +13,8 @@ use weir_sim::web::Web;
 use weir_sim::{Course, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
-use super::control::{Gauges, Steering};
+use super::control::{ControllerActor, SharedRecord};
+use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::run::Habitat;
 use crate::scenario::{Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind};
@@ -57,8 +58,8 @@ pub(super) struct World {
     pub(super) watched: Vec<(String, PortId)>,
     /// The name of every port: of its link and direction, as of the watched ones.
     pub(super) ports: Vec<String>,
-    /// The gauges of each controller.
-    pub(super) gauges: Vec<Gauges>,
+    /// What is kept of each controller's work.
+    pub(super) records: Vec<SharedRecord>,
 }
 
 impl World {
@@ -124,7 +125,7 @@ impl World {
             simulation: simulation.map_err(impossible)?,
             watched,
             ports: all.into_iter().map(|(name, _)| name).collect(),
-            gauges: Vec::new(),
+            records: Vec::new(),
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
         world.simulation.watch(&ids);
@@ -136,11 +137,11 @@ impl World {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
         }
         for controller in &scenario.controllers {
-            let port = |queue: Watched| ports[queue.node][queue.port];
-            let queues = topology.steered(scenario, controller).into_iter().map(port);
-            let steering = Steering::new(controller, queues.collect(), &streams);
-            world.gauges.push(steering.gauges());
-            world.simulation.actor(Box::new(steering), Instant::ZERO);
+            let queues = control::queues(&topology, scenario, controller);
+            let port = |queue: &ControlledQueue| ports[queue.place.node][queue.place.port];
+            let actor = ControllerActor::new(controller, &queues, port, &streams);
+            world.records.push(actor.record());
+            world.simulation.actor(Box::new(actor), Instant::ZERO);
         }
         Ok(world)
     }

@@ -1,96 +1,111 @@
-//! Controllers in virtual time: an actor that looks at queues and carries orders out.
+//! Controllers in virtual time: an actor whose elements answer at once.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Streams};
-use weir_controller::{Order, READS_MAX, Sample};
+use weir_controller::runner::{Change, Operation, PolledQueue, Response};
+use weir_controller::{QueueName, Sample};
 use weir_sim::{Actor, Fabric, PortId};
 
+use crate::control::{Channel, ControlledQueue, Record};
 use crate::scenario::Controller as Described;
-use crate::steered::{self, Channel};
 
-/// What a controller's gauges were, while it runs and after that.
-pub(super) type Gauges = Arc<Mutex<steered::Gauges>>;
+/// What is kept of a controller's work, while it runs and after that.
+pub(super) type SharedRecord = Arc<Mutex<Record>>;
 
 /// A controller with its queues.
-pub(super) struct Steering {
+pub(super) struct ControllerActor {
     channel: Channel,
-    /// Each queue's port, and the gauges that are read there.
-    queues: Vec<(PortId, &'static [&'static str])>,
-    gauges: Gauges,
+    ports: HashMap<QueueName, PortId>,
+    record: SharedRecord,
 }
 
-impl Steering {
-    /// The controller as it is described, for these queues.
-    pub(super) fn new(described: &Described, ports: Vec<PortId>, streams: &Streams) -> Self {
+impl ControllerActor {
+    /// The controller as it is described, for these queues; `port` says where each is.
+    pub(super) fn new(
+        described: &Described,
+        queues: &[ControlledQueue],
+        port: impl Fn(&ControlledQueue) -> PortId,
+        streams: &Streams,
+    ) -> Self {
+        let named = |queue: &ControlledQueue| (queue.name.clone(), port(queue));
         Self {
-            channel: Channel::new(described, described.period, streams),
-            queues: ports.into_iter().zip(described.spec.reads()).collect(),
-            gauges: Arc::new(Mutex::new(steered::Gauges::new(described.period))),
+            channel: Channel::new(described, queues, described.period, streams),
+            ports: queues.iter().map(named).collect(),
+            record: Arc::new(Mutex::new(Record::new(described.period))),
         }
     }
 
-    /// Where its gauges can be read, also after the run.
-    pub(super) fn gauges(&self) -> Gauges {
-        Arc::clone(&self.gauges)
+    /// Where its record can be read, also after the run.
+    pub(super) fn record(&self) -> SharedRecord {
+        Arc::clone(&self.record)
     }
 
-    fn sample(&mut self, fabric: &Fabric) {
-        let queues = &self.queues;
-        let look = |queue: usize| {
-            let (port, reads) = queues[queue];
-            Some(look(fabric, port, reads))
+    fn carry_out(
+        &self,
+        element: &Arc<str>,
+        operation: &Operation,
+        fabric: &mut Fabric,
+    ) -> Response {
+        let place = |port: &Arc<str>| {
+            let (element, port) = (Arc::clone(element), Arc::clone(port));
+            self.ports[&QueueName { element, port }]
         };
-        let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        self.channel
-            .sample(fabric.now(), queues.len(), look, &mut gauges);
-    }
-
-    fn carry_out(&self, orders: Vec<Order>, fabric: &mut Fabric) {
-        for order in orders {
-            let (port, _) = self.queues[order.queue];
-            let value = Scalar::Text(order.value.to_string());
-            let spec = fabric.port(port).queue().spec();
-            let spec = spec.with(order.parameter, &value);
-            let set = spec.map_err(|e| e.to_string()).and_then(|spec| {
-                let set = fabric.set(port, spec);
-                set.map_err(|e| e.to_string())
-            });
-            if let Err(error) = set {
-                unreachable!("the queues of a controller are checked: {error}");
+        match operation {
+            Operation::Poll(queues) => {
+                let sample = |queue: &PolledQueue| {
+                    let sample = sample(fabric, place(&queue.port), queue.gauges);
+                    (Arc::clone(&queue.port), sample)
+                };
+                Response::Samples(queues.iter().map(sample).collect())
+            }
+            Operation::Change(changes) => {
+                for change in changes {
+                    set(fabric, place(&change.port), change);
+                }
+                Response::Changed
             }
         }
     }
 }
 
-fn look(fabric: &Fabric, port: PortId, reads: &[&str]) -> Sample {
-    let port = fabric.port(port);
-    let ledger = port.queue().ledger();
-    let mut read = [0; READS_MAX];
-    port.queue().inspect(&mut |gauge, value| {
-        let place = reads.iter().position(|name| *name == gauge);
-        if let Some(value_there) = place.and_then(|place| read.get_mut(place)) {
-            *value_there = value;
+fn sample(fabric: &Fabric, port: PortId, gauges: &[&str]) -> Sample {
+    let queue = fabric.port(port).queue();
+    let ledger = queue.ledger();
+    let mut sample = Sample::new(ledger.received, ledger.sent, queue.backlog());
+    queue.inspect(&mut |gauge, value| {
+        if gauges.contains(&gauge) {
+            sample = sample.with_gauge(gauge, value);
         }
     });
-    Sample {
-        received: ledger.received,
-        sent: ledger.sent,
-        backlog: port.queue().backlog(),
-        read,
+    sample
+}
+
+fn set(fabric: &mut Fabric, port: PortId, change: &Change) {
+    let value = Scalar::Text(change.value.to_string());
+    let spec = fabric.port(port).queue().spec();
+    let spec = spec.with(change.parameter, &value);
+    let set = spec.map_err(|e| e.to_string()).and_then(|spec| {
+        let set = fabric.set(port, spec);
+        set.map_err(|e| e.to_string())
+    });
+    if let Err(error) = set {
+        unreachable!("the queues of a controller are checked: {error}");
     }
 }
 
-impl Actor for Steering {
+impl Actor for ControllerActor {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
         let now = fabric.now();
-        if self.channel.wants_samples(now) {
-            self.sample(fabric);
+        self.channel.handle_timeout(now);
+        while let Some(request) = self.channel.poll_request(now) {
+            let response = self.carry_out(&request.element, &request.operation, fabric);
+            self.channel.handle_response(now, request.id, response);
         }
-        while let Some(orders) = self.channel.arrived(now) {
-            self.carry_out(orders, fabric);
-        }
-        Some(self.channel.due())
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.take_events(&mut self.channel);
+        Some(self.channel.poll_timeout())
     }
 }

@@ -35,7 +35,6 @@ use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::run::{Capture, Habitat, RunOptions};
 use crate::scenario::{Plan, Scenario};
-use crate::steered;
 
 /// Simulated time between two looks at progress and Ctrl-C.
 const LOOK: Span = Span::from_millis(200);
@@ -121,9 +120,9 @@ fn run_one(
     observe::add_curves(scenario, &world, &mut series);
     let mut distributions = distributions(scenario, &reported);
     observe::add_distributions(scenario, &world, &mut distributions);
-    steered::add(
+    crate::control::add(
         scenario,
-        &observe::gauges(&world),
+        &observe::records(&world),
         &mut metrics,
         &mut series,
     );

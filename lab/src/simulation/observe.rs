@@ -10,11 +10,11 @@ use weir_sim::meter::{Delays, Meter, Watch};
 
 use super::build::World;
 use super::passage;
+use crate::control::Record;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
 use crate::results::{Curve, Distribution, FlowRow};
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::{mean, percentile};
-use crate::steered::Gauges;
 
 fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
@@ -322,13 +322,13 @@ pub(super) fn add_distributions(
     }
 }
 
-/// The gauges of each controller.
-pub(super) fn gauges(world: &World) -> Vec<Gauges> {
-    let gauges = |shared: &super::control::Gauges| {
-        let gauges = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        gauges.clone()
+/// What is kept of each controller's work.
+pub(super) fn records(world: &World) -> Vec<Record> {
+    let record = |shared: &super::control::SharedRecord| {
+        let record = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        record.clone()
     };
-    world.gauges.iter().map(gauges).collect()
+    world.records.iter().map(record).collect()
 }
 
 /// A row for each flow.

@@ -4,7 +4,7 @@ use rand::RngExt;
 use weir_base::setting::{Scalar, Setting};
 use weir_base::{Instant, Span, Streams};
 use weir_controller::flow_control::{committed, excess};
-use weir_controller::{Controller, Order, Sample, Spec};
+use weir_controller::{Controller, Order, QueueName, QueueSample, Sample, Spec};
 use weir_discipline::channel::dppbrb::{Law, by_rate};
 
 use super::many_fes::{FIG17_RUNS, all_control, fig17, redirect};
@@ -309,6 +309,7 @@ fn anew(f: &mut Findings) {
         return;
     };
     let mut controller = spec.build();
+    (0..5).for_each(|fe| controller.join(&uplink(fe), "uplinks"));
     let level = |n: usize| {
         let rate = committed(TOTAL, &vec![CONTROL; n]);
         let mut redirect = [50e6, 50e6, 5e6, 5e6, 50e6];
@@ -325,7 +326,8 @@ fn anew(f: &mut Findings) {
                 let right = |rate: &Setting| matches!(rate, Setting::Rate(r) if (r.as_bps() as f64 - wanted).abs() < 1.0);
                 order.parameter == parameter && right(&order.value)
             };
-            let ordered = |queue: usize, parameter: &str, wanted: f64| {
+            let ordered = |fe: usize, parameter: &str, wanted: f64| {
+                let queue = uplink(fe);
                 let mut of = orders.iter().filter(|order| order.queue == queue);
                 of.any(|order| is(order, parameter, wanted))
             };
@@ -347,17 +349,25 @@ fn anew(f: &mut Findings) {
     }
 }
 
+/// The queue of an FE towards the CE.
+fn uplink(fe: usize) -> QueueName {
+    QueueName {
+        element: format!("fe{}", fe + 1).into(),
+        port: "ce".into(),
+    }
+}
+
 /// Hands the controller a sample at `now`, in ms.
 fn step(controller: &mut dyn Controller, now: u64) -> Vec<Order> {
-    let samples: Vec<Option<Sample>> = [50, 50, 5, 5, 50]
+    let samples: Vec<QueueSample> = [50, 50, 5, 5, 50]
         .iter()
         .enumerate()
         .map(|(fe, mbps)| {
-            let sample = Sample {
-                read: [mbps * now * 125, 0],
-                ..Sample::default()
-            };
-            (fe != 4 || !(1000..2000).contains(&now)).then_some(sample)
+            let sample = Sample::default().with_gauge("redirect_bytes", mbps * now * 125);
+            QueueSample {
+                queue: uplink(fe),
+                sample: (fe != 4 || !(1000..2000).contains(&now)).then_some(sample),
+            }
         })
         .collect();
     let mut orders = Vec::new();

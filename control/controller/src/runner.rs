@@ -1,0 +1,928 @@
+//! Runs a controller against elements that come and go: rounds of polls, and changes, as a state
+//! machine without I/O.
+//!
+//! ```text
+//!   round:  poll every element ──▶ samples in any order ──▶ Controller ──▶ changes, by element
+//!           '---- until all answered that are waited for, or the deadline ----'
+//! ```
+//!
+//! A [`Runner`] begins a round every period. Whoever drives it carries out what
+//! [`poll_request`](Runner::poll_request) gives, hands back what comes of it by
+//! [`handle_response`](Runner::handle_response), and calls [`handle_timeout`](Runner::handle_timeout)
+//! when [`poll_timeout`](Runner::poll_timeout) says. After each of these calls, and after
+//! [`join`](Runner::join) and [`leave`](Runner::leave), there may be new requests and events.
+//!
+//! The round ends when every element has answered, or has failed to. One that let the deadline of its
+//! last poll pass is polled, but not waited for until it answers again: a dead element costs the others
+//! one deadline, not one a round. A poll's deadline is never after the beginning of the next round, so
+//! rounds do not overlap.
+//!
+//! What is in flight has a bound: a poll for each element, and the changes of as many rounds as begin
+//! within `response_max`. A change that is lost is not sent again: controllers repeat what they want.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use weir_base::setting::{Setting, nearest};
+use weir_base::{Instant, Span};
+
+use crate::contract::{Controller, Order, QueueName, QueueSample, Role, Sample};
+
+/// Changes in one request at most, unless one queue has more: routers take no more than this.
+pub const CHANGES_MAX: usize = 256;
+
+/// The times that a runner keeps to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// From the beginning of one round to that of the next; more than zero.
+    pub period: Span,
+    /// How long an element may take to answer a request. A poll has at most a period.
+    pub response_max: Span,
+}
+
+/// Tells requests apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u64);
+
+/// What an element is to be asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// For the response.
+    pub id: RequestId,
+    /// Which element.
+    pub element: Arc<str>,
+    /// A response that comes later is ignored.
+    pub deadline: Instant,
+    /// What is asked.
+    pub operation: Operation,
+}
+
+/// The two things that a controller asks of elements.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    /// The state of these queues.
+    Poll(Arc<[PolledQueue]>),
+    /// All of these changes. Those of one queue are always in one request: they may contradict its
+    /// other parameters one by one.
+    Change(Vec<Change>),
+}
+
+/// A queue that is to be sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolledQueue {
+    /// The port whose queue it is.
+    pub port: Arc<str>,
+    /// The gauges that are needed.
+    pub gauges: &'static [&'static str],
+}
+
+/// A parameter of a queue's discipline is to have this value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The port whose queue it is.
+    pub port: Arc<str>,
+    /// Name of the parameter.
+    pub parameter: &'static str,
+    /// Its value.
+    pub value: Setting,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Response {
+    /// The state of polled queues, by port. One that is missing has not answered.
+    Samples(Vec<(Arc<str>, Sample)>),
+    /// The changes are in force.
+    Changed,
+    /// The element does not do it, and says why.
+    Refused(String),
+    /// The element was not reached, or its answer was not understood.
+    Failed(String),
+}
+
+/// What a runner has to say besides requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A round has ended: the controller has taken its samples, and its gauges are new.
+    Sampled,
+    /// An element refused a request.
+    Refused {
+        /// Which one.
+        element: Arc<str>,
+        /// Its own words.
+        why: String,
+    },
+    /// An element was not reached, or did not answer in time.
+    Unanswered {
+        /// Which one.
+        element: Arc<str>,
+        /// What is known of it.
+        why: String,
+    },
+}
+
+/// Why a queue could not join.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// It is there already.
+    #[error("the queue {0} has joined already")]
+    Joined(QueueName),
+    /// The controller has no such role.
+    #[error("there is no role `{role}`{}", nearest.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    UnknownRole {
+        /// As written.
+        role: String,
+        /// The most similar name.
+        nearest: Option<&'static str>,
+    },
+    /// The role has as many queues as it may have.
+    #[error("`{role}` is full: its greatest number of queues is {max}")]
+    Full {
+        /// Its name.
+        role: &'static str,
+        /// Its greatest number of queues.
+        max: usize,
+    },
+}
+
+/// A controller with the elements that it controls.
+pub struct Runner {
+    controller: Box<dyn Controller>,
+    roles: &'static [Role],
+    timing: Timing,
+    elements: BTreeMap<Arc<str>, Element>,
+    /// Every queue in the order of joining, with its sample of the latest round.
+    samples: Vec<QueueSample>,
+    /// Queues of each role.
+    counts: BTreeMap<&'static str, usize>,
+    round: Round,
+    next_round: Instant,
+    /// Changes that are not answered, in the order of their deadlines.
+    changes: BTreeMap<RequestId, (Arc<str>, Instant)>,
+    last_id: u64,
+    requests: VecDeque<Request>,
+    events: VecDeque<Event>,
+}
+
+/// An element that has a queue or more.
+#[derive(Default)]
+struct Element {
+    queues: BTreeMap<Arc<str>, Queue>,
+    /// What it is asked in a poll; none when its queues have changed since.
+    polled: Option<Arc<[PolledQueue]>>,
+    /// Whether it let the deadline of its last poll pass.
+    is_silent: bool,
+}
+
+/// A queue of an element.
+struct Queue {
+    role: &'static Role,
+    /// Where it is among the samples.
+    place: usize,
+}
+
+/// The latest round.
+struct Round {
+    began: Instant,
+    deadline: Instant,
+    /// Polls that are not answered.
+    polls: BTreeMap<RequestId, Arc<str>>,
+    /// How many of them the round waits for.
+    waits_for: usize,
+    /// Whether the controller has not been handed its samples yet.
+    is_open: bool,
+}
+
+impl Runner {
+    /// A controller that has these roles, without queues; its first round begins at `start`.
+    pub fn new(
+        controller: Box<dyn Controller>,
+        roles: &'static [Role],
+        timing: Timing,
+        start: Instant,
+    ) -> Self {
+        Self {
+            controller,
+            roles,
+            timing,
+            elements: BTreeMap::new(),
+            samples: Vec::new(),
+            counts: BTreeMap::new(),
+            round: Round {
+                began: start,
+                deadline: start,
+                polls: BTreeMap::new(),
+                waits_for: 0,
+                is_open: false,
+            },
+            next_round: start,
+            changes: BTreeMap::new(),
+            last_id: 0,
+            requests: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// A queue joins in the role of this name; it is polled from the next round on. An element is there
+    /// as long as it has a queue.
+    pub fn join(&mut self, element: &str, port: &str, role: &str) -> Result<(), JoinError> {
+        let Some(role) = self.roles.iter().find(|known| known.name == role) else {
+            return Err(JoinError::UnknownRole {
+                role: role.to_owned(),
+                nearest: nearest(role, self.roles.iter().map(|known| known.name)),
+            });
+        };
+        let (count, max) = (self.counts.entry(role.name).or_default(), role.queues[1]);
+        let known = self.elements.get_key_value(element);
+        let queue = QueueName {
+            element: known.map_or_else(|| element.into(), |(name, _)| Arc::clone(name)),
+            port: port.into(),
+        };
+        if known.is_some_and(|(_, element)| element.queues.contains_key(port)) {
+            return Err(JoinError::Joined(queue));
+        }
+        if *count >= max {
+            let role = role.name;
+            return Err(JoinError::Full { role, max });
+        }
+        *count += 1;
+        let element = self.elements.entry(Arc::clone(&queue.element)).or_default();
+        let place = self.samples.len();
+        let joined = Queue { role, place };
+        element.queues.insert(Arc::clone(&queue.port), joined);
+        element.polled = None;
+        self.controller.join(&queue, role.name);
+        let sample = None;
+        self.samples.push(QueueSample { queue, sample });
+        Ok(())
+    }
+
+    /// An element leaves with all its queues; what it was asked is forgotten. Nothing happens if it is
+    /// not there.
+    pub fn leave(&mut self, now: Instant, element: &str) {
+        let Some((name, gone)) = self.elements.remove_entry(element) else {
+            return;
+        };
+        for (port, queue) in gone.queues {
+            self.counts.entry(queue.role.name).and_modify(|n| *n -= 1);
+            let element = Arc::clone(&name);
+            self.controller.leave(&QueueName { element, port });
+        }
+        self.samples.retain(|sample| sample.queue.element != name);
+        for (place, QueueSample { queue, .. }) in self.samples.iter().enumerate() {
+            let element = self.elements.get_mut(&queue.element);
+            if let Some(queue) = element.and_then(|e| e.queues.get_mut(&queue.port)) {
+                queue.place = place;
+            }
+        }
+        self.requests.retain(|request| request.element != name);
+        self.changes.retain(|_, (element, _)| *element != name);
+        let polled = self.round.polls.len();
+        self.round.polls.retain(|_, element| *element != name);
+        if self.round.polls.len() < polled && !gone.is_silent {
+            self.round.waits_for -= 1;
+        }
+        self.end_complete_round(now);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if not earlier.
+    pub fn poll_timeout(&self) -> Instant {
+        let polls = (!self.round.polls.is_empty()).then_some(self.round.deadline);
+        let change = self.changes.values().next().map(|(_, deadline)| *deadline);
+        let deadlines = [polls, change].into_iter().flatten();
+        deadlines.fold(self.next_round, Instant::min)
+    }
+
+    /// Time has passed: deadlines may have, and a round may begin.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(change) = self.changes.first_entry() {
+            if now < change.get().1 {
+                break;
+            }
+            let (element, _) = change.remove();
+            self.late(element);
+        }
+        if self.round.deadline <= now {
+            for element in std::mem::take(&mut self.round.polls).into_values() {
+                if let Some(element) = self.elements.get_mut(&element) {
+                    element.is_silent = true;
+                }
+                self.late(element);
+            }
+            self.round.waits_for = 0;
+            self.end_complete_round(now);
+        }
+        if self.next_round <= now {
+            self.begin_round(now);
+        }
+    }
+
+    /// What came of a request. It is ignored if its deadline has passed, or if its element has left.
+    pub fn handle_response(&mut self, now: Instant, id: RequestId, response: Response) {
+        if let Some(element) = self.round.polls.remove(&id) {
+            self.take_samples(&element, &response);
+            self.note(element, response);
+            self.end_complete_round(now);
+        } else if let Some((element, _)) = self.changes.remove(&id) {
+            self.note(element, response);
+        }
+    }
+
+    /// The next request, in the order in which an element must carry them out.
+    pub fn poll_request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The controller's gauges.
+    pub fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        self.controller.inspect(report);
+    }
+
+    /// Polls every element. What was missed because `now` is late is not made up for.
+    fn begin_round(&mut self, now: Instant) {
+        self.next_round += self.timing.period;
+        if self.next_round <= now {
+            self.next_round = now + self.timing.period;
+        }
+        for sample in &mut self.samples {
+            sample.sample = None;
+        }
+        let elements = &mut self.elements;
+        if elements.values().all(|element| element.is_silent) {
+            // A round that waits for nobody would end before anybody can answer.
+            elements.values_mut().for_each(|e| e.is_silent = false);
+        }
+        self.round.began = now;
+        self.round.deadline = self.next_round.min(now + self.timing.response_max);
+        self.round.waits_for = elements.values().filter(|e| !e.is_silent).count();
+        self.round.is_open = true;
+        for (name, element) in elements {
+            self.last_id += 1;
+            let id = RequestId(self.last_id);
+            self.round.polls.insert(id, Arc::clone(name));
+            self.requests.push_back(Request {
+                id,
+                element: Arc::clone(name),
+                deadline: self.round.deadline,
+                operation: Operation::Poll(element.polled()),
+            });
+        }
+        self.end_complete_round(now);
+    }
+
+    /// Takes what came of a poll into the round, if it is open.
+    fn take_samples(&mut self, element: &Arc<str>, response: &Response) {
+        let Some(element) = self.elements.get_mut(element) else {
+            return;
+        };
+        if !element.is_silent {
+            self.round.waits_for -= 1;
+        }
+        let Response::Samples(samples) = response else {
+            return;
+        };
+        element.is_silent = false;
+        if !self.round.is_open {
+            return;
+        }
+        for (port, sample) in samples {
+            if let Some(queue) = element.queues.get(port) {
+                self.samples[queue.place].sample = Some(*sample);
+            }
+        }
+    }
+
+    /// Hands the controller its samples if the round waits for nobody any more.
+    fn end_complete_round(&mut self, now: Instant) {
+        if !self.round.is_open || self.round.waits_for > 0 {
+            return;
+        }
+        self.round.is_open = false;
+        let mut orders = Vec::new();
+        self.controller
+            .sample(self.round.began, &self.samples, &mut orders);
+        self.events.push_back(Event::Sampled);
+        for (element, changes) in by_element(orders) {
+            if !self.elements.contains_key(&element) {
+                continue; // the controller gives no orders to who has left: there would be no answer
+            }
+            self.last_id += 1;
+            let (id, deadline) = (RequestId(self.last_id), now + self.timing.response_max);
+            self.changes.insert(id, (Arc::clone(&element), deadline));
+            self.requests.push_back(Request {
+                id,
+                element,
+                deadline,
+                operation: Operation::Change(changes),
+            });
+        }
+    }
+
+    fn note(&mut self, element: Arc<str>, response: Response) {
+        self.events.extend(match response {
+            Response::Refused(why) => Some(Event::Refused { element, why }),
+            Response::Failed(why) => Some(Event::Unanswered { element, why }),
+            Response::Samples(_) | Response::Changed => None,
+        });
+    }
+
+    fn late(&mut self, element: Arc<str>) {
+        let why = "no answer in time".to_owned();
+        self.events.push_back(Event::Unanswered { element, why });
+    }
+}
+
+impl Element {
+    fn polled(&mut self) -> Arc<[PolledQueue]> {
+        let queue = |(port, queue): (&Arc<str>, &Queue)| PolledQueue {
+            port: Arc::clone(port),
+            gauges: queue.role.reads,
+        };
+        let polled = self
+            .polled
+            .get_or_insert_with(|| self.queues.iter().map(queue).collect());
+        Arc::clone(polled)
+    }
+}
+
+/// Orders as the changes of requests, in the order in which elements first occur.
+fn by_element(orders: Vec<Order>) -> Vec<(Arc<str>, Vec<Change>)> {
+    let mut requests: Vec<(Arc<str>, Vec<Change>)> = Vec::new();
+    // The latest request of each element.
+    let mut latest: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for of_queue in orders.chunk_by(|a, b| a.queue == b.queue) {
+        let element = &of_queue[0].queue.element;
+        let place = latest.get(element).copied();
+        let has_room = |place: &usize| requests[*place].1.len() + of_queue.len() <= CHANGES_MAX;
+        let place = place.filter(has_room).unwrap_or_else(|| {
+            requests.push((Arc::clone(element), Vec::new()));
+            latest.insert(Arc::clone(element), requests.len() - 1);
+            requests.len() - 1
+        });
+        requests[place]
+            .1
+            .extend(of_queue.iter().map(|order| Change {
+                port: Arc::clone(&order.queue.port),
+                parameter: order.parameter,
+                value: order.value.clone(),
+            }));
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_base::Tally;
+
+    const ROLES: &[Role] = &[
+        Role {
+            name: "held",
+            queues: [0, 1000],
+            sets: &["limit"],
+            reads: &["depth"],
+            about: "queues that are controlled",
+        },
+        Role {
+            name: "seen",
+            queues: [0, 1],
+            sets: &[],
+            reads: &[],
+            about: "a queue that is sampled",
+        },
+    ];
+    const TIMING: Timing = Timing {
+        period: Span::from_millis(40),
+        response_max: Span::from_millis(30),
+    };
+
+    /// Orders of each held queue that answered to hold as much as it does.
+    #[derive(Default)]
+    struct Echo {
+        held: Vec<QueueName>,
+        began: Instant,
+        /// Queues of the latest round, and how many of them answered.
+        queues: [usize; 2],
+    }
+
+    impl Controller for Echo {
+        fn join(&mut self, queue: &QueueName, role: &str) {
+            if role == "held" {
+                self.held.push(queue.clone());
+            }
+        }
+
+        fn leave(&mut self, queue: &QueueName) {
+            self.held.retain(|held| held != queue);
+        }
+
+        fn sample(&mut self, now: Instant, samples: &[QueueSample], orders: &mut Vec<Order>) {
+            let answered = samples.iter().filter(|s| s.sample.is_some());
+            self.began = now;
+            self.queues = [samples.len(), answered.clone().count()];
+            let held = answered.filter(|s| self.held.contains(&s.queue));
+            orders.extend(held.map(|QueueSample { queue, sample }| Order {
+                queue: queue.clone(),
+                parameter: "limit",
+                value: Setting::Count(sample.map_or(0, |s| s.backlog.packets)),
+            }));
+        }
+
+        fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+            report("began", self.began.as_nanos() as f64 / 1e6);
+            report("queues", self.queues[0] as f64);
+            report("answered", self.queues[1] as f64);
+        }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    fn runner(queues: &[(&str, &str, &str)]) -> Runner {
+        let mut runner = Runner::new(Box::new(Echo::default()), ROLES, TIMING, Instant::ZERO);
+        for (element, port, role) in queues {
+            runner.join(element, port, role).unwrap();
+        }
+        runner
+    }
+
+    /// All requests that there are, each with its element.
+    fn requests(runner: &mut Runner) -> Vec<(RequestId, String, Operation)> {
+        let next = || runner.poll_request();
+        let all = std::iter::from_fn(next).map(|r| (r.id, r.element.to_string(), r.operation));
+        all.collect()
+    }
+
+    fn events(runner: &mut Runner) -> Vec<Event> {
+        std::iter::from_fn(|| runner.poll_event()).collect()
+    }
+
+    /// Ports that hold so many packets.
+    fn holding(ports: &[(&str, u64)]) -> Response {
+        let sample = |packets: u64| {
+            let bytes = 1000 * packets;
+            Sample::new(Tally::default(), Tally::default(), Tally { packets, bytes })
+        };
+        let samples = ports.iter().map(|(port, n)| ((*port).into(), sample(*n)));
+        Response::Samples(samples.collect())
+    }
+
+    /// The changes of a request as "port parameter value".
+    fn changes(operation: &Operation) -> Vec<String> {
+        match operation {
+            Operation::Change(changes) => changes
+                .iter()
+                .map(|c| format!("{} {} {}", c.port, c.parameter, c.value))
+                .collect(),
+            Operation::Poll(_) => panic!("{operation:?} is no change"),
+        }
+    }
+
+    fn gauge(runner: &Runner, name: &str) -> f64 {
+        let mut value = None;
+        runner.inspect(&mut |known, v| {
+            if known == name {
+                value = Some(v);
+            }
+        });
+        value.unwrap()
+    }
+
+    fn unanswered(element: &str) -> Event {
+        Event::Unanswered {
+            element: element.into(),
+            why: "no answer in time".into(),
+        }
+    }
+
+    #[test]
+    fn samples_come_in_any_order_and_changes_go_by_element() {
+        let mut runner = runner(&[
+            ("b", "x", "held"),
+            ("a", "x", "held"),
+            ("b", "y", "held"),
+            ("a", "z", "seen"),
+        ]);
+        assert_eq!(runner.poll_timeout(), at(0));
+        runner.handle_timeout(at(0));
+        let polls = requests(&mut runner);
+        let ports = |operation: &Operation| match operation {
+            Operation::Poll(queues) => queues
+                .iter()
+                .map(|queue| (queue.port.to_string(), queue.gauges.len()))
+                .collect::<Vec<_>>(),
+            Operation::Change(_) => panic!("{operation:?} is no poll"),
+        };
+        let asked: Vec<_> = polls.iter().map(|(_, e, o)| (&**e, ports(o))).collect();
+        let queue = |port: &str, gauges: usize| (port.to_owned(), gauges);
+        assert_eq!(
+            asked,
+            [
+                ("a", vec![queue("x", 1), queue("z", 0)]),
+                ("b", vec![queue("x", 1), queue("y", 1)])
+            ]
+        );
+        assert_eq!(runner.poll_timeout(), at(30));
+        // The second answers first, with a queue too many; nothing happens until the other one does.
+        let of_b = holding(&[("y", 7), ("x", 5), ("other", 1)]);
+        runner.handle_response(at(2), polls[1].0, of_b);
+        assert_eq!(
+            (requests(&mut runner), events(&mut runner)),
+            (vec![], vec![])
+        );
+        // The first leaves one out.
+        runner.handle_response(at(3), polls[0].0, holding(&[("x", 6)]));
+        assert_eq!(events(&mut runner), [Event::Sampled]);
+        assert_eq!(gauge(&runner, "began"), 0.0);
+        assert_eq!(
+            [gauge(&runner, "queues"), gauge(&runner, "answered")],
+            [4.0, 3.0]
+        );
+        let sent = requests(&mut runner);
+        let sent: Vec<_> = sent.iter().map(|(_, e, o)| (&**e, changes(o))).collect();
+        let lines = |lines: &[&str]| lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            sent,
+            [
+                ("b", lines(&["x limit 5", "y limit 7"])),
+                ("a", lines(&["x limit 6"]))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dead_element_costs_the_others_one_deadline() {
+        let mut runner = runner(&[("dead", "x", "held"), ("good", "x", "held")]);
+        // In the first round it is waited for until its deadline.
+        runner.handle_timeout(at(0));
+        let polls = requests(&mut runner);
+        runner.handle_response(at(1), polls[1].0, holding(&[("x", 1)]));
+        assert_eq!(events(&mut runner), []);
+        assert_eq!(runner.poll_timeout(), at(30));
+        runner.handle_timeout(at(30));
+        assert_eq!(events(&mut runner), [unanswered("dead"), Event::Sampled]);
+        let sent = requests(&mut runner);
+        assert_eq!((sent.len(), &*sent[0].1), (1, "good"));
+        runner.handle_response(at(31), sent[0].0, Response::Changed);
+        // What it says afterwards is ignored.
+        runner.handle_response(at(32), polls[0].0, holding(&[("x", 9)]));
+        assert_eq!(
+            (requests(&mut runner), events(&mut runner)),
+            (vec![], vec![])
+        );
+        assert_eq!(runner.poll_timeout(), at(40));
+        // From then on it is asked, and nobody waits for it.
+        for round in [40, 80] {
+            runner.handle_timeout(at(round));
+            let polls = requests(&mut runner);
+            assert_eq!(polls.len(), 2);
+            runner.handle_response(at(round + 1), polls[1].0, holding(&[("x", 2)]));
+            assert_eq!(events(&mut runner), [Event::Sampled]);
+            let sent = requests(&mut runner);
+            runner.handle_response(at(round + 2), sent[0].0, Response::Changed);
+            if round == 80 {
+                // It answers, too late for this round: the next one waits for it.
+                runner.handle_response(at(105), polls[0].0, holding(&[("x", 3)]));
+            }
+            runner.handle_timeout(at(round + 30));
+            let late = if round == 40 {
+                vec![unanswered("dead")]
+            } else {
+                vec![]
+            };
+            assert_eq!(events(&mut runner), late);
+        }
+        runner.handle_timeout(at(120));
+        let polls = requests(&mut runner);
+        runner.handle_response(at(121), polls[1].0, holding(&[("x", 2)]));
+        assert_eq!(events(&mut runner), []);
+        runner.handle_response(at(122), polls[0].0, holding(&[("x", 4)]));
+        assert_eq!(events(&mut runner), [Event::Sampled]);
+        assert_eq!(requests(&mut runner).len(), 2);
+    }
+
+    #[test]
+    fn where_all_are_dead_all_are_waited_for() {
+        let mut runner = runner(&[("a", "x", "held"), ("b", "x", "held")]);
+        runner.handle_timeout(at(0));
+        requests(&mut runner);
+        runner.handle_timeout(at(30));
+        events(&mut runner);
+        runner.handle_timeout(at(40));
+        let polls = requests(&mut runner);
+        runner.handle_response(at(41), polls[0].0, holding(&[("x", 1)]));
+        assert_eq!(events(&mut runner), []);
+        runner.handle_response(at(42), polls[1].0, holding(&[("x", 1)]));
+        assert_eq!(events(&mut runner), [Event::Sampled]);
+        assert_eq!(gauge(&runner, "answered"), 2.0);
+    }
+
+    #[test]
+    fn an_element_that_cannot_be_reached_is_waited_for_until_that_is_known() {
+        let mut runner = runner(&[("a", "x", "held"), ("b", "x", "held")]);
+        runner.handle_timeout(at(0));
+        let polls = requests(&mut runner);
+        runner.handle_response(at(1), polls[0].0, holding(&[("x", 1)]));
+        let refused = Response::Failed("connection refused".into());
+        runner.handle_response(at(2), polls[1].0, refused);
+        let why = "connection refused".into();
+        let element = "b".into();
+        let failed = Event::Unanswered { element, why };
+        assert_eq!(events(&mut runner), [failed, Event::Sampled]);
+        assert_eq!(gauge(&runner, "answered"), 1.0);
+    }
+
+    #[test]
+    fn elements_come_and_go_within_a_round() {
+        let mut runner = runner(&[("a", "x", "held"), ("b", "x", "held"), ("b", "y", "held")]);
+        runner.handle_timeout(at(0));
+        let polls = requests(&mut runner);
+        runner.handle_response(at(1), polls[0].0, holding(&[("x", 1)]));
+        runner.join("c", "x", "held").unwrap();
+        // The one that the round still waits for leaves: the round ends.
+        runner.leave(at(2), "b");
+        runner.leave(at(2), "b");
+        assert_eq!(events(&mut runner), [Event::Sampled]);
+        assert_eq!(
+            [gauge(&runner, "queues"), gauge(&runner, "answered")],
+            [2.0, 1.0]
+        );
+        let sent = requests(&mut runner);
+        assert_eq!((sent.len(), &*sent[0].1), (1, "a"));
+        runner.handle_response(at(3), polls[1].0, holding(&[("x", 9)]));
+        // It comes again; what it was asked before is not held against it.
+        runner.join("b", "y", "held").unwrap();
+        runner.leave(at(4), "a");
+        runner.handle_response(at(5), sent[0].0, Response::Refused("too late".into()));
+        runner.handle_timeout(at(40));
+        let polls = requests(&mut runner);
+        let asked: Vec<_> = polls.iter().map(|(_, element, _)| &**element).collect();
+        assert_eq!(asked, ["b", "c"]);
+        runner.handle_response(at(41), polls[0].0, holding(&[("y", 3)]));
+        runner.handle_response(at(42), polls[1].0, holding(&[("x", 4)]));
+        assert_eq!(events(&mut runner), [Event::Sampled]);
+        let sent = requests(&mut runner);
+        // In the order of joining.
+        assert_eq!(changes(&sent[0].2), ["x limit 4"]);
+        assert_eq!(changes(&sent[1].2), ["y limit 3"]);
+    }
+
+    #[test]
+    fn what_comes_of_changes_is_told() {
+        let mut runner = runner(&[("a", "x", "held"), ("b", "x", "held")]);
+        runner.handle_timeout(at(0));
+        let polls = requests(&mut runner);
+        for (id, ..) in &polls {
+            runner.handle_response(at(5), *id, holding(&[("x", 1)]));
+        }
+        let sent = requests(&mut runner);
+        assert_eq!(events(&mut runner), [Event::Sampled]);
+        let why = "x: limit must be at least 2".to_owned();
+        runner.handle_response(at(6), sent[0].0, Response::Refused(why.clone()));
+        let element = "a".into();
+        assert_eq!(events(&mut runner), [Event::Refused { element, why }]);
+        // The other one has until 35 ms.
+        assert_eq!(runner.poll_timeout(), at(35));
+        runner.handle_timeout(at(35));
+        assert_eq!(events(&mut runner), [unanswered("b")]);
+        runner.handle_response(at(36), sent[1].0, Response::Changed);
+        assert_eq!(runner.poll_timeout(), at(40));
+    }
+
+    #[test]
+    fn a_late_round_begins_at_once_and_the_next_ones_in_step() {
+        let mut runner = runner(&[]);
+        let mut began = Vec::new();
+        // 120 and 160 ms are missed: one round at once, not three.
+        for now in [0, 39, 45, 79, 80, 170, 209, 210] {
+            runner.handle_timeout(at(now));
+            if !events(&mut runner).is_empty() {
+                began.push(now);
+            }
+        }
+        assert_eq!(began, [0, 45, 80, 170, 210]);
+    }
+
+    #[test]
+    fn who_may_join() {
+        let mut runner = runner(&[("a", "x", "held"), ("a", "y", "seen")]);
+        let mut why =
+            |element, port, role| runner.join(element, port, role).unwrap_err().to_string();
+        assert_eq!(why("a", "x", "held"), "the queue x of a has joined already");
+        assert_eq!(
+            why("b", "x", "sen"),
+            "there is no role `sen`; did you mean `seen`?"
+        );
+        assert_eq!(
+            why("b", "x", "seen"),
+            "`seen` is full: its greatest number of queues is 1"
+        );
+        // None of these was there for a moment.
+        runner.leave(at(0), "a");
+        runner.join("b", "x", "seen").unwrap();
+        runner.handle_timeout(at(0));
+        assert_eq!(requests(&mut runner).len(), 1);
+    }
+
+    #[test]
+    fn many_changes_are_several_requests_and_no_queue_is_split() {
+        let element: Arc<str> = "a".into();
+        let order = |n: usize, parameter: &'static str| Order {
+            queue: QueueName {
+                element: Arc::clone(&element),
+                port: format!("p{n}").into(),
+            },
+            parameter,
+            value: Setting::Flag(true),
+        };
+        let of_queue = |n: usize| ["flow_control", "committed", "excess"].map(|p| order(n, p));
+        let requests = by_element((0..200).flat_map(of_queue).collect());
+        let sizes: Vec<usize> = requests.iter().map(|(_, changes)| changes.len()).collect();
+        assert_eq!(sizes, [255, 255, 90]);
+        let first = &requests[1].1[0];
+        assert_eq!((&*first.port, first.parameter), ("p85", "flow_control"));
+        assert!(by_element(Vec::new()).is_empty());
+    }
+
+    /// What may happen next in a conversation.
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// So many milliseconds pass.
+        Pass(u64),
+        /// The request of this place among those that are not answered is answered.
+        Answer(usize),
+        Fail(usize),
+        Join(u8, u8),
+        Leave(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (1_u64..50).prop_map(Step::Pass),
+            (0_usize..8).prop_map(Step::Answer),
+            (0_usize..8).prop_map(Step::Answer),
+            (0_usize..8).prop_map(Step::Fail),
+            (0_u8..4, 0_u8..3).prop_map(|(element, port)| Step::Join(element, port)),
+            (0_u8..4).prop_map(Step::Leave),
+        ]
+    }
+
+    proptest! {
+        /// Whatever elements do: each round samples once, nobody is asked twice at a time, and what is
+        /// in flight has a bound.
+        #[test]
+        fn any_conversation(steps in prop::collection::vec(step(), 1..200)) {
+            let mut runner = runner(&[("e0", "p0", "held"), ("e1", "p0", "held")]);
+            let (mut now, mut rounds) = (0, 0);
+            let mut open: Vec<Request> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Pass(millis) => now += millis,
+                    Step::Answer(place) | Step::Fail(place) if place < open.len() => {
+                        let Request { id, operation, .. } = open.remove(place);
+                        let response = match (&step, operation) {
+                            (Step::Fail(_), _) => Response::Failed("gone".into()),
+                            (_, Operation::Poll(_)) => holding(&[("p0", 1), ("p1", 2)]),
+                            (_, Operation::Change(_)) => Response::Changed,
+                        };
+                        runner.handle_response(at(now), id, response);
+                    }
+                    Step::Join(element, port) => {
+                        let _ = runner.join(&format!("e{element}"), &format!("p{port}"), "held");
+                    }
+                    Step::Leave(element) => {
+                        let name = format!("e{element}");
+                        runner.leave(at(now), &name);
+                        open.retain(|request| *request.element != *name);
+                    }
+                    Step::Answer(_) | Step::Fail(_) => {}
+                }
+                if runner.poll_timeout() <= at(now) {
+                    rounds += u64::from(runner.next_round <= at(now));
+                    runner.handle_timeout(at(now));
+                }
+                prop_assert!(runner.poll_timeout() > at(now));
+                open.retain(|request| request.deadline > at(now));
+                open.extend(std::iter::from_fn(|| runner.poll_request()));
+                let polls = |request: &&Request| matches!(request.operation, Operation::Poll(_));
+                let mut polled: Vec<_> = open.iter().filter(polls).map(|r| &r.element).collect();
+                polled.sort();
+                prop_assert!(polled.windows(2).all(|two| two[0] != two[1]));
+                // Changes of one round live for 30 ms, and rounds are 40 ms apart, but for a late one.
+                prop_assert!(open.len() <= 4 * 3, "{open:?}");
+                let sampled = events(&mut runner).iter().filter(|e| **e == Event::Sampled).count() as u64;
+                prop_assert!(sampled <= rounds, "{sampled} of {rounds}");
+                rounds -= sampled;
+                prop_assert!(rounds <= 1);
+                prop_assert_eq!(rounds == 1, runner.round.is_open);
+            }
+        }
+    }
+}

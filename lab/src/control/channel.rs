@@ -1,0 +1,286 @@
+//! The channel between a controller and its elements: a delay each way, and losses.
+//!
+//! ```text
+//!   every period:  a sample of each queue ──loss, delay──▶ controller
+//!                  the queues' parameters ◀──loss, delay───┘
+//! ```
+//!
+//! Elements report to the controller's side, as it were: a poll reaches them at the instant at which the
+//! round begins, and what they answer reaches the controller a delay later. What the controller makes of
+//! the samples depends on nothing that happens meanwhile. So the runner works on the controller's time,
+//! which is a delay ahead of the elements', and is asked at once; only its changes wait, for both delays.
+
+use std::collections::VecDeque;
+
+use rand::RngExt;
+use weir_base::{Instant, Span, Stream, Streams};
+use weir_controller::runner::{Event, Operation, Request, RequestId, Response, Timing};
+use weir_controller::{Controller, Order, QueueName, QueueSample, Runner};
+
+use super::ControlledQueue;
+use crate::scenario::Controller as Described;
+
+/// How long an element may take to answer, beside the channel's delay.
+const RESPONSE_MAX: Span = Span::from_secs(3);
+
+/// A controller's runner behind a channel. Times are those of the run, at the elements.
+pub(crate) struct Channel {
+    runner: Runner,
+    delay: Span,
+    /// Changes under way to their elements, each with its arrival.
+    under_way: VecDeque<(Instant, Request)>,
+}
+
+impl Channel {
+    /// The controller as it is described, with a round every `period`.
+    pub(crate) fn new(
+        described: &Described,
+        queues: &[ControlledQueue],
+        period: Span,
+        streams: &Streams,
+    ) -> Self {
+        let controller = Lossy {
+            controller: described.spec.build(),
+            loss: described.loss,
+            chance: streams.below("controller").stream(&described.name),
+        };
+        let timing = Timing {
+            period,
+            response_max: described.delay + described.delay + RESPONSE_MAX,
+        };
+        let roles = described.spec.manual().roles;
+        let start = Instant::ZERO + described.delay;
+        let mut runner = Runner::new(Box::new(controller), roles, timing, start);
+        for ControlledQueue { role, name, .. } in queues {
+            if let Err(error) = runner.join(&name.element, &name.port, role.name) {
+                unreachable!("the queues of a controller are checked: {error}");
+            }
+        }
+        Self {
+            runner,
+            delay: described.delay,
+            under_way: VecDeque::new(),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if not earlier.
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        let timeout = self.runner.poll_timeout().before(self.delay);
+        let arrival = self.under_way.front().map(|(arrival, _)| *arrival);
+        arrival.map_or(timeout, |arrival| arrival.min(timeout))
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.runner.handle_timeout(now + self.delay);
+    }
+
+    /// What came of a request.
+    pub(crate) fn handle_response(&mut self, now: Instant, id: RequestId, response: Response) {
+        self.runner.handle_response(now + self.delay, id, response);
+    }
+
+    /// The next request that has reached its element.
+    pub(crate) fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        let arrived = loop {
+            match self.runner.poll_request() {
+                None => {
+                    break self
+                        .under_way
+                        .pop_front_if(|(arrival, _)| *arrival <= now)?
+                        .1;
+                }
+                Some(request) if matches!(request.operation, Operation::Poll(_)) => break request,
+                Some(change) => {
+                    let arrival = now + self.delay + self.delay;
+                    self.under_way.push_back((arrival, change));
+                }
+            }
+        };
+        Some(Request {
+            deadline: arrived.deadline.before(self.delay),
+            ..arrived
+        })
+    }
+
+    /// The next event.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.runner.poll_event()
+    }
+
+    /// The controller's gauges.
+    pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        self.runner.inspect(report);
+    }
+}
+
+/// A controller whose samples and orders get lost, each by itself.
+struct Lossy {
+    controller: Box<dyn Controller>,
+    loss: f64,
+    chance: Stream,
+}
+
+impl Lossy {
+    fn is_lost(&mut self) -> bool {
+        self.loss > 0.0 && self.chance.random_bool(self.loss)
+    }
+}
+
+impl Controller for Lossy {
+    fn join(&mut self, queue: &QueueName, role: &str) {
+        self.controller.join(queue, role);
+    }
+
+    fn leave(&mut self, queue: &QueueName) {
+        self.controller.leave(queue);
+    }
+
+    fn sample(&mut self, now: Instant, samples: &[QueueSample], orders: &mut Vec<Order>) {
+        let arrived = samples.iter().map(|QueueSample { queue, sample }| {
+            let is_lost = self.is_lost();
+            QueueSample {
+                queue: queue.clone(),
+                sample: sample.filter(|_| !is_lost),
+            }
+        });
+        let arrived: Vec<QueueSample> = arrived.collect();
+        self.controller.sample(now, &arrived, orders);
+        orders.retain(|_| !self.is_lost());
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        self.controller.inspect(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::Tally;
+    use weir_base::setting::Setting;
+    use weir_controller::{Role, Sample};
+
+    const ROLES: &[Role] = &[Role {
+        name: "queues",
+        queues: [0, 1000],
+        sets: &["limit"],
+        reads: &[],
+        about: "queues",
+    }];
+
+    /// Asks of each queue that answered as many packets as it holds, and says when it was asked.
+    struct Echo {
+        asked: Instant,
+    }
+
+    impl Controller for Echo {
+        fn join(&mut self, _queue: &QueueName, _role: &str) {}
+
+        fn leave(&mut self, _queue: &QueueName) {}
+
+        fn sample(&mut self, now: Instant, samples: &[QueueSample], orders: &mut Vec<Order>) {
+            self.asked = now;
+            orders.extend(samples.iter().filter_map(|QueueSample { queue, sample }| {
+                Some(Order {
+                    queue: queue.clone(),
+                    parameter: "limit",
+                    value: Setting::Count((*sample)?.backlog.packets),
+                })
+            }));
+        }
+
+        fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
+            report("asked_ms", self.asked.as_nanos() as f64 / 1e6);
+        }
+    }
+
+    /// One element with `queues` queues, 100 ms away.
+    fn channel(loss: f64, queues: usize) -> Channel {
+        let delay = Span::from_millis(100);
+        let controller = Lossy {
+            controller: Box::new(Echo {
+                asked: Instant::ZERO,
+            }),
+            loss,
+            chance: Streams::new(1).stream("controller"),
+        };
+        let timing = Timing {
+            period: Span::from_millis(40),
+            response_max: RESPONSE_MAX,
+        };
+        let start = Instant::ZERO + delay;
+        let mut runner = Runner::new(Box::new(controller), ROLES, timing, start);
+        for port in 0..queues {
+            runner.join("router", &port.to_string(), "queues").unwrap();
+        }
+        Channel {
+            runner,
+            delay,
+            under_way: VecDeque::new(),
+        }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    /// Lets all queues answer that they hold `packets`; the changes that arrive.
+    fn turn(channel: &mut Channel, now: Instant, packets: u64) -> Vec<usize> {
+        channel.handle_timeout(now);
+        let mut arrived = Vec::new();
+        while let Some(request) = channel.poll_request(now) {
+            let response = match request.operation {
+                Operation::Poll(queues) => {
+                    let none = Tally::default();
+                    let sample = Sample::new(none, none, Tally { packets, bytes: 0 });
+                    let samples = queues.iter().map(|queue| (queue.port.clone(), sample));
+                    Response::Samples(samples.collect())
+                }
+                Operation::Change(changes) => {
+                    arrived.push(changes.len());
+                    Response::Changed
+                }
+            };
+            channel.handle_response(now, request.id, response);
+        }
+        arrived
+    }
+
+    #[test]
+    fn changes_come_a_round_trip_after_their_samples() {
+        let mut channel = channel(0.0, 1);
+        // Rounds at 0, 40, .. ms; the changes of the first come with the sixth samples.
+        for step in 0..8 {
+            let now = at(40 * step);
+            assert_eq!(channel.poll_timeout(), now);
+            let arrived = turn(&mut channel, now, step);
+            assert_eq!(arrived.len(), usize::from(step >= 5), "at {now:?}");
+            // The controller is asked when the samples have reached it.
+            channel.inspect(&mut |_, asked| assert_eq!(asked, (100 + 40 * step) as f64));
+            assert_eq!(channel.poll_event(), Some(Event::Sampled));
+            assert_eq!(channel.poll_event(), None);
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_that_of_the_element() {
+        let mut channel = channel(0.0, 1);
+        channel.handle_timeout(at(0));
+        let poll = channel.poll_request(at(0)).unwrap();
+        assert_eq!(poll.deadline, at(40));
+        assert_eq!(channel.poll_timeout(), at(40));
+    }
+
+    #[test]
+    fn samples_and_orders_are_lost_each_by_itself() {
+        // Of a thousand samples a quarter is lost, and a quarter of the orders to the rest: 562 are left.
+        let mut some = channel(0.25, 1000);
+        assert!(turn(&mut some, at(0), 1).is_empty());
+        let arrived: usize = turn(&mut some, at(200), 1).iter().sum();
+        assert!((520..=605).contains(&arrived), "{arrived}");
+        let mut all = channel(1.0, 2);
+        turn(&mut all, at(0), 7);
+        assert!(turn(&mut all, at(200), 7).is_empty());
+    }
+}

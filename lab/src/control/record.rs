@@ -1,0 +1,96 @@
+//! What is kept of a controller's work in a run: its gauges after each round, as metrics and curves, and
+//! what went wrong.
+
+use std::collections::BTreeMap;
+
+use weir_base::Span;
+use weir_controller::runner::Event;
+
+use super::Channel;
+use crate::results::Curve;
+use crate::scenario::Scenario;
+use crate::statistics::mean;
+
+/// What a controller did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    /// How far rounds are apart, which on the lab may be more than the scenario says.
+    period: Span,
+    /// Its gauges after each round.
+    gauges: BTreeMap<&'static str, Vec<f64>>,
+    /// The first request that was refused.
+    refused: Option<String>,
+    /// Requests that were not answered, and the first of them.
+    unanswered: u64,
+    first_unanswered: Option<String>,
+}
+
+impl Record {
+    /// Of a controller with a round every `period`.
+    pub(crate) fn new(period: Span) -> Self {
+        Self {
+            period,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the channel's events.
+    pub(crate) fn take_events(&mut self, channel: &mut Channel) {
+        while let Some(event) = channel.poll_event() {
+            match event {
+                Event::Sampled => channel.inspect(&mut |name, value| {
+                    self.gauges.entry(name).or_default().push(value);
+                }),
+                Event::Refused { element, why } => {
+                    self.refused.get_or_insert(format!("{element}: {why}"));
+                }
+                Event::Unanswered { element, why } => {
+                    self.unanswered += 1;
+                    self.first_unanswered
+                        .get_or_insert(format!("{element}: {why}"));
+                }
+            }
+        }
+    }
+
+    /// What went wrong, in sentences.
+    pub(crate) fn trouble(&self) -> Vec<String> {
+        let refused = self
+            .refused
+            .iter()
+            .map(|why| format!("a request was refused by {why}"));
+        let unanswered = self.first_unanswered.iter().map(|first| {
+            let requests = self.unanswered;
+            format!("requests without an answer: {requests}, the first to {first}")
+        });
+        refused.chain(unanswered).collect()
+    }
+}
+
+/// Adds the gauges of each controller: their means after the warm-up, what they were at the end,
+/// and their curves.
+pub(crate) fn add(
+    scenario: &Scenario,
+    all: &[Record],
+    metrics: &mut BTreeMap<String, f64>,
+    curves: &mut BTreeMap<String, Curve>,
+) {
+    for (controller, record) in scenario.controllers.iter().zip(all) {
+        let step = record.period.as_nanos();
+        for (gauge, values) in &record.gauges {
+            let skipped = scenario.warm_up.as_nanos().div_ceil(step);
+            let name = format!("controller.{}.{gauge}", controller.name);
+            if let Some(mean) = mean(values.get(skipped as usize..).unwrap_or_default()) {
+                metrics.insert(format!("{name}.mean"), mean);
+            }
+            if let Some(last) = values.last() {
+                metrics.insert(name.clone(), *last);
+            }
+            let curve = Curve {
+                step_s: record.period.as_secs_f64(),
+                values: values.clone(),
+            };
+            curves.insert(name, curve);
+        }
+    }
+}

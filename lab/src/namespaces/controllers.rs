@@ -1,0 +1,265 @@
+//! Controllers on the lab: threads of the run, each with the runner of one controller, which talk to
+//! the routers' northbound services.
+//!
+//! ```text
+//!   every period:  GET /v1/queues of each router ────▶ channel and runner (the same as in
+//!                                                          │               simulation)
+//!                  PATCH /v1/config of each router ◀───────┘
+//! ```
+//!
+//! Routers are asked side by side, each with a deadline; one that does not answer in time has no sample,
+//! and holds up the others once (see `weir_controller::runner`). The delay and the losses of the channel
+//! are the scenario's; what the sockets, the routers and this machine take comes on top: about a
+//! millisecond. A thread ends by itself with the run.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use weir_base::{Instant, Span, Streams};
+
+use super::elements::{Elements, runtime};
+use super::window::RunWindow;
+use crate::control::{self, Channel, ControlledQueue, Record};
+use crate::error::Error;
+use crate::results::Curve;
+use crate::scenario::Scenario;
+use crate::topology::Topology;
+
+/// Queues are not asked more often than this.
+pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
+
+/// The threads of a scenario's controllers, in its order.
+#[derive(Debug)]
+pub(super) struct Controllers(Vec<JoinHandle<Record>>);
+
+impl Controllers {
+    /// Starts them; `socket` gives the service of a router by its name.
+    pub(super) fn start(
+        scenario: &Scenario,
+        topology: &Topology,
+        socket: &dyn Fn(&str) -> PathBuf,
+        window: RunWindow,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let threads = scenario.controllers.iter().map(|described| {
+            let queues = control::queues(topology, scenario, described);
+            let period = described.period.max(PERIOD_MIN);
+            let channel = Channel::new(described, &queues, period, &Streams::new(seed));
+            let sockets = sockets(&queues, socket);
+            let record = Record::new(period);
+            let thread = thread::Builder::new().name(format!("controller-{}", described.name));
+            let runtime = runtime()?;
+            thread.spawn(move || {
+                runtime.block_on(async {
+                    let elements = Elements::new(sockets, window);
+                    drive(channel, elements, window, record).await
+                })
+            })
+        });
+        let threads = threads.collect::<io::Result<_>>().map(Self);
+        threads.map_err(Error::io("cannot start a controller's thread"))
+    }
+
+    /// Waits for the end, and adds what they have recorded; gives what went wrong.
+    pub(super) fn finish(
+        self,
+        scenario: &Scenario,
+        metrics: &mut BTreeMap<String, f64>,
+        curves: &mut BTreeMap<String, Curve>,
+    ) -> Vec<String> {
+        let records = self.0.into_iter().map(JoinHandle::join);
+        let records: Vec<Record> = records.map(Result::unwrap_or_default).collect();
+        control::add(scenario, &records, metrics, curves);
+        let all = scenario.controllers.iter().zip(&records);
+        let trouble = all.flat_map(|(controller, record)| {
+            let name = &controller.name;
+            let trouble = record.trouble().into_iter();
+            trouble.map(move |why| format!("controller {name}: {why}"))
+        });
+        trouble.collect()
+    }
+}
+
+/// Where each of a controller's routers listens.
+fn sockets(
+    queues: &[ControlledQueue],
+    socket: &dyn Fn(&str) -> PathBuf,
+) -> BTreeMap<Arc<str>, PathBuf> {
+    let names = queues.iter().map(|queue| &queue.name.element);
+    names.map(|name| (Arc::clone(name), socket(name))).collect()
+}
+
+/// Carries requests and responses between a channel and its elements, until the end of the run.
+async fn drive(
+    mut channel: Channel,
+    mut elements: Elements,
+    window: RunWindow,
+    mut record: Record,
+) -> Record {
+    window.sleep_until(Instant::ZERO).await;
+    loop {
+        let now = window.now();
+        if now >= window.last() {
+            return record;
+        }
+        // What is there already is not late because this thread is.
+        while let Some((id, response)) = elements.try_answer() {
+            channel.handle_response(now, id, response);
+        }
+        channel.handle_timeout(now);
+        while let Some(request) = channel.poll_request(now) {
+            if let Err((id, response)) = elements.send(request) {
+                channel.handle_response(now, id, response);
+            }
+        }
+        record.take_events(&mut channel);
+        tokio::select! {
+            (id, response) = elements.answer() => {
+                channel.handle_response(window.now(), id, response);
+            }
+            () = window.sleep_until(channel.poll_timeout().min(window.last())) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::Mutex;
+
+    use weir_live::clock;
+
+    use super::*;
+    use crate::scenario::plan::plan;
+
+    /// Three ingress routers and an egress router, whose controller works for a second.
+    const SCENARIO: &str = r#"
+title = "four routers"
+duration = "1 s"
+warm_up = "0 s"
+[router.good]
+[router.busy]
+[router.hung]
+[router.egress]
+[host.a]
+[host.b]
+[link.in]
+ends = ["a", "good"]
+[link.good]
+ends = ["good", "egress"]
+discipline = { kind = "refill" }
+[link.busy]
+ends = ["busy", "egress"]
+discipline = { kind = "refill" }
+[link.hung]
+ends = ["hung", "egress"]
+discipline = { kind = "refill" }
+[link.wan]
+ends = ["egress", "b"]
+[traffic.t]
+kind = "tcp"
+from = "a"
+to = "b"
+[controller.c]
+kind = "backpressure"
+ingress = ["good", "busy", "hung"]
+egress = ["wan"]
+"#;
+
+    /// Answers everything: `GET` with the queue of `port`, `PATCH` with `change`. Counts both.
+    fn serve(listener: UnixListener, port: &str, change: &str, counts: Arc<Mutex<[u32; 2]>>) {
+        let packets = r#"{"packets": 9, "bytes": 900}"#;
+        let queues = format!(
+            r#"[{{"port": "{port}", "received": {packets}, "sent": {packets}, "backlog": {packets}, "gauges": {{}}}}]"#
+        );
+        let change = change.to_owned();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                answer(stream.unwrap(), [&queues, &change], &counts);
+            }
+        });
+    }
+
+    /// Answers on one connection until it ends.
+    fn answer(stream: UnixStream, bodies: [&str; 2], counts: &Mutex<[u32; 2]>) {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let (mut head, mut length) = (Vec::new(), 0);
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).unwrap_or(0) == 0 {
+                    return;
+                }
+                if let Some(n) = line.strip_prefix("content-length: ") {
+                    length = n.trim().parse().unwrap();
+                }
+                if line == "\r\n" {
+                    break;
+                }
+                head.push(line);
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let which = usize::from(head[0].starts_with("PATCH"));
+            counts.lock().unwrap()[which] += 1;
+            let body = bodies[which];
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            let _ = stream.get_mut().write_all((head + body).as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_router_that_never_answers_holds_up_nobody() {
+        let (scenario, _) = plan(SCENARIO, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let folder = std::env::temp_dir().join(format!("weir-lab-hung-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = |name: &str| folder.join(name);
+        // Of `hung` connections are accepted by the kernel, and nobody ever reads from them.
+        let _hung = UnixListener::bind(socket("hung")).unwrap();
+        let yes = r#"{"applied": true, "messages": []}"#;
+        let no = r#"{"applied": false, "messages": ["busy"]}"#;
+        let routers = [
+            ("good", "egress", yes),
+            ("busy", "egress", no),
+            ("egress", "b", yes),
+        ];
+        let counts = routers.map(|(name, port, change)| {
+            let counts = Arc::new(Mutex::new([0; 2]));
+            let listener = UnixListener::bind(socket(name)).unwrap();
+            serve(listener, port, change, Arc::clone(&counts));
+            counts
+        });
+        let start = clock::now() + Span::from_millis(20);
+        let window = RunWindow {
+            start,
+            end: start + scenario.duration,
+        };
+        let controllers = Controllers::start(&scenario, &topology, &socket, window, 1).unwrap();
+        let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
+        let trouble = controllers.finish(&scenario, &mut metrics, &mut curves);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let [good, busy, egress] = counts.map(|counts| *counts.lock().unwrap());
+        // 25 rounds of 40 ms, of which the first waits for `hung` until its end; and this machine may be
+        // busy.
+        let all = format!("good {good:?}, busy {busy:?}, egress {egress:?}, {trouble:?}");
+        assert!(
+            good.iter().chain(&busy).all(|n| (12..=25).contains(n)),
+            "{all}"
+        );
+        assert!(egress[0] >= 12 && egress[1] == 0, "{all}");
+        assert_eq!(
+            trouble[0], "controller c: a request was refused by busy: busy",
+            "{all}"
+        );
+        assert!(
+            trouble[1].ends_with("the first to hung: no answer in time"),
+            "{all}"
+        );
+        assert_eq!(metrics["controller.c.silent"], 1.0, "{all}");
+        assert_eq!(metrics["controller.c.virtual_queue"], 27.0, "{all}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The routers of a run as a controller's elements: requests in, responses out.
+//!
+//! ```text
+//!               ┌─▶ task: one request after the other ──▶ router
+//!   requests ───┼─▶ task                              ──▶ router
+//!               └─▶ task                              ──▶ router
+//!   responses ◀── in any order
+//! ```
+//!
+//! Each router has a task and a connection of its own, so that one that does not answer holds up nobody
+//! else. A request whose deadline has passed is given up without a response: who asked knows the
+//! deadline too.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use weir_base::Tally;
+use weir_controller::Sample;
+use weir_controller::runner::{Change, Operation, PolledQueue, Request, RequestId, Response};
+use weir_model::{ChangeRequest, ChangeValue, ComponentPath};
+use weir_northbound::client::{Client, ClientError, Count, Queue};
+
+use super::window::RunWindow;
+
+/// Requests that wait for one router, and responses that wait for who asked.
+const WAITING_MAX: usize = 64;
+
+/// What came of a request.
+pub(super) type Answer = (RequestId, Response);
+
+/// The routers of a controller. It lives as long as the runtime in which it was made.
+pub(super) struct Elements {
+    requests: HashMap<Arc<str>, mpsc::Sender<Request>>,
+    answers: mpsc::Receiver<Answer>,
+}
+
+impl Elements {
+    /// Routers by name, each with its socket. It is made within a runtime.
+    pub(super) fn new(sockets: BTreeMap<Arc<str>, PathBuf>, window: RunWindow) -> Self {
+        let (answer, answers) = mpsc::channel(WAITING_MAX);
+        let task = |(name, socket): (Arc<str>, PathBuf)| {
+            let (request, requests) = mpsc::channel(WAITING_MAX);
+            tokio::spawn(serve(socket, requests, answer.clone(), window));
+            (name, request)
+        };
+        Self {
+            requests: sockets.into_iter().map(task).collect(),
+            answers,
+        }
+    }
+
+    /// Sends a request; the error is its response if it cannot be sent.
+    pub(super) fn send(&self, request: Request) -> Result<(), Answer> {
+        let id = request.id;
+        let failed = |why: &str| Err((id, Response::Failed(why.to_owned())));
+        let Some(element) = self.requests.get(&request.element) else {
+            return failed("there is no such router");
+        };
+        match element.try_send(request) {
+            Ok(()) => Ok(()),
+            Err(_) => failed("too many requests wait for it"),
+        }
+    }
+
+    /// The next response. Waits for it, without end if nothing was asked.
+    pub(super) async fn answer(&mut self) -> Answer {
+        match self.answers.recv().await {
+            Some(answer) => answer,
+            None => std::future::pending().await, // without routers there is nobody to answer
+        }
+    }
+
+    /// The next response, if it is there.
+    pub(super) fn try_answer(&mut self) -> Option<Answer> {
+        self.answers.try_recv().ok()
+    }
+}
+
+/// What the connections of one thread run in.
+pub(super) fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+/// Carries out what is asked of one router.
+async fn serve(
+    socket: PathBuf,
+    mut requests: mpsc::Receiver<Request>,
+    answers: mpsc::Sender<Answer>,
+    window: RunWindow,
+) {
+    let mut client = Client::new(&socket);
+    while let Some(request) = requests.recv().await {
+        let left = window.until(request.deadline);
+        if left.is_zero() {
+            continue;
+        }
+        let response = carry_out(&mut client, &request.operation);
+        if let Ok(response) = tokio::time::timeout(left, response).await
+            && answers.send((request.id, response)).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+async fn carry_out(client: &mut Client, operation: &Operation) -> Response {
+    match operation {
+        Operation::Poll(polled) => match client.queues().await {
+            Ok(queues) => Response::Samples(samples(polled, &queues)),
+            Err(error) => Response::Failed(error.to_string()),
+        },
+        Operation::Change(changes) => {
+            let changes: Vec<ChangeRequest> = changes.iter().map(change_request).collect();
+            match client.change(&changes).await {
+                Ok(()) => Response::Changed,
+                Err(error @ ClientError::Refused { .. }) => Response::Refused(error.to_string()),
+                Err(error) => Response::Failed(error.to_string()),
+            }
+        }
+    }
+}
+
+/// Samples of the polled queues that the router has.
+fn samples(polled: &[PolledQueue], queues: &[Queue]) -> Vec<(Arc<str>, Sample)> {
+    let by_port: HashMap<&str, &Queue> = queues.iter().map(|q| (q.port.as_str(), q)).collect();
+    let tally = |Count { packets, bytes }| Tally { packets, bytes };
+    let sample = |PolledQueue { port, gauges }: &PolledQueue| {
+        let queue = by_port.get(&**port)?;
+        let [received, sent, backlog] = [queue.received, queue.sent, queue.backlog].map(tally);
+        let sample = Sample::new(received, sent, backlog);
+        let values = gauges
+            .iter()
+            .filter_map(|name| Some((*name, *queue.gauges.get(*name)?)));
+        let sample = values.fold(sample, |sample, (name, value)| {
+            sample.with_gauge(name, value)
+        });
+        Some((Arc::clone(port), sample))
+    };
+    polled.iter().filter_map(sample).collect()
+}
+
+fn change_request(change: &Change) -> ChangeRequest {
+    let path = ComponentPath::new(["port", &*change.port, "discipline", change.parameter]);
+    ChangeRequest {
+        path: path.to_string(),
+        value: ChangeValue::Text(change.value.to_string()),
+    }
+}

@@ -1,0 +1,140 @@
+//! Samples the watched queues of a run: a thread that asks the routers' northbound services.
+//!
+//! Each router is asked by a task of its own, at each step of the run. One that does not answer within a
+//! step leaves its queues as they were.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+
+use tokio::task::JoinSet;
+use weir_base::{Instant, Span};
+use weir_northbound::client::Client;
+
+use super::controllers::PERIOD_MIN;
+use super::elements::runtime;
+use super::window::RunWindow;
+use crate::error::Error;
+use crate::results::Curve;
+use crate::scenario::Scenario;
+use crate::statistics::mean;
+use crate::topology::{Topology, Watched};
+
+/// A router may take this long to answer, and at most a step.
+const ANSWER_MAX: Span = Span::from_secs(3);
+
+/// The thread, if anything is watched.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    step: Span,
+    thread: Option<JoinHandle<Vec<Sampled>>>,
+}
+
+/// A watched queue, and what was seen of it.
+#[derive(Debug)]
+struct Sampled {
+    /// Its name in the result.
+    name: String,
+    /// The router's port.
+    port: String,
+    /// Packets held, at each step.
+    packets: Vec<f64>,
+    /// Its gauges at the last step.
+    gauges: BTreeMap<String, u64>,
+}
+
+impl Sampler {
+    /// Starts it; `socket` gives the service of a router by its name.
+    pub(super) fn start(
+        scenario: &Scenario,
+        topology: &Topology,
+        socket: &dyn Fn(&str) -> PathBuf,
+        window: RunWindow,
+    ) -> Result<Self, Error> {
+        let mut routers: BTreeMap<usize, Vec<Sampled>> = BTreeMap::new();
+        let watched = scenario.watch.as_ref().map(|_| topology.watched(scenario));
+        for Watched { name, node, port } in watched.unwrap_or_default() {
+            routers.entry(node).or_default().push(Sampled {
+                name,
+                port: topology.nodes[node].interfaces[port].name.clone(),
+                packets: Vec::new(),
+                gauges: BTreeMap::new(),
+            });
+        }
+        let socket = |node: usize| socket(&topology.nodes[node].name);
+        let routers = routers.into_iter();
+        let routers: Vec<_> = routers.map(|(node, all)| (socket(node), all)).collect();
+        let step = scenario.sample.max(PERIOD_MIN);
+        let thread = (!routers.is_empty()).then(|| {
+            let runtime = runtime()?;
+            let thread = thread::Builder::new().name("sampler".into());
+            thread.spawn(move || runtime.block_on(sample(routers, step, window)))
+        });
+        let thread = thread.transpose();
+        let thread = thread.map_err(Error::io("cannot start the sampler's thread"))?;
+        Ok(Self { step, thread })
+    }
+
+    /// Waits for the end, and adds what was seen.
+    pub(super) fn finish(
+        self,
+        warm_up: Span,
+        metrics: &mut BTreeMap<String, f64>,
+        curves: &mut BTreeMap<String, Curve>,
+    ) {
+        let sampled = self.thread.map(JoinHandle::join).and_then(Result::ok);
+        let skipped = warm_up.as_nanos().div_ceil(self.step.as_nanos()) as usize;
+        let step_s = self.step.as_secs_f64();
+        for sampled in sampled.into_iter().flatten() {
+            let (name, values) = (sampled.name, sampled.packets);
+            if let Some(mean) = mean(values.get(skipped..).unwrap_or_default()) {
+                metrics.insert(format!("queue_packets_mean.{name}"), mean);
+            }
+            for (gauge, value) in sampled.gauges {
+                metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
+            }
+            curves.insert(format!("queue_packets.{name}"), Curve { step_s, values });
+        }
+    }
+}
+
+/// Samples the queues of all routers until the end of the run.
+async fn sample(
+    routers: Vec<(PathBuf, Vec<Sampled>)>,
+    step: Span,
+    window: RunWindow,
+) -> Vec<Sampled> {
+    let mut tasks = JoinSet::new();
+    for (socket, queues) in routers {
+        tasks.spawn(sample_router(socket, queues, step, window));
+    }
+    tasks.join_all().await.into_iter().flatten().collect()
+}
+
+/// Samples the queues of one router.
+async fn sample_router(
+    socket: PathBuf,
+    mut queues: Vec<Sampled>,
+    step: Span,
+    window: RunWindow,
+) -> Vec<Sampled> {
+    let mut client = Client::new(&socket);
+    let mut next = Instant::ZERO + step;
+    while next <= window.last() {
+        window.sleep_until(next).await;
+        let left = window.until(next + step.min(ANSWER_MAX));
+        let answer = tokio::time::timeout(left, client.queues()).await;
+        let answer = answer.map_or_else(|_| Vec::new(), Result::unwrap_or_default);
+        for sampled in &mut queues {
+            let queue = answer.iter().find(|queue| queue.port == sampled.port);
+            let latest = sampled.packets.last().copied().unwrap_or(0.0);
+            let packets = queue.map_or(latest, |queue| queue.backlog.packets as f64);
+            sampled.packets.push(packets);
+            if let Some(queue) = queue {
+                sampled.gauges.clone_from(&queue.gauges);
+            }
+        }
+        next += step;
+    }
+    queues
+}
