@@ -26,7 +26,7 @@ use super::process::Tool;
 use super::router::{Router, configuration, socket};
 use super::routes::Routes;
 use super::sampler::Sampler;
-use super::tools::{Order, Role, orders};
+use super::tools::{Invocation, Role, invocations};
 use super::window::RunWindow;
 use super::wire;
 use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
@@ -139,9 +139,9 @@ impl Lab<'_> {
         let mut routers = self.start_routers(&site, &topology)?;
         let bridges = routers.len()..;
         routers.extend(self.start_bridges(&site)?);
-        let orders = orders(scenario, &topology, &routes, seed);
-        let start = clock::now() + start_margin(orders.len());
-        let mut tools = self.start_tools(&site, orders, start)?;
+        let invocations = invocations(scenario, &topology, &routes, seed);
+        let start = clock::now() + start_margin(invocations.len());
+        let mut tools = self.start_tools(&site, invocations, start)?;
         let late = clock::now().since(start);
         if late > Span::ZERO {
             notes.push(format!(
@@ -234,18 +234,18 @@ impl Lab<'_> {
     fn start_tools(
         &self,
         site: &Site,
-        orders: Vec<Order>,
+        invocations: Vec<Invocation>,
         start: Instant,
     ) -> Result<Vec<(Role, Tool)>, Error> {
-        let mut tools: Vec<(Role, Tool)> = Vec::with_capacity(orders.len());
+        let mut tools: Vec<(Role, Tool)> = Vec::with_capacity(invocations.len());
         for listening in [true, false] {
             let first = tools.len();
-            for order in orders.iter().filter(|o| o.role.listens() == listening) {
+            for invocation in invocations.iter().filter(|o| o.role.listens() == listening) {
                 let mut command = Command::new(&self.executable);
-                command.arg("traffic").args(order.args(start));
-                let namespace = &site.namespaces[order.node];
-                let tool = Tool::start(&site.spawner, namespace, &order.what, command)?;
-                tools.push((order.role.clone(), tool));
+                command.arg("traffic").args(invocation.args(start));
+                let namespace = &site.namespaces[invocation.node];
+                let tool = Tool::start(&site.spawner, namespace, &invocation.what, command)?;
+                tools.push((invocation.role.clone(), tool));
             }
             let deadline = Wall::now() + READY_MAX;
             for (_, tool) in &mut tools[first..] {

@@ -15,9 +15,9 @@ use super::traffic::{Command, Line, Rhythm, Timetable, Timing, sink, tcp, udp, w
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
 
-/// A tool to be started.
+/// A tool that is to be started.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct Invocation {
     /// Index of the node in the topology.
     pub(crate) node: usize,
     /// What it is, for messages.
@@ -60,7 +60,7 @@ impl Role {
     }
 }
 
-impl Order {
+impl Invocation {
     /// The arguments of `weir traffic`, for a run that starts at `start`.
     pub(crate) fn args(&self, start: Instant) -> Vec<String> {
         let start = format!("--start-ns={}", start.as_nanos());
@@ -77,19 +77,19 @@ impl Order {
 }
 
 /// All tools of a scenario.
-pub(crate) fn orders(
+pub(crate) fn invocations(
     scenario: &Scenario,
     topology: &Topology,
     routes: &Routes,
     seed: u64,
-) -> Vec<Order> {
+) -> Vec<Invocation> {
     let timing = Timing {
         duration: scenario.duration,
         warm_up: scenario.warm_up,
         interval: interval(scenario.sample),
         start_ns: None,
     };
-    let mut orders = Vec::new();
+    let mut invocations = Vec::new();
     let mut sinks: BTreeMap<usize, sink::Options> = BTreeMap::new();
     for (index, traffic) in scenario.traffic.iter().enumerate() {
         let port = PORT_FIRST + index as u16;
@@ -119,7 +119,7 @@ pub(crate) fn orders(
                     .wrapping_add(index as u64 * 1009 + from as u64),
             };
             match traffic.kind {
-                TrafficKind::Web { .. } => orders.extend(place.web()),
+                TrafficKind::Web { .. } => invocations.extend(place.web()),
                 _ => {
                     let sink = sinks.entry(to).or_insert_with(|| sink::Options {
                         tcp: Vec::new(),
@@ -133,18 +133,18 @@ pub(crate) fn orders(
                     if !ports.contains(&port) {
                         ports.push(port);
                     }
-                    orders.extend(place.sender());
+                    invocations.extend(place.sender());
                 }
             }
         }
     }
-    orders.extend(sinks.into_iter().map(|(node, options)| Order {
+    invocations.extend(sinks.into_iter().map(|(node, options)| Invocation {
         node,
         what: format!("the sink on {}", topology.nodes[node].name),
         role: Role::Sink,
         command: Command::Sink(options),
     }));
-    orders
+    invocations
 }
 
 /// The intervals in which receivers count, so that steps of this length are whole ones.
@@ -182,9 +182,9 @@ impl Place<'_> {
         }
     }
 
-    fn order(&self, node: usize, role: Role, command: Command) -> Order {
+    fn invocation(&self, node: usize, role: Role, command: Command) -> Invocation {
         let host = &self.topology.nodes[node].name;
-        Order {
+        Invocation {
             node,
             what: format!("traffic {} on {host}", self.traffic.name),
             role,
@@ -227,7 +227,7 @@ impl Place<'_> {
         sizes
     }
 
-    fn sender(&self) -> Option<Order> {
+    fn sender(&self) -> Option<Invocation> {
         let to = self.address(self.to);
         let command = match &self.traffic.kind {
             TrafficKind::Tcp {
@@ -269,10 +269,10 @@ impl Place<'_> {
             }),
             TrafficKind::Web { .. } => return None,
         };
-        Some(self.order(self.from, self.active(), command))
+        Some(self.invocation(self.from, self.active(), command))
     }
 
-    fn web(&self) -> Vec<Order> {
+    fn web(&self) -> Vec<Invocation> {
         let TrafficKind::Web {
             clients,
             mix,
@@ -296,8 +296,8 @@ impl Place<'_> {
             timetable: self.timetable(),
         }));
         vec![
-            self.order(self.from, Role::Serve, serve),
-            self.order(self.to, self.active(), fetch),
+            self.invocation(self.from, Role::Serve, serve),
+            self.invocation(self.to, self.active(), fetch),
         ]
     }
 }
@@ -374,14 +374,14 @@ arrivals = "0.1 s"
         let (scenario, _) = plan(&text, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
         let routes = Routes::new(&scenario, &topology);
-        let orders = orders(&scenario, &topology, &routes, 1);
+        let invocations = invocations(&scenario, &topology, &routes, 1);
         // two TCP, two UDP, two servers, two groups of clients, one sink
-        assert_eq!(orders.len(), 2 + 2 + 2 + 2 + 1);
-        for order in orders {
-            let mut args = order.args(Instant::from_nanos(7));
+        assert_eq!(invocations.len(), 2 + 2 + 2 + 2 + 1);
+        for invocation in invocations {
+            let mut args = invocation.args(Instant::from_nanos(7));
             args.insert(0, "traffic".into());
             let read = Weir::try_parse_from(&args).unwrap().command;
-            let mut expected = order.command.clone();
+            let mut expected = invocation.command.clone();
             let timing = match &mut expected {
                 Command::Sink(o) => &mut o.timing,
                 Command::Tcp(o) => &mut o.timetable.timing,
