@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::error::Error;
 use crate::namespaces;
 use crate::results::RunResult;
-use crate::scenario::{self, Choices, Override, Plan, ScenarioError, Sweep};
+use crate::scenario::{self, Choices, Override, Plan, Reading, ScenarioError, Sweep};
 use crate::simulation;
 
 /// Where a scenario is run.
@@ -46,8 +46,12 @@ pub struct RunOptions {
     pub scenario: PathBuf,
     /// Where.
     pub on: Habitat,
-    /// Its text, if it is not in a file.
+    /// Its text, if it is not in a file: that of a scenario that comes with the program.
     pub text: Option<String>,
+    /// Which of two values is run where one was calibrated.
+    pub reading: Reading,
+    /// Whether runs are as short as the scenario's `[quick]` says.
+    pub quick: bool,
     /// Values put at paths of the file.
     pub overrides: Vec<Override>,
     /// Values swept at paths of the file.
@@ -115,9 +119,11 @@ impl RunOptions {
             overrides: &self.overrides,
             sweeps: &self.sweeps,
             variants: &self.variants,
+            reading: self.reading,
+            quick: self.quick,
         };
         match &self.text {
-            Some(text) => scenario::load_text(&self.scenario.display().to_string(), text, choices),
+            Some(text) => scenario::load_text(&self.scenario, text, choices),
             None => scenario::load(&self.scenario, choices),
         }
     }

@@ -151,6 +151,7 @@ impl Document {
             let entries = fs::read_dir(&folder);
             let entries = entries.map_err(|error| format!("{}: {error}", folder.display()))?;
             let mut here: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            here.retain(|file| is_whole(file));
             here.sort();
             files.extend(here);
         }
@@ -193,6 +194,12 @@ impl Document {
             ],
         ]
     }
+}
+
+/// Whether a scenario can be run: what has no title is a part of others.
+fn is_whole(file: &Path) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().any(|line| line.starts_with("title = "))
 }
 
 /// The text with what is between the marks replaced.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_lab::scenario::{Override, Sweep};
+use weir_lab::scenario::{Override, Reading, Sweep};
 use weir_lab::{Capture, Habitat, Ran, RunOptions, report};
 use weir_live::file::read_text;
 
@@ -29,6 +29,12 @@ pub(crate) struct RunArguments {
     /// Simulations side by side; as many as there are processors if not given
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
+    /// The values that a paper prints, where the scenario has calibrated ones beside them
+    #[arg(long)]
+    as_printed: bool,
+    /// Runs as short as the scenario's `[quick]` says: a look, not a result
+    #[arg(long)]
+    quick: bool,
     /// Only this variant; may be given several times
     #[arg(long)]
     variant: Vec<String>,
@@ -83,6 +89,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let options = RunOptions {
             scenario: file,
             text: text.map(str::to_owned),
+            reading: match arguments.as_printed {
+                true => Reading::Printed,
+                false => Reading::Calibrated,
+            },
+            quick: arguments.quick,
             on: match arguments.on {
                 On::Lab => Habitat::Lab,
                 On::Sim | On::Both => Habitat::Sim,

@@ -82,9 +82,9 @@ fn controllers() -> Pairs {
 }
 
 fn shipped() -> Pairs {
-    let scenarios = scenarios::SCENARIOS.iter();
-    scenarios
-        .map(|(name, text)| (*name, scenarios::title(text)))
+    let named = scenarios::all();
+    named
+        .map(|(name, text)| (name, scenarios::title(text)))
         .collect()
 }
 

@@ -4,9 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use weir_base::setting::nearest;
+use weir_lab::scenario::source::BUILT_IN;
 
-/// Name and text of each, by name.
-pub(crate) const SCENARIOS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+/// Name and text of each that can be run, by name: what has no title is a part of others.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = BUILT_IN.iter().copied();
+    all.filter(|(_, text)| !title(text).is_empty())
+}
 
 /// A scenario to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +32,13 @@ pub(crate) fn find(given: &Path) -> Result<Source, String> {
     let written = given.to_string_lossy();
     let name = written.strip_prefix("scenarios/").unwrap_or(&written);
     let name = name.strip_suffix(".toml").unwrap_or(name);
-    match SCENARIOS.iter().find(|(known, _)| *known == name) {
+    match all().find(|(known, _)| *known == name) {
         Some((known, text)) => Ok(Source {
             file: PathBuf::from(format!("scenarios/{known}.toml")),
             text: Some(text),
         }),
         None => {
-            let near = nearest(name, SCENARIOS.iter().map(|(known, _)| *known));
+            let near = nearest(name, all().map(|(known, _)| known));
             let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             Err(format!(
                 "there is no file `{written}`, and no scenario of this name comes with weir (`weir list \
@@ -75,9 +79,17 @@ mod tests {
     }
 
     #[test]
-    fn every_scenario_has_a_title() {
-        for (name, text) in SCENARIOS {
-            assert!(!title(text).is_empty(), "{name}");
+    fn what_has_no_title_is_extended_by_others() {
+        let parts = BUILT_IN.iter().filter(|(_, text)| title(text).is_empty());
+        for (part, _) in parts {
+            let file = part.rsplit('/').next().unwrap();
+            let names = |text: &str| {
+                text.lines().any(|line| {
+                    line.ends_with(&format!("{file}.toml\""))
+                        && (line.starts_with("extends = ") || line.starts_with("from = "))
+                })
+            };
+            assert!(BUILT_IN.iter().any(|(_, text)| names(text)), "{part}");
         }
     }
 }

@@ -176,6 +176,24 @@ fn golden_wrong_configurations() {
     check("bin/weir/tests/golden/wrong.txt", told.as_bytes());
 }
 
+/// Every file in `golden/wrong-scenario` is wrong in its own way, some by way of another one.
+#[test]
+fn golden_wrong_scenarios() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/wrong-scenario");
+    let files = fs::read_dir(&folder).unwrap().flatten();
+    let mut names: Vec<_> = files
+        .filter_map(|f| f.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let mut told = String::new();
+    for name in names {
+        let output = weir(&["run", &format!("wrong-scenario/{name}")]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        told += &format!("$ weir run wrong-scenario/{name}\n{}\n", stderr(&output));
+    }
+    check("bin/weir/tests/golden/wrong-scenario.txt", told.as_bytes());
+}
+
 /// Wrong usage beside configurations.
 #[test]
 fn golden_wrong_usage() {

@@ -1,4 +1,4 @@
-//! From batches to points to runs, and back: every point that several results need is run once.
+//! From scenarios to points to runs, and back: every point that several results need is run once.
 //!
 //! A paper whose open places were calibrated is run twice: as it is read, and as it is printed. A claim asks
 //! for points by name, and gets those of the column that it is judged in. What does not exist is noted, so
@@ -10,24 +10,28 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::Options;
 use super::judge::Samples;
-use super::recipe::{At, Batch};
+use super::recipe::At;
 use crate::error::Error;
 use crate::measure::goodput_curve;
 use crate::namespaces;
 use crate::results::{OneRun, PointResult};
 use crate::run::{Habitat, RunOptions};
-use crate::scenario::{Kind, Override, Plan, Point, Scenario, Traffic, TrafficKind, plan::plan};
+use crate::scenario::{
+    self, Choices, Kind, Override, Plan, Point, Reading, Scenario, ScenarioError, Traffic,
+    TrafficKind,
+};
 use crate::simulation;
 use crate::statistics::mean;
 
 /// Length and warm-up of a run in the lab: 30 s are counted.
 const LAB: [&str; 2] = ["40 s", "10 s"];
 
-/// What was measured, by batch.
+/// What was measured, by scenario.
 #[derive(Debug, Default)]
 pub struct Measured {
-    batches: BTreeMap<&'static str, Vec<Known>>,
+    scenarios: BTreeMap<&'static str, Vec<Known>>,
     /// The same with the values that the papers print, if it was asked for.
     printed: Option<Box<Self>>,
     /// What was asked for and does not exist, in words.
@@ -81,7 +85,7 @@ impl Measured {
 
     /// Whether any run has this.
     fn has(&self, what: impl Fn(&OneRun) -> bool) -> bool {
-        let known = self.batches.values().flatten();
+        let known = self.scenarios.values().flatten();
         let mut runs = known.flat_map(|known| &known.result.runs);
         runs.any(what)
     }
@@ -197,7 +201,10 @@ impl Measured {
 
     /// The one point that a place names.
     fn known(&self, at: &At) -> Option<&Known> {
-        let points = self.batches.get(at.batch).map_or(&[][..], Vec::as_slice);
+        let points = self
+            .scenarios
+            .get(at.scenario)
+            .map_or(&[][..], Vec::as_slice);
         let mut fitting = points.iter().filter(|known| known.is_at(at));
         match (fitting.next(), fitting.count()) {
             (Some(known), 0) => return Some(known),
@@ -261,27 +268,32 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Which value of a calibrated place is run.
+/// A scenario of the results that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Read,
-    Printed,
+pub(super) struct Wanted {
+    /// Its name among those that come with the program.
+    pub(super) scenario: &'static str,
+    /// Whether verdicts depend on it in both columns; otherwise it is run as read only.
+    pub(super) decides: bool,
 }
 
-/// The points of a batch, and of each where it is among all that are run.
-type Wanted = Vec<(&'static str, Vec<(Point, usize)>)>;
+/// The points of a scenario, and of each where it is among all that are run.
+type Places = Vec<(&'static str, Vec<(Point, usize)>)>;
 
-/// Runs all points of these batches, each once.
+/// Runs all points of these scenarios, each once.
 pub(super) fn measure(
-    batches: &[&'static Batch],
-    quick: bool,
-    more: &[Override],
+    wanted: &[Wanted],
+    how: &Options,
     options: &RunOptions,
 ) -> Result<Measured, Error> {
     let mut points: Vec<Point> = Vec::new();
-    let mut want = |column: Column| -> Result<Wanted, Error> {
-        let of_batch = batches.iter().map(|batch| {
-            let own = self::points(batch, column, quick, more, options.on)?;
+    let mut place = |reading: Reading| -> Result<Places, Error> {
+        let of_each = wanted.iter().map(|wanted| {
+            let reading = match wanted.decides {
+                true => reading,
+                false => Reading::Calibrated,
+            };
+            let own = self::points(wanted.scenario, reading, how, options.on)?;
             let places = own.into_iter().map(|point| {
                 let known = points.iter().position(|p| p.scenario == point.scenario);
                 let place = known.unwrap_or_else(|| {
@@ -290,16 +302,15 @@ pub(super) fn measure(
                 });
                 (point, place)
             });
-            Ok((batch.name, places.collect()))
+            Ok((wanted.scenario, places.collect()))
         });
-        of_batch.collect()
+        of_each.collect()
     };
-    let read = want(Column::Read)?;
+    let read = place(Reading::Calibrated)?;
     // A lab's time is not virtual: it runs the readings only.
-    let has_printed = batches.iter().any(|batch| !batch.printed.is_empty());
-    let printed = match options.on == Habitat::Sim && has_printed {
-        true => Some(want(Column::Printed)?),
-        false => None,
+    let printed = match options.on {
+        Habitat::Sim => Some(place(Reading::Printed)?).filter(|printed| *printed != read),
+        Habitat::Lab => None,
     };
     let mut notes = Vec::new();
     let ran = match options.on {
@@ -308,8 +319,8 @@ pub(super) fn measure(
     };
     let runs = ran.iter().map(|point| point.runs.len() as u64).sum();
     let ran: Vec<Arc<PointResult>> = ran.into_iter().map(Arc::new).collect();
-    let measured = |wanted: Wanted| Measured {
-        batches: wanted
+    let measured = |places: Places| Measured {
+        scenarios: places
             .into_iter()
             .map(|(name, places)| (name, known(places, &ran)))
             .collect(),
@@ -317,7 +328,7 @@ pub(super) fn measure(
         ..Measured::default()
     };
     Ok(Measured {
-        printed: printed.map(|wanted| Box::new(measured(wanted))),
+        printed: printed.map(|places| Box::new(measured(places))),
         notes,
         runs,
         ..measured(read)
@@ -334,36 +345,29 @@ fn known(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Known> {
     places.into_iter().map(one).collect()
 }
 
-/// The points of a batch, without what does not change a run.
+/// The points of a scenario, without what does not change a run.
 fn points(
-    batch: &Batch,
-    column: Column,
-    quick: bool,
-    more: &[Override],
+    name: &str,
+    reading: Reading,
+    how: &Options,
     on: Habitat,
-) -> Result<Vec<Point>, Error> {
+) -> Result<Vec<Point>, ScenarioError> {
     let set = |path: &str, value: &str| Override {
         path: path.to_owned(),
         value: value.to_owned(),
     };
-    let mut overrides: Vec<Override> = batch.set.iter().map(|(p, v)| set(p, v)).collect();
-    let length = match (on, quick) {
-        (_, true) => Some(batch.quick),
-        (Habitat::Lab, false) => Some(LAB),
-        (Habitat::Sim, false) => None,
-    };
-    if let Some([duration, warm_up]) = length {
-        // The order matters to no check: both are read after all are set.
-        overrides.push(set("duration", duration));
-        overrides.push(set("warm_up", warm_up));
+    let mut overrides = Vec::new();
+    if on == Habitat::Lab && !how.quick {
+        let [duration, warm_up] = LAB;
+        overrides = vec![set("duration", duration), set("warm_up", warm_up)];
     }
-    overrides.extend_from_slice(more);
-    let only: Vec<String> = batch.only.iter().map(|&name| name.to_owned()).collect();
-    let text = match column {
-        Column::Read => batch.text.to_owned(),
-        Column::Printed => as_printed(batch),
+    overrides.extend_from_slice(&how.overrides);
+    let choices = Choices {
+        overrides: &overrides,
+        reading,
+        quick: how.quick,
+        ..Choices::default()
     };
-    let (_, points) = plan(&text, &overrides, &only).map_err(|e| e.in_file(batch.file))?;
     let plain = |point: Point| Point {
         scenario: Scenario {
             title: String::new(),
@@ -373,13 +377,8 @@ fn points(
         },
         ..point
     };
-    Ok(points.into_iter().map(plain).collect())
-}
-
-/// The scenario with the values that the paper prints instead of calibrated ones.
-fn as_printed(batch: &Batch) -> String {
-    let replace = |text: String, (read, printed): &(&str, &str)| text.replace(read, printed);
-    batch.printed.iter().fold(batch.text.to_owned(), replace)
+    let plan = scenario::load_built_in(name, choices)?;
+    Ok(plan.points.into_iter().map(plain).collect())
 }
 
 /// All points in one go, so that both processors are busy to the end.
@@ -455,54 +454,30 @@ mod tests {
         assert!(!is_share("loss_ratio.long") && !is_share("goodput_mbps.share_ratio"));
     }
 
+    fn all_scenarios() -> Vec<Wanted> {
+        crate::reproduce::wanted(&crate::reproduce::select(&[]).unwrap())
+    }
+
     #[test]
-    fn every_batch_can_be_run() {
-        let recipes = crate::reproduce::select(&[]).unwrap();
-        for batch in recipes.iter().flat_map(|recipe| recipe.batches) {
-            for (on, quick, column) in [
-                (Habitat::Sim, false, Column::Read),
-                (Habitat::Sim, false, Column::Printed),
-                (Habitat::Sim, true, Column::Read),
-                (Habitat::Lab, false, Column::Read),
+    fn every_scenario_can_be_run() {
+        for Wanted { scenario, .. } in all_scenarios() {
+            for (on, quick, reading) in [
+                (Habitat::Sim, false, Reading::Calibrated),
+                (Habitat::Sim, false, Reading::Printed),
+                (Habitat::Sim, true, Reading::Calibrated),
+                (Habitat::Lab, false, Reading::Calibrated),
             ] {
-                let points = points(batch, column, quick, &[], on);
-                let points = points.unwrap_or_else(|error| panic!("{}: {error}", batch.name));
-                assert!(!points.is_empty(), "{}", batch.name);
+                let how = Options {
+                    quick,
+                    ..Options::default()
+                };
+                let points = points(scenario, reading, &how, on).unwrap();
+                assert!(!points.is_empty(), "{scenario}");
                 if on == Habitat::Sim && !quick {
                     let plan = plan_of(points).unwrap();
                     let checked = simulation::check(&plan, &RunOptions::default());
-                    checked.unwrap_or_else(|error| panic!("{}: {error}", batch.name));
+                    checked.unwrap_or_else(|error| panic!("{scenario}: {error}"));
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn a_name_stands_for_one_batch() {
-        // Places name their batch, and a batch that several results share is run once.
-        let recipes = crate::reproduce::select(&[]).unwrap();
-        let batches = || recipes.iter().flat_map(|recipe| recipe.batches);
-        for batch in batches() {
-            let what = |b: &Batch| (b.file, b.set, b.only, b.printed);
-            let mut named = batches().filter(|other| other.name == batch.name);
-            assert!(
-                named.all(|other| what(other) == what(batch)),
-                "{}",
-                batch.name
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_printed_replaces_what_is_calibrated() {
-        let recipes = crate::reproduce::select(&[]).unwrap();
-        let batches = recipes.iter().flat_map(|recipe| recipe.batches);
-        for batch in batches.filter(|batch| !batch.printed.is_empty()) {
-            let printed = as_printed(batch);
-            assert_ne!(printed, batch.text, "{}", batch.name);
-            // What a calibrated value is written like, in files that have others of the same kind.
-            for marked in ["# calibrated (", "rate_window"] {
-                assert!(!printed.contains(marked), "{}: {marked}", batch.name);
             }
         }
     }

@@ -1,15 +1,15 @@
 //! The papers' results, run again: their numbers beside ours, and a verdict on each of their claims.
 //!
 //! ```text
-//!   Paper ─▶ Recipe ─▶ batches (scenario + settings) ─▶ points, each once ─▶ Measured ─┐
-//!                   ─▶ rows (the paper's numbers) ◀─────────────────────────────────────┤
-//!                   ─▶ claims (text, check) ◀── Findings ◀──────────────────────────────┘
+//!   Paper ─▶ Recipe ─▶ scenarios ─▶ points, each once ─▶ Measured ─┐
+//!                   ─▶ rows (the paper's numbers) ◀────────────────┤
+//!                   ─▶ claims (text, check) ◀── Findings ◀─────────┘
 //! ```
 //!
 //! - [`recipe`]: what a result is made of, as tables
 //! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: the tables of a paper; one such file
 //!   or folder for each
-//! - [`measured`]: from batches to runs and back
+//! - [`measured`]: from scenarios to runs and back
 //! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
 //! - [`page`], [`markdown`], [`text`]: what comes out
@@ -44,8 +44,8 @@ use crate::error::Error;
 use crate::run::{Habitat, RunOptions};
 use crate::scenario::Override;
 use judge::{Findings, Verdict};
-use measured::Measured;
-use recipe::{Batch, Check, Claim, Column, Line, Paper, Recipe, Table};
+use measured::{Measured, Wanted};
+use recipe::{Check, Claim, Column, Line, Paper, Recipe, Table};
 
 pub use text::text;
 
@@ -185,12 +185,6 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
 
 /// Runs what these results need, and judges.
 pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproduction, Error> {
-    let mut batches: Vec<&'static Batch> = Vec::new();
-    for batch in recipes.iter().flat_map(|recipe| recipe.batches) {
-        if !batches.iter().any(|known| known.name == batch.name) {
-            batches.push(batch);
-        }
-    }
     let runs = options
         .run
         .runs
@@ -205,7 +199,7 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
         ..options.run.clone()
     };
     let began = std::time::Instant::now();
-    let measured = measured::measure(&batches, options.quick, &options.overrides, &run)?;
+    let measured = measured::measure(&wanted(recipes), options, &run)?;
     let mut how = format!(
         "{} runs in {}, {runs} seeds for each point, in {:.0} s.",
         measured.runs,
@@ -230,12 +224,28 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     })
 }
 
+/// The scenarios of these results, each once.
+fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut want = |scenario: &'static str, decides: bool| match wanted
+        .iter_mut()
+        .find(|known| known.scenario == scenario)
+    {
+        Some(known) => known.decides |= decides,
+        None => wanted.push(Wanted { scenario, decides }),
+    };
+    for recipe in recipes {
+        recipe.scenarios.iter().for_each(|name| want(name, true));
+        recipe.readings.iter().for_each(|name| want(name, false));
+    }
+    wanted
+}
+
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
     let drawn = recipe.figures.iter().map(|figure| figure.svgs(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
     notes.extend(failed.into_iter().filter_map(Result::err));
-    let mut files: Vec<&str> = recipe.batches.iter().map(|batch| batch.file).collect();
-    files.dedup();
+    let files = recipe.scenarios.iter().chain(recipe.readings).copied();
     let tables = recipe.tables.iter();
     let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
     let missing = match measured.on {
@@ -259,7 +269,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
         pictures: drawn.into_iter().flatten().flatten().collect(),
         title: recipe.title,
         notes: recipe.notes,
-        files,
+        files: files.collect(),
     }
 }
 
@@ -472,8 +482,9 @@ mod tests {
                     );
                 }
                 for line in recipe.tables.iter().flat_map(|table| table.lines) {
-                    let known = recipe.batches.iter().any(|batch| batch.name == line.batch);
-                    assert!(known, "{}: {}", recipe.id, line.batch);
+                    let mut known = recipe.scenarios.iter().chain(recipe.readings);
+                    let known = known.any(|scenario| *scenario == line.scenario);
+                    assert!(known, "{}: {}", recipe.id, line.scenario);
                 }
                 for table in recipe.tables {
                     let fits = |line: &Line| line.numbers.len() == table.columns.len();
@@ -599,11 +610,12 @@ mod tests {
             id: "lru-fq/wrong",
             title: "t",
             notes: &[],
-            batches: &[],
+            scenarios: &[],
+            readings: &[],
             tables: &[],
             figures: &[],
             claims: &[recipe::claim("lru-fq/wrong.1", "t", |m, f| {
-                let at = recipe::At::new("no batch", "x");
+                let at = recipe::At::new("no scenario", "x");
                 f.at_most("a", &m.samples(&at, "tcp_share_ration"), 1.0);
                 f.is("something that holds", true);
             })],
@@ -612,7 +624,7 @@ mod tests {
         let claim = &reproduction.results[0].claims[0];
         assert_eq!(claim.verdict, Verdict::Missing);
         let expected =
-            "there is no metric `tcp_share_ration`; there is no point `x` of batch `no batch`";
+            "there is no metric `tcp_share_ration`; there is no point `x` of `no scenario`";
         assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
         let missing: Vec<_> = reproduction.missing().map(|(id, _)| id).collect();
         assert_eq!(
@@ -623,42 +635,13 @@ mod tests {
 
     #[test]
     fn a_line_without_a_number_of_ours_is_named() {
-        // Transfers are counted only where they have a size: the metric exists, but not at every point.
-        const RUNS: Batch = Batch {
-            name: "two runs",
-            file: "two.toml",
-            text: r#"
-                title = "With transfers and without"
-                [router.r]
-                [host.a]
-                [host.b]
-                [link.access]
-                ends = ["a", "r"]
-                rate = "50 Mbit"
-                [link.out]
-                ends = ["r", "b"]
-                rate = "10 Mbit"
-                [traffic.bulk]
-                kind = "tcp"
-                from = "a"
-                to = "b"
-                [[variant]]
-                name = "greedy"
-                [[variant]]
-                name = "files"
-                set = { "traffic.bulk.size" = "20 kB" }
-            "#,
-            set: &[],
-            only: &[],
-            printed: &[],
-            quick: ["1 s", "0 s"],
-        };
-        const fn line(set: &'static [(&str, &str)], variant: &'static str) -> Line {
+        // Fetches are counted only where there is a web: the metric exists, but not at every point.
+        const fn line(set: &'static [(&str, &str)], scenario: &'static str) -> Line {
             Line {
                 set,
-                batch: RUNS.name,
-                variant,
-                place: &[],
+                scenario,
+                variant: "fifo",
+                place: &[("flows", "2")],
                 numbers: &[1.0, 1.0],
             }
         }
@@ -666,28 +649,36 @@ mod tests {
             id: "lru-fq/two",
             title: "t",
             notes: &[],
-            batches: &[&RUNS],
+            scenarios: &["lru-fq/fig5a", "lru-fq/table1"],
+            readings: &[],
             tables: &[Table {
                 columns: &[
                     recipe::column("goodput, Mbit/s", "tcp_goodput_mbps"),
-                    recipe::column("transfers of files", "transfers"),
+                    recipe::column("fetches", "web_fetches_per_s"),
                 ],
                 lines: &[
-                    line(&[("flows", "1"), ("size", "none")], "greedy"),
-                    line(&[("flows", "1"), ("size", "20 kB")], "files"),
+                    line(&[("flows", "2"), ("web", "none")], "lru-fq/fig5a"),
+                    line(&[("flows", "2"), ("web", "6 clients")], "lru-fq/table1"),
                 ],
             }],
             figures: &[],
             claims: &[],
         };
+        let set = |path: &str, value: &str| Override {
+            path: path.to_owned(),
+            value: value.to_owned(),
+        };
         let options = Options {
-            quick: true,
+            run: RunOptions {
+                runs: Some(1),
+                ..RunOptions::default()
+            },
+            overrides: vec![set("duration", "5.5 s"), set("warm_up", "0 s")],
             ..Options::default()
         };
         let reproduction = run(&[&TWO], &options).unwrap();
         let missing: Vec<_> = reproduction.missing().collect();
-        let expected =
-            "the line `flows 1, size none` has no number of ours for `transfers of files`";
+        let expected = "the line `flows 2, web none` has no number of ours for `fetches`";
         assert_eq!(missing, [("lru-fq/two", expected.to_owned())]);
     }
 

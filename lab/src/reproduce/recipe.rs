@@ -29,8 +29,10 @@ pub struct Recipe {
     pub title: &'static str,
     /// How it was set up, how open places were read, and what we found about them.
     pub notes: &'static [&'static str],
-    /// The runs that it needs.
-    pub batches: &'static [&'static Batch],
+    /// The scenarios that its numbers and claims need, by their names among those that come with the program.
+    pub scenarios: &'static [&'static str],
+    /// Other readings of open places, which no verdict as printed depends on: they are not run as printed.
+    pub readings: &'static [&'static str],
     /// The paper's numbers.
     pub tables: &'static [Table],
     /// Pictures.
@@ -48,32 +50,12 @@ impl Recipe {
     }
 }
 
-/// A scenario, and how it is run here.
-#[derive(Debug)]
-pub struct Batch {
-    /// Its name among the paper's batches.
-    pub name: &'static str,
-    /// The scenario's file, below `scenarios/`.
-    pub file: &'static str,
-    /// Its text: it is found wherever weir is installed.
-    pub text: &'static str,
-    /// Values put at paths of the scenario.
-    pub set: &'static [(&'static str, &'static str)],
-    /// Only these variants; all if empty.
-    pub only: &'static [&'static str],
-    /// Words of the text with a calibrated value, and the same with the paper's own: they are replaced
-    /// for the column "as printed". Empty if the text has none, or serves remarks only.
-    pub printed: &'static [(&'static str, &'static str)],
-    /// Length and warm-up of a quick run.
-    pub quick: [&'static str; 2],
-}
-
-/// A place among measured points: the batch, the variant, values of the sweep by the last word of their
+/// A place among measured points: the scenario, the variant, values of the sweep by the last word of their
 /// path.
 #[derive(Clone, Debug)]
 pub struct At {
-    /// The batch.
-    pub batch: &'static str,
+    /// The scenario.
+    pub scenario: &'static str,
     /// The variant.
     pub variant: String,
     /// Values of the sweep, as they would be written.
@@ -82,9 +64,9 @@ pub struct At {
 
 impl At {
     /// The point of a variant.
-    pub fn new(batch: &'static str, variant: impl Into<String>) -> Self {
+    pub fn new(scenario: &'static str, variant: impl Into<String>) -> Self {
         Self {
-            batch,
+            scenario,
             variant: variant.into(),
             place: Vec::new(),
         }
@@ -99,7 +81,7 @@ impl At {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` of batch `{}`", self.variant, self.batch)?;
+        write!(f, "`{}` of `{}`", self.variant, self.scenario)?;
         for (key, value) in &self.place {
             write!(f, ", {key} {value}")?;
         }
@@ -136,8 +118,8 @@ pub struct Column {
 pub struct Line {
     /// What sets it apart, in words.
     pub set: &'static [(&'static str, &'static str)],
-    /// Our batch.
-    pub batch: &'static str,
+    /// Our scenario.
+    pub scenario: &'static str,
     /// Our variant.
     pub variant: &'static str,
     /// Values of the sweep.
@@ -160,7 +142,7 @@ pub const fn column(name: &'static str, metric: &'static str) -> Column {
 impl Line {
     /// Where ours was measured.
     pub fn at(&self) -> At {
-        let mut at = At::new(self.batch, self.variant);
+        let mut at = At::new(self.scenario, self.variant);
         for (key, value) in self.place {
             at = at.and(key, value);
         }

@@ -8,6 +8,7 @@ use weir_discipline::Spec;
 
 use super::ScenarioError;
 use super::controller::Controller;
+use super::key::{Key, SAME};
 use super::parameters::*;
 use super::raw::{Node, Value};
 use super::reader::Section;
@@ -179,14 +180,21 @@ impl Scenario {
 
     fn check_link(&self, name: String, section: Section<'_>) -> Result<Link, ScenarioError> {
         let ends = self.check_ends(&section)?;
+        let discipline = check_discipline(&section, &DISCIPLINE)?;
+        let is_same = section
+            .find(&REVERSE_DISCIPLINE)
+            .is_some_and(|node| node.value == Value::Scalar(Scalar::Text(SAME.to_owned())));
         let link = Link {
             name,
             ends,
             rate: section.optional_rate(&LINK_RATE)?,
             delay: section.span(&DELAY)?,
             framing: section.bytes(&FRAMING)?.0 as u32,
-            discipline: check_discipline(&section, &DISCIPLINE)?,
-            reverse_discipline: check_discipline(&section, &REVERSE_DISCIPLINE)?,
+            reverse_discipline: match is_same {
+                true => discipline.clone(),
+                false => check_discipline(&section, &REVERSE_DISCIPLINE)?,
+            },
+            discipline,
         };
         section.finish(&[LINK])?;
         Ok(link)
@@ -282,6 +290,9 @@ fn check_discipline(
     let Some(node) = section.find(key) else {
         return Ok(None);
     };
+    if !matches!(node.value, Value::Table(_)) {
+        return Err(section.error(key.name, format!("must be {}", key.form)));
+    }
     let path = format!("{}.{}", section.path, key.name);
     let inner = Section::new(&path, node)?;
     let kind = inner.required_word("kind")?;

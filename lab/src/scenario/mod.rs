@@ -2,9 +2,9 @@
 //! The same file serves the simulator and the lab.
 //!
 //! ```text
-//!  text ──raw::parse──▶ Node ──set──▶ Node ──checked──▶ Scenario     (one for each point)
-//!                         ▲
-//!        --set PATH=VALUE, a variant's `set`, a value of the sweep
+//!  files ──source, raw──▶ Node ──set──▶ Node ──checked──▶ Scenario     (one for each point)
+//!                           ▲
+//!          --set PATH=VALUE, a variant's `set`, a value of the sweep
 //! ```
 //!
 //! ```toml
@@ -63,6 +63,19 @@
 //! spacing = "jittered 0.1"           # or even, or poisson
 //! ```
 //!
+//! ```toml
+//! extends = "network.toml"           # a path from here: tables are merged key by key, the rest is replaced
+//!
+//! [link.wan]
+//! rate = { calibrated = "94 Mbit", printed = "100 Mbit" }    # `--as-printed` runs what the paper prints
+//!
+//! [quick]
+//! duration = "15 s"                  # of a preview: `--quick`
+//!
+//! [[variant]]
+//! from = "disciplines.toml"          # the variants of that file; `only = ["NAME"]` takes some of them
+//! ```
+//!
 //! Rates of links count what a packet costs on the wire, its `framing` included; rates of traffic
 //! count payload. Sizes and times that chance picks are written as in
 //! [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list schema` prints them as a
@@ -71,18 +84,21 @@
 
 pub mod checked;
 pub mod controller;
+mod key;
 pub mod parameters;
 pub mod plan;
 pub mod raw;
 mod reader;
 pub mod schema;
+pub mod source;
 pub mod tcp;
 pub mod traffic;
 
 pub use checked::{Discipline, HostGroup, Link, Scenario};
 pub use controller::Controller;
-pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_text};
-pub use raw::Origin;
+pub use key::{Form, Key};
+pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_built_in, load_text};
+pub use raw::{Origin, Reading};
 pub use schema::schema;
 pub use tcp::{Congestion, TcpOptions};
 pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
@@ -110,10 +126,10 @@ impl ScenarioError {
         }
     }
 
-    /// The same error, in the file of this name.
+    /// The same error, in the file of this name if its file is not known.
     pub fn in_file(self, file: &str) -> Self {
         Self {
-            file: Some(file.to_owned()),
+            file: self.file.or_else(|| Some(file.to_owned())),
             ..self
         }
     }

@@ -1,76 +1,17 @@
 //! The keys of a scenario: unit, range, default, and a sentence for each. The reader, the errors
 //! and the JSON Schema all come from these tables.
 
-use std::fmt;
+use weir_base::{Bytes, Rate, Span, setting::Kind};
 
-use weir_base::{Bytes, Rate, Spacing, Span, setting::Kind};
-
+use super::key::{Form, Key};
 use super::tcp::Congestion;
-
-/// One key of a section.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// As it is written.
-    pub name: &'static str,
-    /// What may be said.
-    pub form: Form,
-    /// The default as it would be written; empty if there is none.
-    pub default: &'static str,
-    /// Whether it must be given.
-    pub required: bool,
-    /// What it does, in a sentence.
-    pub about: &'static str,
-}
-
-/// What a key may say.
-#[derive(Clone, Copy, Debug)]
-pub enum Form {
-    /// A single value with its unit and range.
-    Setting(Kind),
-    /// A size or a distribution of sizes, with the range of every number in it.
-    Sizes(Bytes, Bytes),
-    /// A time or a distribution of times, with the range of every number in it.
-    Times(Span, Span),
-    /// A rate, or a rate that is a linear function of time.
-    Load,
-    /// How packets follow each other.
-    Spacing,
-    /// Any text.
-    Text,
-    /// The name of a host.
-    Host,
-    /// The names of two nodes.
-    Ends,
-    /// Names of links.
-    Links,
-    /// A queue discipline with its settings.
-    Discipline,
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Setting(kind) => write!(f, "{kind}"),
-            Self::Sizes(min, max) => {
-                write!(f, "sizes (or their mean) from \"{min}\" to \"{max}\"")
-            }
-            Self::Times(min, max) => {
-                write!(f, "times (or their mean) from \"{min}\" to \"{max}\"")
-            }
-            Self::Load => write!(f, "a rate, or a function like \"0.5*t + 2 Mbit\""),
-            Self::Spacing => f.write_str(Spacing::EXPECTED),
-            Self::Text => f.write_str("a text in quotes"),
-            Self::Host => f.write_str("the name of a host"),
-            Self::Ends => f.write_str("two names: [\"NODE\", \"NODE\"]"),
-            Self::Links => f.write_str("a list of links: [\"LINK\"]"),
-            Self::Discipline => f.write_str("a discipline like { kind = \"fifo\" }"),
-        }
-    }
-}
 
 /// Every section with its keys. `[traffic.NAME]` has, besides its own, the keys of its kind.
 pub const SECTIONS: &[(&str, &[&Key])] = &[
+    ("", FILE),
     ("", TOP),
+    ("quick", QUICK),
+    ("variant", VARIANT),
     ("host.NAME", HOST),
     ("link.NAME", LINK),
     ("controller.NAME", CONTROLLER),
@@ -81,6 +22,12 @@ pub const SECTIONS: &[(&str, &[&Key])] = &[
     ("traffic.NAME, kind tcp or web", TCP_OPTIONS),
 ];
 
+/// Above all sections, and taken out while files are read.
+pub const FILE: &[&Key] = &[&EXTENDS];
+/// `[quick]`
+pub const QUICK: &[&Key] = &[&DURATION, &WARM_UP];
+/// `[[variant]]` that stands for those of another file.
+pub const VARIANT: &[&Key] = &[&FROM_FILE, &ONLY];
 /// Above all sections.
 pub const TOP: &[&Key] = &[
     &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH,
@@ -136,18 +83,11 @@ pub const TCP_OPTIONS: &[&Key] = &[
 const DAY: Span = Span::from_secs(86_400);
 
 macro_rules! key {
-    ($id:ident, $name:literal, $form:expr, required, $about:literal) => {
-        key!($id, $name, $form, "", true, $about);
-    };
     ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
-        key!($id, $name, $form, $default, false, $about);
-    };
-    ($id:ident, $name:literal, $form:expr, $default:literal, $required:literal, $about:literal) => {
         pub(super) const $id: Key = Key {
             name: $name,
             form: $form,
             default: $default,
-            required: $required,
             about: $about,
         };
     };
@@ -168,7 +108,28 @@ const fn bytes(min: u64, max: u64) -> Form {
 const FLAG: Form = Form::Setting(Kind::Flag);
 const TIMES: Form = Form::Times(Span::from_micros(1), DAY);
 
-key!(TITLE, "title", Form::Text, required, "one line");
+key!(
+    EXTENDS,
+    "extends",
+    Form::Text,
+    "",
+    "the file that this one extends, by its path from here: tables are merged key by key, everything else is replaced"
+);
+key!(
+    FROM_FILE,
+    "from",
+    Form::Text,
+    "",
+    "the file whose variants stand here, by its path from here"
+);
+key!(
+    ONLY,
+    "only",
+    Form::Variants,
+    "",
+    "which of its variants; all if absent"
+);
+key!(TITLE, "title", Form::Text, "", "one line");
 key!(ABOUT, "about", Form::Text, "", "what it shows");
 key!(
     DURATION,
@@ -217,7 +178,7 @@ key!(
     ENDS,
     "ends",
     Form::Ends,
-    required,
+    "",
     "what it joins; with a host of many, as many links"
 );
 key!(
@@ -252,9 +213,9 @@ key!(
 key!(
     REVERSE_DISCIPLINE,
     "reverse_discipline",
-    Form::Discipline,
+    Form::ReverseDiscipline,
     "",
-    "the queue at the second end"
+    "the queue at the second end; \"same\" is as at the first"
 );
 key!(
     PERIOD,
@@ -281,15 +242,15 @@ key!(
     KIND,
     "kind",
     Form::Setting(Kind::Word(&["tcp", "udp", "web"])),
-    required,
+    "",
     "what kind of traffic"
 );
-key!(FROM, "from", Form::Host, required, "who sends the data");
+key!(FROM, "from", Form::Host, "", "who sends the data");
 key!(
     TO,
     "to",
     Form::Host,
-    required,
+    "",
     "who receives them: one host, or as many as `from` (then each has its own partner)"
 );
 key!(

@@ -1,14 +1,13 @@
 //! From one file to the points to run: every variant at every point of the sweep.
 
-use std::path::Path;
-
-use serde_json::{Map, Value as Json};
-use weir_live::file::read_text;
+use std::path::{Path, PathBuf};
 
 use super::checked::Scenario;
-use super::raw::{self, Node, Origin, Value};
+use super::parameters::QUICK;
+use super::raw::{Node, Origin, Reading, Value, parse_value};
 use super::reader::Section;
-use super::{ScenarioError, raw::parse_value};
+use super::{ScenarioError, source};
+use serde_json::{Map, Value as Json};
 
 /// Points of one file at most.
 const POINTS_MAX: usize = 10_000;
@@ -87,6 +86,10 @@ pub struct Choices<'a> {
     pub sweeps: &'a [Sweep],
     /// Only the variants of these names; all if empty.
     pub variants: &'a [String],
+    /// Which of two values is run where one was calibrated.
+    pub reading: Reading,
+    /// Whether runs are as short as the file's `[quick]` says.
+    pub quick: bool,
 }
 
 /// All that is to be run for one file.
@@ -113,28 +116,33 @@ pub struct Point {
     pub scenario: Scenario,
 }
 
-/// A scenario is not longer than this.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-
 /// Reads a file, applies what the caller chose, and checks every point.
 pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
-    let file = path.display().to_string();
-    let text = read_text(path, FILE_BYTES_MAX).map_err(|error| {
-        let why = format!("cannot be read ({error})");
-        ScenarioError::new(Origin::Set(file.clone()), why)
-    })?;
-    load_text(&file, &text, choices)
+    of_tree(path, source::read(path, None), choices)
 }
 
-/// The same for the text of the file of this name.
-pub fn load_text(file: &str, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
-    points(text, choices)
-        .map(|(base, points)| Plan {
-            file: file.to_owned(),
-            base,
-            points,
-        })
-        .map_err(|error| error.in_file(file))
+/// The same for a text, as if it were a file of this name that came with the program.
+pub fn load_text(file: &Path, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+    of_tree(file, source::read(file, Some(text)), choices)
+}
+
+/// The same for a scenario that comes with the program, by its name.
+pub fn load_built_in(name: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+    let file = PathBuf::from(format!("scenarios/{name}.toml"));
+    let text = source::built_in(&file)?;
+    load_text(&file, text, choices)
+}
+
+fn of_tree(
+    file: &Path,
+    tree: Result<Node, ScenarioError>,
+    choices: Choices<'_>,
+) -> Result<Plan, ScenarioError> {
+    let file = file.display().to_string();
+    match tree.and_then(|tree| points(tree, choices)) {
+        Ok((base, points)) => Ok(Plan { file, base, points }),
+        Err(error) => Err(error.in_file(&file)),
+    }
 }
 
 /// The scenario and the points of a text.
@@ -148,16 +156,19 @@ pub fn plan(
         variants,
         ..Choices::default()
     };
-    points(text, choices)
+    points(source::read(Path::new(""), Some(text))?, choices)
 }
 
-fn points(text: &str, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>), ScenarioError> {
     let Choices {
         overrides,
         sweeps,
         variants: only,
+        reading,
+        quick,
     } = choices;
-    let mut tree = raw::parse(text)?;
+    tree.choose(reading)?;
+    shorten(&mut tree, quick)?;
     put(&mut tree, overrides)?;
     let variants = read_variants(tree.remove("variant"))?;
     let mut sweep = read_sweep(tree.remove("sweep"))?;
@@ -203,6 +214,24 @@ fn points(text: &str, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>), Sc
         first.ok_or(error)
     })?;
     Ok((base, points))
+}
+
+/// Takes `[quick]` out, and puts its values in the place of others if runs are to be short.
+fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
+    let Some(node) = tree.remove("quick") else {
+        let why = "there is no [quick] that says how long a quick run is";
+        return match quick {
+            true => Err(ScenarioError::new(tree.origin.clone(), why.to_owned())),
+            false => Ok(()),
+        };
+    };
+    let known: Vec<&str> = QUICK.iter().map(|key| key.name).collect();
+    Section::new("quick", &node)?.finish_with(&[], &known)?;
+    let values = node.entries().iter().filter(|_| quick);
+    for (key, value) in values {
+        tree.set(key, value.clone())?;
+    }
+    Ok(())
 }
 
 /// Puts the caller's values at their paths.
@@ -314,7 +343,7 @@ fn point(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Kind, Offered, TrafficKind};
+    use crate::scenario::{Kind, Offered, TrafficKind, raw};
 
     const SMALL: &str = r#"
 title = "small"
@@ -423,7 +452,7 @@ total_rate = "8 Mbit"
             sweeps: &[long, queue],
             ..Choices::default()
         };
-        let (_, points) = points(&text, choices).unwrap();
+        let (_, points) = points(raw::parse(&text).unwrap(), choices).unwrap();
         assert_eq!(points.len(), 6);
         assert_eq!(points[1].set["traffic.long.flows"], 3);
         assert_eq!(points[1].set["link.out.discipline"]["kind"], "fq_codel");

@@ -4,6 +4,7 @@
 //! changed value is checked exactly like a written one, and its error says where it came from.
 
 use std::fmt;
+use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 use weir_base::setting::{Scalar, nearest};
@@ -15,6 +16,8 @@ use super::ScenarioError;
 pub enum Origin {
     /// In the file, on this line (from 1).
     Line(usize),
+    /// In a file that this one uses, on that line.
+    Other(Arc<str>, usize),
     /// Outside: the words of the override.
     Set(String),
 }
@@ -23,6 +26,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),
+            Self::Other(file, line) => write!(f, "line {line} of {file}"),
             Self::Set(words) => write!(f, "{words}"),
         }
     }
@@ -46,6 +50,20 @@ pub enum Value {
     List(Vec<Node>),
     /// `{ key = value }` or `[section]`, in the order of the file.
     Table(Vec<(String, Node)>),
+}
+
+/// The keys of a value that was calibrated, beside what the paper prints.
+const CALIBRATED: &str = "calibrated";
+const PRINTED: &str = "printed";
+
+/// Which of two values is run, where a file has a calibrated one and what a paper prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// The calibrated one: the paper as it is read.
+    #[default]
+    Calibrated,
+    /// What the paper prints.
+    Printed,
 }
 
 /// Reads a scenario file's text.
@@ -192,7 +210,8 @@ impl Node {
         Ok(())
     }
 
-    fn entry_mut(&mut self, key: &str) -> Option<&mut Node> {
+    /// The entry `key`, to be changed.
+    pub fn entry_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.value {
             Value::Table(entries) => entries.iter_mut().find(|(k, _)| k == key).map(|(_, n)| n),
             _ => None,
@@ -201,11 +220,107 @@ impl Node {
 
     /// Says of the whole subtree that it was written at `origin`.
     pub fn relabel(&mut self, origin: &Origin) {
-        self.origin = origin.clone();
+        self.relabel_each(&|_| Some(origin.clone()));
+    }
+
+    /// Says of the whole subtree that it was written in this file, which another one uses.
+    pub fn is_of_file(&mut self, file: &Arc<str>) {
+        self.relabel_each(&|origin| match origin {
+            Origin::Line(line) => Some(Origin::Other(Arc::clone(file), *line)),
+            Origin::Other(..) | Origin::Set(_) => None,
+        });
+    }
+
+    fn relabel_each(&mut self, new: &impl Fn(&Origin) -> Option<Origin>) {
+        if let Some(origin) = new(&self.origin) {
+            self.origin = origin;
+        }
         match &mut self.value {
             Value::Scalar(_) => {}
-            Value::List(items) => items.iter_mut().for_each(|n| n.relabel(origin)),
-            Value::Table(entries) => entries.iter_mut().for_each(|(_, n)| n.relabel(origin)),
+            Value::List(items) => items.iter_mut().for_each(|n| n.relabel_each(new)),
+            Value::Table(entries) => entries.iter_mut().for_each(|(_, n)| n.relabel_each(new)),
+        }
+    }
+
+    /// This tree with what another says put over it: tables are merged key by key, and everything else is
+    /// replaced. New keys come last.
+    pub fn extended_by(self, over: Self) -> Self {
+        let is_whole = self.calibrated().is_some() || over.calibrated().is_some();
+        let (mut entries, more) = match (self.value, over.value) {
+            (Value::Table(entries), Value::Table(more)) if !is_whole => (entries, more),
+            (_, value) => {
+                let origin = over.origin;
+                return Self { value, origin };
+            }
+        };
+        for (key, node) in more {
+            match entries.iter().position(|(known, _)| *known == key) {
+                Some(place) => {
+                    let (key, below) = entries.remove(place);
+                    entries.insert(place, (key, below.extended_by(node)));
+                }
+                None => entries.push((key, node)),
+            }
+        }
+        Self {
+            value: Value::Table(entries),
+            origin: over.origin,
+        }
+    }
+
+    /// The calibrated value, if this is one with what was printed beside it.
+    fn calibrated(&self) -> Option<&Node> {
+        self.entry(CALIBRATED)
+    }
+
+    /// Puts one value in the place of each `{ calibrated = .., printed = .. }`: the calibrated one, or that which was
+    /// printed; without `printed`, the key is left out as printed.
+    pub fn choose(&mut self, reading: Reading) -> Result<(), ScenarioError> {
+        match &mut self.value {
+            Value::Scalar(_) => {}
+            Value::List(items) => items.iter_mut().try_for_each(|n| n.choose(reading))?,
+            Value::Table(entries) => {
+                for (key, node) in entries.iter_mut() {
+                    node.check_calibrated(key)?;
+                }
+                entries.retain(|(_, node)| !node.is_left_out(reading));
+                for (_, node) in entries.iter_mut() {
+                    match node.chosen(reading) {
+                        Some(chosen) => *node = chosen,
+                        None => node.choose(reading)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_calibrated(&self, key: &str) -> Result<(), ScenarioError> {
+        if self.calibrated().is_none() {
+            return Ok(());
+        }
+        let known = [CALIBRATED, PRINTED];
+        let more = |(name, _): &&(String, Node)| !known.contains(&name.as_str());
+        match self.entries().iter().find(more) {
+            None => Ok(()),
+            Some((name, node)) => {
+                let why = format!(
+                    "`{key}` has `{name}` beside `calibrated`; it must be {{ calibrated = .., printed = .. }}"
+                );
+                Err(ScenarioError::new(node.origin.clone(), why))
+            }
+        }
+    }
+
+    fn is_left_out(&self, reading: Reading) -> bool {
+        reading == Reading::Printed && self.calibrated().is_some() && self.entry(PRINTED).is_none()
+    }
+
+    fn chosen(&self, reading: Reading) -> Option<Node> {
+        let calibrated = self.calibrated()?;
+        match reading {
+            Reading::Calibrated => Some(calibrated.clone()),
+            Reading::Printed => self.entry(PRINTED).cloned(),
         }
     }
 
@@ -228,6 +343,46 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_extends_another_replaces_values_and_adds_keys() {
+        let base =
+            "title = \"a\"\n[link.x]\nrate = 1\ndelay = 2\n[link.y]\n[[variant]]\nname = \"v\"\n";
+        let over = "extra = 1\nvariant = []\n[link.z]\n[link.x]\nrate = 5\n";
+        let mut base = parse(base).unwrap();
+        base.is_of_file(&"base.toml".into());
+        let tree = base.extended_by(parse(over).unwrap());
+        let links = tree.entry("link").unwrap();
+        let names: Vec<&str> = links.entries().iter().map(|(k, _)| k.as_str()).collect();
+        assert_eq!(names, ["x", "y", "z"]);
+        let x = links.entry("x").unwrap();
+        assert_eq!(x.to_json()["rate"], 5);
+        assert_eq!(x.entry("rate").unwrap().origin, Origin::Line(5));
+        let delay = &x.entry("delay").unwrap().origin;
+        assert_eq!(delay.to_string(), "line 4 of base.toml");
+        assert!(tree.entry("variant").unwrap().items().is_empty());
+    }
+
+    #[test]
+    fn a_calibrated_value_has_what_was_printed_beside_it() {
+        let text = "a = { calibrated = 1, printed = 2 }\nb = { calibrated = 3 }\nc = [{ d = { calibrated = 4, printed = 5 } }]\n";
+        let tree = parse(text).unwrap();
+        let of = |reading| {
+            let mut tree = tree.clone();
+            tree.choose(reading).unwrap();
+            tree.to_json().to_string()
+        };
+        assert_eq!(of(Reading::Calibrated), r#"{"a":1,"b":3,"c":[{"d":4}]}"#);
+        assert_eq!(of(Reading::Printed), r#"{"a":2,"c":[{"d":5}]}"#);
+        let more = tree.extended_by(parse("a = { calibrated = 7 }\nb = 8\n").unwrap());
+        assert_eq!(more.to_json()["a"].to_string(), r#"{"calibrated":7}"#);
+        let mut wrong = parse("a = { calibrated = 1, print = 2 }\n").unwrap();
+        let error = wrong.choose(Reading::Printed).unwrap_err().to_string();
+        assert!(
+            error.starts_with("line 1: `a` has `print` beside"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn values_remember_their_line() {

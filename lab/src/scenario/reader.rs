@@ -9,7 +9,7 @@ use weir_base::units::UnitError;
 use weir_base::{Bytes, Rate, Sizes, Span, Times};
 
 use super::ScenarioError;
-use super::parameters::{Form, Key};
+use super::key::{Form, Key};
 use super::raw::{Node, Origin, Value};
 
 /// One section while it is read.

@@ -1,24 +1,27 @@
 //! The JSON Schema of a scenario file, from the tables that check it, so that an editor can
 //! complete and check while one writes.
 //!
-//! It says of each value its kind, range and default. What several keys must say together (names
-//! that resolve, `stop` after `start`) only [`super::load`] checks.
+//! It says of each value its kind, range and default. What must be there may stand in the file that another
+//! extends, and what several keys must say together (names that resolve, `stop` after `start`) is more than a
+//! schema can tell: that only [`super::load`] checks.
 
 use serde_json::{Map, Value, json};
 use weir_base::setting::{Kind, Parameter};
 use weir_discipline::manuals;
 
+use super::key::{Form, Key, SAME};
 use super::parameters::*;
 
 /// The schema, for draft 2020-12.
 pub fn schema() -> Value {
-    let mut top = section(&[TOP]);
+    let mut top = section(&[FILE, TOP]);
     let properties = [
         ("router", named("routers", json!(section(&[])))),
         ("host", named("hosts", json!(section(&[HOST])))),
         ("link", named("links", json!(section(&[LINK])))),
         ("traffic", named("kinds of traffic", traffic())),
         ("controller", named("controllers", controller())),
+        ("quick", json!(section(&[QUICK]))),
         ("variant", variants()),
         ("sweep", sweep()),
     ];
@@ -30,7 +33,8 @@ pub fn schema() -> Value {
         json!("https://json-schema.org/draft/2020-12/schema"),
     );
     top.insert("title".into(), json!("a scenario of weir"));
-    top.insert("$defs".into(), json!({ "discipline": discipline() }));
+    let shared = json!({ "discipline": discipline(), "calibrated": calibrated() });
+    top.insert("$defs".into(), shared);
     Value::Object(top)
 }
 
@@ -38,17 +42,22 @@ pub fn schema() -> Value {
 fn section(tables: &[&[&'static Key]]) -> Map<String, Value> {
     let keys = || tables.iter().flat_map(|table| table.iter());
     let properties = keys().map(|key| (key.name.to_owned(), described(key)));
-    let required: Vec<&str> = keys().filter(|k| k.required).map(|k| k.name).collect();
-    object(properties.collect(), &required)
+    object(properties.collect())
 }
 
-fn object(properties: Map<String, Value>, required: &[&str]) -> Map<String, Value> {
+/// A value that was calibrated, beside what the paper prints: it may stand wherever a value does.
+fn calibrated() -> Value {
+    let any = [("calibrated", json!({})), ("printed", json!({}))];
+    let properties = any.map(|(name, schema)| (name.to_owned(), schema));
+    let mut pair = object(properties.into_iter().collect());
+    pair.insert("required".into(), json!(["calibrated"]));
+    Value::Object(pair)
+}
+
+fn object(properties: Map<String, Value>) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("type".into(), json!("object"));
     object.insert("properties".into(), Value::Object(properties));
-    if !required.is_empty() {
-        object.insert("required".into(), json!(required));
-    }
     object.insert("additionalProperties".into(), json!(false));
     object
 }
@@ -72,7 +81,7 @@ fn traffic() -> Value {
         of_kind["properties"]["kind"] = json!({ "const": kind });
         Value::Object(of_kind)
     });
-    json!({ "oneOf": one })
+    json!({ "anyOf": one })
 }
 
 fn discipline() -> Value {
@@ -85,12 +94,12 @@ fn discipline() -> Value {
             })
             .collect();
         properties.insert("kind".into(), json!({ "const": manual.name }));
-        let mut of_kind = object(properties, &["kind"]);
+        let mut of_kind = object(properties);
         of_kind.insert("title".into(), json!(manual.name));
         of_kind.insert("description".into(), json!(manual.purpose));
         Value::Object(of_kind)
     });
-    json!({ "oneOf": one.collect::<Vec<_>>() })
+    json!({ "anyOf": one.collect::<Vec<_>>() })
 }
 
 /// A controller has the links and parameters of its kind.
@@ -109,27 +118,27 @@ fn controller() -> Value {
                 properties.insert(p.name.to_owned(), schema);
             }
         }
-        of_kind.insert("required".into(), json!(["kind"]));
         of_kind.insert("title".into(), json!(manual.name));
         of_kind.insert("description".into(), json!(manual.purpose));
         Value::Object(of_kind)
     });
-    json!({ "oneOf": one.collect::<Vec<_>>() })
+    json!({ "anyOf": one.collect::<Vec<_>>() })
 }
 
 fn variants() -> Value {
     let set = json!({ "type": "object", "description": "what is put at which path" });
-    let properties = Map::from_iter([
-        ("name".to_owned(), json!({ "type": "string" })),
-        ("set".to_owned(), set),
-    ]);
+    let mut variant = section(&[VARIANT]);
+    if let Some(Value::Object(properties)) = variant.get_mut("properties") {
+        properties.insert("name".into(), json!({ "type": "string" }));
+        properties.insert("set".into(), set);
+    }
     let mut list = Map::new();
     list.insert(
         "description".into(),
         json!("every variant is run at every point of the sweep"),
     );
     list.insert("type".into(), json!("array"));
-    list.insert("items".into(), json!(object(properties, &["name"])));
+    list.insert("items".into(), json!(variant));
     Value::Object(list)
 }
 
@@ -146,7 +155,9 @@ fn described(key: &Key) -> Value {
     with((key.about, key.default), form(&key.form))
 }
 
-fn with((about, default): (&str, &str), mut schema: Value) -> Value {
+/// A value's schema with its sentence and its default.
+fn with((about, default): (&str, &str), value: Value) -> Value {
+    let mut schema = json!({ "anyOf": [value, { "$ref": "#/$defs/calibrated" }] });
     if let Value::Object(schema) = &mut schema {
         schema.insert("description".into(), json!(about));
         if !default.is_empty() {
@@ -170,8 +181,11 @@ fn form(form: &Form) -> Value {
         Form::Ends => {
             json!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 })
         }
-        Form::Links => json!({ "type": "array", "items": { "type": "string" } }),
+        Form::Links | Form::Variants => json!({ "type": "array", "items": { "type": "string" } }),
         Form::Discipline => json!({ "$ref": "#/$defs/discipline" }),
+        Form::ReverseDiscipline => {
+            json!({ "anyOf": [{ "$ref": "#/$defs/discipline" }, { "const": SAME }] })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use weir_base::pace::OnOff;
 use weir_base::{Distribution, Offered, Sizes, Spacing, Span, Streams, Times};
 
 use super::ScenarioError;
+use super::key::Key;
 use super::parameters::*;
 use super::reader::Section;
 use super::tcp::TcpOptions;

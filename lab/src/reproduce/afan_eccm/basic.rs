@@ -1,11 +1,9 @@
 //! The network without a mechanism, and what the other readings make of it.
 
-use super::{
-    BUFFER, DELAY, FAR, GOODPUT, LATE, LISTED, NONE, SLOW_ACCESS, SMALL, WINDOW, none, of,
-};
+use super::{DELAY, GOODPUT, LISTED, NONE, READINGS, none, of};
 use crate::reproduce::judge::Findings;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Line, Recipe, Table, claim, column};
+use crate::reproduce::recipe::{At, Line, Recipe, Table, claim, column};
 
 pub(super) const BASIC: Recipe = Recipe {
     id: "afan-eccm/basic",
@@ -18,7 +16,8 @@ pub(super) const BASIC: Recipe = Recipe {
          of 100 Mbit/s until more than ten of them are there: it counts as streaming, and seven of them are a priority load \
          of 70 %. And transfers end: one of 70 Mbit, the least, takes 16 s at 4.4 Mbit/s; whoever sends then gets in.",
     ],
-    batches: &[&NONE, &SLOW_ACCESS, &SMALL, &FAR, &LATE, &WINDOW, &BUFFER],
+    scenarios: &[NONE],
+    readings: &[READINGS],
     tables: &[Table {
         columns: &[
             column("acceptance delay, s", DELAY),
@@ -26,13 +25,37 @@ pub(super) const BASIC: Recipe = Recipe {
             column("elastic flows on the list", LISTED),
         ],
         lines: &[
-            line(&[("reading", "as read")], NONE),
-            line(&[("reading", "access links of 10 Mbit/s")], SLOW_ACCESS),
-            line(&[("reading", "transfers of 210 Mbit")], SMALL),
-            line(&[("reading", "delays of 1 ms and 10 ms")], FAR),
-            line(&[("reading", "streams from 20 s on (R10)")], LATE),
-            line(&[("reading", "window of 20 packets")], WINDOW),
-            line(&[("reading", "buffer of 1000 packets")], BUFFER),
+            line(&[("reading", "as read")], NONE, "none"),
+            line(
+                &[("reading", "access links of 10 Mbit/s")],
+                READINGS,
+                "access as printed",
+            ),
+            line(
+                &[("reading", "transfers of 210 Mbit")],
+                READINGS,
+                "volumes as printed",
+            ),
+            line(
+                &[("reading", "delays of 1 ms and 10 ms")],
+                READINGS,
+                "delays as printed",
+            ),
+            line(
+                &[("reading", "streams from 20 s on (R10)")],
+                READINGS,
+                "streams from 20 s",
+            ),
+            line(
+                &[("reading", "window of 20 packets")],
+                READINGS,
+                "window of 20 packets",
+            ),
+            line(
+                &[("reading", "buffer of 1000 packets")],
+                READINGS,
+                "buffer of 1000 packets",
+            ),
         ],
     }],
     figures: &[],
@@ -87,11 +110,25 @@ pub(super) const BASIC: Recipe = Recipe {
     ],
 };
 
-const fn line(set: &'static [(&'static str, &'static str)], batch: Batch) -> Line {
+/// The readings, in the order of remarks.
+const OTHERS: [&str; 6] = [
+    "access as printed",
+    "volumes as printed",
+    "delays as printed",
+    "streams from 20 s",
+    "window of 20 packets",
+    "buffer of 1000 packets",
+];
+
+const fn line(
+    set: &'static [(&'static str, &'static str)],
+    scenario: &'static str,
+    variant: &'static str,
+) -> Line {
     Line {
         set,
-        batch: batch.name,
-        variant: "none",
+        scenario,
+        variant,
         place: &[],
         numbers: &[201.66, 3.71, 22.9],
     }
@@ -99,10 +136,9 @@ const fn line(set: &'static [(&'static str, &'static str)], batch: Batch) -> Lin
 
 /// A metric of the basic network as printed, and with one value at a time read otherwise.
 fn readings(m: &Measured, metric: &str) -> String {
-    let batches = [SLOW_ACCESS, SMALL, FAR, LATE, WINDOW, BUFFER];
-    let others = batches.iter().map(|batch| {
-        let value = m.samples(&At::new(batch.name, "none"), metric);
-        format!("{} {}", batch.name, value.shown())
+    let others = OTHERS.iter().map(|reading| {
+        let value = m.samples(&At::new(READINGS, *reading), metric);
+        format!("{reading} {}", value.shown())
     });
     let printed = m.as_printed();
     let printed = printed.map(|m| format!("as printed {}", none(m, metric).shown()));

@@ -14,7 +14,8 @@ pub(super) const COST: Recipe = Recipe {
         "RAMAF finds the most active flows by a ranking that is kept up to date with every packet, so it reads little \
          more flows than it removes; the paper has it read the whole list.",
     ],
-    batches: &[&FIGURES],
+    scenarios: &[FIGURES],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[

@@ -7,13 +7,13 @@ use super::{
 use crate::reproduce::figure::{Figure, Lines};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{Batch, Recipe, claim};
+use crate::reproduce::recipe::{Recipe, claim};
 
 /// Intervals of RAMAF and ECCM.
 const INTERVALS: [u32; 5] = [3, 6, 9, 12, 15];
 /// Intervals of EFMP.
 const EFMP: [u32; 4] = [1, 2, 3, 4];
-const BATCHES: &[&Batch] = &[&NONE, &FIGURES];
+const SCENARIOS: &[&str] = &[NONE, FIGURES];
 const NOTES: &[&str] = &[
     "EFMP with the oldest-flow policy. R9: ECCM's later steps are driven by timers. R11 is calibrated on the link without \
      mechanism, see afan-eccm/basic.",
@@ -27,7 +27,8 @@ pub(super) const FIG7: Recipe = Recipe {
     id: "afan-eccm/fig7",
     title: "Acceptance delay by mechanism and interval",
     notes: NOTES,
-    batches: BATCHES,
+    scenarios: SCENARIOS,
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "Acceptance delay of streams, s",
@@ -198,7 +199,8 @@ pub(super) const FIG8: Recipe = Recipe {
     id: "afan-eccm/fig8",
     title: "Goodput of elastic flows by mechanism and interval",
     notes: NOTES,
-    batches: BATCHES,
+    scenarios: SCENARIOS,
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "Goodput of an elastic flow since it was let in, Mbit/s",
@@ -273,7 +275,8 @@ pub(super) const FIG9: Recipe = Recipe {
     id: "afan-eccm/fig9",
     title: "Elastic flows on the protected flow list",
     notes: NOTES,
-    batches: BATCHES,
+    scenarios: SCENARIOS,
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "Elastic flows on the list",

@@ -15,7 +15,7 @@ mod words;
 
 use super::judge::Samples;
 use super::measured::Measured;
-use super::recipe::{At, Batch, Paper};
+use super::recipe::{At, Paper};
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {
@@ -35,128 +35,16 @@ pub(super) const PAPER: Paper = Paper {
     ],
 };
 
-/// A scenario of this paper.
-macro_rules! batch {
-    ($name:literal, $file:literal) => {
-        Batch {
-            name: $name,
-            file: concat!("afan-eccm/", $file, ".toml"),
-            text: include_str!(concat!("../../../../scenarios/afan-eccm/", $file, ".toml")),
-            set: &[],
-            only: &[],
-            printed: PRINTED,
-            quick: ["60 s", "20 s"],
-        }
-    };
-}
-
-/// The calibrated reading R11, and what the paper prints, at 100 Mbit/s and at 1 Gbit/s.
-const PRINTED: &[(&str, &str)] = &[
-    ("rate = \"1 Gbit\" # calibrated (R11)", "rate = \"10 Mbit\""),
-    ("delay = \"0.1 ms\" # calibrated (R11)", "delay = \"1 ms\""),
-    ("delay = \"1 ms\" # calibrated (R11)", "delay = \"10 ms\""),
-    (
-        "rate = \"10 Gbit\" # calibrated (R11)",
-        "rate = \"100 Mbit\"",
-    ),
-    ("delay = \"0.01 ms\" # calibrated (R11)", "delay = \"1 ms\""),
-    ("delay = \"0.2 ms\" # calibrated (R11)", "delay = \"10 ms\""),
-    (
-        "size = \"pareto 1.5 1875 MB\" # calibrated (R11)",
-        "size = \"pareto 1.5 26.25 MB\"",
-    ),
-];
-
 /// Without a mechanism.
-const NONE: Batch = Batch {
-    only: &["none"],
-    ..batch!("none", "mechanisms")
-};
+const NONE: &str = "afan-eccm/none";
 /// The points of the figures.
-const FIGURES: Batch = Batch {
-    only: &[
-        "efmp 1", "efmp 2", "efmp 3", "efmp 4", "efmp 6", "ramaf 3", "ramaf 6", "ramaf 9",
-        "ramaf 12", "ramaf 15", "eccm 3", "eccm 6", "eccm 9", "eccm 12", "eccm 15",
-    ],
-    ..batch!("figures", "mechanisms")
-};
+const FIGURES: &str = "afan-eccm/mechanisms";
 /// What the text compares.
-const WORDS: Batch = Batch {
-    only: &[
-        "pfq 3",
-        "pfq 6",
-        "pdrr 3",
-        "pdrr 6",
-        "efm 3",
-        "raef 3",
-        "rbaef 3",
-        "rpaef 3",
-        "literal 3",
-    ],
-    ..batch!("words", "mechanisms")
-};
+const WORDS: &str = "afan-eccm/text";
 /// Tables II and III.
-const GIGABIT: Batch = Batch {
-    quick: ["24 s", "10 s"],
-    ..batch!("gigabit", "gigabit")
-};
-/// One of R11's values at a time as printed, for remarks: access links of 10 Mbit/s.
-const SLOW_ACCESS: Batch = Batch {
-    set: &[
-        ("link.elastic.rate", "10 Mbit"),
-        ("link.elastic_sink.rate", "10 Mbit"),
-        ("link.stream.rate", "10 Mbit"),
-        ("link.stream_sink.rate", "10 Mbit"),
-    ],
-    only: &["none"],
-    printed: &[],
-    ..batch!("access as printed", "mechanisms")
-};
-/// Transfers of 210 Mbit.
-const SMALL: Batch = Batch {
-    set: &[("traffic.elastic.size", "pareto 1.5 26.25 MB")],
-    only: &["none"],
-    printed: &[],
-    ..batch!("volumes as printed", "mechanisms")
-};
-/// Delays of 1 ms and 10 ms.
-const FAR: Batch = Batch {
-    set: &[
-        ("link.elastic.delay", "1 ms"),
-        ("link.elastic_sink.delay", "1 ms"),
-        ("link.stream.delay", "1 ms"),
-        ("link.stream_sink.delay", "1 ms"),
-        ("link.bottleneck.delay", "10 ms"),
-    ],
-    only: &["none"],
-    printed: &[],
-    ..batch!("delays as printed", "mechanisms")
-};
-/// R10: streams that start at 20 s.
-const LATE: Batch = Batch {
-    set: &[("traffic.stream.start", "20 s")],
-    only: &["none"],
-    printed: &[],
-    ..batch!("streams from 20 s", "mechanisms")
-};
-/// A window of 20 packets, ns-2's default.
-const WINDOW: Batch = Batch {
-    set: &[("traffic.elastic.receive_window", "20 kB")],
-    only: &["none"],
-    printed: &[],
-    ..batch!("window of 20 packets", "mechanisms")
-};
-/// R11: a buffer of 1000 packets.
-const BUFFER: Batch = Batch {
-    set: &[
-        ("link.bottleneck.discipline.limit", "1000 packets"),
-        ("link.bottleneck.discipline.min_threshold", "0 packets"),
-        ("link.bottleneck.discipline.max_threshold", "0 packets"),
-    ],
-    only: &["none"],
-    printed: &[],
-    ..batch!("buffer of 1000 packets", "mechanisms")
-};
+const GIGABIT: &str = "afan-eccm/gigabit";
+/// The network without a mechanism, one open place at a time read in another way: for remarks only.
+const READINGS: &str = "afan-eccm/readings";
 
 /// Acceptance delay of streams; those never let in count with their age at the end (R10).
 const DELAY: &str = "acceptance_delay_s.stream";
@@ -171,12 +59,12 @@ const AFTER_RUNS: &str = "run_after_flows.bottleneck.elastic";
 
 /// The basic network.
 fn none(m: &Measured, metric: &str) -> Samples {
-    m.samples(&At::new(NONE.name, "none"), metric)
+    m.samples(&At::new(NONE, "none"), metric)
 }
 
 /// A mechanism at an interval, at 100 Mbit/s.
 fn at(mechanism: &str, interval: u32) -> At {
-    At::new(FIGURES.name, format!("{mechanism} {interval}"))
+    At::new(FIGURES, format!("{mechanism} {interval}"))
 }
 
 /// A metric there.

@@ -19,7 +19,7 @@ const fn line(
 ) -> Line {
     Line {
         set,
-        batch: GIGABIT.name,
+        scenario: GIGABIT,
         variant,
         place: &[],
         numbers,
@@ -30,7 +30,8 @@ pub(super) const TABLE2: Recipe = Recipe {
     id: "afan-eccm/table2",
     title: "Acceptance delay at 1 Gbit/s",
     notes: NOTES,
-    batches: &[&GIGABIT, &FIGURES],
+    scenarios: &[GIGABIT, FIGURES],
+    readings: &[],
     tables: &[Table {
         columns: &[column("acceptance delay, s", DELAY)],
         lines: &[
@@ -104,7 +105,8 @@ pub(super) const TABLE3: Recipe = Recipe {
     id: "afan-eccm/table3",
     title: "Goodput at 1 Gbit/s",
     notes: NOTES,
-    batches: &[&GIGABIT],
+    scenarios: &[GIGABIT],
+    readings: &[],
     tables: &[Table {
         columns: &[Column {
             name: "goodput of an elastic flow, 10 Mbit/s",
@@ -184,15 +186,12 @@ pub(super) const TABLE3: Recipe = Recipe {
 };
 
 fn basic(m: &Measured, metric: &str) -> Samples {
-    m.samples(&At::new(GIGABIT.name, "none"), metric)
+    m.samples(&At::new(GIGABIT, "none"), metric)
 }
 
 /// A cell of the tables.
 pub(super) fn cell(m: &Measured, mechanism: &str, interval: u32, metric: &str) -> Samples {
-    m.samples(
-        &At::new(GIGABIT.name, format!("{mechanism} {interval}")),
-        metric,
-    )
+    m.samples(&At::new(GIGABIT, format!("{mechanism} {interval}")), metric)
 }
 
 /// The delay at 1 Gbit/s and that at 100 Mbit/s.

@@ -25,7 +25,8 @@ pub(super) const TEXT: Recipe = Recipe {
          them were not at hand; these values are ours.",
         "An outage is the longest time without a packet on the link, of a flow that has sent a thousand packets.",
     ],
-    batches: &[&NONE, &FIGURES, &WORDS, &GIGABIT],
+    scenarios: &[NONE, FIGURES, WORDS, GIGABIT],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -221,7 +222,7 @@ pub(super) const TEXT: Recipe = Recipe {
             "(variant, ours) Figure 4 taken literally stalls",
             |m, f| {
                 let runs = |at: &At| gauge(m, at, "runs");
-                let literal = At::new(WORDS.name, "literal 3");
+                let literal = At::new(WORDS, "literal 3");
                 f.less(
                     "runs, literal and by timers",
                     &runs(&literal),
@@ -242,11 +243,11 @@ pub(super) const TEXT: Recipe = Recipe {
 };
 
 fn word(m: &Measured, mechanism: &str, metric: &str) -> Samples {
-    m.samples(&At::new(WORDS.name, format!("{mechanism} 3")), metric)
+    m.samples(&At::new(WORDS, format!("{mechanism} 3")), metric)
 }
 
 fn word_per_run(m: &Measured, mechanism: &str, name: &str) -> Samples {
-    let at = At::new(WORDS.name, format!("{mechanism} 3"));
+    let at = At::new(WORDS, format!("{mechanism} 3"));
     per(&gauge(m, &at, name), &gauge(m, &at, "runs"))
 }
 
@@ -255,7 +256,7 @@ fn alike_on_all(m: &Measured, f: &mut Findings) {
         for (what, metric) in [("delay, s", DELAY), ("goodput, Mbit/s", GOODPUT)] {
             let afan = of(m, "eccm", i, metric);
             for scheduler in ["pfq", "pdrr"] {
-                let at = At::new(WORDS.name, format!("{scheduler} {i}"));
+                let at = At::new(WORDS, format!("{scheduler} {i}"));
                 let other = m.samples(&at, metric);
                 let close = |a: f64, b: f64| (a / b - 1.0).abs() <= 0.25;
                 let shown = (other.shown(), afan.shown());

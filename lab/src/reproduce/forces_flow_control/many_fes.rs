@@ -1,14 +1,14 @@
 //! Figures 14 to 17: many forwarding elements on the control element's link, without and with flow control.
 
-use super::{TCP, UDP, batch, over_time, throughput};
+use super::{TCP, UDP, over_time, throughput};
 use crate::reproduce::figure::{Figure, Lines};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::{Measured, Window};
-use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::reproduce::recipe::{At, Recipe, claim};
 
-const FIG14_RUNS: Batch = batch!("fig14");
-const FIG15_RUNS: Batch = batch!("fig15");
-pub(super) const FIG17_RUNS: Batch = batch!("fig17", "fig17", ["6 s", "2 s"]);
+const FIG14_RUNS: &str = "forces-flow-control/fig14";
+const FIG15_RUNS: &str = "forces-flow-control/fig15";
+const FIG17_RUNS: &str = "forces-flow-control/fig17";
 
 /// What passes FE1, and the others: the figures' two pictures.
 const FE1: [&str; 3] = ["control1", "redirect1", "attack"];
@@ -22,7 +22,8 @@ pub(super) const FIG14: Recipe = Recipe {
     id: "forces-flow-control/fig14",
     title: "Three FEs, and an attack at one of them",
     notes: &[THREE],
-    batches: &[&FIG14_RUNS],
+    scenarios: &[FIG14_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[
         over_time(
@@ -99,7 +100,8 @@ pub(super) const FIG15: Recipe = Recipe {
         "R22: control messages alone offer 12 Mbit/s, so equation 12 is negative and counts as 0: with flow control no \
          redirect message passes, and what control messages can reach is 10/12.",
     ],
-    batches: &[&FIG14_RUNS, &FIG15_RUNS],
+    scenarios: &[FIG14_RUNS, FIG15_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[
         over_time(
@@ -166,11 +168,11 @@ pub(super) const FIG15: Recipe = Recipe {
 };
 
 fn fig14(variant: &str) -> At {
-    At::new(FIG14_RUNS.name, variant)
+    At::new(FIG14_RUNS, variant)
 }
 
 fn fig15(variant: &str) -> At {
-    At::new(FIG15_RUNS.name, variant)
+    At::new(FIG15_RUNS, variant)
 }
 
 fn control(m: &Measured, at: &At, fe: u32, window: Window) -> Samples {
@@ -204,7 +206,8 @@ pub(super) const FIG16: Recipe = Recipe {
     id: "forces-flow-control/fig16",
     title: "Five FEs without flow control, by what three of them redirect",
     notes: &[FIVE],
-    batches: &[&FIG17_RUNS],
+    scenarios: &[FIG17_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[by_redirect(|m, lines| relative(m, lines, "off"))],
     claims: &[
@@ -254,7 +257,8 @@ pub(super) const FIG17: Recipe = Recipe {
     id: "forces-flow-control/fig17",
     title: "The same five FEs with flow control",
     notes: &[FIVE],
-    batches: &[&FIG17_RUNS],
+    scenarios: &[FIG17_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[by_redirect(|m, lines| relative(m, lines, "on"))],
     claims: &[
@@ -301,7 +305,7 @@ pub(super) const FIG17: Recipe = Recipe {
 };
 
 pub(super) fn fig17(variant: &str, x: u32) -> At {
-    At::new(FIG17_RUNS.name, format!("{variant}, x {x}"))
+    At::new(FIG17_RUNS, format!("{variant}, x {x}"))
 }
 
 /// What an FE sends towards the CE, in Mbit/s of frames of 1000 B.

@@ -37,29 +37,6 @@ pub(super) const PAPER: Paper = Paper {
     ],
 };
 
-/// A scenario of this paper; its runs are short as they are.
-macro_rules! batch {
-    ($name:literal) => {
-        batch!($name, $name, ["6 s", "0 s"])
-    };
-    ($name:literal, $file:literal, $quick:expr) => {
-        $crate::reproduce::recipe::Batch {
-            name: concat!("forces ", $name),
-            file: concat!("forces-flow-control/", $file, ".toml"),
-            text: include_str!(concat!(
-                "../../../../scenarios/forces-flow-control/",
-                $file,
-                ".toml"
-            )),
-            set: &[],
-            only: &[],
-            printed: &[],
-            quick: $quick,
-        }
-    };
-}
-use batch;
-
 /// What control messages have of a frame of 1000 B, and redirect messages: rates of the paper count frames.
 const TCP: f64 = 0.946;
 const UDP: f64 = 0.958;

@@ -7,27 +7,19 @@ use weir_controller::flow_control::{committed, excess};
 use weir_controller::{Controller, Order, QueueName, QueueSample, Sample, Spec};
 use weir_discipline::channel::dppbrb::{Law, by_rate};
 
-use super::many_fes::{FIG17_RUNS, all_control, fig17, redirect};
-use super::{TCP, UDP, batch};
+use super::many_fes::{all_control, fig17, redirect};
+use super::{TCP, UDP};
 use crate::reproduce::judge::{Findings, Samples, shown};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Recipe, claim, not_run};
+use crate::reproduce::recipe::{At, Recipe, claim, not_run};
 
-const SHARES: Batch = batch!("shares", "shares", ["31 s", "1 s"]);
+const SHARES: &str = "forces-flow-control/shares";
 
-/// Figure 17 at x = 50, with another delta.
-const DELTA_0: Batch = delta("forces delta 0", &[("controller.flow.delta", "0")]);
-const DELTA_0_1: Batch = delta("forces delta 0.1 %", &[("controller.flow.delta", "0.001")]);
-const DELTA_1: Batch = delta("forces delta 1 %", &[("controller.flow.delta", "0.01")]);
-const DELTA_5: Batch = delta("forces delta 5 %", &[("controller.flow.delta", "0.05")]);
+/// Figure 17 at x = 50, by delta.
+const DELTA: &str = "forces-flow-control/delta";
 
-const fn delta(name: &'static str, set: &'static [(&'static str, &'static str)]) -> Batch {
-    Batch {
-        name,
-        set,
-        only: &["on, x 50"],
-        ..FIG17_RUNS
-    }
+fn at_delta(delta: &str) -> At {
+    At::new(DELTA, "on, x 50").and("delta", delta)
 }
 
 const NEEDS_TML: &str = "needs the TML with its processes and threads, which is not built yet";
@@ -39,7 +31,8 @@ pub(super) const MODEL: Recipe = Recipe {
         "R21: the printed B_c of 21.92 M is B_e, alpha is delta, and equation 13 clips at B_e. The sweep of delta is Figure 17 \
          at x = 50.",
     ],
-    batches: &[&SHARES, &DELTA_0, &DELTA_0_1, &DELTA_1, &DELTA_5],
+    scenarios: &[SHARES, DELTA],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -142,7 +135,7 @@ fn one(x: f64) -> Samples {
 }
 
 fn at(variant: &str) -> At {
-    At::new(SHARES.name, variant)
+    At::new(SHARES, variant)
 }
 
 /// Frames of control and of redirect messages that arrive, in Mbit/s.
@@ -245,35 +238,33 @@ fn stays(_: &Measured, f: &mut Findings) {
 
 fn smaller_delta(m: &Measured, f: &mut Findings) {
     let deltas = [
-        (0.0, &DELTA_0),
-        (0.001, &DELTA_0_1),
-        (0.01, &DELTA_1),
-        (0.05, &DELTA_5),
+        (0.0, at_delta("0")),
+        (0.001, at_delta("0.001")),
+        (0.01, at_delta("0.01")),
+        (0.05, at_delta("0.05")),
     ];
-    let place = |batch: &Batch| At::new(batch.name, "on, x 50");
     let name = |delta: f64| format!("{} %", 100.0 * delta);
-    let level = deltas.map(|(delta, _)| two_quiet(delta));
+    let level = deltas.each_ref().map(|(delta, _)| two_quiet(*delta));
     // Computed, not measured: any rise counts, however small.
     f.is(
         format!("B_e, Mbit/s, by delta, rises: {level:.2?}"),
         level.is_sorted_by(|a, b| a < b),
     );
-    let full = deltas.map(|(delta, batch)| {
-        let at = place(batch);
-        let full = m.window(&at).map(|window| {
-            m.curve(&at, "queue_packets.ce", window, |packets| {
+    let full = deltas.each_ref().map(|(delta, at)| {
+        let full = m.window(at).map(|window| {
+            m.curve(at, "queue_packets.ce", window, |packets| {
                 let full = packets.iter().filter(|n| **n >= 99.0).count();
                 Some(full as f64 / packets.len() as f64)
             })
         });
-        (name(delta), full.unwrap_or_default())
+        (name(*delta), full.unwrap_or_default())
     });
     f.rises(
         "share of time with a full queue at the CE's link, by delta,",
         &full,
     );
-    let control = deltas.map(|(delta, batch)| {
-        let control = all_control(m, &place(batch)).shown();
+    let control = deltas.map(|(delta, at)| {
+        let control = all_control(m, &at).shown();
         format!("{} {control}", name(delta))
     });
     f.remark(format!(
@@ -283,15 +274,15 @@ fn smaller_delta(m: &Measured, f: &mut Findings) {
 }
 
 fn no_delta(m: &Measured, f: &mut Findings) {
-    let at = |batch: &Batch| At::new(batch.name, "on, x 50");
-    let rate = |fe| redirect(m, &at(&DELTA_0), fe);
+    let none = at_delta("0");
+    let rate = |fe| redirect(m, &none, fe);
     for (a, b) in [(1, 2), (2, 3), (1, 3)] {
         f.within(&format!("FE{a} and FE{b}"), &rate(a), &rate(b), 0.02);
     }
     let used = |at: &At| m.samples(at, "utilisation_ratio.ce");
     f.less(
         "use of the CE's link at 0 and at 1 %",
-        &used(&at(&DELTA_0)),
+        &used(&none),
         &used(&fig17("on", 50)),
     );
     f.remark(

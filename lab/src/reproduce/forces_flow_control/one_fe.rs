@@ -1,13 +1,13 @@
 //! Figures 11 and 12: one forwarding element, and an attack through it.
 
-use super::{batch, over_time, throughput};
+use super::{over_time, throughput};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::{Measured, Window};
-use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::reproduce::recipe::{At, Recipe, claim};
 use crate::statistics::mean;
 
-const FIG11_RUNS: Batch = batch!("fig11");
-const FIG12_RUNS: Batch = batch!("fig12");
+const FIG11_RUNS: &str = "forces-flow-control/fig11";
+const FIG12_RUNS: &str = "forces-flow-control/fig12";
 
 /// The three disciplines of the figures.
 const DISCIPLINES: [&str; 3] = ["dppbrb", "drr", "drop-tail"];
@@ -25,7 +25,8 @@ pub(super) const FIG11: Recipe = Recipe {
     id: "forces-flow-control/fig11",
     title: "An attack on one FE, all rates growing: DPPBRB, DRR and drop-tail",
     notes: &[READINGS],
-    batches: &[&FIG11_RUNS],
+    scenarios: &[FIG11_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[
         over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
@@ -96,7 +97,8 @@ pub(super) const FIG12: Recipe = Recipe {
     id: "forces-flow-control/fig12",
     title: "An attack on one FE, control and redirect messages at constant rates",
     notes: &[READINGS],
-    batches: &[&FIG12_RUNS],
+    scenarios: &[FIG12_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[
         over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
@@ -152,15 +154,15 @@ pub(super) const FIG12: Recipe = Recipe {
 };
 
 fn at11(variant: &str) -> At {
-    At::new(FIG11_RUNS.name, variant)
+    At::new(FIG11_RUNS, variant)
 }
 
 fn at12(variant: &str) -> At {
-    At::new(FIG12_RUNS.name, variant)
+    At::new(FIG12_RUNS, variant)
 }
 
 /// Control messages of both figures keep their rate under DPPBRB: for the text's claim too.
-pub(super) const RUNS: [&Batch; 2] = [&FIG11_RUNS, &FIG12_RUNS];
+pub(super) const RUNS: [&str; 2] = [FIG11_RUNS, FIG12_RUNS];
 
 pub(super) fn both_kept(m: &Measured, f: &mut Findings) {
     f.at_least("rates that grow", &control(m, &at11("dppbrb")), 0.95);

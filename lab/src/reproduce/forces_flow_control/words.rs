@@ -1,13 +1,13 @@
 //! What the text claims without a figure, and what only a lab with a TML decides.
 
-use super::{UDP, batch, one_fe};
+use super::{UDP, one_fe};
 use crate::reproduce::judge::Findings;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Claim, Recipe, claim, not_run};
+use crate::reproduce::recipe::{At, Claim, Recipe, claim, not_run};
 use crate::statistics::mean;
 
-const TEXT_RUNS: Batch = batch!("text");
-const DEMAND_RUNS: Batch = batch!("demand", "demand", ["10 s", "0 s"]);
+const TEXT_RUNS: &str = "forces-flow-control/text";
+const DEMAND_RUNS: &str = "forces-flow-control/demand";
 
 const NEEDS_TML: &str = "needs CETML and FETMLs with one and two threads, which are not built yet";
 
@@ -17,7 +17,8 @@ const fn figure(id: &'static str, title: &'static str, claims: &'static [Claim])
         id,
         title,
         notes: &[],
-        batches: &[],
+        scenarios: &[],
+        readings: &[],
         tables: &[],
         figures: &[],
         claims,
@@ -94,7 +95,8 @@ pub(super) const TEXT: Recipe = Recipe {
     id: "forces-flow-control/text",
     title: "What the text claims without a figure",
     notes: &["Messages are frames of 1000 B and rates count frames."],
-    batches: &[&TEXT_RUNS, &DEMAND_RUNS, one_fe::RUNS[0], one_fe::RUNS[1]],
+    scenarios: &[TEXT_RUNS, DEMAND_RUNS, one_fe::RUNS[0], one_fe::RUNS[1]],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -141,7 +143,7 @@ const DEMANDS: [u32; 3] = [6, 7, 8];
 
 fn demand_rises(m: &Measured, f: &mut Findings) {
     let share = |discipline: &str, demand: u32| {
-        let at = At::new(DEMAND_RUNS.name, format!("{discipline} {demand}"));
+        let at = At::new(DEMAND_RUNS, format!("{discipline} {demand}"));
         m.delivered_of_all(&at, &["control", "more"], [3.0, 10.0])
     };
     for demand in DEMANDS {
@@ -157,7 +159,7 @@ fn demand_rises(m: &Measured, f: &mut Findings) {
 }
 
 fn at(variant: &str) -> At {
-    At::new(TEXT_RUNS.name, variant)
+    At::new(TEXT_RUNS, variant)
 }
 
 fn eases(m: &Measured, f: &mut Findings) {

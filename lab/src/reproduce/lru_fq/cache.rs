@@ -1,14 +1,14 @@
 //! Figures 6 and 7: the size of the cache, and the number of flows.
 
-use super::{SHARE, batch};
+use super::SHARE;
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Recipe, claim, not_run};
+use crate::reproduce::recipe::{At, Recipe, claim, not_run};
 
-const RUNS: Batch = batch!("fig6");
-const PIN_RUNS: Batch = batch!("fig6-pin");
-const FIG7_RUNS: Batch = batch!("fig7");
+const RUNS: &str = "lru-fq/fig6";
+const PIN_RUNS: &str = "lru-fq/fig6-pin";
+const FIG7_RUNS: &str = "lru-fq/fig7";
 
 /// The caches of Figure 6.
 const CACHES: [u32; 13] = [2, 3, 4, 5, 6, 8, 9, 12, 16, 20, 24, 32, 48];
@@ -21,7 +21,8 @@ pub(super) const FIG6: Recipe = Recipe {
         "Pinning: the paper names a rate-based threshold and shows no run. R3's threshold is one, and decides; as printed it \
          counts packets, which every long TCP connection reaches that stays in the cache.",
     ],
-    batches: &[&RUNS, &PIN_RUNS],
+    scenarios: &[RUNS, PIN_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "TCP's share of UDP and long TCP",
@@ -63,7 +64,7 @@ pub(super) const FIG6: Recipe = Recipe {
 };
 
 fn at(floods: u32, cache: u32) -> At {
-    At::new(RUNS.name, "no pin")
+    At::new(RUNS, "no pin")
         .and("flows", floods)
         .and("cache", cache)
 }
@@ -128,7 +129,7 @@ fn spread(share: impl Fn(u32) -> Samples) -> Samples {
 
 fn pinned(m: &Measured, f: &mut Findings) {
     let pin = |how: &'static str| {
-        spread(move |cache| m.samples(&At::new(PIN_RUNS.name, how).and("cache", cache), SHARE))
+        spread(move |cache| m.samples(&At::new(PIN_RUNS, how).and("cache", cache), SHARE))
     };
     let free = spread(|cache| share(m, 3, cache));
     f.less(
@@ -150,7 +151,8 @@ pub(super) const FIG7: Recipe = Recipe {
          processor that could be too slow. What is decided here is the queues' half: that nothing of the link is \
          lost by splitting it. The cost of a packet is measured by `weir bench discipline`.",
     ],
-    batches: &[&FIG7_RUNS],
+    scenarios: &[FIG7_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -177,9 +179,9 @@ const TOTAL: &str = "tcp_goodput_mbps";
 const QUEUES_ONLY: &str = "of the queues only: a simulation has no processor";
 
 fn by_cache(m: &Measured, f: &mut Findings) {
-    let normal = m.samples(&At::new(FIG7_RUNS.name, "flows 30 fifo"), TOTAL);
+    let normal = m.samples(&At::new(FIG7_RUNS, "flows 30 fifo"), TOTAL);
     for cache in [5, 10, 20, 40, 60, 100] {
-        let at = At::new(FIG7_RUNS.name, format!("flows 30 cache {cache}"));
+        let at = At::new(FIG7_RUNS, format!("flows 30 cache {cache}"));
         let what = format!("cache of {cache} to normal, Mbit/s");
         f.within(&what, &m.samples(&at, TOTAL), &normal, 0.02);
     }
@@ -190,7 +192,7 @@ fn by_flows(m: &Measured, f: &mut Findings) {
     for flows in [5, 10, 30, 60, 100, 150] {
         let [normal, ours] = ["fifo", "cache 60"].map(|router| {
             m.samples(
-                &At::new(FIG7_RUNS.name, format!("flows {flows} {router}")),
+                &At::new(FIG7_RUNS, format!("flows {flows} {router}")),
                 TOTAL,
             )
         });

@@ -1,25 +1,15 @@
 //! Figure 5: floods held at a set share.
 
-use super::{HUB, READINGS, SHARE, batch, readings, udp_share};
+use super::{HUB, READINGS, SHARE, readings, udp_share};
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Line, Recipe, Table, claim, column};
+use crate::reproduce::recipe::{At, Line, Recipe, Table, claim, column};
 
-pub(super) const FIG5A_RUNS: Batch = batch!("fig5a");
+pub(super) const FIG5A_RUNS: &str = "lru-fq/fig5a";
 /// Floods that pause: each sends in bursts of 0.2 s, and waits as long, on average.
-const PAUSES_RUNS: Batch = Batch {
-    name: "fig5a, pauses",
-    set: &[
-        ("traffic.flood.total_rate", "200 Mbit"),
-        ("traffic.flood.on", "exponential 0.2 s"),
-        ("traffic.flood.off", "exponential 0.2 s"),
-    ],
-    only: &["hit 30", "hit 50"],
-    printed: &[],
-    ..batch!("fig5a")
-};
-const FIG5B_RUNS: Batch = batch!("fig5b");
+const PAUSES_RUNS: &str = "lru-fq/fig5a-pauses";
+const FIG5B_RUNS: &str = "lru-fq/fig5b";
 
 pub(super) const FIG5A: Recipe = Recipe {
     id: "lru-fq/fig5a",
@@ -35,7 +25,8 @@ pub(super) const FIG5A: Recipe = Recipe {
          of 1460 B, initial window 2, windows of 64 kB, no byte counting, least time-out 200 ms, acknowledgements delayed by \
          40 ms at most.",
     ],
-    batches: &[&FIG5A_RUNS, &PAUSES_RUNS, &READINGS],
+    scenarios: &[FIG5A_RUNS],
+    readings: &[PAUSES_RUNS, READINGS],
     tables: &[Table {
         columns: &[column("TCP share of TCP + UDP", SHARE)],
         lines: &[
@@ -97,7 +88,7 @@ pub(super) const FIG5A: Recipe = Recipe {
 const fn normal(set: &'static [(&'static str, &'static str)]) -> Line {
     Line {
         set,
-        batch: FIG5A_RUNS.name,
+        scenario: FIG5A_RUNS,
         variant: "fifo",
         place: set.split_at(1).1, // the number of floods
         numbers: &[0.07],
@@ -105,11 +96,11 @@ const fn normal(set: &'static [(&'static str, &'static str)]) -> Line {
 }
 
 pub(super) fn at(percent: u32, floods: u32) -> At {
-    At::new(FIG5A_RUNS.name, format!("hit {percent}")).and("flows", floods)
+    At::new(FIG5A_RUNS, format!("hit {percent}")).and("flows", floods)
 }
 
 fn fifo(floods: u32) -> At {
-    At::new(FIG5A_RUNS.name, "fifo").and("flows", floods)
+    At::new(FIG5A_RUNS, "fifo").and("flows", floods)
 }
 
 fn met_down_to_30(m: &Measured, f: &mut Findings) {
@@ -162,7 +153,7 @@ fn more_floods(m: &Measured, f: &mut Findings) {
 /// A quantity by the number of floods, where these pause, in words.
 fn with_pauses(quantity: impl Fn(&At, u32) -> Samples, percent: u32) -> String {
     let shown = [2, 3, 4, 6].map(|floods| {
-        let at = At::new(PAUSES_RUNS.name, format!("hit {percent}")).and("flows", floods);
+        let at = At::new(PAUSES_RUNS, format!("hit {percent}")).and("flows", floods);
         format!("{floods} floods {}", quantity(&at, floods).shown())
     });
     shown.join(", ")
@@ -252,7 +243,8 @@ pub(super) const FIG5B: Recipe = Recipe {
         "Readings as in lru-fq/fig5a. Three floods of 40 to 100 Mbit/s of payload together; their hub carries \
          90 Mbit/s of payload, so the last two rates are nearly the same.",
     ],
-    batches: &[&FIG5B_RUNS],
+    scenarios: &[FIG5B_RUNS],
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "UDP's share of UDP and long TCP, three floods",
@@ -290,7 +282,7 @@ pub(super) const FIG5B: Recipe = Recipe {
 const RATES: [u32; 7] = [40, 50, 60, 70, 80, 90, 100];
 
 fn excess(m: &Measured, percent: u32, rate: u32) -> Samples {
-    let at = At::new(FIG5B_RUNS.name, format!("hit {percent}"));
+    let at = At::new(FIG5B_RUNS, format!("hit {percent}"));
     let at = at.and("total_rate", format!("{rate} Mbit"));
     udp_share(m, &at).map(|share| share - f64::from(percent) / 100.0)
 }

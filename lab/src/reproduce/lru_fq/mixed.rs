@@ -1,18 +1,17 @@
 //! Tables III and IV: loads that need no holding back.
 
-use super::batch;
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Column, Line, Recipe, TOLERANCE, Table, claim, column};
+use crate::reproduce::recipe::{At, Column, Line, Recipe, TOLERANCE, Table, claim, column};
 
-const TABLE3_RUNS: Batch = batch!("table3");
-const TABLE4_RUNS: Batch = batch!("table4");
+const TABLE3_RUNS: &str = "lru-fq/table3";
+const TABLE4_RUNS: &str = "lru-fq/table4";
 
 macro_rules! lines {
     ($($router:literal $variant:literal $flows:literal: $numbers:expr;)*) => {
         &[$(Line {
             set: &[("router", $router), ("flows", $flows)],
-            batch: TABLE3_RUNS.name,
+            scenario: TABLE3_RUNS,
             variant: $variant,
             place: &[("count", $flows)],
             numbers: &$numbers,
@@ -50,7 +49,8 @@ pub(super) const TABLE3: Recipe = Recipe {
         "Readings as in lru-fq/fig5a. A cache of 9, admission with 1/55, both queues with the same weight.",
         "Our totals are the link: 1460 of 1538 bytes are payload, 94.93 Mbit/s. The paper's 92.8 are 98 % of it.",
     ],
-    batches: &[&TABLE3_RUNS],
+    scenarios: &[TABLE3_RUNS],
+    readings: &[],
     tables: &[TABLE_III],
     figures: &[],
     claims: &[
@@ -72,12 +72,8 @@ pub(super) const TABLE3: Recipe = Recipe {
 const FLOWS: [u32; 3] = [15, 20, 25];
 
 fn both(m: &Measured, flows: u32, metric: &str) -> [Samples; 2] {
-    ["fifo", "lru_fq"].map(|router| {
-        m.samples(
-            &At::new(TABLE3_RUNS.name, router).and("count", flows),
-            metric,
-        )
-    })
+    ["fifo", "lru_fq"]
+        .map(|router| m.samples(&At::new(TABLE3_RUNS, router).and("count", flows), metric))
 }
 
 fn unharmed(m: &Measured, f: &mut Findings, metric: &str) {
@@ -187,7 +183,7 @@ const fn line_iv(
 ) -> Line {
     Line {
         set,
-        batch: TABLE4_RUNS.name,
+        scenario: TABLE4_RUNS,
         variant,
         place: &[],
         numbers,
@@ -201,7 +197,8 @@ pub(super) const TABLE4: Recipe = Recipe {
         "R27: each UDP flow offers 5 Mbit/s of payload, the link over twenty. A cache of 9, admission with 1/55, both \
          queues with the same weight.",
     ],
-    batches: &[&TABLE4_RUNS],
+    scenarios: &[TABLE4_RUNS],
+    readings: &[],
     tables: &TABLE_IV,
     figures: &[],
     claims: &[
@@ -217,7 +214,7 @@ pub(super) const TABLE4: Recipe = Recipe {
 
 /// Mean of a UDP flow, of a TCP flow, and of all flows.
 fn means(m: &Measured, router: &str, floods: u32) -> [Samples; 3] {
-    let at = At::new(TABLE4_RUNS.name, format!("{router} {floods}"));
+    let at = At::new(TABLE4_RUNS, format!("{router} {floods}"));
     let [udp, tcp] = ["udp", "tcp"].map(|kind| m.samples(&at, &format!("{kind}_goodput_mbps")));
     let all = udp.with(&tcp, |udp, tcp| (udp + tcp) / 20.0);
     let (udp, tcp) = (
@@ -243,7 +240,7 @@ fn udp_unharmed(m: &Measured, f: &mut Findings) {
             &normal,
             0.95,
         );
-        let at = At::new(TABLE4_RUNS.name, format!("lru_fq {floods}"));
+        let at = At::new(TABLE4_RUNS, format!("lru_fq {floods}"));
         let hogs = m
             .samples(&at, "hog_flows.bottleneck.flood")
             .map(|hogs| hogs / f64::from(floods));

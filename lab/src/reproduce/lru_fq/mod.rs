@@ -15,7 +15,7 @@ mod words;
 
 use super::judge::{Samples, shown};
 use super::measured::Measured;
-use super::recipe::{At, Batch, Paper};
+use super::recipe::{At, Paper};
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {
@@ -35,40 +35,8 @@ pub(super) const PAPER: Paper = Paper {
     ],
 };
 
-/// A scenario of this paper.
-macro_rules! batch {
-    ($name:literal) => {
-        batch!($name, $name)
-    };
-    ($name:literal, $file:literal) => {
-        $crate::reproduce::recipe::Batch {
-            name: $name,
-            file: concat!("lru-fq/", $file, ".toml"),
-            text: include_str!(concat!("../../../../scenarios/lru-fq/", $file, ".toml")),
-            set: &[],
-            only: &[],
-            printed: $crate::reproduce::lru_fq::PRINTED,
-            quick: ["15 s", "5 s"],
-        }
-    };
-}
-use batch;
-
-/// The two calibrated readings, R3 and R1, and what the paper prints.
-const PRINTED: &[(&str, &str)] = &[
-    (
-        "threshold = \"1.514 Mbit\", rate_window = \"300 ms\"",
-        "threshold = \"125 packets\"",
-    ),
-    ("rate = \"94 Mbit\" # calibrated", "rate = \"100 Mbit\" #"),
-    ("rate = \"90 Mbit\" # calibrated", "rate = \"95.7 Mbit\" #"), // the same in payload
-];
-
 /// The other readings of open places: for remarks only.
-const READINGS: Batch = Batch {
-    printed: &[],
-    ..batch!("readings")
-};
+const READINGS: &str = "lru-fq/readings";
 
 const SHARE: &str = "tcp_share_ratio";
 
@@ -80,7 +48,7 @@ fn udp_share(measured: &Measured, at: &At) -> Samples {
 /// A metric under other readings, in a sentence.
 fn readings(measured: &Measured, what: &str, router: &str, names: &[&str], metric: &str) -> String {
     let value = |name: &&str| {
-        let at = At::new(READINGS.name, format!("{router}, {name}"));
+        let at = At::new(READINGS, format!("{router}, {name}"));
         let mean = measured.samples(&at, metric).mean();
         mean.map(|mean| format!("{name} {}", shown(mean)))
     };

@@ -1,23 +1,12 @@
 //! Tables I and II: the web beside long flows.
 
-use super::{HUB, READINGS, SHARE, batch, readings};
+use super::{HUB, READINGS, SHARE, readings};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Column, Line, Recipe, TOLERANCE, Table, claim, column};
+use crate::reproduce::recipe::{At, Column, Line, Recipe, TOLERANCE, Table, claim, column};
 
 /// The paper's length: 600 s, nothing left out. The file is shorter, because it is for the lab too.
-pub(super) const TABLE1_RUNS: Batch = Batch {
-    set: &[
-        ("duration", "600 s"),
-        ("warm_up", "0 s"),
-        ("sample", "100 ms"),
-        ("traffic.long.spread", "1 s"),
-        ("traffic.flood.spread", "1 s"),
-        ("traffic.web.start", "5 s"),
-    ],
-    quick: ["35 s", "0 s"],
-    ..batch!("table1")
-};
+pub(super) const TABLE1_RUNS: &str = "lru-fq/table1";
 
 const NOTES: &[&str] = &[
     "Readings as in lru-fq/fig5a: the hub carries 94 Mbit/s, the threshold is 125 packets a second. R4: six web clients, the \
@@ -33,7 +22,7 @@ macro_rules! lines {
     ($($router:literal $variant:literal $floods:literal: $numbers:expr;)*) => {
         &[$(Line {
             set: &[("router", $router), ("floods", $floods)],
-            batch: TABLE1_RUNS.name,
+            scenario: TABLE1_RUNS,
             variant: $variant,
             place: &[("flows", $floods)],
             numbers: &$numbers,
@@ -89,7 +78,8 @@ pub(super) const TABLE1: Recipe = Recipe {
     id: "lru-fq/table1",
     title: "Table I: bandwidth of floods, long TCP and the web",
     notes: NOTES,
-    batches: &[&TABLE1_RUNS, &READINGS, &super::words::WEB_RUNS],
+    scenarios: &[TABLE1_RUNS, super::words::WEB_RUNS],
+    readings: &[READINGS],
     tables: &[TABLE_I],
     figures: &[],
     claims: &[
@@ -138,7 +128,8 @@ pub(super) const TABLE2: Recipe = Recipe {
     id: "lru-fq/table2",
     title: "Table II: delays of the web",
     notes: NOTES,
-    batches: &[&TABLE1_RUNS, &READINGS],
+    scenarios: &[TABLE1_RUNS],
+    readings: &[READINGS],
     tables: &[TABLE_II],
     figures: &[],
     claims: &[
@@ -197,7 +188,7 @@ pub(super) const TABLE2: Recipe = Recipe {
 };
 
 fn at(router: &'static str, floods: u32) -> At {
-    At::new(TABLE1_RUNS.name, router).and("flows", floods)
+    At::new(TABLE1_RUNS, router).and("flows", floods)
 }
 
 fn both(m: &Measured, floods: u32, metric: &str) -> [Samples; 2] {
@@ -350,7 +341,7 @@ fn full_link(_: &Measured, f: &mut Findings) {
 
 fn isolated(m: &Measured, f: &mut Findings) {
     let quiet = |router: &str| {
-        let at = At::new(super::words::WEB_RUNS.name, format!("quiet {router}"));
+        let at = At::new(super::words::WEB_RUNS, format!("quiet {router}"));
         m.samples(&at, "web_fetches_per_s")
     };
     for floods in FLOODS {

@@ -2,24 +2,18 @@
 
 use super::fig5::{self, FIG5A_RUNS, missed};
 use super::web::TABLE1_RUNS;
-use super::{SHARE, batch, udp_share};
+use super::{SHARE, udp_share};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Recipe, claim, not_run};
+use crate::reproduce::recipe::{At, Recipe, claim, not_run};
 
-pub(super) const WEB_RUNS: Batch = Batch {
-    quick: ["35 s", "0 s"],
-    ..batch!("text-web")
-};
-const LIMIT_RUNS: Batch = batch!("text-limit");
-const FLOODS_RUNS: Batch = batch!("text-floods");
-const SFQ_RUNS: Batch = batch!("text-sfq");
-const CBQ_RUNS: Batch = batch!("text-cbq");
-const VICTIM_RUNS: Batch = batch!("text-victim");
-const STATE_RUNS: Batch = Batch {
-    quick: ["10 s", "1 s"],
-    ..batch!("text-state")
-};
+pub(super) const WEB_RUNS: &str = "lru-fq/text-web";
+const LIMIT_RUNS: &str = "lru-fq/text-limit";
+const FLOODS_RUNS: &str = "lru-fq/text-floods";
+const SFQ_RUNS: &str = "lru-fq/text-sfq";
+const CBQ_RUNS: &str = "lru-fq/text-cbq";
+const VICTIM_RUNS: &str = "lru-fq/text-victim";
+const STATE_RUNS: &str = "lru-fq/text-state";
 
 const RESPONSE: &str = "web_response_s_mean";
 const FETCHES: &str = "web_fetches_per_s";
@@ -33,17 +27,18 @@ pub(super) const TEXT: Recipe = Recipe {
          hogs are sampled ten times a second. A flood of an even rate is in the hit queue by that share of its \
          packets by which it is a hog.",
     ],
-    batches: &[
-        &FIG5A_RUNS,
-        &TABLE1_RUNS,
-        &WEB_RUNS,
-        &LIMIT_RUNS,
-        &FLOODS_RUNS,
-        &SFQ_RUNS,
-        &CBQ_RUNS,
-        &VICTIM_RUNS,
-        &STATE_RUNS,
+    scenarios: &[
+        FIG5A_RUNS,
+        TABLE1_RUNS,
+        WEB_RUNS,
+        LIMIT_RUNS,
+        FLOODS_RUNS,
+        SFQ_RUNS,
+        CBQ_RUNS,
+        VICTIM_RUNS,
+        STATE_RUNS,
     ],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -131,7 +126,7 @@ pub(super) const TEXT: Recipe = Recipe {
 
 /// By how much four floods exceed 30 %.
 fn excess(m: &Measured, variant: &'static str) -> Samples {
-    udp_share(m, &At::new(LIMIT_RUNS.name, variant)).map(|share| share - 0.30)
+    udp_share(m, &At::new(LIMIT_RUNS, variant)).map(|share| share - 0.30)
 }
 
 fn mends(m: &Measured, f: &mut Findings, remedies: &[&'static str]) {
@@ -147,7 +142,7 @@ fn mends(m: &Measured, f: &mut Findings, remedies: &[&'static str]) {
 }
 
 fn web(m: &Measured, variant: &'static str, metric: &str) -> Samples {
-    m.samples(&At::new(WEB_RUNS.name, variant), metric)
+    m.samples(&At::new(WEB_RUNS, variant), metric)
 }
 
 fn weights_help_the_web(m: &Measured, f: &mut Findings) {
@@ -194,7 +189,7 @@ fn compare(m: &Measured, f: &mut Findings, what: &str, [ours, other]: [&At; 2]) 
 fn better_than_sfq(m: &Measured, f: &mut Findings) {
     for ports in [4, 100] {
         for buckets in [16, 128] {
-            let at = |variant: String| At::new(SFQ_RUNS.name, variant).and("flows", ports);
+            let at = |variant: String| At::new(SFQ_RUNS, variant).and("flows", ports);
             let [ours, other] = [at("lru_fq".into()), at(format!("sfq {buckets}"))];
             let what = format!("{ports} ports, SFQ with {buckets} queues");
             compare(m, f, &what, [&ours, &other]);
@@ -204,7 +199,7 @@ fn better_than_sfq(m: &Measured, f: &mut Findings) {
 
 fn better_than_cbq(m: &Measured, f: &mut Findings) {
     for place in ["apart", "among"] {
-        let at = |router: &str| At::new(CBQ_RUNS.name, format!("{router} {place}"));
+        let at = |router: &str| At::new(CBQ_RUNS, format!("{router} {place}"));
         let what = format!("floods {place}");
         compare(m, f, &what, [&at("lru_fq"), &at("cbq")]);
     }
@@ -213,7 +208,7 @@ fn better_than_cbq(m: &Measured, f: &mut Findings) {
          `among`: the floods come from the network of the TCP senders",
     );
     let by_protocol = ["apart", "among"].map(|place| {
-        let at = At::new(CBQ_RUNS.name, format!("protocol {place}"));
+        let at = At::new(CBQ_RUNS, format!("protocol {place}"));
         format!("{place} {}", m.samples(&at, SHARE).shown())
     });
     f.remark(format!(
@@ -223,7 +218,7 @@ fn better_than_cbq(m: &Measured, f: &mut Findings) {
 }
 
 fn floods(floods: u32) -> At {
-    At::new(FLOODS_RUNS.name, "hit 50").and("flows", floods)
+    At::new(FLOODS_RUNS, "hit 50").and("flows", floods)
 }
 
 fn identified(m: &Measured, f: &mut Findings) {
@@ -257,7 +252,7 @@ fn holds_floods(m: &Measured, f: &mut Findings) {
 fn fixed_state(m: &Measured, f: &mut Findings) {
     let bytes = |flows: u32| {
         const HOSTS: u32 = 5; // that send as many each
-        let at = At::new(STATE_RUNS.name, "").and("flows", flows / HOSTS);
+        let at = At::new(STATE_RUNS, "").and("flows", flows / HOSTS);
         m.samples(&at, "state_bytes.bottleneck")
     };
     for flows in [1000, 100_000] {
@@ -283,12 +278,8 @@ fn keeps_out(m: &Measured, f: &mut Findings) {
 fn delay_and_jitter(m: &Measured, f: &mut Findings) {
     for floods in [2, 3, 4] {
         let both = |metric: &str| {
-            ["fifo", "lru_fq"].map(|router| {
-                m.samples(
-                    &At::new(TABLE1_RUNS.name, router).and("flows", floods),
-                    metric,
-                )
-            })
+            ["fifo", "lru_fq"]
+                .map(|router| m.samples(&At::new(TABLE1_RUNS, router).and("flows", floods), metric))
         };
         for (name, metric, factor) in [
             ("mean response", RESPONSE, 5.0),
@@ -307,7 +298,7 @@ fn delay_and_jitter(m: &Measured, f: &mut Findings) {
 
 fn by_destination(m: &Measured, f: &mut Findings) {
     let share = |key: &str| {
-        let at = At::new(VICTIM_RUNS.name, format!("by {key}"));
+        let at = At::new(VICTIM_RUNS, format!("by {key}"));
         let [hit, miss] = ["1", "0"]
             .map(|class| m.samples(&at, &format!("class_packets.bottleneck.flood.{class}")));
         hit.with(&miss, |hit, miss| hit / (hit + miss)).as_shares()

@@ -21,7 +21,8 @@ pub(super) const TABLE1: Recipe = Recipe {
          And how often a packet is really held has no greatest number: each try holds it again, so the mean of all tries \
          is 1 / (1 - rho_a).",
     ],
-    batches: &[],
+    scenarios: &[],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -54,7 +55,8 @@ pub(super) const FIG5: Recipe = Recipe {
     id: "sd-bm/fig5",
     title: "The two factors of the likelihood of holds",
     notes: &["Arithmetic only; A over p from 0.501 to 0.999 in steps of 0.001, and every m."],
-    batches: &[],
+    scenarios: &[],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[

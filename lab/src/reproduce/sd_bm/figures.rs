@@ -1,21 +1,15 @@
 //! Figures 7 and 9: RS-RED beside queues of the same size in all at the edge router.
 
-use super::{DELAY, JITTER, LOAD_10, LOAD_14, LOAD_18, LOSS, batch, goodput, load, rs_red};
+use super::{DELAY, JITTER, LOAD_10, LOAD_14, LOAD_18, LOSS, Load, goodput, load, rs_red};
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples, shown};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::reproduce::recipe::{At, Recipe, claim};
 
-const SIZES_14: Batch = Batch {
-    set: load!("0.7392 Mbit", "0.06804 Mbit"),
-    ..batch!("fig9, load 1.4", "fig9")
-};
-const SIZES_18: Batch = Batch {
-    set: load!("0.9504 Mbit", "0.08748 Mbit"),
-    ..batch!("fig9, load 1.8", "fig9")
-};
+const SIZES_14: Load = load("fig9, load 1.4", "sd-bm/fig9-1.4");
+const SIZES_18: Load = load("fig9, load 1.8", "sd-bm/fig9-1.8");
 
-const SAME_TOTAL: [&Batch; 3] = [&LOAD_10, &LOAD_14, &LOAD_18];
+const SAME_TOTAL: [&Load; 3] = [&LOAD_10, &LOAD_14, &LOAD_18];
 
 pub(super) const FIG7: Recipe = Recipe {
     id: "sd-bm/fig7",
@@ -24,7 +18,8 @@ pub(super) const FIG7: Recipe = Recipe {
         "At loads of 1.0, 1.4 and 1.8 of what the WAN link carries. `egress-driven` (R32) is not the \
          paper's and decides nothing.",
     ],
-    batches: &[&LOAD_10, &LOAD_14, &LOAD_18],
+    scenarios: &[LOAD_10.scenario, LOAD_14.scenario, LOAD_18.scenario],
+    readings: &[],
     tables: &[],
     figures: &[
         Figure {
@@ -51,8 +46,8 @@ pub(super) const FIG7: Recipe = Recipe {
             "sd-bm/fig7.1",
             "Equal total buffer: throughput as good",
             |m, f| {
-                for batch in SAME_TOTAL {
-                    as_much_goodput(m, f, batch);
+                for load in SAME_TOTAL {
+                    as_much_goodput(m, f, load);
                 }
                 f.remark(egress_driven_beside_red("goodput, Mbit/s", |at| {
                     goodput(m, at)
@@ -60,19 +55,19 @@ pub(super) const FIG7: Recipe = Recipe {
             },
         ),
         claim("sd-bm/fig7.2", "Loss nearly as good", |m, f| {
-            for batch in SAME_TOTAL {
-                as_little_loss(m, f, batch);
+            for load in SAME_TOTAL {
+                as_little_loss(m, f, load);
             }
             f.remark(egress_driven_beside_red("loss", |at| m.samples(at, LOSS)));
         }),
         claim("sd-bm/fig7.3", "Delay even lower than RED's", lower_delay),
         claim("sd-bm/fig7.4", "Jitter nearly as good", |m, f| {
-            for batch in SAME_TOTAL {
-                let [ours, red] = both(batch).map(|at| m.samples(&at, JITTER));
+            for load in SAME_TOTAL {
+                let [ours, red] = both(load).map(|at| m.samples(&at, JITTER));
                 let excess = ours.with(&red, |ours, red| ours - 1.25 * red);
                 let what = format!(
                     "{}, jitter {} and {} ms, the first less 1.25 times the second",
-                    batch.name,
+                    load.name,
                     ours.shown(),
                     red.shown()
                 );
@@ -90,8 +85,11 @@ pub(super) const FIG7: Recipe = Recipe {
     ],
 };
 
-fn both(batch: &Batch) -> [At; 2] {
-    [rs_red(batch, "RS-RED", 50), At::new(batch.name, "RED 300")]
+fn both(load: &Load) -> [At; 2] {
+    [
+        rs_red(load, "RS-RED", 50),
+        At::new(load.scenario, "RED 300"),
+    ]
 }
 
 fn by_load(
@@ -102,10 +100,10 @@ fn by_load(
 ) -> impl Iterator<Item = (f64, Samples)> {
     let loads = SAME_TOTAL.into_iter().zip([1.0, 1.4, 1.8]);
     let points: Vec<_> = loads
-        .map(|(batch, load)| {
+        .map(|(load, x)| {
             (
-                load,
-                m.samples(&At::new(batch.name, scheme), metric)
+                x,
+                m.samples(&At::new(load.scenario, scheme), metric)
                     .map(|y| y * scale),
             )
         })
@@ -115,11 +113,11 @@ fn by_load(
 
 /// What is not the paper's (R32) beside RED, in words.
 fn egress_driven_beside_red(what: &str, quantity: impl Fn(&At) -> Samples) -> String {
-    let each = SAME_TOTAL.map(|batch| {
-        let of = |name: &str| quantity(&At::new(batch.name, name)).shown();
+    let each = SAME_TOTAL.map(|load| {
+        let of = |name: &str| quantity(&At::new(load.scenario, name)).shown();
         format!(
             "{}: {} and {}",
-            batch.name,
+            load.name,
             of("egress-driven 50"),
             of("RED 300")
         )
@@ -127,22 +125,22 @@ fn egress_driven_beside_red(what: &str, quantity: impl Fn(&At) -> Samples) -> St
     format!("{what} of egress-driven and RED at {}", each.join(", "))
 }
 
-fn as_much_goodput(m: &Measured, f: &mut Findings, batch: &Batch) {
-    let [ours, red] = both(batch).map(|at| goodput(m, &at));
+fn as_much_goodput(m: &Measured, f: &mut Findings, load: &Load) {
+    let [ours, red] = both(load).map(|at| goodput(m, &at));
     f.times(
-        &format!("{}, goodput in Mbit/s", batch.name),
+        &format!("{}, goodput in Mbit/s", load.name),
         &ours,
         &red,
         0.97,
     );
 }
 
-fn as_little_loss(m: &Measured, f: &mut Findings, batch: &Batch) {
-    let [ours, red] = both(batch).map(|at| m.samples(&at, LOSS));
+fn as_little_loss(m: &Measured, f: &mut Findings, load: &Load) {
+    let [ours, red] = both(load).map(|at| m.samples(&at, LOSS));
     let excess = ours.with(&red, |ours, red| ours - 1.25 * red);
     let what = format!(
         "{}, loss {} and {}, the first less 1.25 times the second",
-        batch.name,
+        load.name,
         ours.shown(),
         red.shown()
     );
@@ -150,10 +148,10 @@ fn as_little_loss(m: &Measured, f: &mut Findings, batch: &Batch) {
 }
 
 fn lower_delay(m: &Measured, f: &mut Findings) {
-    for batch in SAME_TOTAL {
-        let [ours, red] = both(batch).map(|at| m.samples(&at, DELAY));
-        let what = format!("{}, delay in ms", batch.name);
-        match batch.name == LOAD_10.name {
+    for load in SAME_TOTAL {
+        let [ours, red] = both(load).map(|at| m.samples(&at, DELAY));
+        let what = format!("{}, delay in ms", load.name);
+        match load.name == LOAD_10.name {
             true => f.not_more(&what, &ours, &red),
             false => f.less(&what, &ours, &red),
         }
@@ -164,19 +162,19 @@ fn lower_delay(m: &Measured, f: &mut Findings) {
 }
 
 fn a_third(m: &Measured, f: &mut Findings) {
-    for batch in SAME_TOTAL {
+    for load in SAME_TOTAL {
         let longest = m.of_curves(
-            &rs_red(batch, "RS-RED", 50),
+            &rs_red(load, "RS-RED", 50),
             &["queue_packets.wan"],
             |curves| curves[0].iter().copied().reduce(f64::max),
         );
         f.at_most(
-            &format!("{}, longest edge queue", batch.name),
+            &format!("{}, longest edge queue", load.name),
             &longest,
             100.0,
         );
-        as_much_goodput(m, f, batch);
-        as_little_loss(m, f, batch);
+        as_much_goodput(m, f, load);
+        as_little_loss(m, f, load);
     }
 }
 
@@ -193,7 +191,8 @@ pub(super) const FIG9: Recipe = Recipe {
         "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each ingress; RED and drop-tail have \
          all at the egress. Thresholds of RED, and of RS-RED's controller, are a quarter and three quarters of all.",
     ],
-    batches: &[&SIZES_14, &SIZES_18],
+    scenarios: &[SIZES_14.scenario, SIZES_18.scenario],
+    readings: &[],
     tables: &[],
     figures: &[
         Figure {
@@ -243,19 +242,19 @@ pub(super) const FIG9: Recipe = Recipe {
     ],
 };
 
-fn sized(batch: &Batch, scheme: &str, total: u32) -> At {
-    At::new(batch.name, format!("{scheme} {total}"))
+fn sized(load: &Load, scheme: &str, total: u32) -> At {
+    At::new(load.scenario, format!("{scheme} {total}"))
 }
 
-fn steps(batch: &Batch, scheme: &str, quantity: impl Fn(&At) -> Samples) -> [(String, Samples); 4] {
-    TOTALS.map(|total| (total.to_string(), quantity(&sized(batch, scheme, total))))
+fn steps(load: &Load, scheme: &str, quantity: impl Fn(&At) -> Samples) -> [(String, Samples); 4] {
+    TOTALS.map(|total| (total.to_string(), quantity(&sized(load, scheme, total))))
 }
 
 /// The paper's three schemes at both loads.
-fn each_scheme(mut judge: impl FnMut(&Batch, &str)) {
-    for batch in [&SIZES_14, &SIZES_18] {
+fn each_scheme(mut judge: impl FnMut(&Load, &str)) {
+    for load in [&SIZES_14, &SIZES_18] {
         for scheme in &SCHEMES[..3] {
-            judge(batch, scheme);
+            judge(load, scheme);
         }
     }
 }
@@ -267,19 +266,19 @@ fn egress_driven_by_size(m: &Measured, what: &str, metric: &str) -> String {
 }
 
 fn less_loss(m: &Measured, f: &mut Findings) {
-    each_scheme(|batch, scheme| {
-        let mut steps = steps(batch, scheme, |at| m.samples(at, LOSS));
+    each_scheme(|load, scheme| {
+        let mut steps = steps(load, scheme, |at| m.samples(at, LOSS));
         steps.reverse();
-        let what = format!("{}, {scheme}, loss from large to small", batch.name);
+        let what = format!("{}, {scheme}, loss from large to small", load.name);
         f.rises(&what, &steps);
     });
     f.remark(egress_driven_by_size(m, "loss", LOSS));
 }
 
 fn more_delay(m: &Measured, f: &mut Findings) {
-    each_scheme(|batch, scheme| {
-        let steps = steps(batch, scheme, |at| m.samples(at, DELAY));
-        f.rises(&format!("{}, {scheme}, delay in ms", batch.name), &steps);
+    each_scheme(|load, scheme| {
+        let steps = steps(load, scheme, |at| m.samples(at, DELAY));
+        f.rises(&format!("{}, {scheme}, delay in ms", load.name), &steps);
     });
     f.remark(egress_driven_by_size(m, "delay in ms", DELAY));
 }
@@ -294,12 +293,12 @@ fn spread(steps: &[(String, Samples)]) -> Option<f64> {
 }
 
 fn change_little(m: &Measured, f: &mut Findings) {
-    each_scheme(|batch, scheme| {
-        let goodput = spread(&steps(batch, scheme, |at| goodput(m, at)));
-        let jitter = spread(&steps(batch, scheme, |at| m.samples(at, JITTER)));
+    each_scheme(|load, scheme| {
+        let goodput = spread(&steps(load, scheme, |at| goodput(m, at)));
+        let jitter = spread(&steps(load, scheme, |at| m.samples(at, JITTER)));
         for (what, ratio, most) in [("goodput", goodput, 1.05), ("jitter", jitter, 1.5)] {
             let value = ratio.map_or_else(|| "not measured".to_owned(), shown);
-            let said = format!("{}, {scheme}, {what}, greatest by least", batch.name);
+            let said = format!("{}, {scheme}, {what}, greatest by least", load.name);
             f.is_if_known(
                 format!("{said}: {value} (at most {most})"),
                 ratio.map(|ratio| ratio <= most),
@@ -328,9 +327,9 @@ fn roughness(steps: &[(String, Samples)]) -> Option<f64> {
 }
 
 fn smoothly(m: &Measured, f: &mut Findings) {
-    for batch in [&SIZES_14, &SIZES_18] {
+    for load in [&SIZES_14, &SIZES_18] {
         for (what, metric) in [("delay", DELAY), ("loss", LOSS)] {
-            let of = |scheme: &str| roughness(&steps(batch, scheme, |at| m.samples(at, metric)));
+            let of = |scheme: &str| roughness(&steps(load, scheme, |at| m.samples(at, metric)));
             let all = SCHEMES.map(of);
             let value = |x: Option<f64>| x.map_or_else(|| "not measured".to_owned(), shown);
             let [tail, red, ours, egress_driven] = all.map(value);
@@ -338,13 +337,13 @@ fn smoothly(m: &Measured, f: &mut Findings) {
             f.is_if_known(
                 format!(
                     "{}, {what} off a straight line, by its range: RS-RED {ours} (RED {red}, drop-tail {tail})",
-                    batch.name
+                    load.name
                 ),
                 is_smooth.map(|((ours, tail), red)| ours <= red && ours <= tail),
             );
             f.remark(format!(
                 "{}, {what}, egress-driven: {egress_driven}",
-                batch.name
+                load.name
             ));
         }
     }

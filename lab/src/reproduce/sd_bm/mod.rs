@@ -15,7 +15,7 @@ mod words;
 
 use super::judge::{Samples, shown};
 use super::measured::Measured;
-use super::recipe::{At, Batch, Paper};
+use super::recipe::{At, Paper};
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {
@@ -36,60 +36,23 @@ pub(super) const PAPER: Paper = Paper {
     ],
 };
 
-/// A scenario of this paper.
-macro_rules! batch {
-    ($name:literal, $file:literal) => {
-        $crate::reproduce::recipe::Batch {
-            name: $name,
-            file: concat!("sd-bm/", $file, ".toml"),
-            text: include_str!(concat!("../../../../scenarios/sd-bm/", $file, ".toml")),
-            set: &[],
-            only: &[],
-            printed: &[],
-            quick: ["40 s", "10 s"],
-        }
-    };
+/// A load, in units of what the WAN link carries: its name, and the scenario at it.
+struct Load {
+    name: &'static str,
+    scenario: &'static str,
 }
-use batch;
 
-/// Rates of all flows at a load, in units of C0: TCP's and UDP's while they are on.
-macro_rules! load {
-    ($tcp:literal, $udp:literal) => {
-        &[
-            ("traffic.a4.rate", $tcp),
-            ("traffic.b4.rate", $tcp),
-            ("traffic.udp4.rate", $udp),
-            ("traffic.a5.rate", $tcp),
-            ("traffic.b5.rate", $tcp),
-            ("traffic.udp5.rate", $udp),
-            ("traffic.a6.rate", $tcp),
-            ("traffic.b6.rate", $tcp),
-            ("traffic.udp6.rate", $udp),
-            ("traffic.a7.rate", $tcp),
-            ("traffic.b7.rate", $tcp),
-            ("traffic.udp7.rate", $udp),
-        ]
-    };
+const fn load(name: &'static str, scenario: &'static str) -> Load {
+    Load { name, scenario }
 }
-use load;
 
-const LOAD_10: Batch = Batch {
-    set: load!("0.528 Mbit", "0.0486 Mbit"),
-    only: &["RED 300", "RS-RED 50", "egress-driven 50"],
-    ..batch!("load 1.0", "tables")
-};
-const LOAD_14: Batch = Batch {
-    set: load!("0.7392 Mbit", "0.06804 Mbit"),
-    ..batch!("load 1.4", "tables")
-};
-const LOAD_18: Batch = Batch {
-    set: load!("0.9504 Mbit", "0.08748 Mbit"),
-    ..batch!("load 1.8", "tables")
-};
-const LOAD_20: Batch = batch!("load 2.0", "tables");
+const LOAD_10: Load = load("load 1.0", "sd-bm/tables-1.0");
+const LOAD_14: Load = load("load 1.4", "sd-bm/tables-1.4");
+const LOAD_18: Load = load("load 1.8", "sd-bm/tables-1.8");
+const LOAD_20: Load = load("load 2.0", "sd-bm/tables");
 
 /// Open places of the paper read in other ways, at a load of 2 C0.
-const READINGS: Batch = batch!("readings of RS-RED", "readings");
+const READINGS: &str = "sd-bm/readings";
 
 const LOSS: &str = "loss_ratio";
 const DELAY: &str = "delay_ms_mean";
@@ -100,12 +63,12 @@ const INGRESSES: [&str; 4] = ["n4", "n5", "n6", "n7"];
 
 /// A scheme with a threshold at the ingresses: RS-RED as the paper is read, or what is driven by the egress
 /// alone, which is ours and decides nothing (R32).
-fn rs_red(batch: &Batch, scheme: &str, threshold: u32) -> At {
-    At::new(batch.name, format!("{scheme} {threshold}"))
+fn rs_red(load: &Load, scheme: &str, threshold: u32) -> At {
+    At::new(load.scenario, format!("{scheme} {threshold}"))
 }
 
-fn red(batch: &Batch) -> At {
-    At::new(batch.name, "RED 100")
+fn red(load: &Load) -> At {
+    At::new(load.scenario, "RED 100")
 }
 
 /// Mbit/s of payload, TCP and UDP together.
@@ -137,7 +100,7 @@ fn by_egress(what: &str, quantity: impl Fn(u32) -> Samples) -> String {
 /// A quantity under other readings, in words.
 fn readings(what: &str, names: &[&str], quantity: impl Fn(&At) -> Samples) -> String {
     let each = names.iter().map(|name| {
-        let mean = quantity(&At::new(READINGS.name, *name)).mean();
+        let mean = quantity(&At::new(READINGS, *name)).mean();
         let mean = mean.map_or_else(|| "not measured".to_owned(), shown);
         format!("{name} {mean}")
     });

@@ -1,11 +1,11 @@
 //! Figures 1 and 8, and where packets are lost: what waits and what ends at which place.
 
 use super::arithmetic::THRESHOLDS;
-use super::{INGRESSES, LOAD_14, LOAD_18, LOAD_20, READINGS, ingress_share, red, rs_red};
+use super::{INGRESSES, LOAD_14, LOAD_18, LOAD_20, Load, READINGS, ingress_share, red, rs_red};
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples, shown};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::reproduce::recipe::{At, Recipe, claim};
 use crate::statistics::{mean, percentile};
 
 pub(super) const FIG1: Recipe = Recipe {
@@ -14,7 +14,8 @@ pub(super) const FIG1: Recipe = Recipe {
     notes: &[
         "Both are sampled every 40 ms. The top of the edge queue is nine tenths of the longest that it was in the run.",
     ],
-    batches: &[&LOAD_20],
+    scenarios: &[LOAD_20.scenario],
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "Packets waiting with RED",
@@ -41,7 +42,8 @@ pub(super) const FIG8: Recipe = Recipe {
          each of four ingresses keeps 50 packets waiting all the time, 200 packets wait for a link that carries 1250 in a second, \
          which takes 160 ms, and not the 36 ms that are printed.",
     ],
-    batches: &[&LOAD_20],
+    scenarios: &[LOAD_20.scenario],
+    readings: &[],
     tables: &[],
     figures: &[Figure {
         title: "Packets waiting at ingress n4",
@@ -80,7 +82,13 @@ pub(super) const LOCATION: Recipe = Recipe {
     notes: &[
         "Packets with payload that ended at a port, by all that were lost anywhere, the same packets.",
     ],
-    batches: &[&LOAD_14, &LOAD_18, &LOAD_20, &READINGS],
+    scenarios: &[
+        LOAD_14.scenario,
+        LOAD_18.scenario,
+        LOAD_20.scenario,
+        READINGS,
+    ],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -192,13 +200,13 @@ fn follows_the_threshold(m: &Measured, f: &mut Findings) {
 }
 
 fn only_at_the_egress(m: &Measured, f: &mut Findings) {
-    for batch in [&LOAD_14, &LOAD_18, &LOAD_20] {
-        let at = red(batch);
+    for load in [&LOAD_14, &LOAD_18, &LOAD_20] {
+        let at = red(load);
         let egress = m.samples(&at, "dropped_payload_packets.wan");
         let all = m.samples(&at, "lost_packets");
         let elsewhere = egress.with(&all, |here, all| 1.0 - here / all.max(1.0));
         f.at_most(
-            &format!("{}, share lost elsewhere", batch.name),
+            &format!("{}, share lost elsewhere", load.name),
             &elsewhere,
             0.01,
         );
@@ -206,10 +214,10 @@ fn only_at_the_egress(m: &Measured, f: &mut Findings) {
 }
 
 fn at_the_ingress(m: &Measured, f: &mut Findings) {
-    for batch in [&LOAD_14, &LOAD_18, &LOAD_20] {
+    for load in [&LOAD_14, &LOAD_18, &LOAD_20] {
         for l in THRESHOLDS {
-            let share = ingress_share(m, &rs_red(batch, "RS-RED", l));
-            let what = format!("{}, L = {l}, share lost at the ingresses", batch.name);
+            let share = ingress_share(m, &rs_red(load, "RS-RED", l));
+            let what = format!("{}, L = {l}, share lost at the ingresses", load.name);
             match l {
                 50 => f.at_least(&what, &share, 0.5),
                 _ => f.above(&what, &share, 0.0),
@@ -229,7 +237,7 @@ fn can_be_set(m: &Measured, f: &mut Findings) {
         "RS-RED 20, thresholds of 100",
         "RS-RED 50, thresholds of 100",
     ];
-    let readings = readings.map(|name| (name.to_owned(), At::new(READINGS.name, name)));
+    let readings = readings.map(|name| (name.to_owned(), At::new(READINGS, name)));
     let levels = THRESHOLDS.map(|l| (format!("{l}"), rs_red(&LOAD_20, "RS-RED", l)));
     let shares = levels.into_iter().chain(readings);
     let shares = shares.map(|(name, at)| (name, ingress_share(m, &at).mean()));
@@ -262,15 +270,15 @@ fn burden(m: &Measured, at: &At) -> Samples {
 }
 
 fn relieved(m: &Measured, f: &mut Findings) {
-    let batches: [&Batch; 3] = [&LOAD_14, &LOAD_18, &LOAD_20];
-    for batch in batches {
-        let red = red(batch);
+    let loads: [&Load; 3] = [&LOAD_14, &LOAD_18, &LOAD_20];
+    for load in loads {
+        let red = red(load);
         for l in THRESHOLDS {
-            let ours = rs_red(batch, "RS-RED", l);
+            let ours = rs_red(load, "RS-RED", l);
             let dropped = |at: &At| m.samples(at, "dropped_packets.wan");
-            let what = format!("{}, L = {l}, dropped at the egress", batch.name);
+            let what = format!("{}, L = {l}, dropped at the egress", load.name);
             f.less(&what, &dropped(&ours), &dropped(&red));
-            let what = format!("{}, L = {l}, packets come for each that leaves", batch.name);
+            let what = format!("{}, L = {l}, packets come for each that leaves", load.name);
             f.less(&what, &burden(m, &ours), &burden(m, &red));
         }
     }

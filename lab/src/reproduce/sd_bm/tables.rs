@@ -25,7 +25,8 @@ pub(super) const TABLE2: Recipe = Recipe {
     id: "sd-bm/table2",
     title: "Delay by the threshold of the ingress queues",
     notes: NOTES,
-    batches: &[&LOAD_20, &READINGS],
+    scenarios: &[LOAD_20.scenario],
+    readings: &[READINGS],
     tables: &[Table {
         columns: &[Column {
             tolerance: 1.0 / 3.0,
@@ -104,7 +105,8 @@ pub(super) const TABLE3: Recipe = Recipe {
     id: "sd-bm/table3",
     title: "Loss by the threshold of the ingress queues",
     notes: NOTES,
-    batches: &[&LOAD_20, &READINGS],
+    scenarios: &[LOAD_20.scenario],
+    readings: &[READINGS],
     tables: &[Table {
         columns: &[Column {
             scale: 100.0,
@@ -174,7 +176,7 @@ const fn line(
 ) -> Line {
     Line {
         set,
-        batch: LOAD_20.name,
+        scenario: LOAD_20.scenario,
         variant,
         place: &[],
         numbers,

@@ -1,13 +1,13 @@
 //! What the text claims, without a table or figure.
 
 use super::arithmetic::{equal_buffers, rule_of_thumb};
-use super::{DELAY, INGRESSES, LOAD_14, LOAD_18, LOAD_20, LOSS, batch, goodput, red, rs_red};
+use super::{DELAY, INGRESSES, LOAD_14, LOAD_18, LOAD_20, LOSS, goodput, red, rs_red};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Batch, Recipe, claim};
+use crate::reproduce::recipe::{At, Recipe, claim};
 use crate::statistics::percentile;
 
-const RUNS: Batch = batch!("text", "text");
+const RUNS: &str = "sd-bm/text";
 
 pub(super) const TEXT: Recipe = Recipe {
     id: "sd-bm/text",
@@ -18,7 +18,8 @@ pub(super) const TEXT: Recipe = Recipe {
         "The PI law has a target of 100 packets for the virtual queue; its gains follow from Hollot et al. for 40 flows, 1250 \
          packets a second and a round trip of 0.16 s.",
     ],
-    batches: &[&LOAD_14, &LOAD_18, &LOAD_20, &RUNS],
+    scenarios: &[LOAD_14.scenario, LOAD_18.scenario, LOAD_20.scenario, RUNS],
+    readings: &[],
     tables: &[],
     figures: &[],
     claims: &[
@@ -52,7 +53,7 @@ pub(super) const TEXT: Recipe = Recipe {
 };
 
 fn at(variant: &str) -> At {
-    At::new(RUNS.name, variant)
+    At::new(RUNS, variant)
 }
 
 fn without_refill(m: &Measured, f: &mut Findings) {
@@ -91,14 +92,14 @@ fn peak(m: &Measured, at: &At) -> Samples {
 }
 
 fn shaves_peaks(m: &Measured, f: &mut Findings) {
-    for batch in [&LOAD_18, &LOAD_20] {
-        let ours = peak(m, &rs_red(batch, "RS-RED", 50));
-        let what = format!("{}, 95th percentile of the edge queue", batch.name);
-        f.less(&format!("{what}, RED"), &ours, &peak(m, &red(batch)));
-        let tail = At::new(batch.name, "drop-tail 100");
+    for load in [&LOAD_18, &LOAD_20] {
+        let ours = peak(m, &rs_red(load, "RS-RED", 50));
+        let what = format!("{}, 95th percentile of the edge queue", load.name);
+        f.less(&format!("{what}, RED"), &ours, &peak(m, &red(load)));
+        let tail = At::new(load.scenario, "drop-tail 100");
         f.less(&format!("{what}, drop-tail"), &ours, &peak(m, &tail));
-        let set = peak(m, &rs_red(batch, "egress-driven", 50)).shown();
-        let name = batch.name;
+        let set = peak(m, &rs_red(load, "egress-driven", 50)).shown();
+        let name = load.name;
         f.remark(format!("{name}, egress-driven: {set}"));
     }
 }

@@ -1,11 +1,11 @@
-//! Gathers the scenarios of this repository, so that the program has them wherever it is run.
+//! Gathers the scenarios of this repository, so that every program has them wherever it is run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new("../../scenarios").canonicalize()?;
+    let root = Path::new("../scenarios").canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
     collect(&root, &mut files)?;

@@ -1,0 +1,75 @@
+//! What a key of a scenario is, and what it may say.
+
+use std::fmt;
+
+use weir_base::{Bytes, Spacing, Span, setting::Kind};
+
+/// One key of a section.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// As it is written.
+    pub name: &'static str,
+    /// What may be said.
+    pub form: Form,
+    /// The default as it would be written; empty if there is none.
+    pub default: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+}
+
+/// What a key may say.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// A single value with its unit and range.
+    Setting(Kind),
+    /// A size or a distribution of sizes, with the range of every number in it.
+    Sizes(Bytes, Bytes),
+    /// A time or a distribution of times, with the range of every number in it.
+    Times(Span, Span),
+    /// A rate, or a rate that is a linear function of time.
+    Load,
+    /// How packets follow each other.
+    Spacing,
+    /// Any text.
+    Text,
+    /// The name of a host.
+    Host,
+    /// The names of two nodes.
+    Ends,
+    /// Names of links.
+    Links,
+    /// Names of variants.
+    Variants,
+    /// A queue discipline with its settings.
+    Discipline,
+    /// The same, or the word [`SAME`].
+    ReverseDiscipline,
+}
+
+/// The queue at a link's second end is as the one at its first.
+pub(super) const SAME: &str = "same";
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(kind) => write!(f, "{kind}"),
+            Self::Sizes(min, max) => {
+                write!(f, "sizes (or their mean) from \"{min}\" to \"{max}\"")
+            }
+            Self::Times(min, max) => {
+                write!(f, "times (or their mean) from \"{min}\" to \"{max}\"")
+            }
+            Self::Load => write!(f, "a rate, or a function like \"0.5*t + 2 Mbit\""),
+            Self::Spacing => f.write_str(Spacing::EXPECTED),
+            Self::Text => f.write_str("a text in quotes"),
+            Self::Host => f.write_str("the name of a host"),
+            Self::Ends => f.write_str("two names: [\"NODE\", \"NODE\"]"),
+            Self::Links => f.write_str("a list of links: [\"LINK\"]"),
+            Self::Variants => f.write_str("a list of variants: [\"VARIANT\"]"),
+            Self::Discipline => f.write_str("a discipline like { kind = \"fifo\" }"),
+            Self::ReverseDiscipline => {
+                write!(f, "a discipline like {{ kind = \"fifo\" }}, or \"{SAME}\"")
+            }
+        }
+    }
+}

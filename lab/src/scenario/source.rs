@@ -1,0 +1,196 @@
+//! Where a scenario's text comes from, and the other files that it uses: those that it `extends`, and
+//! lists of variants that several files share.
+//!
+//! A file on disk uses files on disk, and a scenario that comes with the program uses others that do: what is
+//! built in never depends on the folder in which somebody starts the program. Paths are relative to the
+//! file that names them.
+
+use std::path::{Component, Path, PathBuf};
+
+use weir_base::setting::{Scalar, nearest};
+use weir_live::file::read_text;
+
+use super::ScenarioError;
+use super::parameters::{EXTENDS, FROM_FILE, ONLY};
+use super::raw::{self, Node, Origin, Value};
+use super::reader::Section;
+
+/// The scenario files of the repository, by their path below `scenarios/` without `.toml`, and their texts. Those
+/// without a title are parts of others.
+pub const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+
+/// A scenario file is not longer than this.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Files that extend one another at most.
+const CHAIN_MAX: usize = 8;
+
+/// The text of a scenario that comes with the program, by its path in the repository.
+pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
+    let name = path.with_extension("").to_string_lossy().into_owned();
+    let name = name.strip_prefix("scenarios/").unwrap_or(&name);
+    let names = || BUILT_IN.iter().map(|(known, _)| *known);
+    match BUILT_IN.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => Ok(text),
+        None => {
+            let near = nearest(name, names()).map(|near| format!("; did you mean `{near}`?"));
+            let why = format!("does not come with the program{}", near.unwrap_or_default());
+            let origin = Origin::Set(path.display().to_string());
+            Err(ScenarioError::new(origin, why))
+        }
+    }
+}
+
+/// What a file says, with all that it takes from others. Without `text` it is read from disk; with it, the files that it
+/// names are those that come with the program.
+pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioError> {
+    let shelf = match text {
+        Some(_) => Shelf::BuiltIn,
+        None => Shelf::Disk,
+    };
+    let mut reading = Reading {
+        shelf,
+        open: Vec::new(),
+    };
+    match text {
+        Some(text) => reading.whole(file, text),
+        None => reading.whole(file, &shelf.text(file)?),
+    }
+}
+
+/// Where the files are that others name.
+#[derive(Clone, Copy)]
+enum Shelf {
+    Disk,
+    BuiltIn,
+}
+
+impl Shelf {
+    fn text(self, path: &Path) -> Result<String, ScenarioError> {
+        match self {
+            Self::Disk => read_text(path, FILE_BYTES_MAX).map_err(|error| {
+                let origin = Origin::Set(path.display().to_string());
+                ScenarioError::new(origin, format!("cannot be read ({error})"))
+            }),
+            Self::BuiltIn => built_in(path).map(str::to_owned),
+        }
+    }
+}
+
+/// The files that are being read, each for the sake of the one before it.
+struct Reading {
+    shelf: Shelf,
+    open: Vec<PathBuf>,
+}
+
+impl Reading {
+    fn whole(&mut self, file: &Path, text: &str) -> Result<Node, ScenarioError> {
+        let mut tree = raw::parse(text)?;
+        self.open.push(plain(file));
+        self.take_variants(&mut tree)?;
+        if let Some(named) = tree.remove(EXTENDS.name) {
+            let base = self.other(&named, EXTENDS.name)?;
+            tree = base.extended_by(tree);
+        }
+        self.open.pop();
+        Ok(tree)
+    }
+
+    /// The file that `named` names, read whole.
+    fn other(&mut self, named: &Node, key: &str) -> Result<Node, ScenarioError> {
+        let wrong =
+            |why: String| ScenarioError::new(named.origin.clone(), format!("`{key}` {why}"));
+        let Value::Scalar(Scalar::Text(name)) = &named.value else {
+            return Err(wrong(format!(
+                "must be the path of another file, like {key} = \"network.toml\""
+            )));
+        };
+        let folder = self.open.last().and_then(|file| file.parent());
+        let path = plain(&folder.unwrap_or(Path::new("")).join(name));
+        if self.open.contains(&path) {
+            let chain = self.open.iter().chain([&path]);
+            let chain: Vec<String> = chain.map(|file| file.display().to_string()).collect();
+            return Err(wrong(format!(
+                "goes round in a circle: {}; one of these files must do without the next",
+                chain.join(", then ")
+            )));
+        }
+        if self.open.len() == CHAIN_MAX {
+            return Err(wrong(format!(
+                "is the {CHAIN_MAX}th in a row, and that is the limit; put what these files share into fewer"
+            )));
+        }
+        let text = self.shelf.text(&path).map_err(|error| {
+            wrong(format!(
+                "names \"{name}\", but {} {}",
+                error.origin, error.why
+            ))
+        })?;
+        let shown = path.display().to_string();
+        let mut tree = self.whole(&path, &text).map_err(|e| e.in_file(&shown))?;
+        tree.is_of_file(&shown.into());
+        Ok(tree)
+    }
+
+    /// Puts, in the place of each `from` in the list of variants, the variants of the file that it names.
+    fn take_variants(&mut self, tree: &mut Node) -> Result<(), ScenarioError> {
+        let Some(Node {
+            value: Value::List(items),
+            ..
+        }) = tree.entry_mut("variant")
+        else {
+            return Ok(());
+        };
+        let mut all = Vec::with_capacity(items.len());
+        for item in std::mem::take(items) {
+            match item.entry(FROM_FILE.name) {
+                Some(named) => all.append(&mut self.variants_of(named, &item)?),
+                None => all.push(item),
+            }
+        }
+        *items = all;
+        Ok(())
+    }
+
+    fn variants_of(&mut self, named: &Node, item: &Node) -> Result<Vec<Node>, ScenarioError> {
+        let section = Section::new("variant", item)?;
+        let only = section.names(&ONLY)?;
+        let mut variants = match self.other(named, "variant.from")?.remove("variant") {
+            Some(Node {
+                value: Value::List(variants),
+                ..
+            }) => variants,
+            _ => return Err(section.error(FROM_FILE.name, "names a file without variants")),
+        };
+        let name_of = |variant: &Node| match variant.entry("name").map(|name| &name.value) {
+            Some(Value::Scalar(Scalar::Text(name))) => Some(name.clone()),
+            _ => None,
+        };
+        if let Some(only) = only {
+            let known: Vec<String> = variants.iter().filter_map(name_of).collect();
+            if let Some(name) = only.iter().find(|name| !known.contains(name)) {
+                let near = nearest(name, known.iter().map(String::as_str));
+                let near = near.map_or_else(String::new, |n| format!("; did you mean \"{n}\"?"));
+                let why = format!("names \"{name}\", and there is no such variant{near}");
+                return Err(section.error(ONLY.name, why));
+            }
+            variants.retain(|v| name_of(v).is_some_and(|name| only.contains(&name)));
+        }
+        section.finish_with(&[], &[FROM_FILE.name, ONLY.name])?;
+        Ok(variants)
+    }
+}
+
+/// A path without `.` and `..`, as far as that is possible by its words.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match (part, plain.components().next_back()) {
+            (Component::CurDir, _) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            _ => plain.push(part),
+        }
+    }
+    plain
+}
