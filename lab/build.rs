@@ -4,6 +4,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// What a paper says stands beside its scenarios, and is none.
+const PAPER: &str = "paper.toml";
+
 fn main() -> io::Result<()> {
     let root = Path::new("../scenarios").canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
@@ -33,7 +36,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|ending| ending == "toml") {
+        } else if path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with(PAPER)
+        {
             files.push(path);
         }
     }

@@ -203,9 +203,11 @@ impl Measured {
     fn known(&self, at: &At) -> Option<&Known> {
         let points = self
             .scenarios
-            .get(at.scenario)
+            .get(at.scenario.as_str())
             .map_or(&[][..], Vec::as_slice);
-        let mut fitting = points.iter().filter(|known| known.is_at(at));
+        let mut fitting = points
+            .iter()
+            .filter(|known| is_at(known.variant.as_deref(), &known.set, at));
         match (fitting.next(), fitting.count()) {
             (Some(known), 0) => return Some(known),
             (None, _) => self.note_unknown(format!("there is no point {at}")),
@@ -215,14 +217,13 @@ impl Measured {
     }
 }
 
-impl Known {
-    fn is_at(&self, at: &At) -> bool {
-        self.variant.as_deref().unwrap_or_default() == at.variant
-            && at.place.iter().all(|(key, value)| {
-                let found = self.set.iter().find(|(path, _)| is_key(path, key));
-                found.is_some_and(|(_, found)| shown(found) == *value)
-            })
-    }
+/// Whether a point is the one that a place names.
+fn is_at(variant: Option<&str>, set: &Map<String, Value>, at: &At) -> bool {
+    variant.unwrap_or_default() == at.variant
+        && at.place.iter().all(|(key, value)| {
+            let found = set.iter().find(|(path, _)| is_key(path, key));
+            found.is_some_and(|(_, found)| shown(found) == *value)
+        })
 }
 
 /// Whether a metric is a share, of which a difference below 0.01 means nothing.
@@ -261,7 +262,7 @@ fn is_key(path: &str, key: &str) -> bool {
     before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     match value.as_str() {
         Some(text) => text.to_owned(),
         None => value.to_string(),
@@ -441,6 +442,19 @@ fn plan_of(points: Vec<Point>) -> Option<Plan> {
         base,
         points,
     })
+}
+
+/// How many points a place names.
+#[cfg(test)]
+pub(super) fn points_at(at: &At) -> usize {
+    let all = points(
+        &at.scenario,
+        Reading::Calibrated,
+        &Options::default(),
+        Habitat::Sim,
+    );
+    let fits = |point: &Point| is_at(point.variant.as_deref(), &point.set, at);
+    all.map_or(0, |points| points.into_iter().filter(fits).count())
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 //!                   ─▶ claims (text, check) ◀── Findings ◀─────────┘
 //! ```
 //!
-//! - [`recipe`]: what a result is made of, as tables
-//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: the tables of a paper; one such file
-//!   or folder for each
+//! - [`recipe`]: what a result is made of; each paper has a file with all of it, `scenarios/PAPER/paper.toml`
+//! - [`condition`]: claims that compare measured points
+//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: what a paper has in Rust: claims with arithmetic of
+//!   their own, and pictures
 //! - [`measured`]: from scenarios to runs and back
 //! - [`figure`]: its pictures
 //! - [`judge`]: the statistics of claims, in one place
@@ -22,6 +23,7 @@
 //! on the rows that were calibrated on are told, but counted nowhere.
 
 mod afan_eccm;
+mod condition;
 pub mod figure;
 mod forces_flow_control;
 pub mod judge;
@@ -35,6 +37,7 @@ mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -45,17 +48,36 @@ use crate::run::{Habitat, RunOptions};
 use crate::scenario::Override;
 use judge::{Findings, Verdict};
 use measured::{Measured, Wanted};
-use recipe::{Check, Claim, Column, Line, Paper, Recipe, Table};
+use recipe::{At, Claim, Code, Column, Line, Paper, Recipe, Table};
 
 pub use text::text;
 
-/// Every paper.
-pub const PAPERS: &[&Paper] = &[
-    &lru_fq::PAPER,
-    &afan_eccm::PAPER,
-    &sd_bm::PAPER,
-    &forces_flow_control::PAPER,
+/// Every paper's file, and what it has in Rust.
+const PAPERS: [(&str, &[Code]); 4] = [
+    (lru_fq::TEXT, lru_fq::CODE),
+    (afan_eccm::TEXT, afan_eccm::CODE),
+    (sd_bm::TEXT, sd_bm::CODE),
+    (forces_flow_control::TEXT, forces_flow_control::CODE),
 ];
+
+/// Every paper. They are built in, so one that cannot be read is a mistake of ours; a test reads them all.
+pub fn papers() -> &'static [Paper] {
+    static READ: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+        let read = PAPERS.map(|(text, code)| Paper::read(text, code));
+        let read = read.map(|paper| paper.unwrap_or_else(|error| unreachable!("{error}")));
+        read.into()
+    });
+    &READ
+}
+
+/// The lines of a result's tables.
+fn lines(result: &str) -> impl Iterator<Item = &'static Line> {
+    let results = papers().iter().flat_map(|paper| &paper.results);
+    let found = results.filter(move |recipe| recipe.id == result);
+    found
+        .flat_map(|recipe| &recipe.tables)
+        .flat_map(|table| &table.lines)
+}
 
 /// Seeds of each point, and of a quick run; runs of each point in the lab.
 const RUNS: u64 = 10;
@@ -105,7 +127,7 @@ pub struct ResultReport {
     pub title: &'static str,
     /// Set-up, readings, findings.
     #[serde(skip)]
-    pub notes: &'static [&'static str],
+    pub notes: &'static [String],
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
@@ -154,32 +176,28 @@ pub struct ClaimReport {
 /// The results that are named, all if none is: `PAPER` or `PAPER/RESULT`. A name that is unknown is
 /// told with the nearest known one.
 pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
-    let all = || {
-        PAPERS
-            .iter()
-            .flat_map(|paper| paper.results.iter().copied())
-    };
+    let all = || papers().iter().flat_map(|paper| &paper.results);
     if names.is_empty() {
         return Ok(all().collect());
     }
     let mut chosen = Vec::new();
     for name in names {
-        let is_paper = PAPERS.iter().any(|paper| paper.name == name);
+        let is_paper = papers().iter().any(|paper| paper.name == *name);
         let before = chosen.len();
         let fits = |recipe: &&Recipe| {
-            recipe.id == name || (is_paper && recipe.id.split('/').next() == Some(name))
+            recipe.id == *name || (is_paper && recipe.id.split('/').next() == Some(name))
         };
         chosen.extend(all().filter(fits));
         if chosen.len() == before {
-            let papers = PAPERS.iter().map(|paper| paper.name);
-            let known = papers.chain(all().map(|recipe| recipe.id));
+            let papers = papers().iter().map(|paper| paper.name.as_str());
+            let known = papers.chain(all().map(|recipe| recipe.id.as_str()));
             let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
             let hint = hint.unwrap_or_default();
             return Err(format!("there is no result `{name}`{hint}"));
         }
     }
     chosen.sort_by_key(|recipe| all().position(|known| known.id == recipe.id));
-    chosen.dedup_by_key(|recipe| recipe.id);
+    chosen.dedup_by_key(|recipe| &recipe.id);
     Ok(chosen)
 }
 
@@ -242,10 +260,14 @@ fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
 }
 
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
-    let drawn = recipe.figures.iter().map(|figure| figure.svgs(measured));
+    let paper = paper_of(recipe);
+    let drawn = paper
+        .figures(recipe)
+        .iter()
+        .map(|figure| figure.svgs(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
     notes.extend(failed.into_iter().filter_map(Result::err));
-    let files = recipe.scenarios.iter().chain(recipe.readings).copied();
+    let files = recipe.scenarios.iter().chain(&recipe.readings);
     let tables = recipe.tables.iter();
     let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
     let missing = match measured.on {
@@ -257,19 +279,19 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
         Habitat::Lab => Vec::new(), // it does not measure all that a simulation does
     };
     ResultReport {
-        id: recipe.id,
+        id: &recipe.id,
         on: measured.on.word(),
         rows,
         missing,
         claims: recipe
             .claims
             .iter()
-            .map(|claim| decide(recipe, claim, measured))
+            .map(|claim| decide(paper, claim, measured))
             .collect(),
         pictures: drawn.into_iter().flatten().flatten().collect(),
-        title: recipe.title,
-        notes: recipe.notes,
-        files: files.collect(),
+        title: &recipe.title,
+        notes: &recipe.notes,
+        files: files.map(String::as_str).collect(),
     }
 }
 
@@ -288,19 +310,24 @@ impl RowReport {
     }
 }
 
-fn compare(line: &Line, column: &Column, paper: f64, measured: &Measured) -> RowReport {
-    let at = line.at();
-    let mut samples = measured.samples(&at, column.metric);
-    if let Some(plus) = column.plus {
-        samples = samples.with(&measured.samples(&at, plus), |a, b| a + b);
+fn compare(
+    at: &At,
+    line: &Line,
+    column: &'static Column,
+    paper: f64,
+    measured: &Measured,
+) -> RowReport {
+    let mut samples = measured.samples(at, &column.metric);
+    if let Some(plus) = &column.plus {
+        samples = samples.with(&measured.samples(at, plus), |a, b| a + b);
     }
     let summary = samples.map(|x| x * column.scale).summary();
     let set = line.set.iter();
     RowReport {
         set: set
-            .map(|(key, value)| (key.to_string(), number_or_text(value)))
+            .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
-        metric: column.name,
+        metric: &column.name,
         paper,
         ours: summary.map(|s| s.mean),
         ci95: summary.and_then(|s| s.ci95),
@@ -313,33 +340,34 @@ fn compare(line: &Line, column: &Column, paper: f64, measured: &Measured) -> Row
 fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
     let lines = table.lines.iter();
     let cells = lines.flat_map(|line| {
-        let cells = table.columns.iter().zip(line.numbers);
-        cells.map(move |(column, paper)| (line, column, *paper))
+        let at = table.at(line);
+        let cells = table.columns.iter().zip(&line.numbers);
+        cells.map(move |(column, paper)| compare(&at, line, column, *paper, measured))
     });
-    cells
-        .map(|(line, column, paper)| compare(line, column, paper, measured))
-        .collect()
+    cells.collect()
 }
 
-fn number_or_text(value: &str) -> Value {
-    value
-        .parse::<u64>()
-        .map_or_else(|_| Value::from(value), Value::from)
+/// The paper of a result.
+fn paper_of(recipe: &Recipe) -> &'static Paper {
+    let name = recipe.id.split('/').next().unwrap_or_default();
+    let mut papers = papers().iter();
+    let found = papers.find(|paper| paper.name == name);
+    found.unwrap_or_else(|| unreachable!("{} belongs to no paper", recipe.id))
 }
 
-fn decide(recipe: &Recipe, claim: &Claim, measured: &Measured) -> ClaimReport {
-    let (verdict, mut evidence) = judge(claim, measured);
+fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimReport {
+    let (verdict, mut evidence) = judge(paper, claim, measured);
     let printed = measured
         .as_printed()
-        .filter(|_| recipe.has_two_columns())
-        .map(|printed| judge(claim, printed));
+        .filter(|_| paper.has_two_columns)
+        .map(|printed| judge(paper, claim, printed));
     // The evidence is that of the reading; but what is missing must be told.
     if let Some((Verdict::Missing, why)) = &printed {
         evidence += &format!("; as printed: {why}");
     }
     ClaimReport {
-        id: claim.id,
-        text: claim.text,
+        id: &claim.id,
+        text: &claim.text,
         verdict,
         as_printed: printed.map(|(verdict, _)| verdict),
         calibrated: claim.calibrated,
@@ -349,13 +377,12 @@ fn decide(recipe: &Recipe, claim: &Claim, measured: &Measured) -> ClaimReport {
 
 /// A verdict and its evidence. In a simulation, what is missing is a mistake; a lab does not measure all that
 /// a simulation does, and may be unable to run a scenario.
-fn judge(claim: &Claim, measured: &Measured) -> (Verdict, String) {
-    let check = match claim.check {
-        Check::NotRun(why) => return (Verdict::NotRun, why.to_owned()),
-        Check::Measured(check) => check,
-    };
+fn judge(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Verdict, String) {
+    if let Some(why) = &claim.not_run {
+        return (Verdict::NotRun, why.clone());
+    }
     let mut findings = Findings::default();
-    check(measured, &mut findings);
+    paper.judge(claim, measured, &mut findings);
     let (verdict, evidence) = findings.judgement();
     let unknown = measured.take_unknown();
     match measured.on {
@@ -435,8 +462,8 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>,
 
 /// The names and titles of all results.
 pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let recipes = PAPERS.iter().flat_map(|paper| paper.results.iter());
-    recipes.map(|recipe| (recipe.id, recipe.title))
+    let recipes = papers().iter().flat_map(|paper| &paper.results);
+    recipes.map(|recipe| (recipe.id.as_str(), recipe.title.as_str()))
 }
 
 #[cfg(test)]
@@ -446,8 +473,15 @@ mod tests {
     use super::*;
 
     fn all_claims() -> Vec<&'static Claim> {
-        let recipes = PAPERS.iter().flat_map(|paper| paper.results.iter());
-        recipes.flat_map(|recipe| recipe.claims).collect()
+        let recipes = papers().iter().flat_map(|paper| &paper.results);
+        recipes.flat_map(|recipe| &recipe.claims).collect()
+    }
+
+    /// The only result of a paper of this text.
+    fn result(text: &str) -> &'static Recipe {
+        let head = "name = \"lru-fq\"\nsource = \"s\"\nhas_two_columns = false\n[[result]]\n";
+        let paper = Paper::read(&format!("{head}{text}"), &[]).unwrap();
+        &Box::leak(Box::new(paper)).results[0]
     }
 
     #[test]
@@ -455,7 +489,12 @@ mod tests {
         let ids = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
             let chosen = select(&names)?;
-            Ok::<_, String>(chosen.iter().map(|recipe| recipe.id).collect::<Vec<_>>())
+            Ok::<_, String>(
+                chosen
+                    .iter()
+                    .map(|recipe| recipe.id.as_str())
+                    .collect::<Vec<_>>(),
+            )
         };
         let all = ids(&[]).unwrap();
         assert!(all.len() > 8);
@@ -469,31 +508,57 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_belongs_to_its_paper_and_is_there_once() {
-        for paper in PAPERS {
-            for recipe in paper.results {
-                assert!(recipe.id.starts_with(&format!("{}/", paper.name)));
-                for claim in recipe.claims {
-                    assert!(
-                        claim.id.starts_with(recipe.id),
-                        "{} in {}",
-                        claim.id,
-                        recipe.id
-                    );
-                }
-                for line in recipe.tables.iter().flat_map(|table| table.lines) {
-                    let mut known = recipe.scenarios.iter().chain(recipe.readings);
-                    let known = known.any(|scenario| *scenario == line.scenario);
-                    assert!(known, "{}: {}", recipe.id, line.scenario);
-                }
-                for table in recipe.tables {
-                    let fits = |line: &Line| line.numbers.len() == table.columns.len();
-                    assert!(table.lines.iter().all(fits), "{}", recipe.id);
-                }
+    fn every_paper_is_read() {
+        for (text, code) in PAPERS {
+            Paper::read(text, code).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_named() {
+        let text = lru_fq::TEXT;
+        let wrong = |old: &str, new: &str| {
+            assert!(text.contains(old), "{old}");
+            Paper::read(&text.replacen(old, new, 1), lru_fq::CODE).unwrap_err()
+        };
+        let error = wrong("calibrated = true", "calibratd = true");
+        assert!(error.contains("unknown field `calibratd`"), "{error}");
+        assert!(error.contains("line "), "{error}");
+        let error = wrong("at_most = 0.4", "at_mots = 0.4");
+        assert!(error.contains("unknown variant `at_mots`"), "{error}");
+        assert_eq!(
+            wrong("id = \"lru-fq/table1.3\"", "id = \"lru-fq/table1.4\""),
+            "lru-fq/table1.4: is there twice"
+        );
+        assert_eq!(
+            wrong("id = \"lru-fq/table1.3\"", "id = \"lru-fq/table1.33\""),
+            "lru-fq/table1.33: nothing decides it"
+        );
+        let short = wrong("5.883, 0.0617] }", "5.883] }");
+        assert_eq!(
+            short,
+            "lru-fq/table1: a line has too few numbers, or too many"
+        );
+    }
+
+    /// Every point that a table or a condition asks for is one that is run.
+    #[test]
+    fn every_place_is_one_point() {
+        for recipe in papers().iter().flat_map(|paper| &paper.results) {
+            let conditions = recipe.claims.iter().flat_map(|claim| &claim.conditions);
+            let of_conditions = conditions.flat_map(condition::Condition::places);
+            let of_lines = recipe.tables.iter();
+            let of_lines = of_lines.flat_map(|table| table.lines.iter().map(|line| table.at(line)));
+            for at in of_conditions.chain(of_lines) {
+                let mut known = recipe.scenarios.iter().chain(&recipe.readings);
+                assert!(
+                    known.any(|name| *name == at.scenario),
+                    "{}: {at}",
+                    recipe.id
+                );
+                assert_eq!(measured::points_at(&at), 1, "{}: {at}", recipe.id);
             }
         }
-        let ids: BTreeSet<_> = all_claims().iter().map(|claim| claim.id).collect();
-        assert_eq!(ids.len(), all_claims().len());
     }
 
     #[test]
@@ -507,11 +572,11 @@ mod tests {
             eprintln!("skipped: there is no {path}");
             return;
         };
-        let ours: BTreeSet<_> = all_claims().iter().map(|claim| claim.id).collect();
+        let ours: BTreeSet<_> = all_claims().iter().map(|claim| claim.id.as_str()).collect();
         let mut seen = 0;
         for line in list.lines().filter(|line| line.starts_with("| ")) {
             let id = line.split('|').nth(1).unwrap_or_default().trim();
-            if PAPERS
+            if papers()
                 .iter()
                 .any(|paper| id.starts_with(&format!("{}/", paper.name)))
             {
@@ -606,21 +671,17 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_named_and_is_not_merely_not_run() {
-        const WRONG: Recipe = Recipe {
-            id: "lru-fq/wrong",
-            title: "t",
-            notes: &[],
-            scenarios: &[],
-            readings: &[],
-            tables: &[],
-            figures: &[],
-            claims: &[recipe::claim("lru-fq/wrong.1", "t", |m, f| {
-                let at = recipe::At::new("no scenario", "x");
-                f.at_most("a", &m.samples(&at, "tcp_share_ration"), 1.0);
-                f.is("something that holds", true);
-            })],
-        };
-        let reproduction = run(&[&WRONG], &Options::default()).unwrap();
+        let wrong = result(
+            r#"
+            id = "lru-fq/wrong"
+            title = "t"
+            [[result.claim]]
+            id = "lru-fq/wrong.1"
+            text = "t"
+            condition = [{ what = "a", of = { scenario = "no scenario", variant = "x", metric = "tcp_share_ration" }, is = { at_most = 1 } }]
+            "#,
+        );
+        let reproduction = run(&[wrong], &Options::default()).unwrap();
         let claim = &reproduction.results[0].claims[0];
         assert_eq!(claim.verdict, Verdict::Missing);
         let expected =
@@ -636,34 +697,23 @@ mod tests {
     #[test]
     fn a_line_without_a_number_of_ours_is_named() {
         // Fetches are counted only where there is a web: the metric exists, but not at every point.
-        const fn line(set: &'static [(&str, &str)], scenario: &'static str) -> Line {
-            Line {
-                set,
-                scenario,
-                variant: "fifo",
-                place: &[("flows", "2")],
-                numbers: &[1.0, 1.0],
-            }
-        }
-        const TWO: Recipe = Recipe {
-            id: "lru-fq/two",
-            title: "t",
-            notes: &[],
-            scenarios: &["lru-fq/fig5a", "lru-fq/table1"],
-            readings: &[],
-            tables: &[Table {
-                columns: &[
-                    recipe::column("goodput, Mbit/s", "tcp_goodput_mbps"),
-                    recipe::column("fetches", "web_fetches_per_s"),
-                ],
-                lines: &[
-                    line(&[("flows", "2"), ("web", "none")], "lru-fq/fig5a"),
-                    line(&[("flows", "2"), ("web", "6 clients")], "lru-fq/table1"),
-                ],
-            }],
-            figures: &[],
-            claims: &[],
-        };
+        let two = result(
+            r#"
+            id = "lru-fq/two"
+            title = "t"
+            scenarios = ["lru-fq/fig5a", "lru-fq/table1"]
+            [[result.table]]
+            scenario = "lru-fq/table1"
+            columns = [
+                { name = "goodput, Mbit/s", metric = "tcp_goodput_mbps" },
+                { name = "fetches", metric = "web_fetches_per_s" },
+            ]
+            lines = [
+                { set = { flows = 2, web = "none" }, scenario = "lru-fq/fig5a", variant = "fifo", place = { flows = 2 }, numbers = [1, 1] },
+                { set = { flows = 2, web = "6 clients" }, variant = "fifo", place = { flows = 2 }, numbers = [1, 1] },
+            ]
+            "#,
+        );
         let set = |path: &str, value: &str| Override {
             path: path.to_owned(),
             value: value.to_owned(),
@@ -676,7 +726,7 @@ mod tests {
             overrides: vec![set("duration", "5.5 s"), set("warm_up", "0 s")],
             ..Options::default()
         };
-        let reproduction = run(&[&TWO], &options).unwrap();
+        let reproduction = run(&[two], &options).unwrap();
         let missing: Vec<_> = reproduction.missing().collect();
         let expected = "the line `flows 2, web none` has no number of ours for `fetches`";
         assert_eq!(missing, [("lru-fq/two", expected.to_owned())]);
@@ -685,7 +735,7 @@ mod tests {
     #[test]
     fn what_was_calibrated_on_is_marked() {
         let marked = all_claims().into_iter().filter(|claim| claim.calibrated);
-        let marked: Vec<_> = marked.map(|claim| claim.id).collect();
+        let marked: Vec<_> = marked.map(|claim| claim.id.as_str()).collect();
         let expected = [
             "lru-fq/table1.3",
             "lru-fq/table1.4",

@@ -203,7 +203,7 @@ mod tests {
                 ],
                 pictures: vec!["<svg></svg>".to_owned()],
                 title: "r",
-                notes: &["n"],
+                notes: Box::leak(Box::new(["n".to_owned()])),
                 files: vec!["p/r.toml"],
                 missing: vec!["there is no metric `x`".to_owned()],
             }],

@@ -1,159 +1,205 @@
 //! Figures 7, 8 and 9: acceptance delay, goodput and flows on the list, by mechanism and interval.
 
 use super::basic::remark;
-use super::{
-    AFTER_RUNS, DELAY, FIGURES, GOODPUT, GOODPUT_OF_ALL, LISTED, NONE, alike, none, of, spread,
-};
+use super::{AFTER_RUNS, DELAY, GOODPUT, GOODPUT_OF_ALL, LISTED, alike, none, of, spread};
 use crate::reproduce::figure::{Figure, Lines};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{Recipe, claim};
+use crate::reproduce::recipe::Code;
 
 /// Intervals of RAMAF and ECCM.
 const INTERVALS: [u32; 5] = [3, 6, 9, 12, 15];
 /// Intervals of EFMP.
 const EFMP: [u32; 4] = [1, 2, 3, 4];
-const SCENARIOS: &[&str] = &[NONE, FIGURES];
-const NOTES: &[&str] = &[
-    "EFMP with the oldest-flow policy. R9: ECCM's later steps are driven by timers. R11 is calibrated on the link without \
-     mechanism, see afan-eccm/basic.",
-    "R29: goodput is the mean over the elastic flows that were let in, since they were, without those that the clean-up of \
-     the run that let them in removed: section 4 says that they \"are deleted in short time after acceptance\", and to count them \
-     contradicts its \"almost unchanged\". R30: flows on the list are sampled a second after each run began, when it has \
-     cleaned up or restored; without a mechanism they are the mean over time.",
-];
-
-pub(super) const FIG7: Recipe = Recipe {
-    id: "afan-eccm/fig7",
-    title: "Acceptance delay by mechanism and interval",
-    notes: NOTES,
-    scenarios: SCENARIOS,
-    readings: &[],
-    tables: &[],
-    figures: &[Figure {
-        title: "Acceptance delay of streams, s",
-        x: "interval between two runs, s",
-        draw: |m, lines| draw(m, lines, DELAY),
-    }],
-    claims: &[
-        claim(
-            "afan-eccm/fig7.1",
-            "RAMAF and ECCM far better than EFMP",
-            |m, f| {
-                for other in ["ramaf", "eccm"] {
-                    let what = format!("delay at 3 s, EFMP to {other}");
-                    let (efmp, other) = (of(m, "efmp", 3, DELAY), of(m, other, 3, DELAY));
-                    f.times(&what, &efmp, &other, 1.5);
-                }
-                remark(m, f, DELAY);
-            },
-        ),
-        claim(
-            "afan-eccm/fig7.2",
-            "At a short interval RAMAF and ECCM are alike",
-            |m, f| {
-                let (a, b) = (of(m, "ramaf", 3, DELAY), of(m, "eccm", 3, DELAY));
-                let what = format!("delay at 3 s, RAMAF {}, ECCM {}", a.shown(), b.shown());
-                f.is_if_known(what, alike(&a, &b, |a, b| (a - b).abs() <= 1.0));
-            },
-        ),
-        claim(
-            "afan-eccm/fig7.3",
-            "At longer intervals ECCM is better",
-            |m, f| {
-                let both = [9, 12, 15].map(|interval| {
-                    let [eccm, ramaf] = ["eccm", "ramaf"].map(|name| of(m, name, interval, DELAY));
-                    (format!("{interval} s"), eccm, ramaf)
-                });
-                f.mostly_less("delay, ECCM and RAMAF", &both, 2);
-                remark(m, f, DELAY);
-            },
-        ),
-        claim(
-            "afan-eccm/fig7.4",
-            "d_acc grows with the interval",
-            |m, f| {
-                f.rises("delay, EFMP", &steps(m, "efmp", &EFMP, DELAY));
-                f.rises("delay, RAMAF", &steps(m, "ramaf", &INTERVALS, DELAY));
-                f.rises("delay, ECCM", &steps(m, "eccm", &INTERVALS, DELAY));
-            },
-        ),
-        claim(
-            "afan-eccm/fig7.5",
-            "Local bound met at 3 and 6 s",
-            |m, f| {
-                for (mechanism, interval) in [("ramaf", 3), ("ramaf", 6), ("eccm", 3), ("eccm", 6)]
-                {
-                    bound(m, f, mechanism, interval, 6.0);
-                }
-            },
-        ),
-        claim("afan-eccm/fig7.6", "ECCM also meets it at 9 s", |m, f| {
-            bound(m, f, "eccm", 9, 6.0)
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("fig7.1", |m, f| {
+            for other in ["ramaf", "eccm"] {
+                let what = format!("delay at 3 s, EFMP to {other}");
+                let (efmp, other) = (of(m, "efmp", 3, DELAY), of(m, other, 3, DELAY));
+                f.times(&what, &efmp, &other, 1.5);
+            }
+            remark(m, f, DELAY);
         }),
-        claim(
-            "afan-eccm/fig7.7",
-            "RAMAF does not at 9 s; neither does above",
-            |m, f| {
-                for (mechanism, interval) in [
-                    ("ramaf", 9),
-                    ("ramaf", 12),
-                    ("ramaf", 15),
-                    ("eccm", 12),
-                    ("eccm", 15),
-                ] {
-                    let what = format!("delay, {mechanism} {interval} s");
-                    f.above(&what, &of(m, mechanism, interval, DELAY), 6.0);
+        ("fig7.2", |m, f| {
+            let (a, b) = (of(m, "ramaf", 3, DELAY), of(m, "eccm", 3, DELAY));
+            let what = format!("delay at 3 s, RAMAF {}, ECCM {}", a.shown(), b.shown());
+            f.is_if_known(what, alike(&a, &b, |a, b| (a - b).abs() <= 1.0));
+        }),
+        ("fig7.3", |m, f| {
+            let both = [9, 12, 15].map(|interval| {
+                let [eccm, ramaf] = ["eccm", "ramaf"].map(|name| of(m, name, interval, DELAY));
+                (format!("{interval} s"), eccm, ramaf)
+            });
+            f.mostly_less("delay, ECCM and RAMAF", &both, 2);
+            remark(m, f, DELAY);
+        }),
+        ("fig7.7", |m, f| {
+            for (mechanism, interval) in [
+                ("ramaf", 9),
+                ("ramaf", 12),
+                ("ramaf", 15),
+                ("eccm", 12),
+                ("eccm", 15),
+            ] {
+                let what = format!("delay, {mechanism} {interval} s");
+                f.above(&what, &of(m, mechanism, interval, DELAY), 6.0);
+            }
+            remark(m, f, DELAY);
+        }),
+        ("fig7.8", |m, f| {
+            f.above("delay, EFMP 6 s", &of(m, "efmp", 6, DELAY), 11.0);
+            let short = EFMP.map(|i| format!("{i} s {}", of(m, "efmp", i, DELAY).shown()));
+            f.remark(format!("below: {}", short.join(", ")));
+        }),
+        ("fig7.9", |m, f| {
+            for mechanism in ["ramaf", "eccm"] {
+                let what = format!("delay, basic to {mechanism} 3 s");
+                f.times(&what, &none(m, DELAY), &of(m, mechanism, 3, DELAY), 10.0);
+            }
+            remark(m, f, DELAY);
+        }),
+        ("fig7.10", |m, f| {
+            for (mechanism, interval) in [
+                ("ramaf", 3),
+                ("ramaf", 6),
+                ("eccm", 3),
+                ("eccm", 6),
+                ("eccm", 9),
+            ] {
+                bound(m, f, mechanism, interval, 11.0);
+            }
+            let all = EFMP.map(|i| ("efmp", i)).into_iter();
+            let all = all.chain(INTERVALS.map(|i| ("ramaf", i)));
+            let all = all.chain(INTERVALS.map(|i| ("eccm", i)));
+            let met = all.filter(|(mechanism, interval)| {
+                of(m, mechanism, *interval, DELAY)
+                    .mean()
+                    .is_some_and(|mean| mean <= 11.0)
+            });
+            let met: Vec<_> = met
+                .map(|(mechanism, i)| format!("{mechanism} {i}"))
+                .collect();
+            f.remark(format!("means within 11 s: {}", met.join(", ")));
+        }),
+        ("fig8.1", |m, f| {
+            for other in ["ramaf", "eccm"] {
+                let what = format!("goodput at 3 s, EFMP and {other}");
+                f.less(&what, &of(m, "efmp", 3, GOODPUT), &of(m, other, 3, GOODPUT));
+            }
+            f.remark(other_goodputs(m));
+            remark(m, f, GOODPUT);
+        }),
+        ("fig8.2", |m, f| {
+            let most = spread(INTERVALS.iter().map(|i| of(m, "eccm", *i, GOODPUT)));
+            f.at_most("goodput of ECCM, greatest to least", &most, 1.10);
+            remark(m, f, GOODPUT);
+        }),
+        ("fig8.3", |m, f| {
+            f.rises("goodput, RAMAF", &steps(m, "ramaf", &INTERVALS, GOODPUT));
+            let (short, long) = (of(m, "ramaf", 3, GOODPUT), of(m, "ramaf", 15, GOODPUT));
+            let ratio = short.with(&long, |a, b| a / b);
+            f.between("goodput at 3 s to that at 15 s", &ratio, [0.65, 0.98]);
+        }),
+        ("fig8.4", |m, f| {
+            for i in INTERVALS {
+                let what = format!("goodput, ECCM {i} s to basic");
+                f.times(&what, &of(m, "eccm", i, GOODPUT), &none(m, GOODPUT), 0.90);
+            }
+            remark(m, f, GOODPUT);
+        }),
+        ("fig8.5", |m, f| {
+            for i in [6, 9, 12, 15] {
+                let what = format!("goodput, RAMAF {i} s to basic");
+                f.times(&what, &of(m, "ramaf", i, GOODPUT), &none(m, GOODPUT), 0.80);
+            }
+            f.remark(format!("RAMAF 3 s {}", of(m, "ramaf", 3, GOODPUT).shown()));
+        }),
+        ("fig8.6", |m, f| {
+            for i in INTERVALS {
+                let what = format!("goodput at {i} s, RAMAF and ECCM");
+                let (ramaf, eccm) = (of(m, "ramaf", i, GOODPUT), of(m, "eccm", i, GOODPUT));
+                match i {
+                    3 => f.less(&what, &ramaf, &eccm),
+                    _ => f.not_more(&what, &ramaf, &eccm),
                 }
-                remark(m, f, DELAY);
-            },
+            }
+            remark(m, f, GOODPUT);
+        }),
+        ("fig9.2", |m, f| {
+            for i in EFMP {
+                to_basic(m, f, ("efmp", i), 1.3);
+            }
+        }),
+        ("fig9.4", |m, f| {
+            let ratio = ratio(m, "ramaf", 3);
+            f.between("flows on the list, RAMAF 3 s to basic", &ratio, [1.6, 2.4]);
+            remark(m, f, LISTED);
+        }),
+        ("fig9.5", |m, f| {
+            let most = spread(INTERVALS.iter().map(|i| of(m, "eccm", *i, AFTER_RUNS)));
+            f.at_most("flows on the list of ECCM, greatest to least", &most, 1.15);
+        }),
+        ("fig9.6", |m, f| {
+            for i in INTERVALS {
+                to_basic(m, f, ("eccm", i), 1.25);
+            }
+            remark(m, f, LISTED);
+        }),
+        ("fig9.7", |m, f| {
+            let points = ["ramaf", "eccm"].into_iter();
+            let points = points.flat_map(|mechanism| INTERVALS.map(|i| (mechanism, i)));
+            let means = points.map(|(mechanism, i)| {
+                let mean = |metric| of(m, mechanism, i, metric).mean();
+                Some((mean(AFTER_RUNS)?, mean(GOODPUT)?))
+            });
+            let rho = means.collect::<Option<Vec<_>>>().map(|means| {
+                let (flows, goodput): (Vec<f64>, Vec<f64>) = means.into_iter().unzip();
+                rank_correlation(&flows, &goodput)
+            });
+            let shown = rho.map_or("not measured".into(), |rho| format!("{rho:.2}"));
+            let what = format!("rank correlation of flows and goodput {shown} (at most -0.70)");
+            f.is_if_known(what, rho.map(|rho| rho <= -0.7));
+        }),
+        ("fig9.8", |m, f| {
+            let share = |mechanism| {
+                let sending = of(m, mechanism, 3, "sending_flows.bottleneck.elastic");
+                sending.with(&of(m, mechanism, 3, LISTED), |sending, listed| {
+                    sending / listed
+                })
+            };
+            f.less(
+                "flows that send in 10 s to flows on the list, ECCM and EFMP",
+                &share("eccm"),
+                &share("efmp"),
+            );
+        }),
+    ],
+    remarks: &[],
+    figures: &[
+        (
+            "fig7",
+            &[Figure {
+                title: "Acceptance delay of streams, s",
+                x: "interval between two runs, s",
+                draw: |m, lines| draw(m, lines, DELAY),
+            }],
         ),
-        claim(
-            "afan-eccm/fig7.8",
-            "EFMP is unacceptable above 4 s",
-            |m, f| {
-                f.above("delay, EFMP 6 s", &of(m, "efmp", 6, DELAY), 11.0);
-                let short = EFMP.map(|i| format!("{i} s {}", of(m, "efmp", i, DELAY).shown()));
-                f.remark(format!("below: {}", short.join(", ")));
-            },
+        (
+            "fig8",
+            &[Figure {
+                title: "Goodput of an elastic flow since it was let in, Mbit/s",
+                x: "interval between two runs, s",
+                draw: |m, lines| draw(m, lines, GOODPUT),
+            }],
         ),
-        claim(
-            "afan-eccm/fig7.9",
-            "All are a great gain over the basic link",
-            |m, f| {
-                for mechanism in ["ramaf", "eccm"] {
-                    let what = format!("delay, basic to {mechanism} 3 s");
-                    f.times(&what, &none(m, DELAY), &of(m, mechanism, 3, DELAY), 10.0);
-                }
-                remark(m, f, DELAY);
-            },
-        ),
-        claim(
-            "afan-eccm/fig7.10",
-            "International bound (11 s) for each interval",
-            |m, f| {
-                for (mechanism, interval) in [
-                    ("ramaf", 3),
-                    ("ramaf", 6),
-                    ("eccm", 3),
-                    ("eccm", 6),
-                    ("eccm", 9),
-                ] {
-                    bound(m, f, mechanism, interval, 11.0);
-                }
-                let all = EFMP.map(|i| ("efmp", i)).into_iter();
-                let all = all.chain(INTERVALS.map(|i| ("ramaf", i)));
-                let all = all.chain(INTERVALS.map(|i| ("eccm", i)));
-                let met = all.filter(|(mechanism, interval)| {
-                    of(m, mechanism, *interval, DELAY)
-                        .mean()
-                        .is_some_and(|mean| mean <= 11.0)
-                });
-                let met: Vec<_> = met
-                    .map(|(mechanism, i)| format!("{mechanism} {i}"))
-                    .collect();
-                f.remark(format!("means within 11 s: {}", met.join(", ")));
-            },
+        (
+            "fig9",
+            &[Figure {
+                title: "Elastic flows on the list",
+                x: "interval between two runs, s",
+                draw: |m, lines| draw(m, lines, AFTER_RUNS),
+            }],
         ),
     ],
 };
@@ -194,185 +240,6 @@ fn bound(m: &Measured, f: &mut Findings, mechanism: &str, interval: u32, bound: 
     let what = format!("delay, {mechanism} {interval} s");
     f.at_most(&what, &of(m, mechanism, interval, DELAY), bound);
 }
-
-pub(super) const FIG8: Recipe = Recipe {
-    id: "afan-eccm/fig8",
-    title: "Goodput of elastic flows by mechanism and interval",
-    notes: NOTES,
-    scenarios: SCENARIOS,
-    readings: &[],
-    tables: &[],
-    figures: &[Figure {
-        title: "Goodput of an elastic flow since it was let in, Mbit/s",
-        x: "interval between two runs, s",
-        draw: |m, lines| draw(m, lines, GOODPUT),
-    }],
-    claims: &[
-        claim("afan-eccm/fig8.1", "EFMP has the worst goodput", |m, f| {
-            for other in ["ramaf", "eccm"] {
-                let what = format!("goodput at 3 s, EFMP and {other}");
-                f.less(&what, &of(m, "efmp", 3, GOODPUT), &of(m, other, 3, GOODPUT));
-            }
-            f.remark(other_goodputs(m));
-            remark(m, f, GOODPUT);
-        }),
-        claim(
-            "afan-eccm/fig8.2",
-            "ECCM goodput hardly depends on the interval",
-            |m, f| {
-                let most = spread(INTERVALS.iter().map(|i| of(m, "eccm", *i, GOODPUT)));
-                f.at_most("goodput of ECCM, greatest to least", &most, 1.10);
-                remark(m, f, GOODPUT);
-            },
-        ),
-        claim(
-            "afan-eccm/fig8.3",
-            "RAMAF goodput slowly falls as runs get more frequent",
-            |m, f| {
-                f.rises("goodput, RAMAF", &steps(m, "ramaf", &INTERVALS, GOODPUT));
-                let (short, long) = (of(m, "ramaf", 3, GOODPUT), of(m, "ramaf", 15, GOODPUT));
-                let ratio = short.with(&long, |a, b| a / b);
-                f.between("goodput at 3 s to that at 15 s", &ratio, [0.65, 0.98]);
-            },
-        ),
-        claim(
-            "afan-eccm/fig8.4",
-            "ECCM only slightly below basic",
-            |m, f| {
-                for i in INTERVALS {
-                    let what = format!("goodput, ECCM {i} s to basic");
-                    f.times(&what, &of(m, "eccm", i, GOODPUT), &none(m, GOODPUT), 0.90);
-                }
-                remark(m, f, GOODPUT);
-            },
-        ),
-        claim(
-            "afan-eccm/fig8.5",
-            "RAMAF only slightly below basic",
-            |m, f| {
-                for i in [6, 9, 12, 15] {
-                    let what = format!("goodput, RAMAF {i} s to basic");
-                    f.times(&what, &of(m, "ramaf", i, GOODPUT), &none(m, GOODPUT), 0.80);
-                }
-                f.remark(format!("RAMAF 3 s {}", of(m, "ramaf", 3, GOODPUT).shown()));
-            },
-        ),
-        claim("afan-eccm/fig8.6", "ECCM at least RAMAF", |m, f| {
-            for i in INTERVALS {
-                let what = format!("goodput at {i} s, RAMAF and ECCM");
-                let (ramaf, eccm) = (of(m, "ramaf", i, GOODPUT), of(m, "eccm", i, GOODPUT));
-                match i {
-                    3 => f.less(&what, &ramaf, &eccm),
-                    _ => f.not_more(&what, &ramaf, &eccm),
-                }
-            }
-            remark(m, f, GOODPUT);
-        }),
-    ],
-};
-
-pub(super) const FIG9: Recipe = Recipe {
-    id: "afan-eccm/fig9",
-    title: "Elastic flows on the protected flow list",
-    notes: NOTES,
-    scenarios: SCENARIOS,
-    readings: &[],
-    tables: &[],
-    figures: &[Figure {
-        title: "Elastic flows on the list",
-        x: "interval between two runs, s",
-        draw: |m, lines| draw(m, lines, AFTER_RUNS),
-    }],
-    claims: &[
-        claim(
-            "afan-eccm/fig9.1",
-            "EFMP: PFL grows with the interval",
-            |m, f| {
-                f.rises(
-                    "flows on the list, EFMP",
-                    &steps(m, "efmp", &EFMP, AFTER_RUNS),
-                );
-            },
-        ),
-        claim(
-            "afan-eccm/fig9.2",
-            "EFMP: above basic, but not by much",
-            |m, f| {
-                for i in EFMP {
-                    to_basic(m, f, ("efmp", i), 1.3);
-                }
-            },
-        ),
-        claim(
-            "afan-eccm/fig9.3",
-            "RAMAF: PFL grows with the frequency",
-            |m, f| {
-                let mut all = steps(m, "ramaf", &INTERVALS, AFTER_RUNS);
-                all.reverse();
-                f.rises("flows on the list, RAMAF", &all);
-            },
-        ),
-        claim(
-            "afan-eccm/fig9.4",
-            "RAMAF at 3 s about twice basic",
-            |m, f| {
-                let ratio = ratio(m, "ramaf", 3);
-                f.between("flows on the list, RAMAF 3 s to basic", &ratio, [1.6, 2.4]);
-                remark(m, f, LISTED);
-            },
-        ),
-        claim("afan-eccm/fig9.5", "ECCM: PFL almost constant", |m, f| {
-            let most = spread(INTERVALS.iter().map(|i| of(m, "eccm", *i, AFTER_RUNS)));
-            f.at_most("flows on the list of ECCM, greatest to least", &most, 1.15);
-        }),
-        claim(
-            "afan-eccm/fig9.6",
-            "ECCM: only slightly above basic",
-            |m, f| {
-                for i in INTERVALS {
-                    to_basic(m, f, ("eccm", i), 1.25);
-                }
-                remark(m, f, LISTED);
-            },
-        ),
-        claim(
-            "afan-eccm/fig9.7",
-            "More IDs go with lower goodput",
-            |m, f| {
-                let points = ["ramaf", "eccm"].into_iter();
-                let points = points.flat_map(|mechanism| INTERVALS.map(|i| (mechanism, i)));
-                let means = points.map(|(mechanism, i)| {
-                    let mean = |metric| of(m, mechanism, i, metric).mean();
-                    Some((mean(AFTER_RUNS)?, mean(GOODPUT)?))
-                });
-                let rho = means.collect::<Option<Vec<_>>>().map(|means| {
-                    let (flows, goodput): (Vec<f64>, Vec<f64>) = means.into_iter().unzip();
-                    rank_correlation(&flows, &goodput)
-                });
-                let shown = rho.map_or("not measured".into(), |rho| format!("{rho:.2}"));
-                let what = format!("rank correlation of flows and goodput {shown} (at most -0.70)");
-                f.is_if_known(what, rho.map(|rho| rho <= -0.7));
-            },
-        ),
-        claim(
-            "afan-eccm/fig9.8",
-            "Under EFMP more flows really send than the PFL shows",
-            |m, f| {
-                let share = |mechanism| {
-                    let sending = of(m, mechanism, 3, "sending_flows.bottleneck.elastic");
-                    sending.with(&of(m, mechanism, 3, LISTED), |sending, listed| {
-                        sending / listed
-                    })
-                };
-                f.less(
-                    "flows that send in 10 s to flows on the list, ECCM and EFMP",
-                    &share("eccm"),
-                    &share("efmp"),
-                );
-            },
-        ),
-    ],
-};
 
 fn ratio(m: &Measured, mechanism: &str, interval: u32) -> Samples {
     of(m, mechanism, interval, AFTER_RUNS).with(&none(m, LISTED), |a, b| a / b)

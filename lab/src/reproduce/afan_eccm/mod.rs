@@ -3,37 +3,21 @@
 //!
 //! - [`basic`]: the network without a mechanism, and what the other readings make of it
 //! - [`figures`]: Figures 7, 8 and 9
-//! - [`tables`]: Tables II and III, at 1 Gbit/s
 //! - [`cost`]: operations on lists
 //! - [`words`]: what the text claims
 
 mod basic;
 mod cost;
 mod figures;
-mod tables;
 mod words;
 
 use super::judge::Samples;
 use super::measured::Measured;
-use super::recipe::{At, Paper};
+use super::recipe::{At, Code};
 
-/// The paper.
-pub(super) const PAPER: Paper = Paper {
-    name: "afan-eccm",
-    source: "Domżał, Wójcik, Chołda, Stankiewicz and Jajszczyk, \"Efficient congestion control mechanism for \
-             flow-aware networks\", International Journal of Communication Systems 2015",
-    has_two_columns: true,
-    results: &[
-        &basic::BASIC,
-        &figures::FIG7,
-        &figures::FIG8,
-        &figures::FIG9,
-        &tables::TABLE2,
-        &tables::TABLE3,
-        &cost::COST,
-        &words::TEXT,
-    ],
-};
+/// The paper, and what it has in Rust.
+pub(super) const TEXT: &str = include_str!("../../../../scenarios/afan-eccm/paper.toml");
+pub(super) const CODE: &[Code] = &[basic::CODE, figures::CODE, cost::CODE, words::CODE];
 
 /// Without a mechanism.
 const NONE: &str = "afan-eccm/none";

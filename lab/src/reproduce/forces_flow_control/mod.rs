@@ -13,29 +13,12 @@ mod words;
 
 use super::figure::{Figure, Lines};
 use super::measured::Measured;
-use super::recipe::{At, Paper};
+use super::recipe::{At, Code};
 use crate::scenario::Kind;
 
-/// The paper.
-pub(super) const PAPER: Paper = Paper {
-    name: "forces-flow-control",
-    source: "Zhuge, Yu, Liu, Wang, \"Research on Internal Flow Control Mechanism of ForCES Routers\", \
-             Information Technology Journal",
-    has_two_columns: false,
-    results: &[
-        &model::MODEL,
-        &words::FIG7,
-        &words::FIG8,
-        &words::FIG9,
-        &one_fe::FIG11,
-        &one_fe::FIG12,
-        &many_fes::FIG14,
-        &many_fes::FIG15,
-        &many_fes::FIG16,
-        &many_fes::FIG17,
-        &words::TEXT,
-    ],
-};
+/// The paper, and what it has in Rust.
+pub(super) const TEXT: &str = include_str!("../../../../scenarios/forces-flow-control/paper.toml");
+pub(super) const CODE: &[Code] = &[model::CODE, one_fe::CODE, many_fes::CODE, words::CODE];
 
 /// What control messages have of a frame of 1000 B, and redirect messages: rates of the paper count frames.
 const TCP: f64 = 0.946;

@@ -11,7 +11,7 @@ use super::many_fes::{all_control, fig17, redirect};
 use super::{TCP, UDP};
 use crate::reproduce::judge::{Findings, Samples, shown};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Recipe, claim, not_run};
+use crate::reproduce::recipe::{At, Code};
 
 const SHARES: &str = "forces-flow-control/shares";
 
@@ -22,102 +22,34 @@ fn at_delta(delta: &str) -> At {
     At::new(DELTA, "on, x 50").and("delta", delta)
 }
 
-const NEEDS_TML: &str = "needs the TML with its processes and threads, which is not built yet";
-
-pub(super) const MODEL: Recipe = Recipe {
-    id: "forces-flow-control/model",
-    title: "The equations, computed and in queues",
-    notes: &[
-        "R21: the printed B_c of 21.92 M is B_e, alpha is delta, and equation 13 clips at B_e. The sweep of delta is Figure 17 \
-         at x = 50.",
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("model.4", shares),
+        ("model.5", ends),
+        ("model.7", trims),
+        ("model.8", stays),
+        ("model.9", |_, f| {
+            let rate = committed(TOTAL, &[CONTROL; 5]);
+            f.between("B_c / T_s, Mbit/s", &one(rate / 1e6), [15.0, 15.0]);
+            f.between("B_c, Mbit", &one(rate * 1.5 / 1e6), [22.5, 22.5]);
+        }),
+        ("model.10", |_, f| {
+            f.between("B_e, Mbit/s", &one(two_quiet(0.01)), [21.91, 21.93])
+        }),
+        ("model.11", |_, f| {
+            let rate = committed(TOTAL, &[CONTROL; 5]);
+            let all = excess(rate, 0.0, &mut [50e6; 5]);
+            f.is(
+                format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6)),
+                all == rate,
+            );
+        }),
+        ("model.12", smaller_delta),
+        ("model.13", no_delta),
+        ("model.14", |_, f| anew(f)),
     ],
-    scenarios: &[SHARES, DELTA],
-    readings: &[],
-    tables: &[],
+    remarks: &[],
     figures: &[],
-    claims: &[
-        not_run(
-            "forces-flow-control/model.1",
-            "The CETML's work is linear in FEs, channels and messages, plus set-up",
-            NEEDS_TML,
-        ),
-        not_run(
-            "forces-flow-control/model.2",
-            "Threads load the CETML less than processes",
-            NEEDS_TML,
-        ),
-        not_run(
-            "forces-flow-control/model.3",
-            "Send and receive in separate threads: more resources, more throughput",
-            NEEDS_TML,
-        ),
-        claim(
-            "forces-flow-control/model.4",
-            "While both queues wait, their shares are p_c and 1 - p_c",
-            shares,
-        ),
-        claim(
-            "forces-flow-control/model.5",
-            "p_c = 0 or 1 shuts one queue out; otherwise the server never idles",
-            ends,
-        ),
-        not_run(
-            "forces-flow-control/model.6",
-            "The rate estimator settles on the true rate",
-            "a unit test decides it: dppbrb::tests::the_estimate_settles_within_five_windows (2 % after 5 K)",
-        ),
-        claim(
-            "forces-flow-control/model.7",
-            "Dropping by rate alone trims a flow to its bandwidth",
-            trims,
-        ),
-        claim(
-            "forces-flow-control/model.8",
-            "p_c stays in [1/2, 1], falls by lambda_p at ease, grows under pressure",
-            stays,
-        ),
-        claim(
-            "forces-flow-control/model.9",
-            "The committed rate is 15 Mbit/s, B_c 22.5 Mbit",
-            |_, f| {
-                let rate = committed(TOTAL, &[CONTROL; 5]);
-                f.between("B_c / T_s, Mbit/s", &one(rate / 1e6), [15.0, 15.0]);
-                f.between("B_c, Mbit", &one(rate * 1.5 / 1e6), [22.5, 22.5]);
-            },
-        ),
-        claim(
-            "forces-flow-control/model.10",
-            "B_e is about 21.92 Mbit/s at delta = 1 %",
-            |_, f| f.between("B_e, Mbit/s", &one(two_quiet(0.01)), [21.91, 21.93]),
-        ),
-        claim(
-            "forces-flow-control/model.11",
-            "delta = 0: no extra burst",
-            |_, f| {
-                let rate = committed(TOTAL, &[CONTROL; 5]);
-                let all = excess(rate, 0.0, &mut [50e6; 5]);
-                f.is(
-                    format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6)),
-                    all == rate,
-                );
-            },
-        ),
-        claim(
-            "forces-flow-control/model.12",
-            "A smaller delta: a smaller B_e, less burst, less congestion",
-            smaller_delta,
-        ),
-        claim(
-            "forces-flow-control/model.13",
-            "delta = 0 treats FEs alike, but wastes bandwidth",
-            no_delta,
-        ),
-        claim(
-            "forces-flow-control/model.14",
-            "The CE computes anew when the number of FEs changes",
-            |_, f| anew(f),
-        ),
-    ],
 };
 
 /// Five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.

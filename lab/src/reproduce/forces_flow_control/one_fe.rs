@@ -3,7 +3,7 @@
 use super::{over_time, throughput};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::{Measured, Window};
-use crate::reproduce::recipe::{At, Recipe, claim};
+use crate::reproduce::recipe::{At, Code};
 use crate::statistics::mean;
 
 const FIG11_RUNS: &str = "forces-flow-control/fig11";
@@ -16,139 +16,86 @@ const TRAFFICS: [&str; 3] = ["control", "redirect", "attack"];
 /// While the uplink is overloaded.
 const FULL: Window = [2.5, 6.0];
 
-const READINGS: &str = "R18: 100 packets for each queue of DPPBRB, K = 20 ms, p_c starts at 0.8. R19: DRR's buckets are \
-     source addresses, so that control and redirect messages of the source share one; quantum 256 B (our least \
-     one; ns-2 has 250 B); its two buckets share 200 packets. Messages are frames of 1000 B and rates count frames: the paper's \
-     rates come to exactly what the links carry.";
-
-pub(super) const FIG11: Recipe = Recipe {
-    id: "forces-flow-control/fig11",
-    title: "An attack on one FE, all rates growing: DPPBRB, DRR and drop-tail",
-    notes: &[READINGS],
-    scenarios: &[FIG11_RUNS],
-    readings: &[],
-    tables: &[],
-    figures: &[
-        over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
-            throughput(m, lines, &at11("dppbrb"), &TRAFFICS);
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("fig11.1", |m, f| {
+            for discipline in DISCIPLINES {
+                all_pass(m, f, &at11(discipline), &TRAFFICS, [0.2, 2.2]);
+            }
         }),
-        over_time("(b) DRR: throughput at the CE, Mbit/s", |m, lines| {
-            throughput(m, lines, &at11("drr"), &TRAFFICS);
+        ("fig11.2", |m, f| kept(m, f, at11)),
+        ("fig11.3", |m, f| {
+            let at = at11("dppbrb");
+            falls(
+                f,
+                "redirect messages and attack",
+                &m.curve(&at, "udp_mbps", FULL, slope),
+            );
+            let goodput = |window| m.curve(&at, "goodput_mbps.redirect", window, mean);
+            f.less(
+                "redirect messages of the source, Mbit/s at 5 to 6 s and at 2.5 to 3.5 s",
+                &goodput([5.0, 6.0]),
+                &goodput([2.5, 3.5]),
+            );
         }),
-        over_time("(c) Drop-tail: throughput at the CE, Mbit/s", |m, lines| {
-            throughput(m, lines, &at11("drop-tail"), &TRAFFICS);
+        ("fig11.4", |m, f| {
+            opposite(m, f, at11);
+            let at = at11("drr");
+            falls(
+                f,
+                "delivered share of control messages",
+                &trend(m, &at, "control"),
+            );
         }),
-    ],
-    claims: &[
-        claim(
-            "forces-flow-control/fig11.1",
-            "Before congestion all flows pass, under all disciplines",
-            |m, f| {
-                for discipline in DISCIPLINES {
-                    all_pass(m, f, &at11(discipline), &TRAFFICS, [0.2, 2.2]);
-                }
-            },
-        ),
-        claim(
-            "forces-flow-control/fig11.2",
-            "Under DPPBRB control messages keep their rate",
-            |m, f| kept(m, f, at11),
-        ),
-        claim(
-            "forces-flow-control/fig11.3",
-            "Under DPPBRB redirect messages give way as time goes on",
-            |m, f| {
-                let at = at11("dppbrb");
-                falls(
+        ("fig11.5", |m, f| worse_still(m, f, at11)),
+        ("fig12.1", |m, f| {
+            for discipline in DISCIPLINES {
+                all_pass(
+                    m,
                     f,
-                    "redirect messages and attack",
-                    &m.curve(&at, "udp_mbps", FULL, slope),
+                    &at12(discipline),
+                    &["control", "redirect"],
+                    [0.2, 1.0],
                 );
-                let goodput = |window| m.curve(&at, "goodput_mbps.redirect", window, mean);
-                f.less(
-                    "redirect messages of the source, Mbit/s at 5 to 6 s and at 2.5 to 3.5 s",
-                    &goodput([5.0, 6.0]),
-                    &goodput([2.5, 3.5]),
-                );
-            },
-        ),
-        claim(
-            "forces-flow-control/fig11.4",
-            "Under DRR it is the opposite",
-            |m, f| {
-                opposite(m, f, at11);
-                let at = at11("drr");
-                falls(
-                    f,
-                    "delivered share of control messages",
-                    &trend(m, &at, "control"),
-                );
-            },
-        ),
-        claim(
-            "forces-flow-control/fig11.5",
-            "Drop-tail is worse still",
-            |m, f| worse_still(m, f, at11),
-        ),
+            }
+        }),
+        ("fig12.2", |m, f| kept(m, f, at12)),
+        ("fig12.3", |m, f| {
+            let fall = m.curve(&at12("dppbrb"), "goodput_mbps.redirect", [1.5, 6.0], slope);
+            falls(f, "redirect messages of the source", &fall);
+        }),
+        ("fig12.4", |m, f| opposite(m, f, at12)),
+        ("fig12.5", |m, f| worse_still(m, f, at12)),
     ],
-};
-
-pub(super) const FIG12: Recipe = Recipe {
-    id: "forces-flow-control/fig12",
-    title: "An attack on one FE, control and redirect messages at constant rates",
-    notes: &[READINGS],
-    scenarios: &[FIG12_RUNS],
-    readings: &[],
-    tables: &[],
+    remarks: &[],
     figures: &[
-        over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
-            throughput(m, lines, &at12("dppbrb"), &TRAFFICS);
-        }),
-        over_time("(b) DRR: throughput at the CE, Mbit/s", |m, lines| {
-            throughput(m, lines, &at12("drr"), &TRAFFICS);
-        }),
-        over_time("(c) Drop-tail: throughput at the CE, Mbit/s", |m, lines| {
-            throughput(m, lines, &at12("drop-tail"), &TRAFFICS);
-        }),
-    ],
-    claims: &[
-        claim(
-            "forces-flow-control/fig12.1",
-            "Before the attack the flows pass, under all disciplines",
-            |m, f| {
-                for discipline in DISCIPLINES {
-                    all_pass(
-                        m,
-                        f,
-                        &at12(discipline),
-                        &["control", "redirect"],
-                        [0.2, 1.0],
-                    );
-                }
-            },
+        (
+            "fig11",
+            &[
+                over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
+                    throughput(m, lines, &at11("dppbrb"), &TRAFFICS);
+                }),
+                over_time("(b) DRR: throughput at the CE, Mbit/s", |m, lines| {
+                    throughput(m, lines, &at11("drr"), &TRAFFICS);
+                }),
+                over_time("(c) Drop-tail: throughput at the CE, Mbit/s", |m, lines| {
+                    throughput(m, lines, &at11("drop-tail"), &TRAFFICS);
+                }),
+            ],
         ),
-        claim(
-            "forces-flow-control/fig12.2",
-            "Under DPPBRB control messages keep their 4 Mbit/s",
-            |m, f| kept(m, f, at12),
-        ),
-        claim(
-            "forces-flow-control/fig12.3",
-            "Under DPPBRB redirect messages of the source fall with time",
-            |m, f| {
-                let fall = m.curve(&at12("dppbrb"), "goodput_mbps.redirect", [1.5, 6.0], slope);
-                falls(f, "redirect messages of the source", &fall);
-            },
-        ),
-        claim(
-            "forces-flow-control/fig12.4",
-            "Under DRR it is the opposite",
-            |m, f| opposite(m, f, at12),
-        ),
-        claim(
-            "forces-flow-control/fig12.5",
-            "Drop-tail is worse still",
-            |m, f| worse_still(m, f, at12),
+        (
+            "fig12",
+            &[
+                over_time("(a) DPPBRB: throughput at the CE, Mbit/s", |m, lines| {
+                    throughput(m, lines, &at12("dppbrb"), &TRAFFICS);
+                }),
+                over_time("(b) DRR: throughput at the CE, Mbit/s", |m, lines| {
+                    throughput(m, lines, &at12("drr"), &TRAFFICS);
+                }),
+                over_time("(c) Drop-tail: throughput at the CE, Mbit/s", |m, lines| {
+                    throughput(m, lines, &at12("drop-tail"), &TRAFFICS);
+                }),
+            ],
         ),
     ],
 };
@@ -160,9 +107,6 @@ fn at11(variant: &str) -> At {
 fn at12(variant: &str) -> At {
     At::new(FIG12_RUNS, variant)
 }
-
-/// Control messages of both figures keep their rate under DPPBRB: for the text's claim too.
-pub(super) const RUNS: [&str; 2] = [FIG11_RUNS, FIG12_RUNS];
 
 pub(super) fn both_kept(m: &Measured, f: &mut Findings) {
     f.at_least("rates that grow", &control(m, &at11("dppbrb")), 0.95);

@@ -1,99 +1,68 @@
 //! Figure 5: floods held at a set share.
 
-use super::{HUB, READINGS, SHARE, readings, udp_share};
+use super::{HUB, SHARE, readings, udp_share};
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Line, Recipe, Table, claim, column};
+use crate::reproduce::recipe::{At, Code};
 
 pub(super) const FIG5A_RUNS: &str = "lru-fq/fig5a";
 /// Floods that pause: each sends in bursts of 0.2 s, and waits as long, on average.
 const PAUSES_RUNS: &str = "lru-fq/fig5a-pauses";
 const FIG5B_RUNS: &str = "lru-fq/fig5b";
 
-pub(super) const FIG5A: Recipe = Recipe {
-    id: "lru-fq/fig5a",
-    title: "Floods held at a set share of the link",
-    notes: &[
-        "R1: all floods share a hub, which is calibrated to carry 94 Mbit/s: the paper's normal router delivers 89.1 to 89.8 \
-         Mbit/s of UDP payload, 93 to 94 Mbit/s on the wire, whatever the number of floods, and a half-duplex hub with several \
-         senders cannot fill its 100 Mbit/s. With exactly 100 Mbit/s, as printed, each flood packet takes the very place that \
-         the packet before it freed, and the plain queue leaves TCP nothing.",
-        "R3: the threshold of 125, printed without a unit, is 125 packets a second (1.514 Mbit/s); the window of that rate is \
-         calibrated on two and three floods in this figure: 300 ms. As printed: 125 packets since the admission.",
-        "R2: 100 packets for each queue. R6: a first SYN time-out of 3 s. R33: TCP as in Linux 2.4.17: Reno with SACK, segments \
-         of 1460 B, initial window 2, windows of 64 kB, no byte counting, least time-out 200 ms, acknowledgements delayed by \
-         40 ms at most.",
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("fig5a.1", met_down_to_30),
+        ("fig5a.2", not_met_below),
+        ("fig5a.3", more_floods),
+        ("fig5a.4", pushed_out),
+        ("fig5a.5", normal_router),
+        ("fig5a.6", clearly_more),
+        ("fig5b.1", every_rate),
+        ("fig5b.2", lower_rates),
     ],
-    scenarios: &[FIG5A_RUNS],
-    readings: &[PAUSES_RUNS, READINGS],
-    tables: &[Table {
-        columns: &[column("TCP share of TCP + UDP", SHARE)],
-        lines: &[
-            normal(&[("router", "normal"), ("flows", "2")]),
-            normal(&[("router", "normal"), ("flows", "3")]),
-            normal(&[("router", "normal"), ("flows", "4")]),
-            normal(&[("router", "normal"), ("flows", "6")]),
-        ],
-    }],
-    figures: &[Figure {
-        title: "UDP's share of UDP and long TCP",
-        x: "share set for the queue of hogs, %",
-        draw: |m, lines| {
-            for floods in [2, 3, 4, 6] {
-                let share = |percent| (f64::from(percent), udp_share(m, &at(percent, floods)));
-                let shares = (10..=90).step_by(10).map(share);
-                lines.swept(format!("{floods} floods"), shares);
-            }
-        },
-    }],
-    claims: &[
-        claim(
-            "lru-fq/fig5a.1",
-            "With 2 or 3 floods the set limit is met down to 30 %",
-            met_down_to_30,
-        )
-        .calibrated(),
-        claim(
-            "lru-fq/fig5a.2",
-            "Limits of 20 and 10 % are not met, because the scheduler is work-conserving",
-            not_met_below,
-        )
-        .calibrated(),
-        claim(
-            "lru-fq/fig5a.3",
-            "More floods weaken containment",
-            more_floods,
+    remarks: &[],
+    figures: &[
+        (
+            "fig5a",
+            &[Figure {
+                title: "UDP's share of UDP and long TCP",
+                x: "share set for the queue of hogs, %",
+                draw: |m, lines| {
+                    for floods in [2, 3, 4, 6] {
+                        let share =
+                            |percent| (f64::from(percent), udp_share(m, &at(percent, floods)));
+                        let shares = (10..=90).step_by(10).map(share);
+                        lines.swept(format!("{floods} floods"), shares);
+                    }
+                },
+            }],
         ),
-        claim(
-            "lru-fq/fig5a.4",
-            "The cause is floods pushed out of the cache by TCP flows",
-            pushed_out,
+        (
+            "fig5b",
+            &[Figure {
+                title: "UDP's share of UDP and long TCP, three floods",
+                x: "rate of all floods together, Mbit/s",
+                draw: |m, lines| {
+                    for percent in (10..=50).step_by(10) {
+                        let share = |rate| {
+                            let excess = excess(m, percent, rate);
+                            (
+                                f64::from(rate),
+                                excess.map(|e| e + f64::from(percent) / 100.0),
+                            )
+                        };
+                        lines.swept(
+                            format!("{percent} % set"),
+                            (40..=100).step_by(10).map(share),
+                        );
+                    }
+                },
+            }],
         ),
-        claim(
-            "lru-fq/fig5a.5",
-            "The normal router leaves TCP about 7 %",
-            normal_router,
-        )
-        .calibrated(),
-        claim(
-            "lru-fq/fig5a.6",
-            "LRU-FQ gives TCP clearly more than the normal router at every point",
-            clearly_more,
-        )
-        .calibrated(),
     ],
 };
-
-const fn normal(set: &'static [(&'static str, &'static str)]) -> Line {
-    Line {
-        set,
-        scenario: FIG5A_RUNS,
-        variant: "fifo",
-        place: set.split_at(1).1, // the number of floods
-        numbers: &[0.07],
-    }
-}
 
 pub(super) fn at(percent: u32, floods: u32) -> At {
     At::new(FIG5A_RUNS, format!("hit {percent}")).and("flows", floods)
@@ -235,49 +204,6 @@ fn clearly_more(m: &Measured, f: &mut Findings) {
         }
     }
 }
-
-pub(super) const FIG5B: Recipe = Recipe {
-    id: "lru-fq/fig5b",
-    title: "Slower floods held at a set share of the link",
-    notes: &[
-        "Readings as in lru-fq/fig5a. Three floods of 40 to 100 Mbit/s of payload together; their hub carries \
-         90 Mbit/s of payload, so the last two rates are nearly the same.",
-    ],
-    scenarios: &[FIG5B_RUNS],
-    readings: &[],
-    tables: &[],
-    figures: &[Figure {
-        title: "UDP's share of UDP and long TCP, three floods",
-        x: "rate of all floods together, Mbit/s",
-        draw: |m, lines| {
-            for percent in (10..=50).step_by(10) {
-                let share = |rate| {
-                    let excess = excess(m, percent, rate);
-                    (
-                        f64::from(rate),
-                        excess.map(|e| e + f64::from(percent) / 100.0),
-                    )
-                };
-                lines.swept(
-                    format!("{percent} % set"),
-                    (40..=100).step_by(10).map(share),
-                );
-            }
-        },
-    }],
-    claims: &[
-        claim(
-            "lru-fq/fig5b.1",
-            "Containment works at every flood rate",
-            every_rate,
-        ),
-        claim(
-            "lru-fq/fig5b.2",
-            "At lower flood rates the goals are met better",
-            lower_rates,
-        ),
-    ],
-};
 
 const RATES: [u32; 7] = [40, 50, 60, 70, 80, 90, 100];
 

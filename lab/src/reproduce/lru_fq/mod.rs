@@ -15,25 +15,11 @@ mod words;
 
 use super::judge::{Samples, shown};
 use super::measured::Measured;
-use super::recipe::{At, Paper};
+use super::recipe::{At, Code};
 
-/// The paper.
-pub(super) const PAPER: Paper = Paper {
-    name: "lru-fq",
-    source: "Achanta and Reddy, \"Design and Evaluation of a Partial State Router\", ICC 2004",
-    has_two_columns: true,
-    results: &[
-        &web::TABLE1,
-        &web::TABLE2,
-        &mixed::TABLE3,
-        &mixed::TABLE4,
-        &fig5::FIG5A,
-        &fig5::FIG5B,
-        &cache::FIG6,
-        &cache::FIG7,
-        &words::TEXT,
-    ],
-};
+/// The paper, and what it has in Rust.
+pub(super) const TEXT: &str = include_str!("../../../../scenarios/lru-fq/paper.toml");
+pub(super) const CODE: &[Code] = &[web::CODE, mixed::CODE, fig5::CODE, cache::CODE, words::CODE];
 
 /// The other readings of open places: for remarks only.
 const READINGS: &str = "lru-fq/readings";

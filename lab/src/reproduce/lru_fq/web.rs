@@ -1,190 +1,38 @@
 //! Tables I and II: the web beside long flows.
 
-use super::{HUB, READINGS, SHARE, readings};
+use super::{HUB, SHARE, readings};
 use crate::reproduce::judge::{Findings, Samples};
+use crate::reproduce::lines;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Column, Line, Recipe, TOLERANCE, Table, claim, column};
+use crate::reproduce::recipe::{At, Code};
 
 /// The paper's length: 600 s, nothing left out. The file is shorter, because it is for the lab too.
 pub(super) const TABLE1_RUNS: &str = "lru-fq/table1";
 
-const NOTES: &[&str] = &[
-    "Readings as in lru-fq/fig5a: the hub carries 94 Mbit/s, the threshold is 125 packets a second. R4: six web clients, the \
-     Webstone mix from memory; a response includes its connection. R5: web data cross the congested port. R7: unfinished \
-     fetches count with their age. 600 s without a warm-up, as in the paper; the web begins after 5 s, onto a full queue.",
-    "R1 decides much here. With a hub at exactly 100 Mbit/s, as printed, the normal router's web nearly stops, so the ratios \
-     to LRU-FQ are far beyond the paper's, while its UDP and its TCP share are not the paper's.",
-];
-
 const FLOODS: [u32; 3] = [2, 3, 4];
 
-macro_rules! lines {
-    ($($router:literal $variant:literal $floods:literal: $numbers:expr;)*) => {
-        &[$(Line {
-            set: &[("router", $router), ("floods", $floods)],
-            scenario: TABLE1_RUNS,
-            variant: $variant,
-            place: &[("flows", $floods)],
-            numbers: &$numbers,
-        }),*]
-    };
-}
-
-const TABLE_I: Table = Table {
-    columns: &[
-        column("UDP, Mbit/s", "udp_goodput_mbps"),
-        Column {
-            name: "web fetches in 600 s",
-            metric: "web_fetches_per_s",
-            plus: None,
-            scale: 600.0,
-            tolerance: TOLERANCE,
-        },
-        column("TCP, Mbit/s", "tcp_goodput_mbps"),
-        column("TCP share of TCP + UDP", SHARE),
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("table1.3", normal_share),
+        ("table1.4", udp_drops),
+        ("table1.5", tcp_rises),
+        ("table1.6", by_floods),
+        ("table1.7", full_link),
+        ("table1.8", isolated),
+        ("table2.6", least_connection),
+        ("table2.7", worst_cases),
+        ("table2.8", growth),
     ],
-    lines: lines! {
-        "normal" "fifo" "2": [89.450, 1313.0, 5.883, 0.0617];
-        "normal" "fifo" "3": [89.796, 1284.0, 5.548, 0.0581];
-        "normal" "fifo" "4": [89.125, 927.0, 6.212, 0.0651];
-        "LRU-FQ" "lru_fq" "2": [45.727, 13915.0, 44.916, 0.4955];
-        "LRU-FQ" "lru_fq" "3": [45.733, 13828.0, 44.830, 0.4950];
-        "LRU-FQ" "lru_fq" "4": [46.237, 13632.0, 44.514, 0.4905];
-    },
-};
-
-const TABLE_II: Table = Table {
-    columns: &[
-        column("response, mean, s", "web_response_s_mean"),
-        column("response, deviation, s", "web_response_s_dev"),
-        column("response, least, s", "web_response_s_min"),
-        column("response, longest, s", "web_response_s_max"),
-        column("connection, mean, s", "web_connect_s_mean"),
-        column("connection, deviation, s", "web_connect_s_dev"),
-        column("connection, least, s", "web_connect_s_min"),
-        column("connection, longest, s", "web_connect_s_max"),
+    remarks: &[
+        ("table1.1", fetches_otherwise),
+        ("table1.2", shares_otherwise),
+        ("table2.1", responses_otherwise),
+        ("table2.2", |m, f| full_hub(m, f, "s", "web_response_s_dev")),
+        ("table2.3", |m, f| full_hub(m, f, "s", "web_connect_s_mean")),
+        ("table2.4", |m, f| full_hub(m, f, "s", "web_connect_s_dev")),
+        ("table2.5", |m, f| full_hub(m, f, "s", "web_response_s_min")),
     ],
-    lines: lines! {
-        "normal" "fifo" "2": [2.540, 4.429, 0.026, 45.080, 1.952, 3.074, 0.0118, 45.007];
-        "normal" "fifo" "3": [2.696, 4.923, 0.026, 93.017, 1.935, 3.110, 0.0115, 45.013];
-        "normal" "fifo" "4": [3.064, 4.826, 0.026, 45.028, 2.112, 3.415, 0.0122, 45.005];
-        "LRU-FQ" "lru_fq" "2": [0.255, 0.849, 0.012, 21.149, 0.136, 0.661, 0.0014, 21.014];
-        "LRU-FQ" "lru_fq" "3": [0.258, 0.854, 0.013, 22.265, 0.131, 0.589, 0.0017, 9.034];
-        "LRU-FQ" "lru_fq" "4": [0.260, 0.875, 0.013, 21.054, 0.134, 0.614, 0.0020, 9.026];
-    },
-};
-
-pub(super) const TABLE1: Recipe = Recipe {
-    id: "lru-fq/table1",
-    title: "Table I: bandwidth of floods, long TCP and the web",
-    notes: NOTES,
-    scenarios: &[TABLE1_RUNS, super::words::WEB_RUNS],
-    readings: &[READINGS],
-    tables: &[TABLE_I],
     figures: &[],
-    claims: &[
-        claim(
-            "lru-fq/table1.1",
-            "Web fetches rise about tenfold",
-            fetches_rise,
-        ),
-        claim("lru-fq/table1.2", "Long TCP keeps its half", half),
-        claim(
-            "lru-fq/table1.3",
-            "Normal router: TCP about 6 %",
-            normal_share,
-        )
-        .calibrated(),
-        claim(
-            "lru-fq/table1.4",
-            "UDP drops from about 89 to about 46 Mb/s",
-            udp_drops,
-        )
-        .calibrated(),
-        claim(
-            "lru-fq/table1.5",
-            "TCP rises from about 6 to about 45 Mb/s",
-            tcp_rises,
-        ),
-        claim(
-            "lru-fq/table1.6",
-            "Fetches under LRU-FQ hardly depend on the flood count; normal loses most at 4",
-            by_floods,
-        ),
-        claim(
-            "lru-fq/table1.7",
-            "Table is consistent with a full link",
-            full_link,
-        ),
-        claim(
-            "lru-fq/table1.8",
-            "Web is isolated from long flows of both kinds",
-            isolated,
-        ),
-    ],
-};
-
-pub(super) const TABLE2: Recipe = Recipe {
-    id: "lru-fq/table2",
-    title: "Table II: delays of the web",
-    notes: NOTES,
-    scenarios: &[TABLE1_RUNS],
-    readings: &[READINGS],
-    tables: &[TABLE_II],
-    figures: &[],
-    claims: &[
-        claim("lru-fq/table2.1", "Mean response about a tenth", |m, f| {
-            shrinks(m, f, "web_response_s_mean", 5.0);
-            let names = [
-                "as read",
-                "5 clients",
-                "8 clients",
-                "50 packets",
-                "200 packets",
-                "SYN after 1 s",
-            ];
-            for router in ["fifo", "lru_fq"] {
-                f.remark(readings(
-                    m,
-                    &format!("{router}, s"),
-                    router,
-                    &names,
-                    "web_response_s_mean",
-                ));
-            }
-        }),
-        claim("lru-fq/table2.2", "Spread of response lower", |m, f| {
-            shrinks(m, f, "web_response_s_dev", 2.0);
-        }),
-        claim(
-            "lru-fq/table2.3",
-            "Mean connection time far lower",
-            |m, f| {
-                shrinks(m, f, "web_connect_s_mean", 5.0);
-            },
-        ),
-        claim(
-            "lru-fq/table2.4",
-            "Spread of connection time lower",
-            |m, f| {
-                shrinks(m, f, "web_connect_s_dev", 2.0);
-            },
-        ),
-        claim("lru-fq/table2.5", "Least response about halves", |m, f| {
-            shrinks(m, f, "web_response_s_min", 1.5);
-        }),
-        claim(
-            "lru-fq/table2.6",
-            "Least connection time falls several-fold",
-            least_connection,
-        ),
-        claim("lru-fq/table2.7", "Worst cases not longer", worst_cases),
-        claim(
-            "lru-fq/table2.8",
-            "Under LRU-FQ response hardly grows with the flood count",
-            growth,
-        ),
-    ],
 };
 
 fn at(router: &'static str, floods: u32) -> At {
@@ -210,16 +58,7 @@ fn full_hub(m: &Measured, f: &mut Findings, what: &str, metric: &str) {
     ));
 }
 
-fn fetches_rise(m: &Measured, f: &mut Findings) {
-    for floods in FLOODS {
-        let [normal, ours] = both(m, floods, "web_fetches_per_s");
-        f.times(
-            &format!("{floods} floods, fetches a second"),
-            &ours,
-            &normal,
-            5.0,
-        );
-    }
+fn fetches_otherwise(m: &Measured, f: &mut Findings) {
     full_hub(m, f, "fetches a second", "web_fetches_per_s");
     f.remark(readings(
         m,
@@ -238,11 +77,7 @@ fn fetches_rise(m: &Measured, f: &mut Findings) {
     ));
 }
 
-fn half(m: &Measured, f: &mut Findings) {
-    for floods in FLOODS {
-        let [_, ours] = both(m, floods, SHARE);
-        f.between(&format!("{floods} floods"), &ours, [0.47, 0.53]);
-    }
+fn shares_otherwise(m: &Measured, f: &mut Findings) {
     let names = [
         "50 packets",
         "as read",
@@ -325,15 +160,13 @@ fn by_floods(m: &Measured, f: &mut Findings) {
 /// Only the paper's numbers: what they add up to on the wire.
 fn full_link(_: &Measured, f: &mut Findings) {
     const WEB_BYTES: f64 = 19_175.0; // mean file of the mix (R4)
-    for line in TABLE_I.lines {
-        let [udp, fetches, tcp, _] = line.numbers else {
+    for line in lines("lru-fq/table1") {
+        let [udp, fetches, tcp, _] = line.numbers[..] else {
             unreachable!("the table has four columns")
         };
         let web = fetches * WEB_BYTES * 8.0 / 600.0 / 1e6;
         let full = (udp * 1538.0 / 1472.0 + (tcp + web) * 1538.0 / 1460.0) / 100.0;
-        let [(_, router), (_, floods)] = line.set else {
-            unreachable!("a router and a number of floods")
-        };
+        let [router, floods] = ["router", "floods"].map(|key| line.word(key));
         let what = format!("{router}, {floods} floods: {full:.4} of the link (0.98 to 1.005)");
         f.is(what, (0.98..=1.005).contains(&full));
     }
@@ -355,21 +188,29 @@ fn isolated(m: &Measured, f: &mut Findings) {
     ));
 }
 
-fn shrinks(m: &Measured, f: &mut Findings, metric: &str, factor: f64) {
-    for floods in FLOODS {
-        let [normal, ours] = both(m, floods, metric);
-        f.times(
-            &format!("{floods} floods, normal to LRU-FQ, s"),
-            &normal,
-            &ours,
-            factor,
-        );
+fn responses_otherwise(m: &Measured, f: &mut Findings) {
+    full_hub(m, f, "s", "web_response_s_mean");
+    let names = [
+        "as read",
+        "5 clients",
+        "8 clients",
+        "50 packets",
+        "200 packets",
+        "SYN after 1 s",
+    ];
+    for router in ["fifo", "lru_fq"] {
+        let what = format!("{router}, s");
+        f.remark(readings(m, &what, router, &names, "web_response_s_mean"));
     }
-    full_hub(m, f, "s", metric);
 }
 
 fn least_connection(m: &Measured, f: &mut Findings) {
-    shrinks(m, f, "web_connect_s_min", 3.0);
+    for floods in FLOODS {
+        let [normal, ours] = both(m, floods, "web_connect_s_min");
+        let what = format!("{floods} floods, normal to LRU-FQ, s");
+        f.times(&what, &normal, &ours, 3.0);
+    }
+    full_hub(m, f, "s", "web_connect_s_min");
     for floods in FLOODS {
         let [normal, _] = both(m, floods, "web_connect_s_min");
         f.between(

@@ -1,11 +1,11 @@
 //! What the text claims, without a table or figure of its own.
 
-use super::fig5::{self, FIG5A_RUNS, missed};
+use super::fig5::{self, missed};
 use super::web::TABLE1_RUNS;
 use super::{SHARE, udp_share};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Recipe, claim, not_run};
+use crate::reproduce::recipe::{At, Code};
 
 pub(super) const WEB_RUNS: &str = "lru-fq/text-web";
 const LIMIT_RUNS: &str = "lru-fq/text-limit";
@@ -18,110 +18,34 @@ const STATE_RUNS: &str = "lru-fq/text-state";
 const RESPONSE: &str = "web_response_s_mean";
 const FETCHES: &str = "web_fetches_per_s";
 
-pub(super) const TEXT: Recipe = Recipe {
-    id: "lru-fq/text",
-    title: "What the text claims",
-    notes: &[
-        "Readings as in lru-fq/fig5a and lru-fq/table1.",
-        "What LRU-FQ knows is compared with the truth, which a simulation knows: flows in the cache and flows treated as \
-         hogs are sampled ten times a second. A flood of an even rate is in the hit queue by that share of its \
-         packets by which it is a hog.",
-    ],
-    scenarios: &[
-        FIG5A_RUNS,
-        TABLE1_RUNS,
-        WEB_RUNS,
-        LIMIT_RUNS,
-        FLOODS_RUNS,
-        SFQ_RUNS,
-        CBQ_RUNS,
-        VICTIM_RUNS,
-        STATE_RUNS,
-    ],
-    readings: &[],
-    tables: &[],
-    figures: &[],
-    claims: &[
-        claim(
-            "lru-fq/text.1",
-            "A larger cache mends the 4-flood case",
-            |m, f| {
-                mends(m, f, &["cache 24"]);
-                let others = ["cache 48", "cache 24, 10 Mbit/s", "cache 48, 10 Mbit/s"]
-                    .map(|variant| format!("{variant} {}", excess(m, variant).shown()));
-                f.remark(format!("excess with others: {}", others.join(", ")));
-            },
-        ),
-        claim("lru-fq/text.2", "Pinning mends the 4-flood case", |m, f| {
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("text.1", |m, f| {
+            mends(m, f, &["cache 24"]);
+            let others = ["cache 48", "cache 24, 10 Mbit/s", "cache 48, 10 Mbit/s"]
+                .map(|variant| format!("{variant} {}", excess(m, variant).shown()));
+            f.remark(format!("excess with others: {}", others.join(", ")));
+        }),
+        ("text.2", |m, f| {
             mends(m, f, &["pin"]);
             f.remark(format!(
                 "pinned from 10 Mbit/s on: {}",
                 excess(m, "pin at 10 Mbit/s").shown()
             ));
         }),
-        claim(
-            "lru-fq/text.3",
-            "Weighting the miss queue above the hit queue lowers web delay",
-            weights_help_the_web,
-        ),
-        claim(
-            "lru-fq/text.4",
-            "Weights set the bandwidth split by policy",
-            split_by_policy,
-        )
-        .calibrated(),
-        claim(
-            "lru-fq/text.5",
-            "Under DoS much better than stochastic fair queueing (cited)",
-            better_than_sfq,
-        ),
-        claim(
-            "lru-fq/text.6",
-            "Under DoS much better than class-based queueing (cited)",
-            better_than_cbq,
-        ),
-        claim(
-            "lru-fq/text.7",
-            "Attack flows are identified with high probability",
-            identified,
-        ),
-        claim(
-            "lru-fq/text.8",
-            "State is fixed whatever the flow count",
-            fixed_state,
-        ),
-        not_run(
-            "lru-fq/text.9",
-            "Packet scheduling is O(1)",
-            "a bench: a simulation has no processor. `weir bench discipline` measures nanoseconds a packet",
-        ),
-        claim(
-            "lru-fq/text.10",
-            "Random admission keeps short flows out; the threshold prunes the rest",
-            keeps_out,
-        ),
-        claim(
-            "lru-fq/text.11",
-            "Cache holds mainly high-rate flows",
-            holds_floods,
-        ),
-        claim(
-            "lru-fq/text.12",
-            "Web gets lower delay and less jitter at once",
-            delay_and_jitter,
-        ),
-        not_run(
-            "lru-fq/text.13",
-            "Aggregate also scales with packet size (experiment not shown)",
-            "for the lab and the bench: small packets cost processor time, which a simulation has not. \
-             `weir bench discipline` and `weir bench forwarding` measure it",
-        ),
-        claim(
-            "lru-fq/text.14",
-            "Keying the cache by destination alone finds a DoS on one network (outlook)",
-            by_destination,
-        ),
+        ("text.3", weights_help_the_web),
+        ("text.4", split_by_policy),
+        ("text.5", better_than_sfq),
+        ("text.6", better_than_cbq),
+        ("text.7", identified),
+        ("text.8", fixed_state),
+        ("text.10", keeps_out),
+        ("text.11", holds_floods),
+        ("text.12", delay_and_jitter),
+        ("text.14", by_destination),
     ],
+    remarks: &[],
+    figures: &[],
 };
 
 /// By how much four floods exceed 30 %.

@@ -2,7 +2,7 @@
 
 use crate::reproduce::judge::Findings;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{Recipe, claim};
+use crate::reproduce::recipe::Code;
 
 /// The thresholds of the tables.
 pub(super) const THRESHOLDS: [u32; 4] = [20, 30, 40, 50];
@@ -11,67 +11,20 @@ pub(super) const THRESHOLDS: [u32; 4] = [20, 30, 40, 50];
 const LINK_BPS: f64 = 10e6;
 const PACKET_BITS: f64 = 8000.0;
 
-pub(super) const TABLE1: Recipe = Recipe {
-    id: "sd-bm/table1",
-    title: "How long packets are held, worked out",
-    notes: &[
-        "Arithmetic only. A* is the greatest p^m (1 - p)^(L - m), B* the greatest C(L, m) / 2^L, over p and m; L is the \
-         threshold, a packet takes 0.8 ms.",
-        "Two of the four printed B* are those of the neighbouring m: C(30, 14) / 2^30 = 0.135 and C(50, 24) / 2^50 = 0.108. \
-         And how often a packet is really held has no greatest number: each try holds it again, so the mean of all tries \
-         is 1 / (1 - rho_a).",
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("table1.1", likeliest_is_half),
+        ("table1.2", printed_b),
+        ("table1.3", hold_delay),
+        ("table1.4", total_delay),
+        ("table1.5", likelihood),
+        ("table1.6", at_a_gigabit),
+        ("fig5.1", bounded_by_power),
+        ("fig5.2", grows_late),
+        ("fig5.3", one_peak),
     ],
-    scenarios: &[],
-    readings: &[],
-    tables: &[],
+    remarks: &[],
     figures: &[],
-    claims: &[
-        claim(
-            "sd-bm/table1.1",
-            "Likeliest number of holds is L/2",
-            likeliest_is_half,
-        ),
-        claim("sd-bm/table1.2", "Printed B*", printed_b),
-        claim("sd-bm/table1.3", "Hold delay 8, 12, 16, 20 ms", hold_delay),
-        claim(
-            "sd-bm/table1.4",
-            "Greatest total delay 24, 36, 48, 60 ms",
-            total_delay,
-        ),
-        claim(
-            "sd-bm/table1.5",
-            "p* = A* x B* is a likelihood of m*",
-            likelihood,
-        ),
-        claim(
-            "sd-bm/table1.6",
-            "At gigabit links the delay is far smaller",
-            at_a_gigabit,
-        ),
-    ],
-};
-
-pub(super) const FIG5: Recipe = Recipe {
-    id: "sd-bm/fig5",
-    title: "The two factors of the likelihood of holds",
-    notes: &["Arithmetic only; A over p from 0.501 to 0.999 in steps of 0.001, and every m."],
-    scenarios: &[],
-    readings: &[],
-    tables: &[],
-    figures: &[],
-    claims: &[
-        claim(
-            "sd-bm/fig5.1",
-            "A(p) is bounded by p^L above one half",
-            bounded_by_power,
-        ),
-        claim(
-            "sd-bm/fig5.2",
-            "A grows fast only beyond .9 (below .1) and peaks at 1",
-            grows_late,
-        ),
-        claim("sd-bm/fig5.3", "C(L,m) peaks at L/2", one_peak),
-    ],
 };
 
 /// C(n, k) / 2^n.

@@ -4,64 +4,31 @@ use super::{DELAY, JITTER, LOAD_10, LOAD_14, LOAD_18, LOSS, Load, goodput, load,
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples, shown};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Recipe, claim};
+use crate::reproduce::recipe::{At, Code};
 
 const SIZES_14: Load = load("fig9, load 1.4", "sd-bm/fig9-1.4");
 const SIZES_18: Load = load("fig9, load 1.8", "sd-bm/fig9-1.8");
 
 const SAME_TOTAL: [&Load; 3] = [&LOAD_10, &LOAD_14, &LOAD_18];
 
-pub(super) const FIG7: Recipe = Recipe {
-    id: "sd-bm/fig7",
-    title: "RS-RED with 100 + 4 x 50 packets beside RED with 300",
-    notes: &[
-        "At loads of 1.0, 1.4 and 1.8 of what the WAN link carries. `egress-driven` (R32) is not the \
-         paper's and decides nothing.",
-    ],
-    scenarios: &[LOAD_10.scenario, LOAD_14.scenario, LOAD_18.scenario],
-    readings: &[],
-    tables: &[],
-    figures: &[
-        Figure {
-            title: "Loss, %",
-            x: "load, C0",
-            draw: |m, lines| {
-                for scheme in ["RED 300", "RS-RED 50", "egress-driven 50"] {
-                    lines.swept(scheme, by_load(m, scheme, LOSS, 100.0));
-                }
-            },
-        },
-        Figure {
-            title: "Mean one-way delay, ms",
-            x: "load, C0",
-            draw: |m, lines| {
-                for scheme in ["RED 300", "RS-RED 50", "egress-driven 50"] {
-                    lines.swept(scheme, by_load(m, scheme, DELAY, 1.0));
-                }
-            },
-        },
-    ],
-    claims: &[
-        claim(
-            "sd-bm/fig7.1",
-            "Equal total buffer: throughput as good",
-            |m, f| {
-                for load in SAME_TOTAL {
-                    as_much_goodput(m, f, load);
-                }
-                f.remark(egress_driven_beside_red("goodput, Mbit/s", |at| {
-                    goodput(m, at)
-                }));
-            },
-        ),
-        claim("sd-bm/fig7.2", "Loss nearly as good", |m, f| {
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("fig7.1", |m, f| {
+            for load in SAME_TOTAL {
+                as_much_goodput(m, f, load);
+            }
+            f.remark(egress_driven_beside_red("goodput, Mbit/s", |at| {
+                goodput(m, at)
+            }));
+        }),
+        ("fig7.2", |m, f| {
             for load in SAME_TOTAL {
                 as_little_loss(m, f, load);
             }
             f.remark(egress_driven_beside_red("loss", |at| m.samples(at, LOSS)));
         }),
-        claim("sd-bm/fig7.3", "Delay even lower than RED's", lower_delay),
-        claim("sd-bm/fig7.4", "Jitter nearly as good", |m, f| {
+        ("fig7.3", lower_delay),
+        ("fig7.4", |m, f| {
             for load in SAME_TOTAL {
                 let [ours, red] = both(load).map(|at| m.samples(&at, JITTER));
                 let excess = ours.with(&red, |ours, red| ours - 1.25 * red);
@@ -77,10 +44,67 @@ pub(super) const FIG7: Recipe = Recipe {
                 m.samples(at, JITTER)
             }));
         }),
-        claim(
-            "sd-bm/fig7.5",
-            "So the edge can have a third of the buffer",
-            a_third,
+        ("fig7.5", a_third),
+        ("fig9.1", less_loss),
+        ("fig9.2", more_delay),
+        ("fig9.3", change_little),
+        ("fig9.4", smoothly),
+    ],
+    remarks: &[],
+    figures: &[
+        (
+            "fig7",
+            &[
+                Figure {
+                    title: "Loss, %",
+                    x: "load, C0",
+                    draw: |m, lines| {
+                        for scheme in ["RED 300", "RS-RED 50", "egress-driven 50"] {
+                            lines.swept(scheme, by_load(m, scheme, LOSS, 100.0));
+                        }
+                    },
+                },
+                Figure {
+                    title: "Mean one-way delay, ms",
+                    x: "load, C0",
+                    draw: |m, lines| {
+                        for scheme in ["RED 300", "RS-RED 50", "egress-driven 50"] {
+                            lines.swept(scheme, by_load(m, scheme, DELAY, 1.0));
+                        }
+                    },
+                },
+            ],
+        ),
+        (
+            "fig9",
+            &[
+                Figure {
+                    title: "Loss at a load of 1.8, %",
+                    x: "packets in all queues",
+                    draw: |m, lines| {
+                        for scheme in SCHEMES {
+                            let points = TOTALS.map(|total| {
+                                let loss = m.samples(&sized(&SIZES_18, scheme, total), LOSS);
+                                (f64::from(total), loss.map(|y| 100.0 * y))
+                            });
+                            lines.swept(scheme, points.into_iter());
+                        }
+                    },
+                },
+                Figure {
+                    title: "Mean one-way delay at a load of 1.8, ms",
+                    x: "packets in all queues",
+                    draw: |m, lines| {
+                        for scheme in SCHEMES {
+                            let points = TOTALS.map(|total| {
+                                let at = sized(&SIZES_18, scheme, total);
+                                (f64::from(total), m.samples(&at, DELAY))
+                            });
+                            lines.swept(scheme, points.into_iter());
+                        }
+                    },
+                },
+            ],
         ),
     ],
 };
@@ -183,64 +207,6 @@ const TOTALS: [u32; 4] = [200, 300, 400, 500];
 
 /// The schemes of Figure 9; the last one is not the paper's.
 const SCHEMES: [&str; 4] = ["drop-tail", "RED", "RS-RED", "egress-driven"];
-
-pub(super) const FIG9: Recipe = Recipe {
-    id: "sd-bm/fig9",
-    title: "RS-RED, RED and drop-tail by the size of all queues together",
-    notes: &[
-        "RS-RED has 100 packets at the egress and a quarter of the rest as threshold at each ingress; RED and drop-tail have \
-         all at the egress. Thresholds of RED, and of RS-RED's controller, are a quarter and three quarters of all.",
-    ],
-    scenarios: &[SIZES_14.scenario, SIZES_18.scenario],
-    readings: &[],
-    tables: &[],
-    figures: &[
-        Figure {
-            title: "Loss at a load of 1.8, %",
-            x: "packets in all queues",
-            draw: |m, lines| {
-                for scheme in SCHEMES {
-                    let points = TOTALS.map(|total| {
-                        let loss = m.samples(&sized(&SIZES_18, scheme, total), LOSS);
-                        (f64::from(total), loss.map(|y| 100.0 * y))
-                    });
-                    lines.swept(scheme, points.into_iter());
-                }
-            },
-        },
-        Figure {
-            title: "Mean one-way delay at a load of 1.8, ms",
-            x: "packets in all queues",
-            draw: |m, lines| {
-                for scheme in SCHEMES {
-                    let points = TOTALS.map(|total| {
-                        let at = sized(&SIZES_18, scheme, total);
-                        (f64::from(total), m.samples(&at, DELAY))
-                    });
-                    lines.swept(scheme, points.into_iter());
-                }
-            },
-        },
-    ],
-    claims: &[
-        claim(
-            "sd-bm/fig9.1",
-            "Larger queue, less loss (all three schemes)",
-            less_loss,
-        ),
-        claim(
-            "sd-bm/fig9.2",
-            "Larger queue, more delay (all three)",
-            more_delay,
-        ),
-        claim(
-            "sd-bm/fig9.3",
-            "Throughput and jitter change little",
-            change_little,
-        ),
-        claim("sd-bm/fig9.4", "RS-RED changes smoothly", smoothly),
-    ],
-};
 
 fn sized(load: &Load, scheme: &str, total: u32) -> At {
     At::new(load.scenario, format!("{scheme} {total}"))

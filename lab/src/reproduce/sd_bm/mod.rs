@@ -15,26 +15,17 @@ mod words;
 
 use super::judge::{Samples, shown};
 use super::measured::Measured;
-use super::recipe::{At, Paper};
+use super::recipe::{At, Code};
 
-/// The paper.
-pub(super) const PAPER: Paper = Paper {
-    name: "sd-bm",
-    source: "Chang et al., \"Software Defined Backpressure Mechanism for Edge Router\", 2015",
-    has_two_columns: false,
-    results: &[
-        &arithmetic::TABLE1,
-        &tables::TABLE2,
-        &tables::TABLE3,
-        &places::FIG1,
-        &arithmetic::FIG5,
-        &figures::FIG7,
-        &places::FIG8,
-        &figures::FIG9,
-        &places::LOCATION,
-        &words::TEXT,
-    ],
-};
+/// The paper, and what it has in Rust.
+pub(super) const TEXT: &str = include_str!("../../../../scenarios/sd-bm/paper.toml");
+pub(super) const CODE: &[Code] = &[
+    arithmetic::CODE,
+    tables::CODE,
+    places::CODE,
+    figures::CODE,
+    words::CODE,
+];
 
 /// A load, in units of what the WAN link carries: its name, and the scenario at it.
 struct Load {

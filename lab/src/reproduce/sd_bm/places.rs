@@ -5,112 +5,52 @@ use super::{INGRESSES, LOAD_14, LOAD_18, LOAD_20, Load, READINGS, ingress_share,
 use crate::reproduce::figure::Figure;
 use crate::reproduce::judge::{Findings, Samples, shown};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Recipe, claim};
+use crate::reproduce::recipe::{At, Code};
 use crate::statistics::{mean, percentile};
 
-pub(super) const FIG1: Recipe = Recipe {
-    id: "sd-bm/fig1",
-    title: "With RED, ingress queues are empty while the edge queue is full",
-    notes: &[
-        "Both are sampled every 40 ms. The top of the edge queue is nine tenths of the longest that it was in the run.",
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("fig1.1", empty_at_the_top),
+        ("fig8.1", near_the_threshold),
+        ("fig8.2", follows_the_threshold),
+        ("location.1", only_at_the_egress),
+        ("location.2", at_the_ingress),
+        ("location.3", can_be_set),
+        ("location.4", relieved),
     ],
-    scenarios: &[LOAD_20.scenario],
-    readings: &[],
-    tables: &[],
-    figures: &[Figure {
-        title: "Packets waiting with RED",
-        x: "time, s",
-        draw: |m, lines| {
-            let at = red(&LOAD_20);
-            lines.over_time("edge router", m, (&at, "queue_packets.wan"), 1.0);
-            lines.over_time("ingress n4", m, (&at, "queue_packets.n4"), 1.0);
-        },
-    }],
-    claims: &[claim(
-        "sd-bm/fig1.1",
-        "Ingress queues stay empty while the edge queue is at its top",
-        empty_at_the_top,
-    )],
-};
-
-pub(super) const FIG8: Recipe = Recipe {
-    id: "sd-bm/fig8",
-    title: "Ingress queues by their threshold",
-    notes: &[
-        "R31: the 95th percentile of an ingress queue over the samples at which the average of the virtual queue was above \
-         min_th, where the probability is not zero. As means this figure and Table II contradict each other by Little's law: if \
-         each of four ingresses keeps 50 packets waiting all the time, 200 packets wait for a link that carries 1250 in a second, \
-         which takes 160 ms, and not the 36 ms that are printed.",
-    ],
-    scenarios: &[LOAD_20.scenario],
-    readings: &[],
-    tables: &[],
-    figures: &[Figure {
-        title: "Packets waiting at ingress n4",
-        x: "time, s",
-        draw: |m, lines| {
-            for l in [20, 30, 40] {
-                let at = rs_red(&LOAD_20, "RS-RED", l);
-                lines.over_time(format!("RS-RED {l}"), m, (&at, "queue_packets.n4"), 1.0);
-                let at = rs_red(&LOAD_20, "egress-driven", l);
-                lines.over_time(
-                    format!("egress-driven {l}"),
-                    m,
-                    (&at, "queue_packets.n4"),
-                    1.0,
-                );
-            }
-        },
-    }],
-    claims: &[
-        claim(
-            "sd-bm/fig8.1",
-            "Ingress queues sit near the threshold",
-            near_the_threshold,
+    remarks: &[],
+    figures: &[
+        (
+            "fig1",
+            &[Figure {
+                title: "Packets waiting with RED",
+                x: "time, s",
+                draw: |m, lines| {
+                    let at = red(&LOAD_20);
+                    lines.over_time("edge router", m, (&at, "queue_packets.wan"), 1.0);
+                    lines.over_time("ingress n4", m, (&at, "queue_packets.n4"), 1.0);
+                },
+            }],
         ),
-        claim(
-            "sd-bm/fig8.2",
-            "The level follows the threshold",
-            follows_the_threshold,
-        ),
-    ],
-};
-
-pub(super) const LOCATION: Recipe = Recipe {
-    id: "sd-bm/location",
-    title: "Where packets are lost",
-    notes: &[
-        "Packets with payload that ended at a port, by all that were lost anywhere, the same packets.",
-    ],
-    scenarios: &[
-        LOAD_14.scenario,
-        LOAD_18.scenario,
-        LOAD_20.scenario,
-        READINGS,
-    ],
-    readings: &[],
-    tables: &[],
-    figures: &[],
-    claims: &[
-        claim(
-            "sd-bm/location.1",
-            "RED: loss only at the egress",
-            only_at_the_egress,
-        ),
-        claim(
-            "sd-bm/location.2",
-            "RS-RED: loss at the ingress, or at both",
-            at_the_ingress,
-        ),
-        claim(
-            "sd-bm/location.3",
-            "The share can be set by parameters",
-            can_be_set,
-        ),
-        claim(
-            "sd-bm/location.4",
-            "The edge router is relieved before overload",
-            relieved,
+        (
+            "fig8",
+            &[Figure {
+                title: "Packets waiting at ingress n4",
+                x: "time, s",
+                draw: |m, lines| {
+                    for l in [20, 30, 40] {
+                        let at = rs_red(&LOAD_20, "RS-RED", l);
+                        lines.over_time(format!("RS-RED {l}"), m, (&at, "queue_packets.n4"), 1.0);
+                        let at = rs_red(&LOAD_20, "egress-driven", l);
+                        lines.over_time(
+                            format!("egress-driven {l}"),
+                            m,
+                            (&at, "queue_packets.n4"),
+                            1.0,
+                        );
+                    }
+                },
+            }],
         ),
     ],
 };

@@ -1,187 +1,42 @@
 //! Tables II and III: what a threshold at the ingresses costs in delay, and what it saves in loss.
 
 use super::arithmetic::{THRESHOLDS, printed_increments, printed_reductions};
-use super::{DELAY, LOAD_20, LOSS, READINGS, by_egress, readings, red, rs_red};
+use super::{DELAY, LOAD_20, LOSS, by_egress, readings, red, rs_red};
 use crate::reproduce::figure::{Figure, Lines};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Column, Line, Recipe, Table, claim, column};
+use crate::reproduce::recipe::{At, Code};
 
-const NOTES: &[&str] = &[
-    "R14: the virtual queue is the sum of the backlogs that the devices report. R15: a packet at the head of an ingress \
-     queue is held, for one packet time; the count begins anew with a drop only. R16: RED has 100 packets. R17 and R25, calibrated on \
-     RED alone (its 81 ms and 2.266 %): 1 % of the load are UDP, 88 ms there and back without queues. R26: the tree. Both RED and \
-     the ingresses spread drops by the same rule (`wait`).",
-    "Why losses do not go on falling beyond L = 30: the controller's thresholds are shares of all places, so that a larger L raises \
-     them too. Its probability falls then, the ingresses drop less, and the egress, which has 100 places whatever L is, \
-     loses by overflow again. And an ingress that has passed 2/rho_b packets without a drop sends nothing until its queue has \
-     reached the threshold: at L = 50 its flows often have fewer packets under way, everything waits for time-outs, and goodput falls.",
-    "The printed pairs of delay and loss are those of TCP with a longer queue anywhere: losses go with the inverse square of the \
-     round trip.",
-    "The lines `egress-driven` (R32) are ours, not the paper's, and decide nothing: docs/egress-driven.md.",
-];
-
-pub(super) const TABLE2: Recipe = Recipe {
-    id: "sd-bm/table2",
-    title: "Delay by the threshold of the ingress queues",
-    notes: NOTES,
-    scenarios: &[LOAD_20.scenario],
-    readings: &[READINGS],
-    tables: &[Table {
-        columns: &[Column {
-            tolerance: 1.0 / 3.0,
-            ..column("mean delay, ms", DELAY)
-        }],
-        lines: &[
-            line(&[("method", "RED")], "RED 100", &[81.0]),
-            line(
-                &[("method", "RS-RED"), ("threshold", "20")],
-                "RS-RED 20",
-                &[88.0],
-            ),
-            line(
-                &[("method", "RS-RED"), ("threshold", "30")],
-                "RS-RED 30",
-                &[97.0],
-            ),
-            line(
-                &[("method", "RS-RED"), ("threshold", "40")],
-                "RS-RED 40",
-                &[106.0],
-            ),
-            line(
-                &[("method", "RS-RED"), ("threshold", "50")],
-                "RS-RED 50",
-                &[117.0],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "20")],
-                "egress-driven 20",
-                &[88.0],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "30")],
-                "egress-driven 30",
-                &[97.0],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "40")],
-                "egress-driven 40",
-                &[106.0],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "50")],
-                "egress-driven 50",
-                &[117.0],
-            ),
-        ],
-    }],
-    figures: &[Figure {
-        title: "Mean one-way delay, ms",
-        x: "threshold, packets",
-        draw: |m, lines| draw(m, lines, DELAY, 1.0, &[81.0, 88.0, 97.0, 106.0, 117.0]),
-    }],
-    claims: &[
-        claim(
-            "sd-bm/table2.1",
-            "Refill adds delay, growing with L",
-            adds_delay,
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("table2.1", adds_delay),
+        ("table2.2", below_the_maximum),
+        ("table2.3", acceptable),
+        ("table2.4", printed_increments),
+        ("table3.1", loss_falls),
+        ("table3.2", cut_at_50),
+        ("table3.3", printed_reductions),
+    ],
+    remarks: &[],
+    figures: &[
+        (
+            "table2",
+            &[Figure {
+                title: "Mean one-way delay, ms",
+                x: "threshold, packets",
+                draw: |m, lines| draw(m, lines, DELAY, 1.0, &[81.0, 88.0, 97.0, 106.0, 117.0]),
+            }],
         ),
-        claim(
-            "sd-bm/table2.2",
-            "The mean added delay stays below the theory maximum",
-            below_the_maximum,
+        (
+            "table3",
+            &[Figure {
+                title: "Loss, %",
+                x: "threshold, packets",
+                draw: |m, lines| draw(m, lines, LOSS, 100.0, &[2.266, 2.062, 1.867, 1.715, 1.350]),
+            }],
         ),
-        claim(
-            "sd-bm/table2.3",
-            "The added delay is acceptable",
-            acceptable,
-        ),
-        claim("sd-bm/table2.4", "Printed increments", printed_increments),
     ],
 };
-
-pub(super) const TABLE3: Recipe = Recipe {
-    id: "sd-bm/table3",
-    title: "Loss by the threshold of the ingress queues",
-    notes: NOTES,
-    scenarios: &[LOAD_20.scenario],
-    readings: &[READINGS],
-    tables: &[Table {
-        columns: &[Column {
-            scale: 100.0,
-            tolerance: 1.0 / 3.0,
-            ..column("loss, %", LOSS)
-        }],
-        lines: &[
-            line(&[("method", "RED")], "RED 100", &[2.266]),
-            line(
-                &[("method", "RS-RED"), ("threshold", "20")],
-                "RS-RED 20",
-                &[2.062],
-            ),
-            line(
-                &[("method", "RS-RED"), ("threshold", "30")],
-                "RS-RED 30",
-                &[1.867],
-            ),
-            line(
-                &[("method", "RS-RED"), ("threshold", "40")],
-                "RS-RED 40",
-                &[1.715],
-            ),
-            line(
-                &[("method", "RS-RED"), ("threshold", "50")],
-                "RS-RED 50",
-                &[1.350],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "20")],
-                "egress-driven 20",
-                &[2.062],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "30")],
-                "egress-driven 30",
-                &[1.867],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "40")],
-                "egress-driven 40",
-                &[1.715],
-            ),
-            line(
-                &[("method", "egress-driven"), ("threshold", "50")],
-                "egress-driven 50",
-                &[1.350],
-            ),
-        ],
-    }],
-    figures: &[Figure {
-        title: "Loss, %",
-        x: "threshold, packets",
-        draw: |m, lines| draw(m, lines, LOSS, 100.0, &[2.266, 2.062, 1.867, 1.715, 1.350]),
-    }],
-    claims: &[
-        claim("sd-bm/table3.1", "Loss falls with L", loss_falls),
-        claim("sd-bm/table3.2", "Cut of about 40 % at L = 50", cut_at_50),
-        claim("sd-bm/table3.3", "Printed reductions", printed_reductions),
-    ],
-};
-
-const fn line(
-    set: &'static [(&'static str, &'static str)],
-    variant: &'static str,
-    numbers: &'static [f64],
-) -> Line {
-    Line {
-        set,
-        scenario: LOAD_20.scenario,
-        variant,
-        place: &[],
-        numbers,
-    }
-}
 
 /// RED as a threshold of 0, then RS-RED; the paper's numbers beside ours.
 fn draw(m: &Measured, lines: &mut Lines, metric: &str, scale: f64, paper: &[f64]) {

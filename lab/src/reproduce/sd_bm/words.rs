@@ -4,52 +4,22 @@ use super::arithmetic::{equal_buffers, rule_of_thumb};
 use super::{DELAY, INGRESSES, LOAD_14, LOAD_18, LOAD_20, LOSS, goodput, red, rs_red};
 use crate::reproduce::judge::{Findings, Samples};
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Recipe, claim};
+use crate::reproduce::recipe::{At, Code};
 use crate::statistics::percentile;
 
 const RUNS: &str = "sd-bm/text";
 
-pub(super) const TEXT: Recipe = Recipe {
-    id: "sd-bm/text",
-    title: "What the text claims",
-    notes: &[
-        "Static rate limits, today's practice, are a rate of 2.5 Mbit/s for each ingress link, a quarter of what the WAN carries. \
-         Skewed traffic has the same load, four parts of seven of it at n4.",
-        "The PI law has a target of 100 packets for the virtual queue; its gains follow from Hollot et al. for 40 flows, 1250 \
-         packets a second and a round trip of 0.16 s.",
+pub(super) const CODE: Code = Code {
+    checks: &[
+        ("text.1", rule_of_thumb),
+        ("text.2", equal_buffers),
+        ("text.3", without_refill),
+        ("text.4", shaves_peaks),
+        ("text.5", another_law),
+        ("text.6", similar_traffic),
     ],
-    scenarios: &[LOAD_14.scenario, LOAD_18.scenario, LOAD_20.scenario, RUNS],
-    readings: &[],
-    tables: &[],
+    remarks: &[],
     figures: &[],
-    claims: &[
-        claim("sd-bm/text.1", "40 Gb/s x 250 ms = 1.25 GB", rule_of_thumb),
-        claim(
-            "sd-bm/text.2",
-            "Buffers compared are equal: 100 + 4 x 50 = 300 packets, near round trip x C0",
-            equal_buffers,
-        ),
-        claim(
-            "sd-bm/text.3",
-            "Without refill the total loss does not fall",
-            without_refill,
-        ),
-        claim(
-            "sd-bm/text.4",
-            "Refill shaves the egress peaks",
-            shaves_peaks,
-        ),
-        claim(
-            "sd-bm/text.5",
-            "Another control law with refill can do better (not shown)",
-            another_law,
-        ),
-        claim(
-            "sd-bm/text.6",
-            "Equal drop probability suffices only for similar ingress traffic (scope)",
-            similar_traffic,
-        ),
-    ],
 };
 
 fn at(variant: &str) -> At {
