@@ -3,18 +3,8 @@
 //! - `cargo xtask ci`: everything that CI does, in its order
 //! - `cargo xtask tidy`: the rules of ARCHITECTURE.md that a program can check
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
-//! - `cargo xtask peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
-//! - `cargo xtask compare [SCENARIO...]`: every discipline under the same loads, as docs/comparison.md
-//! - `cargo xtask attacks [SCENARIO...]`: what honest traffic keeps under attack, as docs/attacks.md
-//! - `cargo xtask hostile [TABLE...]`: weir beside the kernel under attacks on real interfaces, as docs/hostile-network.md
+//! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab (`lab/examples/experiments`)
 
-mod attacks;
-mod compare;
-mod hostile;
-mod peers;
-mod program;
-mod statistics;
-mod tables;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -28,10 +18,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
-        ["peers", ref words @ ..] => told("peers", peers::run(&root(), words)),
-        ["compare", ref words @ ..] => document(&compare::DOCUMENT, words),
-        ["attacks", ref words @ ..] => document(&attacks::DOCUMENT, words),
-        ["hostile", ref words @ ..] => told("hostile", hostile::run(&root(), words)),
+        ["compare" | "attacks" | "hostile" | "peers", ..] => experiment(&words),
         _ => {
             eprintln!(
                 "usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
@@ -96,16 +83,19 @@ fn golden(update: bool) -> bool {
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
 }
 
-fn document(document: &tables::Document, words: &[&str]) -> bool {
-    told(document.command, document.run(&root(), words))
-}
-
-/// Whether it went well; says why not.
-fn told(name: &str, result: Result<(), String>) -> bool {
-    if let Err(error) = &result {
-        eprintln!("{name}: {error}");
-    }
-    result.is_ok()
+/// Runs an experiment with a release build of the lab.
+fn experiment(words: &[&str]) -> bool {
+    let run = [
+        "run",
+        "--release",
+        "--locked",
+        "-p",
+        "weir-lab",
+        "--example",
+        "experiments",
+        "--",
+    ];
+    cargo(&[&run, words].concat(), &[])
 }
 
 fn tidy() -> bool {

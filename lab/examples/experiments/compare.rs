@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::statistics::Summary;
+use crate::summary as words;
 use crate::tables::{
     self, Column, Document, Load, Metrics, Place, column, first, header, most, names, row, sum,
 };
@@ -109,7 +109,7 @@ fn summary(loads: &[Load]) -> String {
     for name in names(loads.iter().map(|(_, load)| *load)) {
         let cells = loads.iter().flat_map(|(_, load)| {
             let columns = IN_SHORT.iter();
-            columns.map(|column| load.cell(name, column.read, Summary::shown))
+            columns.map(|column| load.cell(name, column.read, words::shown))
         });
         text += &row(name, &cells.collect::<Vec<_>>());
     }
@@ -120,7 +120,7 @@ fn all_tables(loads: &[Load]) -> String {
     let mut text = delays(loads);
     for load in loads {
         text += &format!("\n## {}\n\n{} {}\n\n", load.name, load.about, load.note);
-        text += &tables::table(load, &columns(load), Summary::shown);
+        text += &tables::table(load, &columns(load), words::shown);
     }
     text
 }

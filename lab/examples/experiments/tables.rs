@@ -1,4 +1,4 @@
-//! Documents whose tables a command measures: scenarios that `weir run` runs, a table for each load in
+//! Documents whose tables a command measures: scenarios, a table for each load in
 //! them, and a row for each discipline.
 //!
 //! What is measured stands in the document between marks, a summary at the top and all tables at the end,
@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
+use weir_lab::RunOptions;
+use weir_lab::statistics::Summary;
 
-use crate::program;
-use crate::statistics::Summary;
+use crate::summary;
 
 /// Which document, from which scenarios.
 pub(crate) struct Document {
@@ -66,8 +66,7 @@ pub(crate) const fn column(title: &'static str, read: Read) -> Column {
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {
-    runs: Option<usize>,
-    weir: Option<PathBuf>,
+    runs: Option<u64>,
     scenarios: Vec<String>,
 }
 
@@ -91,7 +90,7 @@ impl Load {
         shown: impl Fn(&Summary) -> String,
     ) -> String {
         let row = self.rows.iter().find(|(row, _)| row == name);
-        let summary = row.and_then(|(_, runs)| Summary::of(runs.iter().filter_map(read)));
+        let summary = row.and_then(|(_, runs)| summary::of(runs.iter().filter_map(read)));
         summary.map_or("-".to_owned(), |summary| shown(&summary))
     }
 }
@@ -102,14 +101,10 @@ impl Document {
         let wrong = |why| format!("{why}\nusage: {}", self.usage());
         let options = parse(words).map_err(wrong)?;
         let files = self.files(root, &options.scenarios).map_err(wrong)?;
-        let weir = match &options.weir {
-            Some(weir) => weir.clone(),
-            None => program::build_weir(root)?,
-        };
         let mut loads = Vec::new();
         for file in files {
             eprintln!("{}", file.display());
-            loads.extend(self.measure(&weir, &file, options.runs)?);
+            loads.extend(self.measure(&file, options.runs)?);
         }
         let measured = (self.tables)(&loads);
         if !options.scenarios.is_empty() {
@@ -135,11 +130,10 @@ impl Document {
             .collect();
         let folders = folders.join(" or ");
         format!(
-            "cargo xtask {command} [--runs N] [--weir PROGRAM] [SCENARIO...]
+            "cargo xtask {command} [--runs N] [SCENARIO...]
   SCENARIO  a file name below {folders}, without `.toml`; all of them if none is
             named, and then {path} is written; otherwise the tables are printed
-  --runs    seeds of each point (what the scenario says)
-  --weir    a release binary, instead of building one"
+  --runs    seeds of each point (what the scenario says)"
         )
     }
 
@@ -167,17 +161,18 @@ impl Document {
     }
 
     /// The loads of a scenario.
-    fn measure(&self, weir: &Path, file: &Path, runs: Option<usize>) -> Result<Vec<Load>, String> {
-        let mut command = Command::new(weir);
-        command.arg("run").arg(file).arg("--json");
-        if let Some(runs) = runs {
-            command.args(["--runs", &runs.to_string()]);
-        }
-        let text = program::output(&mut command)?;
-        let results: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{command:?}: {error}"))?;
+    fn measure(&self, file: &Path, runs: Option<u64>) -> Result<Vec<Load>, String> {
+        let options = RunOptions {
+            scenario: file.to_owned(),
+            runs,
+            progress: true,
+            ..RunOptions::default()
+        };
+        let results = weir_lab::run(&options).map_err(|error| error.to_string())?;
+        let results = serde_json::to_value(&results).map_err(|error| error.to_string())?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        loads(&name, &results, self.place).ok_or(format!("{command:?}: results of another shape"))
+        let wrong = || format!("{}: results of another shape", file.display());
+        loads(&name, &results, self.place).ok_or_else(wrong)
     }
 
     /// Around the summary, and around the tables.
@@ -219,7 +214,6 @@ fn parse(words: &[&str]) -> Result<Options, String> {
                 let runs = value()?.parse().ok().filter(|runs| *runs > 0);
                 options.runs = Some(runs.ok_or(format!("{word}: not a positive number"))?);
             }
-            "--weir" => options.weir = Some(PathBuf::from(value()?)),
             name if !name.starts_with('-') => options.scenarios.push(name.to_owned()),
             _ => return Err(format!("\"{word}\" is not understood")),
         }
@@ -334,7 +328,7 @@ pub(crate) fn most(metrics: &Metrics, names: &[&str]) -> Option<f64> {
 pub(crate) fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
     let values = metrics.range(prefix.to_owned()..);
     let values = values.take_while(|(name, _)| name.starts_with(prefix));
-    Summary::of(values.map(|(_, value)| *value)).map(|summary| summary.mean)
+    summary::of(values.map(|(_, value)| *value)).map(|summary| summary.mean)
 }
 
 /// The sum of the figures under these names.

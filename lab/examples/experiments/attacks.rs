@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::statistics::Summary;
+use crate::summary;
 use crate::tables::{self, Column, Document, Load, Metrics, Place, column, mean};
 
 /// What `cargo xtask attacks` makes.
@@ -66,7 +66,7 @@ fn all_tables(loads: &[Load]) -> String {
             note,
             ..
         } = load;
-        let table = tables::table(load, &load.columns(&COLUMNS), Summary::shown_short);
+        let table = tables::table(load, &load.columns(&COLUMNS), summary::shown_short);
         format!("\n## {title} (`{name}`)\n\n{about} {note}\n\n{table}")
     });
     tables.collect()

@@ -16,7 +16,8 @@ use read::Bar;
 use serde_json::Value;
 
 use crate::program::{self, output};
-use crate::statistics::Summary;
+use crate::summary;
+use weir_lab::statistics::Summary;
 
 const USAGE: &str = "cargo xtask peers [--runs N] [--seconds N] [--peers DIR] [--from DIR] \
     [--weir PROGRAM] [SCENARIO...]
@@ -170,8 +171,8 @@ impl Bench {
         let mut rows = String::new();
         for measure in &case.measures {
             let runs = if measure.whole { &whole } else { &warmed_up };
-            let theirs = Summary::of(lines.iter().filter_map(&measure.peer));
-            let ours = Summary::of(runs.iter().filter_map(&measure.weir));
+            let theirs = summary::of(lines.iter().filter_map(&measure.peer));
+            let ours = summary::of(runs.iter().filter_map(&measure.weir));
             let (Some(theirs), Some(ours)) = (theirs, ours) else {
                 let (case, name) = (&case.name, &measure.name);
                 return Err(format!("{case}: one side has no \"{name}\""));
@@ -331,7 +332,7 @@ fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> S
     };
     let verdict = if difference.abs() <= limit {
         "agrees"
-    } else if difference.abs() <= theirs.half.hypot(ours.half) {
+    } else if difference.abs() <= summary::half(theirs).hypot(summary::half(ours)) {
         "within the intervals"
     } else {
         "differs"
@@ -341,8 +342,8 @@ fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> S
         case.scenario,
         case.peer.name(),
         case.name,
-        theirs.shown(),
-        ours.shown(),
+        summary::shown(theirs),
+        summary::shown(ours),
     )
 }
 

@@ -1,0 +1,41 @@
+//! Experiments whose results are documents of this repository. `cargo xtask NAME` runs one with a release build.
+//!
+//! - `compare [SCENARIO...]`: every discipline under the same loads, as docs/comparison.md
+//! - `attacks [SCENARIO...]`: what honest traffic keeps under attack, as docs/attacks.md
+//! - `hostile [TABLE...]`: weir beside the kernel under attacks on real interfaces, as docs/hostile-network.md
+//! - `peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
+
+mod attacks;
+mod compare;
+mod hostile;
+mod peers;
+mod program;
+mod summary;
+mod tables;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = lab.parent().unwrap_or(lab);
+    let ran = match words[..] {
+        ["compare", ref words @ ..] => compare::DOCUMENT.run(root, words),
+        ["attacks", ref words @ ..] => attacks::DOCUMENT.run(root, words),
+        ["hostile", ref words @ ..] => hostile::run(root, words),
+        ["peers", ref words @ ..] => peers::run(root, words),
+        _ => {
+            eprintln!("usage: cargo xtask compare | attacks | hostile | peers [ARGUMENT...]");
+            return ExitCode::from(2);
+        }
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error}", words[0]);
+            ExitCode::FAILURE
+        }
+    }
+}
