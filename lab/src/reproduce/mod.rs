@@ -527,12 +527,12 @@ mod tests {
         let error = wrong("at_most = 0.4", "at_mots = 0.4");
         assert!(error.contains("unknown variant `at_mots`"), "{error}");
         assert_eq!(
-            wrong("id = \"lru-fq/table1.3\"", "id = \"lru-fq/table1.4\""),
+            wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.4\""),
             "lru-fq/table1.4: is there twice"
         );
         assert_eq!(
-            wrong("id = \"lru-fq/table1.3\"", "id = \"lru-fq/table1.33\""),
-            "lru-fq/table1.33: nothing decides it"
+            wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.55\""),
+            "lru-fq/table1.55: nothing decides it"
         );
         let short = wrong("5.883, 0.0617] }", "5.883] }");
         assert_eq!(

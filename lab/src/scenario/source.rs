@@ -194,3 +194,42 @@ fn plain(path: &Path) -> PathBuf {
     }
     plain
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_made_plain() {
+        let plain = |path: &str| super::plain(Path::new(path)).display().to_string();
+        assert_eq!(plain("a/./b/../c.toml"), "a/c.toml");
+        assert_eq!(plain("../a/../../b.toml"), "../../b.toml");
+    }
+
+    #[test]
+    fn what_is_built_in_uses_what_is_built_in() {
+        let text = "extends = \"network.toml\"\ntitle = \"t\"\n";
+        let of = |file: &str| read(Path::new(file), Some(text));
+        let tree = of("scenarios/lru-fq/mine.toml").unwrap();
+        assert_eq!(tree.to_json()["host"]["tcp"]["count"], 20);
+        let error = of("scenarios/both/mine.toml").unwrap_err().to_string();
+        let expected = "line 1: `extends` names \"network.toml\", but scenarios/both/network.toml does not come with";
+        assert!(error.starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn a_chain_has_an_end() {
+        let folder = std::env::temp_dir().join(format!("weir-chain-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for n in 0..=CHAIN_MAX {
+            let text = format!("extends = \"{}.toml\"\n", n + 1);
+            std::fs::write(folder.join(format!("{n}.toml")), text).unwrap();
+        }
+        let error = read(&folder.join("0.toml"), None).unwrap_err().to_string();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(
+            error.contains("7.toml, line 1: `extends` is the 8th in a row"),
+            "{error}"
+        );
+    }
+}

@@ -67,19 +67,6 @@ pub(super) const CODE: Code = Code {
                 &removed("efm"),
             );
         }),
-        ("text.8", |m, f| {
-            let blocked = word(m, "rbaef", OUTAGE);
-            f.less(
-                "longest outage, s, RPAEF and RBAEF",
-                &word(m, "rpaef", OUTAGE),
-                &blocked,
-            );
-            f.less(
-                "longest outage, s, RAMAF and RBAEF",
-                &of(m, "ramaf", 3, OUTAGE),
-                &blocked,
-            );
-        }),
         ("text.9", |m, f| {
             let let_in = |mechanism| word_per_run(m, mechanism, "accepted_in_runs");
             f.less(
@@ -122,7 +109,6 @@ pub(super) const CODE: Code = Code {
                 format!("1 / (2 x {p}) + 1/2 = {gap}"),
                 (gap - 50.5_f64).abs() <= 1.0,
             );
-            f.remark("the mean gap of the discipline's own draws is a test of `afan`");
         }),
         ("text.14", |m, f| {
             for mechanism in ["eccm", "ramaf"] {

@@ -217,11 +217,6 @@ fn no_delta(m: &Measured, f: &mut Findings) {
         &used(&none),
         &used(&fig17("on", 50)),
     );
-    f.remark(
-        "equation 13 gives the busy FEs at delta = 0 what the quiet ones leave, so that control and redirect messages come to 100 of \
-         100 Mbit/s. With B_e = B_c / T_s, which the text has for delta = 0, they would come to 25 + 10 + 45 = 80: the waste that it \
-         means",
-    );
 }
 
 /// Five FEs; the fifth answers up to 1 s and from 2 s on. How long it takes until all others have been

@@ -13,14 +13,12 @@ const FLOODS: [u32; 3] = [2, 3, 4];
 
 pub(super) const CODE: Code = Code {
     checks: &[
-        ("table1.3", normal_share),
         ("table1.4", udp_drops),
         ("table1.5", tcp_rises),
         ("table1.6", by_floods),
         ("table1.7", full_link),
         ("table1.8", isolated),
         ("table2.6", least_connection),
-        ("table2.7", worst_cases),
         ("table2.8", growth),
     ],
     remarks: &[
@@ -31,6 +29,7 @@ pub(super) const CODE: Code = Code {
         ("table2.3", |m, f| full_hub(m, f, "s", "web_connect_s_mean")),
         ("table2.4", |m, f| full_hub(m, f, "s", "web_connect_s_dev")),
         ("table2.5", |m, f| full_hub(m, f, "s", "web_response_s_min")),
+        ("table1.3", normal_shares_otherwise),
     ],
     figures: &[],
 };
@@ -91,11 +90,7 @@ fn shares_otherwise(m: &Measured, f: &mut Findings) {
     f.remark(readings(m, "other readings", "lru_fq", &names, SHARE));
 }
 
-fn normal_share(m: &Measured, f: &mut Findings) {
-    for floods in FLOODS {
-        let [normal, _] = both(m, floods, SHARE);
-        f.at_most(&format!("{floods} floods"), &normal, 0.10);
-    }
+fn normal_shares_otherwise(m: &Measured, f: &mut Findings) {
     full_hub(m, f, "TCP share", SHARE);
     f.remark(readings(
         m,
@@ -218,19 +213,6 @@ fn least_connection(m: &Measured, f: &mut Findings) {
             &normal,
             [0.009, 0.014],
         );
-    }
-}
-
-fn worst_cases(m: &Measured, f: &mut Findings) {
-    for floods in FLOODS {
-        for (name, metric) in [
-            ("response", "web_response_s_max"),
-            ("connection", "web_connect_s_max"),
-        ] {
-            let [normal, ours] = both(m, floods, metric);
-            let what = format!("{floods} floods, longest {name} of LRU-FQ and normal, s");
-            f.not_more(&what, &ours, &normal);
-        }
     }
 }
 

@@ -10,13 +10,10 @@ use crate::reproduce::recipe::{At, Code};
 pub(super) const WEB_RUNS: &str = "lru-fq/text-web";
 const LIMIT_RUNS: &str = "lru-fq/text-limit";
 const FLOODS_RUNS: &str = "lru-fq/text-floods";
-const SFQ_RUNS: &str = "lru-fq/text-sfq";
 const CBQ_RUNS: &str = "lru-fq/text-cbq";
 const VICTIM_RUNS: &str = "lru-fq/text-victim";
-const STATE_RUNS: &str = "lru-fq/text-state";
 
 const RESPONSE: &str = "web_response_s_mean";
-const FETCHES: &str = "web_fetches_per_s";
 
 pub(super) const CODE: Code = Code {
     checks: &[
@@ -33,18 +30,19 @@ pub(super) const CODE: Code = Code {
                 excess(m, "pin at 10 Mbit/s").shown()
             ));
         }),
-        ("text.3", weights_help_the_web),
         ("text.4", split_by_policy),
-        ("text.5", better_than_sfq),
-        ("text.6", better_than_cbq),
         ("text.7", identified),
-        ("text.8", fixed_state),
         ("text.10", keeps_out),
         ("text.11", holds_floods),
         ("text.12", delay_and_jitter),
         ("text.14", by_destination),
     ],
-    remarks: &[],
+    remarks: &[
+        ("text.3", |m, f| {
+            f.remark(format!("at 1:2 {}", web(m, "1:2", RESPONSE).shown()))
+        }),
+        ("text.6", by_protocol),
+    ],
     figures: &[],
 };
 
@@ -69,21 +67,6 @@ fn web(m: &Measured, variant: &'static str, metric: &str) -> Samples {
     m.samples(&At::new(WEB_RUNS, variant), metric)
 }
 
-fn weights_help_the_web(m: &Measured, f: &mut Findings) {
-    let response = |variant| web(m, variant, RESPONSE);
-    f.less(
-        "mean response at 1:4 and at 1:1, s",
-        &response("1:4"),
-        &response("1:1"),
-    );
-    f.not_more(
-        "mean response at 1:9 and at 1:4, s",
-        &response("1:9"),
-        &response("1:4"),
-    );
-    f.remark(format!("at 1:2 {}", response("1:2").shown()));
-}
-
 /// The slope of a straight line through the UDP shares of targets of 30 % to 70 %, for each seed.
 fn split_by_policy(m: &Measured, f: &mut Findings) {
     for floods in [2, 3, 4] {
@@ -99,38 +82,7 @@ fn split_by_policy(m: &Measured, f: &mut Findings) {
     }
 }
 
-fn compare(m: &Measured, f: &mut Findings, what: &str, [ours, other]: [&At; 2]) {
-    for (name, metric) in [("TCP share", SHARE), ("web fetches a second", FETCHES)] {
-        let [ours, other] = [ours, other].map(|at| m.samples(at, metric));
-        f.less(
-            &format!("{what}, {name} of the other and of LRU-FQ"),
-            &other,
-            &ours,
-        );
-    }
-}
-
-fn better_than_sfq(m: &Measured, f: &mut Findings) {
-    for ports in [4, 100] {
-        for buckets in [16, 128] {
-            let at = |variant: String| At::new(SFQ_RUNS, variant).and("flows", ports);
-            let [ours, other] = [at("lru_fq".into()), at(format!("sfq {buckets}"))];
-            let what = format!("{ports} ports, SFQ with {buckets} queues");
-            compare(m, f, &what, [&ours, &other]);
-        }
-    }
-}
-
-fn better_than_cbq(m: &Measured, f: &mut Findings) {
-    for place in ["apart", "among"] {
-        let at = |router: &str| At::new(CBQ_RUNS, format!("{router} {place}"));
-        let what = format!("floods {place}");
-        compare(m, f, &what, [&at("lru_fq"), &at("cbq")]);
-    }
-    f.remark(
-        "`apart`: the floods' network is a class of its own, so classes hold them back by construction; \
-         `among`: the floods come from the network of the TCP senders",
-    );
+fn by_protocol(m: &Measured, f: &mut Findings) {
     let by_protocol = ["apart", "among"].map(|place| {
         let at = At::new(CBQ_RUNS, format!("protocol {place}"));
         format!("{place} {}", m.samples(&at, SHARE).shown())
@@ -170,18 +122,6 @@ fn holds_floods(m: &Measured, f: &mut Findings) {
             "with {count} floods {} of 12 entries are long TCP",
             tcp.shown()
         ));
-    }
-}
-
-fn fixed_state(m: &Measured, f: &mut Findings) {
-    let bytes = |flows: u32| {
-        const HOSTS: u32 = 5; // that send as many each
-        let at = At::new(STATE_RUNS, "").and("flows", flows / HOSTS);
-        m.samples(&at, "state_bytes.bottleneck")
-    };
-    for flows in [1000, 100_000] {
-        let what = format!("{flows} flows and 10, bytes of state");
-        f.within(&what, &bytes(flows), &bytes(10), 0.0);
     }
 }
 

@@ -114,10 +114,6 @@ fn likelihood(_: &Measured, f: &mut Findings) {
             (a - 1.0).abs() < 1e-9,
         );
     }
-    f.remark(
-        "A* = 1 needs m = L or 0, B* needs m = L/2: no p gives both. The greatest likelihood of m = L/2 is at p = 1/2, where \
-         it is B* itself (C(L, m) / 2^L): the printed p* is right for another reason, where B* is",
-    );
 }
 
 fn at_a_gigabit(_: &Measured, f: &mut Findings) {
@@ -215,7 +211,6 @@ pub(super) fn equal_buffers(_: &Measured, f: &mut Findings) {
         format!("they are {time} ms of the link, 250 ms by the rule of thumb"),
         (time / 250.0 - 1.0).abs() <= 0.1,
     );
-    f.remark("a mean delay of 81 ms leaves no room for a round trip of 240 ms (R25)");
 }
 
 #[cfg(test)]

@@ -45,12 +45,17 @@ pub(super) const CODE: Code = Code {
             }));
         }),
         ("fig7.5", a_third),
-        ("fig9.1", less_loss),
-        ("fig9.2", more_delay),
         ("fig9.3", change_little),
         ("fig9.4", smoothly),
     ],
-    remarks: &[],
+    remarks: &[
+        ("fig9.1", |m, f| {
+            f.remark(egress_driven_by_size(m, "loss", LOSS))
+        }),
+        ("fig9.2", |m, f| {
+            f.remark(egress_driven_by_size(m, "delay in ms", DELAY))
+        }),
+    ],
     figures: &[
         (
             "fig7",
@@ -229,24 +234,6 @@ fn egress_driven_by_size(m: &Measured, what: &str, metric: &str) -> String {
     let steps = steps(&SIZES_18, SCHEMES[3], |at| m.samples(at, metric));
     let each = steps.map(|(total, a)| format!("{total}: {}", a.shown()));
     format!("egress-driven, load 1.8, {what} at {}", each.join(", "))
-}
-
-fn less_loss(m: &Measured, f: &mut Findings) {
-    each_scheme(|load, scheme| {
-        let mut steps = steps(load, scheme, |at| m.samples(at, LOSS));
-        steps.reverse();
-        let what = format!("{}, {scheme}, loss from large to small", load.name);
-        f.rises(&what, &steps);
-    });
-    f.remark(egress_driven_by_size(m, "loss", LOSS));
-}
-
-fn more_delay(m: &Measured, f: &mut Findings) {
-    each_scheme(|load, scheme| {
-        let steps = steps(load, scheme, |at| m.samples(at, DELAY));
-        f.rises(&format!("{}, {scheme}, delay in ms", load.name), &steps);
-    });
-    f.remark(egress_driven_by_size(m, "delay in ms", DELAY));
 }
 
 /// The greatest mean by the least.

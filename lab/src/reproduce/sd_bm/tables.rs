@@ -13,11 +13,14 @@ pub(super) const CODE: Code = Code {
         ("table2.2", below_the_maximum),
         ("table2.3", acceptable),
         ("table2.4", printed_increments),
-        ("table3.1", loss_falls),
         ("table3.2", cut_at_50),
         ("table3.3", printed_reductions),
     ],
-    remarks: &[],
+    remarks: &[("table3.1", |m, f| {
+        f.remark(by_egress("loss saved", |l| {
+            reduction(m, "egress-driven", l)
+        }))
+    })],
     figures: &[
         (
             "table2",
@@ -121,20 +124,6 @@ fn acceptable(m: &Measured, f: &mut Findings) {
     f.at_most("L = 50, added delay by RED's", &share("RS-RED"), 0.5);
     let set = share("egress-driven").shown();
     f.remark(format!("egress-driven: {set}"));
-}
-
-fn loss_falls(m: &Measured, f: &mut Findings) {
-    let loss = |l| m.samples(&rs_red(&LOAD_20, "RS-RED", l), LOSS);
-    let red = m.samples(&red(&LOAD_20), LOSS);
-    for l in THRESHOLDS {
-        f.less(&format!("loss at L = {l} and with RED"), &loss(l), &red);
-    }
-    let mut steps = THRESHOLDS.map(|l| (format!("L = {l}"), loss(l)));
-    steps.reverse();
-    f.rises("loss, from large L to small,", &steps);
-    f.remark(by_egress("loss saved", |l| {
-        reduction(m, "egress-driven", l)
-    }));
 }
 
 fn cut_at_50(m: &Measured, f: &mut Findings) {

@@ -46,10 +46,6 @@ fn without_refill(m: &Measured, f: &mut Findings) {
             );
         }
     }
-    f.remark(
-        "with a threshold of 50 and no holds the ingress queues stay empty, so that nothing is ever dropped there; with 0 they \
-         drop whatever waits",
-    );
 }
 
 /// The length that the edge queue does not exceed in 95 % of the samples.
