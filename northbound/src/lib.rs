@@ -1,6 +1,6 @@
 //! HTTP/JSON on a Unix socket, for people and their tools.
 //!
-//! [`api`] has every path, what it takes and what it answers.
+//! [`api`] has every path, what it takes and what it answers; those of tables come from their classes.
 //!
 //! A router whose forwarding thread does not answer gives 503.
 //!
@@ -11,4 +11,4 @@ pub mod api;
 pub mod client;
 pub mod server;
 
-pub use server::{Answer, Operator, Peer, Service};
+pub use server::{Operator, Peer, Refusal, Service};

@@ -19,12 +19,10 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
-use weir_model::ChangeRequest;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::report::{
-    AdmissionReport, ApplyReport, BypassReport, DropReport, FlowQuery, HogQuery, HogReport,
-    NeighbourReport, PortReport, QueueReport, RouteReport, StatusReport,
-};
+use weir_model::{ApplyReport, ChangeRequest, Class, Value};
+
+use crate::api;
 
 /// Connections served at once; more wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -35,8 +33,14 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// Components that one request changes.
 const CHANGES_MAX: usize = 256;
 
-/// An answer, or why the router cannot give one now.
-pub type Answer<T> = Result<T, String>;
+/// Why a table cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// What is asked for with its path is wrong.
+    Wrong(String),
+    /// The router does not answer.
+    Silent(String),
+}
 
 /// Who asks: the process at the other end of the socket, as the kernel says (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,24 +54,14 @@ pub struct Peer {
 /// Who answers: the router behind the service. Calls may block for as long as the data plane
 /// needs to answer, which is one burst.
 pub trait Operator: Send + Sync + 'static {
-    /// The router itself.
-    fn status(&self) -> Answer<StatusReport>;
-    /// The ports.
-    fn ports(&self) -> Answer<Vec<PortReport>>;
-    /// The disciplines.
-    fn queues(&self) -> Answer<Vec<QueueReport>>;
-    /// The flows that disciplines know by identity, fastest first.
-    fn hogs(&self, query: HogQuery) -> Answer<Vec<HogReport>>;
-    /// Flows that an admission control accepted or lets wait.
-    fn flows(&self, query: FlowQuery) -> Answer<Vec<AdmissionReport>>;
-    /// The routes.
-    fn routes(&self) -> Vec<RouteReport>;
-    /// The neighbours.
-    fn neighbours(&self) -> Answer<Vec<NeighbourReport>>;
-    /// What ended, by reason; reasons without a count are left out.
-    fn drops(&self) -> Answer<Vec<DropReport>>;
-    /// Netfilter rules of the machine that transit bypasses.
-    fn netfilter(&self) -> Vec<BypassReport>;
+    /// Every class that can be read: each has the path `/v1/NAME`.
+    fn classes(&self) -> Vec<&'static Class>;
+    /// Reads a class, with what stands behind the `?` of its path.
+    fn read(
+        &self,
+        class: &'static Class,
+        query: BTreeMap<String, String>,
+    ) -> Result<Value, Refusal>;
     /// The configuration in force, every default spelt out.
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
@@ -196,41 +190,36 @@ impl Drop for OwnSocket {
 
 type Shared = State<Arc<dyn Operator>>;
 
-/// Every path with what answers it, in the order of [`crate::api::ENDPOINTS`].
-pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<dyn Operator>>)> {
-    let config = get(|s: Shared| ask(s, |o| Ok(o.config())));
-    vec![
-        ("/v1/status", get(|s: Shared| ask(s, |o| o.status()))),
-        ("/v1/ports", get(|s: Shared| ask(s, |o| o.ports()))),
-        ("/v1/queues", get(|s: Shared| ask(s, |o| o.queues()))),
-        (
-            "/v1/hogs",
-            get(|s: Shared, Query(query)| ask(s, move |o| o.hogs(query))),
-        ),
-        (
-            "/v1/flows",
-            get(|s: Shared, Query(query)| ask(s, move |o| o.flows(query))),
-        ),
-        ("/v1/routes", get(|s: Shared| ask(s, |o| Ok(o.routes())))),
-        (
-            "/v1/neighbours",
-            get(|s: Shared| ask(s, |o| o.neighbours())),
-        ),
-        ("/v1/drops", get(|s: Shared| ask(s, |o| o.drops()))),
-        (
-            "/v1/netfilter",
-            get(|s: Shared| ask(s, |o| Ok(o.netfilter()))),
-        ),
+/// Every path with what answers it, but those of tables, in the order of [`api::ENDPOINTS`].
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 3] {
+    let config = get(|state: Shared| on_a_thread(state, |o| Json(o.config()).into_response()));
+    [
         ("/v1/config", config.put(apply).patch(change)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
     ]
 }
 
+/// What answers the path of a table.
+fn table(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
+    get(move |state: Shared, Query(query)| {
+        on_a_thread(state, move |operator| match operator.read(class, query) {
+            Ok(value) => Json(value).into_response(),
+            Err(Refusal::Wrong(why)) => (StatusCode::BAD_REQUEST, why).into_response(),
+            Err(Refusal::Silent(why)) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
+        })
+    })
+}
+
 fn router(operator: Arc<dyn Operator>) -> Router {
-    let add = |router: Router<_>, (path, methods)| router.route(path, methods);
-    routes()
+    let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
+    let tables = operator.classes();
+    let tables = tables
         .into_iter()
+        .map(|class| (api::path_of(class), table(class)));
+    let others = routes().map(|(path, methods)| (path.to_owned(), methods));
+    tables
+        .chain(others)
         .fold(Router::new(), add)
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -241,20 +230,19 @@ async fn nothing_there(path: Uri) -> Response {
     (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response()
 }
 
-/// Asks the operator on a thread that may block, and answers in JSON.
-async fn ask<T: serde::Serialize + Send + 'static>(
+/// Asks the operator on a thread that may block.
+async fn on_a_thread(
     State(operator): Shared,
-    question: impl FnOnce(&dyn Operator) -> Answer<T> + Send + 'static,
+    work: impl FnOnce(&dyn Operator) -> Response + Send + 'static,
 ) -> Response {
-    match tokio::task::spawn_blocking(move || question(operator.as_ref())).await {
-        Ok(Ok(answer)) => Json(answer).into_response(),
-        Ok(Err(why)) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
+    let answer = tokio::task::spawn_blocking(move || work(operator.as_ref())).await;
+    answer.unwrap_or_else(|error| {
+        (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
+    })
 }
 
 async fn apply(state: Shared, Extension(by): Extension<Peer>, text: String) -> Response {
-    applied(state, move |o| o.apply(&text, by)).await
+    on_a_thread(state, move |o| applied(&o.apply(&text, by))).await
 }
 
 async fn change(
@@ -266,64 +254,48 @@ async fn change(
         let why = format!("more than {CHANGES_MAX} changes; apply a whole configuration instead");
         return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
     }
-    applied(state, move |o| o.change(requests, by)).await
+    on_a_thread(state, move |o| applied(&o.change(requests, by))).await
 }
 
-/// Puts something in force on a thread that may block.
-async fn applied(
-    State(operator): Shared,
-    work: impl FnOnce(&dyn Operator) -> ApplyReport + Send + 'static,
-) -> Response {
-    match tokio::task::spawn_blocking(move || work(operator.as_ref())).await {
-        Ok(report) => {
-            let status = if report.applied {
-                StatusCode::OK
-            } else {
-                StatusCode::UNPROCESSABLE_ENTITY
-            };
-            (status, Json(report)).into_response()
-        }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
+/// What is answered to a change.
+fn applied(report: &ApplyReport) -> Response {
+    let status = match report.applied {
+        true => StatusCode::OK,
+        false => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    (status, Json(report)).into_response()
 }
 
 async fn capture(state: Shared, Json(request): Json<CaptureRequest>) -> Response {
-    let begun = of_capture(state, |o| o.capture(request)).await;
-    begun.map_or_else(|refused| refused, |ticket| Json(ticket).into_response())
+    let begin = |o: &dyn Operator| {
+        o.capture(request)
+            .map(|ticket| Json(ticket).into_response())
+    };
+    on_a_thread(state, |o| begin(o).unwrap_or_else(refused)).await
 }
 
 async fn captured(state: Shared, Segment(id): Segment<u64>) -> Response {
     const PCAPNG: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/x-pcapng")];
-    match of_capture(state, move |o| o.captured(id)).await {
+    on_a_thread(state, move |o| match o.captured(id) {
         Ok(Some(bytes)) => (PCAPNG, bytes).into_response(),
         Ok(None) => StatusCode::NO_CONTENT.into_response(),
-        Err(refused) => refused,
-    }
+        Err(refusal) => refused(refusal),
+    })
+    .await
 }
 
 async fn end_capture(state: Shared, Segment(id): Segment<u64>) -> Response {
-    let ended = of_capture(state, move |o| o.end_capture(id)).await;
-    ended.map_or_else(|refused| refused, |report| Json(report).into_response())
+    let end = move |o: &dyn Operator| o.end_capture(id).map(|report| Json(report).into_response());
+    on_a_thread(state, move |o| end(o).unwrap_or_else(refused)).await
 }
 
-/// Asks about a capture on a thread that may block; a refusal is an answer already.
-async fn of_capture<T: Send + 'static>(
-    State(operator): Shared,
-    question: impl FnOnce(&dyn Operator) -> Result<T, CaptureRefusal> + Send + 'static,
-) -> Result<T, Response> {
-    let (status, why) = match tokio::task::spawn_blocking(move || question(operator.as_ref())).await
-    {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(refusal)) => {
-            let status = match refusal {
-                CaptureRefusal::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,
-                CaptureRefusal::Busy => StatusCode::CONFLICT,
-                CaptureRefusal::Gone => StatusCode::NOT_FOUND,
-                CaptureRefusal::Silent(_) => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            (status, refusal.to_string())
-        }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+/// What is answered instead of a capture.
+fn refused(refusal: CaptureRefusal) -> Response {
+    let status = match refusal {
+        CaptureRefusal::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        CaptureRefusal::Busy => StatusCode::CONFLICT,
+        CaptureRefusal::Gone => StatusCode::NOT_FOUND,
+        CaptureRefusal::Silent(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
-    Err((status, why).into_response())
+    (status, refusal.to_string()).into_response()
 }

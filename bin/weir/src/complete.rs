@@ -40,7 +40,7 @@ pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Disciplines and controllers.
+/// Disciplines, controllers and tables.
 pub(crate) fn mechanisms() -> ArgValueCandidates {
     ArgValueCandidates::new(|| describe::names().map(CompletionCandidate::new).collect())
 }

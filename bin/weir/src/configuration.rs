@@ -7,8 +7,7 @@ use std::path::Path;
 use weir_config::Document;
 use weir_lfb::Plan;
 use weir_live::file::read_text;
-use weir_model::report::ApplyReport;
-use weir_model::{ChangeRequest, Fault};
+use weir_model::{ApplyReport, ChangeRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
 use crate::output::print;

@@ -1,4 +1,4 @@
-//! `weir describe`: the manual pages, from the tables that the code itself uses.
+//! `weir describe`: the manual pages, from the declarations that the code itself uses.
 
 use std::fmt::Write;
 
@@ -6,9 +6,14 @@ use weir_base::setting::{Parameter, nearest};
 use weir_controller::spec::KINDS;
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Spec, manuals};
+use weir_lfb::class::{Block, classes};
+use weir_model::{Class, Component};
 
-/// The manual page of the discipline or controller `name`.
+/// The manual page of the class, discipline or controller `name`.
 pub(crate) fn page(name: &str) -> Option<String> {
+    if let Some(block) = Block::find(name) {
+        return Some(of_class(&block.class));
+    }
     if let Some(m) = manuals().find(|m| m.name == name) {
         let mut page = head(m.name, m.purpose, m.source, m.text);
         tail(&mut page, m.parameters, m.gauges);
@@ -35,7 +40,7 @@ pub(crate) fn unknown(name: &str) -> String {
         (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),
         (_, near) => {
             let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            format!("there is no discipline or controller `{name}`{hint}")
+            format!("there is no table, discipline or controller `{name}`{hint}")
         }
     }
 }
@@ -43,7 +48,42 @@ pub(crate) fn unknown(name: &str) -> String {
 /// Every name that has a manual page.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let controllers = KINDS.iter().map(|kind| kind.manual.name);
-    manuals().map(|m| m.name).chain(controllers)
+    let tables = classes().into_iter().map(|class| class.name);
+    manuals().map(|m| m.name).chain(controllers).chain(tables)
+}
+
+/// A table: its class, and what a program finds in its rows.
+fn of_class(class: &Class) -> String {
+    let Class {
+        name,
+        about,
+        id,
+        version,
+        ..
+    } = class;
+    let mut page = format!("{name} - {about}\n\nCLASS\n    {id:#010x}, version {version}\n");
+    if !class.key.is_empty() {
+        let _ = writeln!(page, "\nKEY OF A ROW\n    {}", class.key.join(", "));
+    }
+    page.push_str("\nCOMPONENTS\n");
+    components(&mut page, "", class.components);
+    if !class.query.is_empty() {
+        page.push_str("\nQUERY\n");
+        parameters(&mut page, class.query);
+    }
+    page
+}
+
+/// Components by their IDs, the members of a structure below it.
+fn components(page: &mut String, above: &str, all: &[Component]) {
+    let mut sorted: Vec<_> = all.iter().collect();
+    sorted.sort_by_key(|component| component.id);
+    for component in sorted {
+        let (id, kind) = (component.id, component.type_in_words());
+        let _ = writeln!(page, "    {above}{id} {}: {kind}", component.name);
+        let _ = writeln!(page, "        {}", component.about);
+        components(page, &format!("{above}{id}."), component.kind.members());
+    }
 }
 
 fn head(name: &str, purpose: &str, source: &str, text: &str) -> String {
@@ -51,15 +91,19 @@ fn head(name: &str, purpose: &str, source: &str, text: &str) -> String {
     format!("{name} - {purpose}\n\nSOURCE\n    {source}\n\nDESCRIPTION\n{text}\n\n")
 }
 
-fn tail(page: &mut String, parameters: &[Parameter], gauges: &[(&str, &str)]) {
-    let _ = writeln!(page, "PARAMETERS");
-    for p in parameters {
-        let _ = writeln!(page, "    {} = {}", p.name, p.default);
-        let _ = writeln!(page, "        {}; {}", p.about, p.kind);
-    }
+fn tail(page: &mut String, all: &[Parameter], gauges: &[(&str, &str)]) {
+    page.push_str("PARAMETERS\n");
+    parameters(page, all);
     let _ = writeln!(page, "\nGAUGES");
     for (name, meaning) in gauges {
         let _ = writeln!(page, "    {name}: {meaning}");
+    }
+}
+
+fn parameters(page: &mut String, all: &[Parameter]) {
+    for p in all {
+        let _ = writeln!(page, "    {} = {}", p.name, p.default);
+        let _ = writeln!(page, "        {}; {}", p.about, p.kind);
     }
 }
 

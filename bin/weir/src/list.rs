@@ -26,6 +26,8 @@ enum What {
     Disciplines,
     /// Controllers
     Controllers,
+    /// Tables of a running router: what `weir show` prints
+    Tables,
     /// Scenarios that come with the program: `weir run NAME`
     Scenarios,
     /// Results of papers that can be reproduced
@@ -56,6 +58,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
             || lines(&controllers()),
             || objects(controllers(), "purpose"),
         ),
+        What::Tables => (|| lines(&tables()), || objects(tables(), "about")),
         What::Scenarios => (|| lines(&shipped()), || objects(shipped(), "title")),
         What::Results => (|| lines(&results()), || objects(results(), "title")),
         What::Schema => return print_json(&weir_lab::scenario::schema()),
@@ -79,6 +82,11 @@ fn disciplines() -> Pairs {
 fn controllers() -> Pairs {
     let manuals = KINDS.iter().map(|kind| &kind.manual);
     manuals.map(|m| (m.name, m.purpose)).collect()
+}
+
+fn tables() -> Pairs {
+    let classes = weir_lfb::class::classes().into_iter();
+    classes.map(|class| (class.name, class.about)).collect()
 }
 
 fn shipped() -> Pairs {

@@ -98,9 +98,9 @@ enum Command {
     Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
     Capture(capture::CaptureArguments),
-    /// Print the manual page of a discipline or a controller
+    /// Print the manual page of a discipline, a controller or a table of `weir show`
     Describe {
-        /// Its name; `weir list disciplines` and `weir list controllers` have them all
+        /// Its name; `weir list disciplines`, `controllers` and `tables` have them all
         #[arg(add = complete::mechanisms())]
         name: String,
     },

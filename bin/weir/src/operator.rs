@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_lfb::get::{self, DeviceState};
+use weir_base::Span;
+use weir_lfb::class::ports::Device;
+use weir_lfb::class::status::Process;
+use weir_lfb::class::{self, Block, Source};
 use weir_live::capture::Captures;
 use weir_live::clock;
 use weir_live::worker::{LinkState, Worker};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::report::{
-    AdmissionReport, ApplyReport, BypassReport, DropReport, FlowQuery, HogQuery, HogReport,
-    NeighbourReport, PortReport, QueueReport, RouteReport, StatusReport,
-};
-use weir_model::{Change, ChangeRequest};
-use weir_northbound::{Answer, Operator, Peer};
-use weir_path::plane::PlanePort;
+use weir_model::{ApplyReport, Change, ChangeRequest, Class, Value};
+use weir_northbound::{Operator, Peer, Refusal};
+use weir_path::plane::{Plane, PlanePort};
 
 use crate::router::{Running, bypass, lock};
 use crate::{configuration, journal};
@@ -42,76 +41,66 @@ impl Console {
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Worker) -> T + Send + 'static,
-    ) -> Answer<T> {
-        self.running
-            .handle
-            .call(question)
-            .map_err(|e| e.to_string())
-    }
-}
-
-impl Operator for Console {
-    fn status(&self) -> Answer<StatusReport> {
-        let pool = self.ask(|worker| worker.plane.pool_packets())?;
-        let plan = self.running.plan();
-        Ok(StatusReport {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            mode: plan.router.mode_word().to_owned(),
-            socket: plan.router.socket,
-            uptime_s: self.started.elapsed().as_secs_f64(),
-            ports: plan.ports.len() as u64,
-            pool_packets: pool as u64,
-        })
+    ) -> Result<T, Refusal> {
+        let answer = self.running.handle.call(question);
+        answer.map_err(|e| Refusal::Silent(e.to_string()))
     }
 
-    fn ports(&self) -> Answer<Vec<PortReport>> {
+    fn ports(&self, read: fn(&Plane, &[Device]) -> Value) -> Result<Value, Refusal> {
         let dropped = lock(&self.running.guard).local_dropped();
-        let dropped = dropped.map_err(|e| format!("cannot read the kernel's counters: {e}"))?;
+        let silent = |e| Refusal::Silent(format!("cannot read the kernel's counters: {e}"));
+        let dropped = dropped.map_err(silent)?;
         self.ask(move |worker| {
             let links = worker.links();
-            let state = |(link, slot): (LinkState, &PlanePort)| DeviceState {
+            let device = |(link, slot): (LinkState, &PlanePort)| Device {
                 up: link.up,
                 missed: link.counters.missed,
                 refused: link.counters.refused,
                 local_dropped: dropped.get(&slot.interface).copied().unwrap_or_default(),
             };
-            let devices: Vec<_> = links
-                .into_iter()
-                .zip(worker.plane.ports())
-                .map(state)
-                .collect();
-            get::ports(&worker.plane, &devices)
+            let devices = links.into_iter().zip(worker.plane.ports()).map(device);
+            let devices: Vec<_> = devices.collect();
+            read(&worker.plane, &devices)
         })
     }
 
-    fn queues(&self) -> Answer<Vec<QueueReport>> {
-        self.ask(|worker| get::queues(&worker.plane))
+    fn status(&self) -> Result<Process, Refusal> {
+        Ok(Process {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
+            pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
+            plan: self.running.plan(),
+        })
+    }
+}
+
+impl Operator for Console {
+    fn classes(&self) -> Vec<&'static Class> {
+        class::classes()
     }
 
-    fn hogs(&self, query: HogQuery) -> Answer<Vec<HogReport>> {
-        self.ask(move |worker| get::hogs(&worker.plane, clock::now(), query))
-    }
-
-    fn flows(&self, query: FlowQuery) -> Answer<Vec<AdmissionReport>> {
-        self.ask(move |worker| get::flows(&worker.plane, clock::now(), query))
-    }
-
-    fn routes(&self) -> Vec<RouteReport> {
-        // A full table takes long to print: not on the forwarding thread.
-        get::routes(&self.running.tables.load())
-    }
-
-    fn neighbours(&self) -> Answer<Vec<NeighbourReport>> {
-        self.ask(|worker| get::neighbours(&worker.plane))
-    }
-
-    fn drops(&self) -> Answer<Vec<DropReport>> {
-        self.ask(|worker| get::drops(&worker.plane))
-    }
-
-    fn netfilter(&self) -> Vec<BypassReport> {
-        bypass::report(&lock(&self.running.bypassed))
+    fn read(
+        &self,
+        class: &'static Class,
+        query: BTreeMap<String, String>,
+    ) -> Result<Value, Refusal> {
+        let Some(block) = Block::find(class.name) else {
+            unreachable!("{} is not one of `classes`", class.name)
+        };
+        let query = query.iter().map(|(name, text)| (&name[..], &text[..]));
+        let query = block
+            .query(query)
+            .map_err(|e| Refusal::Wrong(e.to_string()))?;
+        match block.source {
+            Source::Plane(read) => {
+                self.ask(move |worker| read(&worker.plane, clock::now(), &query))
+            }
+            Source::Ports(read) => self.ports(read),
+            Source::Tables(read) => Ok(read(&self.running.tables.load())),
+            Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
+            Source::Status(read) => self.status().map(|process| read(&process)),
+        }
     }
 
     fn config(&self) -> BTreeMap<String, String> {

@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+
+use weir_lfb::class::classes;
+use weir_model::Component;
 
 fn weir(arguments: &[&str]) -> Output {
     weir_with(arguments, &[])
@@ -232,11 +236,49 @@ fn golden_reference_pages() {
     }
 }
 
+/// IDs of classes and components, as peers know them. What was recorded once stays: an ID is never given to
+/// anything else, not even when its component is gone.
+#[test]
+fn ids_are_only_added() {
+    const FILE: &str = "bin/weir/tests/golden/ids.txt";
+    fn of_components(above: &str, all: &[Component], ids: &mut BTreeMap<String, String>) {
+        for component in all {
+            let id = format!("{above}.{:02}", component.id);
+            of_components(&id, component.kind.members(), ids);
+            let other = ids.insert(id.clone(), component.name.to_owned());
+            assert_eq!(other, None, "{id} is given twice");
+        }
+    }
+    let mut ids = BTreeMap::new();
+    for class in classes() {
+        let id = format!("{:#010x}", class.id);
+        of_components(&id, class.components, &mut ids);
+        assert_eq!(
+            ids.insert(id, class.name.to_owned()),
+            None,
+            "{}",
+            class.name
+        );
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let recorded = fs::read_to_string(root.join(FILE)).unwrap_or_default();
+    for (id, name) in recorded.lines().filter_map(|line| line.split_once(' ')) {
+        let now = ids.entry(id.to_owned()).or_insert_with(|| name.to_owned());
+        assert_eq!(now, name, "{id} belongs to `{name}` for ever");
+    }
+    let lines: String = ids
+        .iter()
+        .map(|(id, name)| format!("{id} {name}\n"))
+        .collect();
+    check(FILE, lines.as_bytes());
+}
+
 #[test]
 fn lists_are_json_too() {
     for what in [
         "disciplines",
         "controllers",
+        "tables",
         "scenarios",
         "results",
         "schema",

@@ -15,8 +15,9 @@ use std::time::Duration;
 use common::Bench;
 use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
-use weir_northbound::api::{Content, ENDPOINTS};
-use weir_northbound::client;
+use weir_lfb::class::classes;
+use weir_model::class::Type;
+use weir_northbound::{api, client};
 
 const CONFIG: &str = "\
 [port.lan]
@@ -184,29 +185,33 @@ fn a_table_is_drawn_again_until_nobody_reads() {
 }
 
 #[test]
-fn every_answer_has_the_fields_that_its_description_has() {
+fn every_answer_is_of_its_class() {
     let Some(bench) = bench("") else { return };
     run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2").unwrap();
-    let socket = bench.socket();
-    let asked = ENDPOINTS
-        .iter()
-        .filter(|e| e.method == "GET" && !e.path.contains('{'));
-    for endpoint in asked {
-        let answer: Value = client::get(&socket, endpoint.path).unwrap();
-        let (one, shape) = match endpoint.answer {
-            Content::One(shape) => (Some(&answer), shape),
-            Content::List(shape) => (answer.as_array().unwrap().first(), shape),
-            _ => continue,
+    for class in classes() {
+        let answer: weir_model::Value = bench.get(&api::path_of(class));
+        let kind = match class.key {
+            [] => Type::Struct(class.components),
+            _ => Type::Rows(class.components),
         };
-        let example: Value = serde_json::from_str(shape.example).unwrap();
-        let names = |value: &Value| -> Vec<String> {
-            let mut names: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
-            names.sort();
-            names
-        };
-        if let Some(one) = one {
-            assert_eq!(names(one), names(&example), "{}", endpoint.path);
-        }
+        assert!(kind.admits(&answer), "{}: {answer:?}", class.name);
+    }
+}
+
+#[test]
+fn a_wrong_question_is_told_what_is_right() {
+    let Some(bench) = bench("") else { return };
+    for (path, expected) in [
+        ("hogs?al=true", "unknown key `al`; did you mean `all`?"),
+        (
+            "flows?limit=10001",
+            "must be a whole number from 0 to 10000",
+        ),
+        ("ports?all=true", "unknown key `all`"),
+    ] {
+        let answer = client::get::<Value>(&bench.socket(), &format!("/v1/{path}"));
+        let error = answer.unwrap_err().to_string();
+        assert!(error.contains("400") && error.contains(expected), "{error}");
     }
 }
 

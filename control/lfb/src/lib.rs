@@ -11,9 +11,9 @@
 //! - [`port`]: a port: its interface, its rate
 //! - [`queue`]: a port's queue discipline
 //! - [`plan`]: all of them together
-//! - [`get`]: the reports
+//! - [`class`]: what each block declares and reports
 
-pub mod get;
+pub mod class;
 pub mod plan;
 pub mod port;
 pub mod queue;

@@ -29,6 +29,15 @@ pub struct ChangeRequest {
     pub value: ChangeValue,
 }
 
+/// What is answered to a change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApplyReport {
+    /// Whether it is in force.
+    pub applied: bool,
+    /// What changed, or why nothing did.
+    pub messages: Vec<String>,
+}
+
 /// A value as JSON has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "must be a text, a number, true or false")]

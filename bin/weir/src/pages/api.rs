@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use weir_northbound::api::{Content, ENDPOINTS, ERRORS, Endpoint, Shape};
+use weir_lfb::class::classes;
+use weir_model::{Class, Component};
+use weir_northbound::api::{Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
 
 use super::cell;
+use super::configuration::table;
 
 const HEAD: &str = r#"# The HTTP interface of a router
 
@@ -30,6 +33,9 @@ At most 16 connections are served at once, each for at most 10 seconds.
 pub(crate) fn markdown() -> String {
     let mut page = HEAD.to_owned();
     page += "| request | what it does |\n|---|---|\n";
+    for class in classes() {
+        page += &format!("| `GET {}` | {} |\n", path_of(class), cell(class.about));
+    }
     for endpoint in ENDPOINTS {
         let Endpoint {
             method,
@@ -43,19 +49,11 @@ pub(crate) fn markdown() -> String {
     for (status, when) in ERRORS {
         page += &format!("| {status} | {when} |\n");
     }
+    page.extend(classes().into_iter().map(of_class));
     let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
     for endpoint in ENDPOINTS {
         page += &format!("\n## {} {}\n\n", endpoint.method, endpoint.path);
         page += &format!("{}.\n\n", capital(endpoint.about));
-        if let Some(query) = endpoint.query {
-            page += &format!(
-                "- query: [{0}](#{1}), like `{2}`\n",
-                query.name,
-                query.name.to_lowercase(),
-                as_query(&query)
-            );
-            shapes.insert(query.name, query);
-        }
         for (what, content) in [("body", endpoint.body), ("answer", endpoint.answer)] {
             page += &line_of(what, content);
             if let Content::One(shape) | Content::List(shape) = content {
@@ -89,14 +87,28 @@ fn line_of(what: &str, content: Content) -> String {
     }
 }
 
-/// The example of a query as it stands in an address.
-fn as_query(query: &Shape) -> String {
-    let example: BTreeMap<String, Value> = serde_json::from_str(query.example).unwrap_or_default();
-    let pairs: Vec<_> = example
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    format!("?{}", pairs.join("&"))
+/// What is said of a table.
+fn of_class(class: &Class) -> String {
+    let mut text = format!("\n## GET {}\n\n{}. ", path_of(class), capital(class.about));
+    text += match class.key {
+        [] => "The answer is an object:\n\n",
+        _ => "The answer is a list of objects:\n\n",
+    };
+    text += &format!(
+        "| component of class {:#010x} | ID | type | meaning |\n|---|---|---|---|\n",
+        class.id
+    );
+    for component in class.components {
+        let Component { id, name, .. } = component;
+        let (kind, about) = (cell(&component.type_in_words()), cell(component.about));
+        text += &format!("| `{name}` | {id} | {kind} | {about} |\n");
+    }
+    let example = serde_json::to_string(&class.example()).unwrap_or_default(); // plain values
+    text += &format!("\n```json\n{example}\n```\n");
+    if !class.query.is_empty() {
+        text += &format!("\nBehind a `?` may stand:\n\n{}", table(class.query));
+    }
+    text
 }
 
 fn of_shape(shape: &Shape) -> String {
@@ -125,9 +137,7 @@ fn words(schema: &Value) -> String {
 fn type_of(field: &Value) -> String {
     if let Some(reference) = field["$ref"].as_str() {
         return match reference.rsplit('/').next().unwrap_or_default() {
-            "Count" => "object: `packets`, `bytes`".to_owned(),
             "ChangeValue" => "text, number or boolean".to_owned(),
-            "NextHopReport" => "object: `gateway`, `interface`, `weight`".to_owned(),
             other => other.to_owned(),
         };
     }
@@ -163,10 +173,24 @@ pub(crate) fn json() -> Value {
             "method": endpoint.method,
             "path": endpoint.path,
             "about": endpoint.about,
-            "query": endpoint.query.map(|query| query.schema()),
             "body": content(endpoint.body),
             "answer": content(endpoint.answer),
         })
     };
-    ENDPOINTS.iter().map(endpoint).collect()
+    let of_table = |class: &'static Class| {
+        let component = |c: &Component| json!({ "id": c.id, "name": c.name, "type": c.type_in_words(), "about": c.about });
+        json!({
+            "method": "GET",
+            "path": path_of(class),
+            "about": class.about,
+            "class": class.id,
+            "query": class.query.iter().map(|p| p.name).collect::<Vec<_>>(),
+            "components": class.components.iter().map(component).collect::<Vec<_>>(),
+        })
+    };
+    classes()
+        .into_iter()
+        .map(of_table)
+        .chain(ENDPOINTS.iter().map(endpoint))
+        .collect()
 }

@@ -70,7 +70,7 @@ fn section(title: &str, about: &str, parameters: &[Parameter]) -> String {
     format!("\n## {title}\n\n{about}{}", table(parameters))
 }
 
-fn table(parameters: &[Parameter]) -> String {
+pub(super) fn table(parameters: &[Parameter]) -> String {
     let row = |p: &Parameter| {
         let default = match p.default {
             "" => "none".to_owned(),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 use weir_lfb::Plan;
+use weir_lfb::class::netfilter;
 use weir_lfb::router::OnChange;
 use weir_live::kernel::announcements::Announcements;
-use weir_live::kernel::netfilter::{self, BypassedChain};
-use weir_model::report::BypassReport;
+use weir_live::kernel::netfilter::{self as rules, BypassedChain};
 
 use super::running::{Running, lock};
 
@@ -25,7 +25,7 @@ pub(crate) type Bypassed = BTreeMap<BypassedChain, bool>;
 
 fn read(plan: &Plan) -> io::Result<Vec<BypassedChain>> {
     let ports: Vec<_> = plan.ports.iter().map(|p| p.interface.as_str()).collect();
-    netfilter::bypassed(plan.router.mode, &ports)
+    rules::bypassed(plan.router.mode, &ports)
 }
 
 fn names<'a>(chains: impl IntoIterator<Item = &'a BypassedChain>) -> String {
@@ -168,8 +168,8 @@ fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Ve
 }
 
 /// What is bypassed now, for an operator.
-pub(crate) fn report(bypassed: &Bypassed) -> Vec<BypassReport> {
-    let row = |(chain, at_start): (&BypassedChain, &bool)| BypassReport {
+pub(crate) fn report(bypassed: &Bypassed) -> Vec<netfilter::Bypassed> {
+    let row = |(chain, at_start): (&BypassedChain, &bool)| netfilter::Bypassed {
         family: chain.family.clone(),
         table: chain.table.clone(),
         chain: chain.chain.clone(),

@@ -2,16 +2,20 @@
 //!
 //! Rates come from two samples: half a second apart, or (with `--watch`) from one picture to the next.
 
-mod sample;
+mod cells;
 mod tables;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use weir_lfb::class::{Block, classes};
+use weir_model::class::Form;
+use weir_model::{Class, Value};
+use weir_northbound::{api, client};
 
 use crate::output::{print, print_json, print_to_reader};
 use crate::{Failure, RouterSocket};
-use sample::Sample;
 
 /// Time between the two samples that a rate is made of.
 const RATE_OVER: Duration = Duration::from_millis(500);
@@ -20,34 +24,12 @@ const WATCH_DEFAULT: &str = "2";
 /// Home, and clear to the end of the screen: what is drawn anew does not flicker.
 const REDRAW: &str = "\x1b[H\x1b[J";
 
-/// What can be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Subject {
-    /// The router: version, mode, uptime
-    Status,
-    /// Ports and their links: rates now, totals since the start
-    Ports,
-    /// Queue disciplines: what they took, dropped, marked and hold, and their gauges
-    Queues,
-    /// Flows in the queue for high-bandwidth flows, and why: threshold, share of the link, dropped packets
-    Hogs,
-    /// Flows that an admission control accepted, lets wait or blocks, with their acceptance delay
-    Flows,
-    /// Routes in force
-    Routes,
-    /// Neighbours, and packets that wait for them
-    Neighbours,
-    /// Packets that were dropped, by reason
-    Drops,
-    /// Netfilter rules of this machine that transit bypasses
-    Netfilter,
-}
-
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArguments {
     /// What to show
-    subject: Subject,
+    #[arg(value_name = "TABLE", value_parser = tables())]
+    table: &'static Block,
     /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
     #[arg(short, long)]
     json: bool,
@@ -64,6 +46,26 @@ pub(crate) struct ShowArguments {
     router: RouterSocket,
 }
 
+/// Every table by its name.
+fn tables() -> impl TypedValueParser<Value = &'static Block> {
+    let named = |class: &&Class| PossibleValue::new(class.name).help(class.about);
+    let names = PossibleValuesParser::new(classes().iter().map(named));
+    names.try_map(|name| Block::find(&name).ok_or("is no table"))
+}
+
+/// What a router said at one moment.
+#[derive(Clone, Debug)]
+struct Sample {
+    /// When it came.
+    at: Instant,
+    /// The router itself.
+    status: Value,
+    /// What was asked for.
+    answer: Value,
+    /// The number of rows of the class that is told of beside it.
+    beside: usize,
+}
+
 fn period(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -73,6 +75,12 @@ fn period(text: &str) -> Result<Duration, String> {
 
 /// `weir show`.
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
+    let query = query(arguments);
+    let checked = arguments
+        .table
+        .query(query.iter().map(|(name, text)| (*name, &text[..])));
+    checked
+        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", arguments.table.class.name)))?;
     match arguments.watch {
         Some(period) => watch(arguments, period),
         None => once(arguments),
@@ -82,20 +90,21 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
 fn once(arguments: &ShowArguments) -> Result<(), Failure> {
     let first = take(arguments)?;
     if arguments.json {
-        return print_json(&first.reports);
+        return print_json(&first.answer);
     }
-    let before = match first.has_rates() {
+    let (before, now) = match has_rates(&arguments.table.class, &first) {
         true => {
             std::thread::sleep(RATE_OVER);
-            Some(first.clone())
+            (Some(first), take(arguments)?)
         }
-        false => None,
+        false => (None, first),
     };
-    let now = match before {
-        Some(_) => take(arguments)?,
-        None => first,
-    };
-    print(&tables::text(&now, before.as_ref(), arguments.limit))
+    print(&tables::text(
+        &arguments.table.class,
+        &now,
+        before.as_ref(),
+        arguments.limit,
+    ))
 }
 
 fn watch(arguments: &ShowArguments, period: Duration) -> Result<(), Failure> {
@@ -104,8 +113,13 @@ fn watch(arguments: &ShowArguments, period: Duration) -> Result<(), Failure> {
     loop {
         let now = take(arguments)?;
         let text = match arguments.json {
-            true => serde_json::to_string(&now.reports).unwrap_or_default(), // plain values
-            false => tables::text(&now, before.as_ref(), arguments.limit),
+            true => serde_json::to_string(&now.answer).unwrap_or_default(), // plain values
+            false => tables::text(
+                &arguments.table.class,
+                &now,
+                before.as_ref(),
+                arguments.limit,
+            ),
         };
         let head = if redraw { REDRAW } else { "" };
         if !print_to_reader(&format!("{head}{text}\n"))? {
@@ -122,8 +136,42 @@ fn watch(arguments: &ShowArguments, period: Duration) -> Result<(), Failure> {
     }
 }
 
+/// Whether two samples tell more than one.
+fn has_rates(class: &Class, sample: &Sample) -> bool {
+    let mut cells = class
+        .components
+        .iter()
+        .flat_map(|component| component.cells);
+    !sample.answer.rows().is_empty() && cells.any(|cell| cell.form == Form::PerSecond)
+}
+
+/// Asks the router.
 fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
-    let socket: &Path = &arguments.router.socket;
-    Sample::take(socket, arguments.subject, arguments.all, arguments.limit)
-        .map_err(|e| Failure::Run(e.to_string()))
+    let get = |path: &str| {
+        let answer = client::get::<Value>(&arguments.router.socket, path);
+        answer.map_err(|e| Failure::Run(e.to_string()))
+    };
+    let class = &arguments.table.class;
+    let status = get("/v1/status")?;
+    let beside = match class.layout.beside.and_then(|(name, _)| Block::find(name)) {
+        Some(other) => get(&api::path_of(&other.class))?.rows().len(),
+        None => 0,
+    };
+    let pairs = query(arguments).into_iter();
+    let query: Vec<_> = pairs.map(|(name, text)| format!("{name}={text}")).collect();
+    let at = Instant::now();
+    let answer = get(&format!("{}?{}", api::path_of(class), query.join("&")))?;
+    Ok(Sample {
+        at,
+        status,
+        answer,
+        beside,
+    })
+}
+
+/// What is asked for with the table.
+fn query(arguments: &ShowArguments) -> Vec<(&'static str, String)> {
+    let all = arguments.all.then(|| ("all", "true".to_owned()));
+    let limit = arguments.limit.map(|limit| ("limit", limit.to_string()));
+    all.into_iter().chain(limit).collect()
 }

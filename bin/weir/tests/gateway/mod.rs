@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_benches::testbed::{Testbed, run, udp_frame};
 use weir_live::device::Device;
 use weir_live::device::af_packet::AfPacket;
-use weir_model::report::{BypassReport, PortReport};
+use weir_model::Value;
 
 use crate::common::Bench;
 
@@ -27,13 +27,16 @@ rate = \"20 Mbit\"
 discipline = { kind = \"fifo\", limit = \"100 packets\" }
 ";
 
-pub(crate) fn bypassed(bench: &Bench) -> Vec<BypassReport> {
+pub(crate) fn bypassed(bench: &Bench) -> Vec<Value> {
     bench.get("/v1/netfilter")
 }
 
-pub(crate) fn wan(bench: &Bench) -> PortReport {
-    let ports: Vec<PortReport> = bench.get("/v1/ports");
-    ports.into_iter().find(|port| port.port == "wan").unwrap()
+/// A number that the port `wan` reports.
+pub(crate) fn wan(bench: &Bench, path: &str) -> u64 {
+    let ports: Vec<Value> = bench.get("/v1/ports");
+    let mut ports = ports.iter();
+    let wan = ports.find(|port| port.text("port") == Some("wan")).unwrap();
+    wan.whole(path).unwrap()
 }
 
 /// Loads rules in nft's language into the box.

@@ -1,0 +1,182 @@
+//! Every block of the router as a class: what it declares, and how that is read, side by side.
+//!
+//! ```text
+//!   Class { name, id, .. }          what northbound, `weir show`, `weir describe` and the pages are made from
+//!   Column { component, read }      one component, and the function that reads it from a row
+//!   Block { class, source }         the class, and where its rows come from
+//! ```
+//!
+//! A new table is a file here, and a line in [`BLOCKS`].
+
+use weir_base::Instant;
+use weir_base::setting::{Scalar, SettingError, Settings};
+use weir_model::class::{Cell, Form, Type};
+use weir_model::{Class, Component, Value};
+use weir_path::plane::Plane;
+use weir_path::tables::Tables;
+
+mod drops;
+mod neighbours;
+pub mod netfilter;
+pub mod ports;
+mod queues;
+mod routes;
+pub mod status;
+mod tracked;
+
+/// Every block, in the order in which pages list them.
+pub static BLOCKS: &[&Block] = &[
+    &status::STATUS,
+    &ports::PORTS,
+    &queues::QUEUES,
+    &tracked::hogs::HOGS,
+    &tracked::flows::FLOWS,
+    &routes::ROUTES,
+    &neighbours::NEIGHBOURS,
+    &drops::DROPS,
+    &netfilter::NETFILTER,
+];
+
+/// A class, and where it is read.
+#[derive(Debug)]
+pub struct Block {
+    /// The declaration.
+    pub class: Class,
+    /// What it is read from.
+    pub source: Source,
+}
+
+/// What a class is read from; the reading function gives a structure, or a list of them.
+#[derive(Debug)]
+pub enum Source {
+    /// The plane, on the forwarding thread between two bursts.
+    Plane(fn(&Plane, Instant, &Settings) -> Value),
+    /// The same, with what only devices know: an entry for each port, in the same order.
+    Ports(fn(&Plane, &[ports::Device]) -> Value),
+    /// The latest snapshot of the kernel's tables: a full one takes too long for the forwarding thread.
+    Tables(fn(&Tables) -> Value),
+    /// Netfilter rules of the machine.
+    Netfilter(fn(&[netfilter::Bypassed]) -> Value),
+    /// The process.
+    Status(fn(&status::Process) -> Value),
+}
+
+impl Block {
+    /// The block of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        BLOCKS
+            .iter()
+            .copied()
+            .find(|block| block.class.name == name)
+    }
+
+    /// Checks what is asked for with the block: names and values as they stand in a path.
+    pub fn query<'a>(
+        &self,
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Settings, SettingError> {
+        let given = given.into_iter();
+        let given: Vec<_> = given
+            .map(|(name, text)| (name, Scalar::Text(text.to_owned())))
+            .collect();
+        Settings::check(
+            self.class.query,
+            given.iter().map(|(name, scalar)| (*name, scalar)),
+        )
+    }
+}
+
+/// Every declaration, in the order of [`BLOCKS`].
+pub fn classes() -> Vec<&'static Class> {
+    BLOCKS.iter().map(|block| &block.class).collect()
+}
+
+/// What the columns of a class look at: one row.
+trait Row {
+    /// The row, for as long as it may be looked at.
+    type View<'a>;
+}
+
+/// A component that cannot be read yet.
+struct Declared(Component);
+
+/// Declares a component.
+const fn component(id: u32, name: &'static str, kind: Type) -> Declared {
+    Declared(Component::new(id, name, kind))
+}
+
+impl Declared {
+    const fn about(self, about: &'static str) -> Self {
+        Self(self.0.about(about))
+    }
+
+    /// It may have no value.
+    const fn optional(self) -> Self {
+        Self(self.0.optional())
+    }
+
+    const fn example(self, example: &'static str) -> Self {
+        Self(self.0.example(example))
+    }
+
+    const fn shown(self, cells: &'static [Cell]) -> Self {
+        Self(self.0.shown(cells))
+    }
+
+    /// The component with the function that reads it.
+    const fn read<R: Row>(self, read: for<'a> fn(&R::View<'a>) -> Value) -> Column<R> {
+        Column {
+            component: self.0,
+            read,
+        }
+    }
+}
+
+/// What comes in, for components that are a [`COUNT`](weir_model::class::COUNT).
+const IN: &[Cell] = &[
+    Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
+    Cell::new("IN MBIT/S").of("bytes").form(Form::PerSecond),
+    Cell::new("IN PACKETS").of("packets").since_start(),
+    Cell::new("IN BYTES").of("bytes").since_start(),
+];
+
+/// What goes out.
+const OUT: &[Cell] = &[
+    Cell::new("OUT PKT/S").of("packets").form(Form::PerSecond),
+    Cell::new("OUT MBIT/S").of("bytes").form(Form::PerSecond),
+    Cell::new("OUT PACKETS").of("packets").since_start(),
+    Cell::new("OUT BYTES").of("bytes").since_start(),
+];
+
+/// A component, and how it is read from a row.
+struct Column<R: Row> {
+    component: Component,
+    read: for<'a> fn(&R::View<'a>) -> Value,
+}
+
+/// The components of some columns, for a [`Class`].
+const fn components<R: Row, const N: usize>(columns: &[Column<R>]) -> [Component; N] {
+    let mut all = [columns[0].component; N];
+    let mut n = 1;
+    while n < N {
+        all[n] = columns[n].component;
+        n += 1;
+    }
+    all
+}
+
+/// A row as a value.
+fn row<R: Row>(columns: &[Column<R>], view: &R::View<'_>) -> Value {
+    let member = |column: &Column<R>| {
+        let value = (column.read)(view);
+        let Component { name, .. } = column.component;
+        debug_assert!(column.component.admits(&value), "{name} is {value:?}");
+        (name.into(), value)
+    };
+    Value::Struct(columns.iter().map(member).collect())
+}
+
+/// Rows as a value.
+fn rows<'a, R: Row>(columns: &[Column<R>], views: impl IntoIterator<Item = R::View<'a>>) -> Value {
+    Value::List(views.into_iter().map(|view| row(columns, &view)).collect())
+}

@@ -1,0 +1,92 @@
+//! The neighbours, and the packets that wait for them.
+
+use std::net::IpAddr;
+
+use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_path::plane::Plane;
+use weir_path::tables::{Mac, Tables};
+
+use super::{Block, Column, Row, Source, component, components, rows};
+
+pub(super) static NEIGHBOURS: Block = Block {
+    class: Class {
+        name: "neighbours",
+        id: 0x00F7_0107,
+        version: "1.0",
+        about: "the neighbours, and the packets that wait for them",
+        key: &["interface", "address"],
+        query: &[],
+        components: &components::<Neighbour, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "No neighbour is known yet: the kernel asks when the first packet for one comes.",
+            ..Layout::PLAIN
+        },
+    },
+    source: Source::Plane(|plane, _, _| rows(COLUMNS, neighbours(plane))),
+};
+
+struct Neighbour {
+    address: IpAddr,
+    interface: String,
+    mac: Option<Mac>,
+    waiting: u64,
+}
+
+impl Row for Neighbour {
+    type View<'a> = Self;
+}
+
+/// Those that are known, and those that packets wait for.
+fn neighbours(plane: &Plane) -> Vec<Neighbour> {
+    let tables = plane.tables();
+    let waiting = plane.waiting();
+    let mut all: Vec<_> = tables.neighbours.keys().copied().collect();
+    all.extend(waiting.neighbours().copied());
+    all.sort_unstable();
+    all.dedup();
+    let row = |neighbour: (u32, IpAddr)| Neighbour {
+        address: neighbour.1,
+        interface: interface_name(tables, neighbour.0),
+        mac: tables
+            .neighbours
+            .get(&neighbour)
+            .and_then(|known| known.mac()),
+        waiting: waiting.count(&neighbour) as u64,
+    };
+    all.into_iter().map(row).collect()
+}
+
+/// An interface that is gone has a number only.
+pub(super) fn interface_name(tables: &Tables, number: u32) -> String {
+    let known = tables.interfaces.get(&number);
+    known.map_or_else(|| format!("#{number}"), |interface| interface.name.clone())
+}
+
+fn shown(mac: &Mac) -> String {
+    let bytes: Vec<_> = mac.iter().map(|b| format!("{b:02x}")).collect();
+    bytes.join(":")
+}
+
+const COLUMNS: &[Column<Neighbour>] = &[
+    component(1, "address", Type::Text)
+        .example("192.0.2.1")
+        .about("Its address.")
+        .shown(&[Cell::new("ADDRESS")])
+        .read(|neighbour| neighbour.address.to_string().into()),
+    component(2, "interface", Type::Text)
+        .example("eth1")
+        .about("The interface it is on.")
+        .shown(&[Cell::new("INTERFACE")])
+        .read(|neighbour| neighbour.interface.as_str().into()),
+    component(3, "mac", Type::Text)
+        .optional()
+        .example("02:00:00:00:00:01")
+        .about("Its MAC address; none if it did not answer.")
+        .shown(&[Cell::new("MAC").or("no answer")])
+        .read(|neighbour| neighbour.mac.as_ref().map(shown).into()),
+    component(4, "waiting", Type::Gauge(Unit::Packets))
+        .example("0")
+        .about("Packets that wait for it to answer.")
+        .shown(&[Cell::new("WAITING PACKETS")])
+        .read(|neighbour| neighbour.waiting.into()),
+];

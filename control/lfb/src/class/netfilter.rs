@@ -1,0 +1,85 @@
+//! Netfilter rules of the machine that transit bypasses.
+
+use weir_model::class::{Cell, Class, Layout, Type};
+
+use super::{Block, Column, Row, Source, component, components, rows};
+
+pub(super) static NETFILTER: Block = Block {
+    class: Class {
+        name: "netfilter",
+        id: 0x00F7_0109,
+        version: "1.0",
+        about: "chains of this machine's netfilter rules that transit bypasses",
+        key: &["family", "table", "chain"],
+        query: &[],
+        components: &components::<BypassedRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "Transit bypasses no netfilter rules of this machine.",
+            ..Layout::PLAIN
+        },
+    },
+    source: Source::Netfilter(|chains| rows(COLUMNS, chains)),
+};
+
+/// A chain of rules that transit through the router bypasses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bypassed {
+    /// Family of nf_tables, or `iptables` or `ip6tables` for legacy tables.
+    pub family: String,
+    /// Name of its table.
+    pub table: String,
+    /// Its name.
+    pub chain: String,
+    /// The hook that it is at.
+    pub hook: String,
+    /// Whether it has rules.
+    pub has_rules: bool,
+    /// Whether it drops what no rule decides about.
+    pub policy_drop: bool,
+    /// Whether it was there when the router started.
+    pub at_start: bool,
+}
+
+struct BypassedRow;
+
+impl Row for BypassedRow {
+    type View<'a> = &'a Bypassed;
+}
+
+const COLUMNS: &[Column<BypassedRow>] = &[
+    component(1, "family", Type::Text)
+        .example("inet")
+        .about("Family of nf_tables, or `iptables` or `ip6tables` for legacy tables.")
+        .shown(&[Cell::new("FAMILY")])
+        .read(|chain| chain.family.as_str().into()),
+    component(2, "table", Type::Text)
+        .example("filter")
+        .about("Name of its table.")
+        .shown(&[Cell::new("TABLE")])
+        .read(|chain| chain.table.as_str().into()),
+    component(3, "chain", Type::Text)
+        .example("forward")
+        .about("Its name.")
+        .shown(&[Cell::new("CHAIN")])
+        .read(|chain| chain.chain.as_str().into()),
+    component(4, "hook", Type::Text)
+        .example("forward")
+        .about("The hook that it is at.")
+        .shown(&[Cell::new("HOOK")])
+        .read(|chain| chain.hook.as_str().into()),
+    component(5, "has_rules", Type::Flag)
+        .example("true")
+        .about("Whether it has rules.")
+        .shown(&[Cell::new("RULES")])
+        .read(|chain| chain.has_rules.into()),
+    component(6, "policy_drop", Type::Flag)
+        .example("true")
+        .about("Whether it drops what no rule decides about.")
+        .shown(&[Cell::new("POLICY DROP")])
+        .read(|chain| chain.policy_drop.into()),
+    component(7, "at_start", Type::Flag)
+        .example("false")
+        .about("Whether it was there when the router started.")
+        .shown(&[Cell::new("AT START")])
+        .read(|chain| chain.at_start.into()),
+];

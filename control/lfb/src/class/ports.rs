@@ -1,0 +1,134 @@
+//! The ports and their links.
+
+use weir_base::Tally;
+use weir_model::class::{COUNT, Cell, Class, Layout, Type, Unit};
+use weir_path::plane::{Plane, PlanePort};
+
+use super::{Block, Column, IN, OUT, Row, Source, component, components, rows};
+
+pub(super) static PORTS: Block = Block {
+    class: Class {
+        name: "ports",
+        id: 0x00F7_0102,
+        version: "1.0",
+        about: "the ports and their links: state, rate, what they received and sent",
+        key: &["port"],
+        query: &[],
+        components: &components::<PortRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            totals_apart: true,
+            beside: Some((
+                "netfilter",
+                "Chains of this machine's netfilter rules that transit bypasses: {} (`weir show netfilter`).",
+            )),
+            ..Layout::PLAIN
+        },
+    },
+    source: Source::Ports(|plane, devices| rows(COLUMNS, ports(plane, devices))),
+};
+
+/// What only the device behind a port can count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Device {
+    /// Whether the device works.
+    pub up: bool,
+    /// Frames lost before the router saw them.
+    pub missed: u64,
+    /// Frames that the device refused.
+    pub refused: u64,
+    /// Frames of the kernel itself that its rules dropped.
+    pub local_dropped: Tally,
+}
+
+struct PortRow;
+
+struct PortView<'a> {
+    slot: &'a PlanePort,
+    device: &'a Device,
+    up: bool,
+    carrier: bool,
+}
+
+impl Row for PortRow {
+    type View<'a> = PortView<'a>;
+}
+
+fn ports<'a>(plane: &'a Plane, devices: &'a [Device]) -> impl Iterator<Item = PortView<'a>> {
+    let ports = plane.ports().iter().zip(devices).enumerate();
+    ports.map(|(number, (slot, device))| PortView {
+        slot,
+        device,
+        up: device.up && plane.is_up(number),
+        carrier: plane.has_carrier(number).unwrap_or(false),
+    })
+}
+
+const COLUMNS: &[Column<PortRow>] = &[
+    component(1, "port", Type::Text)
+        .example("wan")
+        .about("Name in the configuration.")
+        .shown(&[Cell::new("PORT")])
+        .read(|port| port.slot.name.as_str().into()),
+    component(2, "interface", Type::Text)
+        .example("eth1")
+        .about("Name of the network interface.")
+        .shown(&[Cell::new("INTERFACE")])
+        .read(|port| port.slot.interface.as_str().into()),
+    component(13, "state", Type::Text)
+        .example("up")
+        .about("`up`, `no carrier` or `down`: `up` and `carrier` in a word.")
+        .shown(&[Cell::new("STATE")])
+        .read(|port| match (port.up, port.carrier) {
+            (true, true) => "up".into(),
+            (true, false) => "no carrier".into(),
+            (false, _) => "down".into(),
+        }),
+    component(3, "up", Type::Flag)
+        .example("true")
+        .about("Whether the interface is switched on and the device works.")
+        .read(|port| port.up.into()),
+    component(4, "carrier", Type::Flag)
+        .example("true")
+        .about("Whether the link works: a cable with somebody at its other end.")
+        .read(|port| port.carrier.into()),
+    component(5, "rate_bps", Type::Gauge(Unit::BitsPerSecond))
+        .optional()
+        .example("95000000")
+        .about("The rate it is paced to; none if it is not paced.")
+        .shown(&[Cell::new("PACED TO")])
+        .read(|port| port.slot.port.link().rate.into()),
+    component(6, "discipline", Type::Text)
+        .example("fq_codel")
+        .about("Kind of discipline.")
+        .shown(&[Cell::new("DISCIPLINE")])
+        .read(|port| port.slot.port.queue().spec().kind().into()),
+    component(7, "received", COUNT)
+        .about("Frames received.")
+        .shown(IN)
+        .read(|port| port.slot.received.into()),
+    component(8, "sent", COUNT)
+        .about("Frames sent.")
+        .shown(OUT)
+        .read(|port| port.slot.port.sent().into()),
+    component(9, "charged", COUNT)
+        .about("Frames of the kernel itself that were charged to this port.")
+        .shown(&[Cell::new("KERNEL'S OWN").of("packets").since_start()])
+        .read(|port| port.slot.charged.into()),
+    component(10, "local_dropped", COUNT)
+        .about(
+            "Frames of the kernel itself that were dropped: beyond the share of the port that \
+             the box's own packets have (`local_share`).",
+        )
+        .shown(&[Cell::new("OWN DROPPED").of("packets").since_start()])
+        .read(|port| port.device.local_dropped.into()),
+    component(11, "missed", Type::Counter(Unit::Packets))
+        .example("0")
+        .about("Frames that were lost before the router saw them: its receive ring was full.")
+        .shown(&[Cell::new("RING LOST").since_start()])
+        .read(|port| port.device.missed.into()),
+    component(12, "refused", Type::Counter(Unit::Packets))
+        .example("0")
+        .about("Frames that the device refused to send.")
+        .shown(&[Cell::new("REFUSED").since_start()])
+        .read(|port| port.device.refused.into()),
+];

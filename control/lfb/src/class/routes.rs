@@ -1,0 +1,111 @@
+//! The routes in force.
+
+use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_path::tables::{Action, NextHop, Route, Tables};
+
+use super::neighbours::interface_name;
+use super::{Block, Column, Row, Source, component, components, rows};
+
+pub(super) static ROUTES: Block = Block {
+    class: Class {
+        name: "routes",
+        id: 0x00F7_0106,
+        version: "1.0",
+        about: "the routes in force",
+        key: &["prefix"],
+        query: &[],
+        components: &components::<RouteRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "There are no routes: a bridge needs none, and a router has those of `ip route`.",
+            ..Layout::PLAIN
+        },
+    },
+    source: Source::Tables(|tables| {
+        let route = |(prefix, route): (_, _)| RouteView {
+            tables,
+            prefix: format!("{prefix}"),
+            route,
+        };
+        rows(COLUMNS, tables.routes().map(route))
+    }),
+};
+
+struct RouteRow;
+
+struct RouteView<'a> {
+    tables: &'a Tables,
+    prefix: String,
+    route: &'a Route,
+}
+
+impl Row for RouteRow {
+    type View<'a> = RouteView<'a>;
+}
+
+const COLUMNS: &[Column<RouteRow>] = &[
+    component(1, "prefix", Type::Text)
+        .example("0.0.0.0/0")
+        .about("Destination network.")
+        .shown(&[Cell::new("PREFIX")])
+        .read(|row| row.prefix.as_str().into()),
+    component(2, "action", Type::Text)
+        .example("forward")
+        .about("`forward`, `local`, `blackhole`, `unreachable` or `prohibit`.")
+        .shown(&[Cell::new("ACTION")])
+        .read(|row| match row.route.action {
+            Action::Forward(_) => "forward".into(),
+            Action::Local => "local".into(),
+            Action::Blackhole => "blackhole".into(),
+            Action::Unreachable => "unreachable".into(),
+            Action::Prohibit => "prohibit".into(),
+        }),
+    component(
+        3,
+        "next_hops",
+        Type::Rows(&components::<HopRow, { HOPS.len() }>(HOPS)),
+    )
+    .about("The next hops; flows are spread over them by their weights.")
+    .read(|row| {
+        let hops: &[NextHop] = match &row.route.action {
+            Action::Forward(hops) => hops,
+            _ => &[],
+        };
+        let tables = row.tables;
+        rows(HOPS, hops.iter().map(|hop| HopView { tables, hop }))
+    }),
+    component(4, "metric", Type::Gauge(Unit::One))
+        .example("100")
+        .about("The kernel's priority of the route.")
+        .shown(&[Cell::new("METRIC")])
+        .read(|row| u64::from(row.route.metric).into()),
+];
+
+struct HopRow;
+
+struct HopView<'a> {
+    tables: &'a Tables,
+    hop: &'a NextHop,
+}
+
+impl Row for HopRow {
+    type View<'a> = HopView<'a>;
+}
+
+const HOPS: &[Column<HopRow>] = &[
+    component(1, "gateway", Type::Text)
+        .optional()
+        .example("192.0.2.1")
+        .about("The gateway; none if the destination is on the link.")
+        .shown(&[Cell::new("GATEWAY").or("on the link")])
+        .read(|row| row.hop.gateway.map(|gateway| gateway.to_string()).into()),
+    component(2, "interface", Type::Text)
+        .example("eth1")
+        .about("The interface.")
+        .shown(&[Cell::new("INTERFACE")])
+        .read(|row| interface_name(row.tables, row.hop.interface).into()),
+    component(3, "weight", Type::Gauge(Unit::One))
+        .example("1")
+        .about("Its share among the next hops.")
+        .shown(&[Cell::new("WEIGHT")])
+        .read(|row| u64::from(row.hop.weight).into()),
+];

@@ -1,0 +1,79 @@
+//! The router itself.
+
+use weir_base::Span;
+use weir_model::class::{Cell, Class, Form, Layout, Type, Unit};
+
+use super::{Block, Column, Row, Source, component, components, row};
+use crate::Plan;
+
+pub(super) static STATUS: Block = Block {
+    class: Class {
+        name: "status",
+        id: 0x00F7_0101,
+        version: "1.0",
+        about: "the router itself: version, mode, uptime",
+        key: &[],
+        query: &[],
+        components: &components::<ProcessRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout::PLAIN,
+    },
+    source: Source::Status(|process| row(COLUMNS, &process)),
+};
+
+/// The process that the router is.
+pub struct Process {
+    /// Version of the program.
+    pub version: &'static str,
+    /// Its process ID.
+    pub pid: u32,
+    /// For how long it has run.
+    pub uptime: Span,
+    /// Packets that its pool can hold.
+    pub pool_packets: usize,
+    /// What is in force.
+    pub plan: Plan,
+}
+
+struct ProcessRow;
+
+impl Row for ProcessRow {
+    type View<'a> = &'a Process;
+}
+
+const COLUMNS: &[Column<ProcessRow>] = &[
+    component(1, "version", Type::Text)
+        .example("0.1.0")
+        .about("Version of the program.")
+        .shown(&[Cell::new("VERSION")])
+        .read(|process| process.version.into()),
+    component(2, "pid", Type::Gauge(Unit::One))
+        .example("2658")
+        .about("Its process.")
+        .shown(&[Cell::new("PROCESS")])
+        .read(|process| u64::from(process.pid).into()),
+    component(3, "mode", Type::Text)
+        .example("routed")
+        .about("`routed` or `bridged`.")
+        .shown(&[Cell::new("MODE")])
+        .read(|process| process.plan.router.mode_word().into()),
+    component(4, "socket", Type::Text)
+        .example("/run/weir/weir.sock")
+        .about("Where the northbound service listens.")
+        .shown(&[Cell::new("SOCKET")])
+        .read(|process| process.plan.router.socket.as_str().into()),
+    component(5, "uptime_s", Type::Real(Unit::Seconds))
+        .example("7.25")
+        .about("For how long it has run.")
+        .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
+        .read(|process| process.uptime.into()),
+    component(6, "ports", Type::Gauge(Unit::One))
+        .example("2")
+        .about("Ports.")
+        .shown(&[Cell::new("PORTS")])
+        .read(|process| (process.plan.ports.len() as u64).into()),
+    component(7, "pool_packets", Type::Gauge(Unit::Packets))
+        .example("24784")
+        .about("Packets that it can hold in all.")
+        .shown(&[Cell::new("POOL PACKETS")])
+        .read(|process| (process.pool_packets as u64).into()),
+];

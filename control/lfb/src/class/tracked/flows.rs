@@ -1,0 +1,90 @@
+//! The flows that admission controls accepted or let wait.
+
+use weir_base::Instant;
+use weir_base::setting::Settings;
+use weir_discipline::{FlowClass, FlowStanding};
+use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_path::plane::Plane;
+
+use super::{
+    DESTINATION, DESTINATION_PORT, FLOW, FlowRow, FlowView, KNOWN, PORT, PROTOCOL, RATE, SILENT,
+    SOURCE, SOURCE_PORT, flows_of, limit, seen, standing,
+};
+use crate::class::{Block, Column, Source, component, components, rows};
+
+pub(in crate::class) static FLOWS: Block = Block {
+    class: Class {
+        name: "flows",
+        id: 0x00F7_0105,
+        version: "1.0",
+        about: "flows that an admission control (`fan`) accepted, lets wait or blocks, with their delay",
+        key: &["port", "flow"],
+        query: &[limit(
+            "1000",
+            "flows of each port at most, those who wait first",
+        )],
+        components: &components::<FlowRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "No flow is known to an admission control. Of the disciplines `fan` has one.",
+            ..Layout::PLAIN
+        },
+    },
+    source: Source::Plane(|plane, now, query| rows(COLUMNS, flows(plane, now, query))),
+};
+
+/// Of each port those who wait first, the longest before others; then by their latest packet.
+fn flows<'a>(plane: &'a Plane, now: Instant, query: &Settings) -> Vec<FlowView<'a>> {
+    let limit = query.count("limit") as usize;
+    let ports = flows_of(plane, now, |standing| !standing.is_of_classifier());
+    let sorted = |mut flows: Vec<FlowView<'a>>| {
+        flows.sort_by_key(|FlowView { flow, .. }| match flow.standing {
+            FlowStanding::Waiting => (0, flow.since),
+            _ => (1, Instant::ZERO + Instant::FAR_FUTURE.since(flow.latest)),
+        });
+        flows.truncate(limit);
+        flows
+    };
+    ports.flat_map(sorted).collect()
+}
+
+const COLUMNS: &[Column<FlowRow>] = &[
+    PORT,
+    FLOW,
+    SOURCE,
+    SOURCE_PORT,
+    DESTINATION,
+    DESTINATION_PORT,
+    PROTOCOL,
+    standing(
+        "`accepted`, `waiting`, `blocked` (removed, and not to come back for a time), or `set_aside` (removed, \
+         and to come back before others).",
+        "waiting",
+    ),
+    component(9, "class", Type::Text)
+        .optional()
+        .about("What an accepted flow is taken for: `streaming` or `elastic`.")
+        .shown(&[Cell::new("CLASS")])
+        .read(|row| match row.flow.standing {
+            FlowStanding::Accepted(FlowClass::Streaming) => Some("streaming").into(),
+            FlowStanding::Accepted(FlowClass::Elastic) => Some("elastic").into(),
+            _ => None::<&str>.into(),
+        }),
+    component(14, "acceptance_delay_s", Type::Real(Unit::Seconds))
+        .example("1.4")
+        .about(
+            "From its first packet to the one that was let through; of a flow that waits, so \
+             far.",
+        )
+        .shown(&[Cell::new("DELAY S")])
+        .read(|row| row.flow.waited.unwrap_or_default().into()),
+    RATE,
+    seen(
+        "Seen since it is known: of an accepted flow what came since, of a waiting one what was refused.",
+        &[
+            Cell::new("PACKETS").of("packets"),
+            Cell::new("BYTES").of("bytes"),
+        ],
+    ),
+    KNOWN,
+    SILENT,
+];

@@ -1,0 +1,134 @@
+//! The flows that classifiers know by identity.
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Instant, Rate};
+use weir_discipline::{FlowStanding, Threshold};
+use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_path::plane::Plane;
+
+use super::{
+    DESTINATION, DESTINATION_PORT, FLOW, FlowRow, FlowView, KNOWN, PORT, PROTOCOL, RATE, SILENT,
+    SOURCE, SOURCE_PORT, flows_of, limit, seen, standing,
+};
+use crate::class::{Block, Column, Source, component, components, rows};
+
+pub(in crate::class) static HOGS: Block = Block {
+    class: Class {
+        name: "hogs",
+        id: 0x00F7_0104,
+        version: "1.0",
+        about: "flows that a discipline knows by identity (`lru_fq`), the fastest first: who is a hog, and why",
+        key: &["port", "flow"],
+        query: &[
+            Parameter {
+                name: "all",
+                kind: Kind::Flag,
+                default: "false",
+                about: "the watched flows too, not only hogs and pinned ones",
+            },
+            limit("50", "flows at most, the fastest first"),
+        ],
+        components: &components::<FlowRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            head: "A flow at or above the threshold is a hog: it shares the queue of all hogs.",
+            empty: "No flow is a hog now. `weir show hogs --all` lists the watched flows, too; only the \
+                    discipline `lru_fq` identifies hogs.",
+            ..Layout::PLAIN
+        },
+    },
+    source: Source::Plane(|plane, now, query| rows(COLUMNS, hogs(plane, now, query))),
+};
+
+/// The fastest first.
+fn hogs<'a>(plane: &'a Plane, now: Instant, query: &Settings) -> Vec<FlowView<'a>> {
+    let all = query.flag("all");
+    let wanted = |standing: FlowStanding| {
+        standing.is_of_classifier() && (all || standing != FlowStanding::Watched)
+    };
+    let mut hogs: Vec<_> = flows_of(plane, now, wanted).flatten().collect();
+    hogs.sort_by_key(|hog| std::cmp::Reverse(hog.flow.rate));
+    hogs.truncate(query.count("limit") as usize);
+    hogs
+}
+
+fn share(flow: Rate, link: Rate) -> f64 {
+    flow.as_bps() as f64 / link.as_bps().max(1) as f64
+}
+
+const COLUMNS: &[Column<FlowRow>] = &[
+    PORT,
+    FLOW,
+    SOURCE,
+    SOURCE_PORT,
+    DESTINATION,
+    DESTINATION_PORT,
+    PROTOCOL,
+    component(9, "key", Type::Text)
+        .example("flow")
+        .about("What counts as a flow there: `flow`, `source`, `destination`, ...")
+        .shown(&[Cell::new("KEY")])
+        .read(|row| row.flow.kind.word().into()),
+    standing(
+        "`hog` (in the queue for high-bandwidth flows), `pinned` (the same, and kept), or `watched`.",
+        "hog",
+    ),
+    RATE,
+    component(14, "link_share_ratio", Type::Real(Unit::Ratio))
+        .optional()
+        .example("1.57")
+        .about("That rate as a share of the link's; none if the port is not paced.")
+        .shown(&[Cell::new("OF LINK")])
+        .read(|row| {
+            let link = row.slot.port.link().rate;
+            link.map(|link| share(row.flow.rate, link)).into()
+        }),
+    component(15, "threshold_packets", Type::Gauge(Unit::Packets))
+        .optional()
+        .about("From where on a flow is a hog, if in packets since it is known.")
+        .read(|row| match row.flow.threshold {
+            Some(Threshold::Packets(packets)) => Some(packets).into(),
+            _ => None::<u64>.into(),
+        }),
+    component(16, "threshold_bps", Type::Gauge(Unit::BitsPerSecond))
+        .optional()
+        .about("From where on a flow is a hog, if by its rate.")
+        .read(|row| match row.flow.threshold {
+            Some(Threshold::Rate(rate)) => Some(rate).into(),
+            _ => None::<Rate>.into(),
+        }),
+    component(17, "threshold_share_ratio", Type::Real(Unit::Ratio))
+        .optional()
+        .example("0.05")
+        .about("From where on a flow is a hog, if by its share of what all flows send.")
+        .read(|row| match row.flow.threshold {
+            Some(Threshold::Share(share)) => Some(share).into(),
+            _ => None::<f64>.into(),
+        }),
+    seen(
+        "Seen since it is known.",
+        &[Cell::new("PACKETS").of("packets")],
+    ),
+    component(18, "threshold", Type::Text)
+        .optional()
+        .example("5.0 % of all")
+        .about("The threshold in words.")
+        .shown(&[Cell::new("THRESHOLD")])
+        .read(|row| {
+            let words = |threshold| match threshold {
+                Threshold::Packets(packets) => format!("{packets} packets"),
+                Threshold::Rate(rate) => rate.to_string(),
+                Threshold::Share(share) => format!("{:.1} % of all", 100.0 * share),
+            };
+            row.flow.threshold.map(words).into()
+        }),
+    component(19, "dropped_packets", Type::Counter(Unit::Packets))
+        .example("31000")
+        .about(
+            "Packets of it that were dropped since it is known, but for the one that made it \
+             known.",
+        )
+        .shown(&[Cell::new("DROPPED")])
+        .read(|row| row.flow.dropped.unwrap_or(0).into()),
+    KNOWN,
+    SILENT,
+];

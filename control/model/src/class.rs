@@ -1,0 +1,349 @@
+//! The declaration of a block: a class with its components (RFC 5812, section 3).
+//!
+//! A class is declared once, in `control/lfb`. The HTTP interface, the tables of `weir show`, the manual pages
+//! and the description of the interface (OpenAPI) are all made from the declaration, so they cannot differ.
+//! IDs are stable for ever: one that was given is never given to anything else.
+
+use std::fmt;
+
+use weir_base::setting::Parameter;
+
+use crate::Value;
+
+/// A class of block.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// Name, also of the path `/v1/NAME` and of the table `weir show NAME`.
+    pub name: &'static str,
+    /// Class ID, unique among all classes. IDs below 65536 belong to the IETF (RFC 5812, section 9.2).
+    pub id: u32,
+    /// Version: `1.0`.
+    pub version: &'static str,
+    /// What it is, in a sentence without a full stop.
+    pub about: &'static str,
+    /// Names of the components that tell its rows apart; none if there is one of it.
+    pub key: &'static [&'static str],
+    /// What may be asked for with the path: `?limit=10`.
+    pub query: &'static [Parameter],
+    /// The components, in the order in which a row has them.
+    pub components: &'static [Component],
+    /// What `weir show` prints around the columns.
+    pub layout: Layout,
+}
+
+/// A component of a class, or a member of a component that is a structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Component {
+    /// ID, unique in its class (or structure).
+    pub id: u32,
+    /// Name; a quantity has its unit in it: `rate_bps`, `uptime_s`.
+    pub name: &'static str,
+    /// Type and unit.
+    pub kind: Type,
+    /// Whether it may have no value.
+    pub optional: bool,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+    /// A value that it may have; empty for none, and for structures, whose members have examples. The names
+    /// of a map have theirs: `new_flows=736, drops=3`.
+    pub example: &'static str,
+    /// Its columns in `weir show`.
+    pub cells: &'static [Cell],
+}
+
+/// The type of a component.
+#[derive(Clone, Copy, Debug)]
+pub enum Type {
+    /// A text.
+    Text,
+    /// True or false.
+    Flag,
+    /// A whole number that goes up and down.
+    Gauge(Unit),
+    /// A whole number that counts up from zero.
+    Counter(Unit),
+    /// A number with a fraction.
+    Real(Unit),
+    /// A setting: a text, a number, or true or false.
+    Setting,
+    /// The members of a structure.
+    Struct(&'static [Component]),
+    /// Rows, each with these members.
+    Rows(&'static [Component]),
+    /// Values of one type by names that the class does not know.
+    Map(&'static Type),
+}
+
+/// What a number measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A plain number.
+    One,
+    /// Packets or frames.
+    Packets,
+    /// Bytes of layer-2 frames, without frame check sequence.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Bits a second.
+    BitsPerSecond,
+    /// A share: 1 is all.
+    Ratio,
+}
+
+/// A column of `weir show`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The member of a structure that it shows; empty for the component itself.
+    pub member: &'static str,
+    /// Its heading.
+    pub heading: &'static str,
+    /// How the value is written.
+    pub form: Form,
+    /// What is written where there is no value.
+    pub absent: &'static str,
+}
+
+/// How a value of a column is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As its unit is written.
+    Plain,
+    /// The same; it counts since the start of the router.
+    SinceStart,
+    /// What it grew by each second since the sample before: packets, or megabits for bytes.
+    PerSecond,
+    /// A rate in Mbit/s, as a number.
+    Megabits,
+    /// A time in the two units that a person reads: `3 h 20 min`.
+    Elapsed,
+}
+
+/// What `weir show` prints around the columns of a class.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// A second table has what counts since the start: the first one would be too wide.
+    pub totals_apart: bool,
+    /// A sentence above the table.
+    pub head: &'static str,
+    /// A sentence instead of a table without rows.
+    pub empty: &'static str,
+    /// Another class, and the sentence below the table if that has rows; `{}` stands for their number.
+    pub beside: Option<(&'static str, &'static str)>,
+}
+
+impl Layout {
+    /// One table, with nothing around it.
+    pub const PLAIN: Self = Self {
+        totals_apart: false,
+        head: "",
+        empty: "",
+        beside: None,
+    };
+}
+
+impl Component {
+    /// A component that can be read, and that `weir show` does not print.
+    pub const fn new(id: u32, name: &'static str, kind: Type) -> Self {
+        Self {
+            id,
+            name,
+            kind,
+            optional: false,
+            about: "",
+            example: "",
+            cells: &[],
+        }
+    }
+
+    /// The same, with its meaning.
+    pub const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    /// The same; it may have no value.
+    pub const fn optional(self) -> Self {
+        Self {
+            optional: true,
+            ..self
+        }
+    }
+
+    /// The same, with an example.
+    pub const fn example(self, example: &'static str) -> Self {
+        Self { example, ..self }
+    }
+
+    /// The same, with columns.
+    pub const fn shown(self, cells: &'static [Cell]) -> Self {
+        Self { cells, ..self }
+    }
+}
+
+impl Class {
+    /// A row, or the one value of a class without rows, made of the examples.
+    pub fn example(&self) -> Value {
+        Value::of_members(self.components, Component::example_value)
+    }
+}
+
+impl Component {
+    /// Whether it may have this value.
+    pub fn admits(&self, value: &Value) -> bool {
+        self.kind.admits(value) || (self.optional && *value == Value::Absent)
+    }
+
+    /// Its type in words, as a page says it.
+    pub fn type_in_words(&self) -> String {
+        let or_null = if self.optional { "; or null" } else { "" };
+        format!("{}{or_null}", self.kind)
+    }
+
+    /// The example as a value.
+    pub fn example_value(&self) -> Value {
+        let number = |text: &str| text.parse().map(Value::Whole);
+        let word = |text: &str| match text {
+            "true" | "false" => Value::Flag(text == "true"),
+            _ => number(text)
+                .or_else(|_| text.parse().map(Value::Real))
+                .unwrap_or_else(|_| text.into()),
+        };
+        match (self.kind, self.example) {
+            (Type::Struct(members), _) => Value::of_members(members, Self::example_value),
+            (Type::Rows(members), _) => {
+                Value::List(vec![Value::of_members(members, Self::example_value)])
+            }
+            (_, "") => Value::Absent,
+            (Type::Map(_), pairs) => {
+                let pairs = pairs.split(", ").filter_map(|pair| pair.split_once('='));
+                Value::Struct(
+                    pairs
+                        .map(|(name, text)| (name.into(), word(text)))
+                        .collect(),
+                )
+            }
+            (Type::Text, text) => text.into(),
+            (_, text) => word(text),
+        }
+    }
+}
+
+impl Cell {
+    /// A column that shows the component as its unit is written.
+    pub const fn new(heading: &'static str) -> Self {
+        Self {
+            member: "",
+            heading,
+            form: Form::Plain,
+            absent: "-",
+        }
+    }
+
+    /// The same for a member of the structure that the component is.
+    pub const fn of(self, member: &'static str) -> Self {
+        Self { member, ..self }
+    }
+
+    /// The same, written in another form.
+    pub const fn form(self, form: Form) -> Self {
+        Self { form, ..self }
+    }
+
+    /// The same, for what counts since the start of the router.
+    pub const fn since_start(self) -> Self {
+        self.form(Form::SinceStart)
+    }
+
+    /// The same, with these words where there is no value.
+    pub const fn or(self, absent: &'static str) -> Self {
+        Self { absent, ..self }
+    }
+}
+
+const BYTES: &str = "Bytes of layer-2 frames, without frame check sequence.";
+
+/// Packets and bytes that were counted.
+pub const COUNT: Type = Type::Struct(&[
+    Component::new(1, "packets", Type::Counter(Unit::Packets))
+        .about("Packets.")
+        .example("15"),
+    Component::new(2, "bytes", Type::Counter(Unit::Bytes))
+        .about(BYTES)
+        .example("9000"),
+]);
+
+/// Packets and bytes that are held now.
+pub const HELD: Type = Type::Struct(&[
+    Component::new(1, "packets", Type::Gauge(Unit::Packets))
+        .about("Packets.")
+        .example("4"),
+    Component::new(2, "bytes", Type::Gauge(Unit::Bytes))
+        .about(BYTES)
+        .example("6000"),
+]);
+
+impl Type {
+    /// Whether a value is of this type.
+    pub fn admits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text | Self::Setting, Value::Text(_)) => true,
+            (Self::Flag | Self::Setting, Value::Flag(_)) => true,
+            (Self::Gauge(_) | Self::Counter(_) | Self::Setting, Value::Whole(_)) => true,
+            (Self::Real(_) | Self::Setting, Value::Real(_)) => true,
+            (Self::Struct(members), Value::Struct(values)) => {
+                let fits = |(member, (name, value)): (&Component, &(_, _))| {
+                    member.name == name && member.admits(value)
+                };
+                members.len() == values.len() && members.iter().zip(values).all(fits)
+            }
+            (Self::Rows(members), Value::List(rows)) => {
+                rows.iter().all(|row| Self::Struct(members).admits(row))
+            }
+            (Self::Map(kind), Value::Struct(values)) => values.iter().all(|(_, v)| kind.admits(v)),
+            _ => false,
+        }
+    }
+
+    /// The members of a structure, or of the rows of a table.
+    pub fn members(&self) -> &'static [Component] {
+        match self {
+            Self::Struct(members) | Self::Rows(members) => members,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    /// In words, as a page says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |members: &[Component]| {
+            let names: Vec<_> = members.iter().map(|m| format!("`{}`", m.name)).collect();
+            names.join(", ")
+        };
+        match self {
+            Self::Text => f.write_str("text"),
+            Self::Flag => f.write_str("true or false"),
+            Self::Gauge(unit) => write!(f, "whole number{unit}"),
+            Self::Counter(unit) => write!(f, "counter{unit}"),
+            Self::Real(unit) => write!(f, "number{unit}"),
+            Self::Setting => f.write_str("text, number, true or false"),
+            Self::Struct(members) => write!(f, "object: {}", names(members)),
+            Self::Rows(members) => write!(f, "list of objects: {}", names(members)),
+            Self::Map(kind) => write!(f, "object of names, each with: {kind}"),
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    /// Behind the type of a number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::One => "",
+            Self::Packets => ", packets",
+            Self::Bytes => ", bytes",
+            Self::Seconds => ", seconds",
+            Self::BitsPerSecond => ", bit/s",
+            Self::Ratio => ", 1 is all",
+        })
+    }
+}
