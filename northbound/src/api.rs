@@ -2,7 +2,8 @@
 //! The page of the interface is made from it, and the service's tests look that it has every route. A table
 //! has the path `/v1/NAME` of its class, and is described by it.
 
-use schemars::{JsonSchema, schema_for};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class};
@@ -56,7 +57,12 @@ impl Shape {
         Self {
             name,
             example,
-            schema: || schema_for!(T),
+            schema: || {
+                let settings = SchemaSettings::draft2020_12();
+                let settings =
+                    settings.with(|s| (s.inline_subschemas, s.meta_schema) = (true, None));
+                settings.into_generator().into_root_schema_for::<T>()
+            },
             reads: |text| serde_json::from_str::<T>(text).map(|_| ()),
         }
     }
@@ -110,6 +116,14 @@ pub fn path_of(class: &Class) -> String {
 
 /// Everything that can be asked beside the tables.
 pub const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        method: "GET",
+        path: "/v1/openapi.json",
+        about: "this interface as an OpenAPI document",
+        body: Content::Nothing,
+        answer: Content::Other("OpenAPI 3.1 as JSON"),
+        statuses: &[],
+    },
     Endpoint {
         method: "GET",
         path: "/v1/config",

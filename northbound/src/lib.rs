@@ -9,6 +9,7 @@
 
 pub mod api;
 pub mod client;
+pub mod openapi;
 pub mod server;
 
 pub use server::{Operator, Peer, Refusal, Service};

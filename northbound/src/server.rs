@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class, Value};
 
-use crate::api;
+use crate::{api, openapi};
 
 /// Connections served at once; more wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -191,9 +191,15 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path with what answers it, but those of tables, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 3] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 4] {
     let config = get(|state: Shared| on_a_thread(state, |o| Json(o.config()).into_response()));
+    let interface = |state: Shared| {
+        on_a_thread(state, |o| {
+            Json(openapi::document(&o.classes())).into_response()
+        })
+    };
     [
+        ("/v1/openapi.json", get(interface)),
         ("/v1/config", config.put(apply).patch(change)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),

@@ -38,7 +38,9 @@ enum What {
     Drops,
     /// Every key of a router's configuration, as a page in Markdown
     Configuration,
-    /// The router's HTTP interface, as a page in Markdown
+    /// The JSON Schema of a router's configuration
+    ConfigurationSchema,
+    /// The router's HTTP interface, as a page in Markdown; with --json as an OpenAPI document
     Api,
     /// Every metric of a run, with its definition, as a page in Markdown
     Metrics,
@@ -62,6 +64,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::Scenarios => (|| lines(&shipped()), || objects(shipped(), "title")),
         What::Results => (|| lines(&results()), || objects(results(), "title")),
         What::Schema => return print_json(&weir_lab::scenario::schema()),
+        What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
         What::Drops => (drops, drops_json),
         What::Configuration => (pages::configuration::markdown, pages::configuration::json),
         What::Api => (pages::api::markdown, pages::api::json),

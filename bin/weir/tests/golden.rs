@@ -284,6 +284,7 @@ fn lists_are_json_too() {
         "schema",
         "drops",
         "configuration",
+        "configuration-schema",
         "api",
         "metrics",
     ] {
@@ -295,7 +296,8 @@ fn lists_are_json_too() {
         };
         let rows = value.as_array();
         assert!(
-            what == "schema" || rows.is_some_and(|rows| !rows.is_empty() && rows.iter().all(named))
+            ["schema", "configuration-schema", "api"].contains(&what)
+                || rows.is_some_and(|rows| !rows.is_empty() && rows.iter().all(named))
         );
     }
 }

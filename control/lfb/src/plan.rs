@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::setting::{Parameter, Scalar, SettingError, Settings, nearest, unknown};
+use weir_base::setting::{Parameter, Scalar, Setting, SettingError, Settings, nearest, unknown};
 use weir_model::{Change, ComponentPath, Fault};
 use weir_path::parse::Mode;
 
 use crate::port::{self, PortPlan};
 use crate::queue;
-use crate::router::{self, OnChange, RouterPlan};
+use crate::router::{self, RouterPlan};
 
 /// Packets that a router needs beside its queues: those that wait for neighbours, and for each port
 /// a full outbox and a burst on its way in.
@@ -72,8 +72,7 @@ impl Plan {
             }
         }
         let root = ComponentPath::default();
-        let router = settings(&root, router::PARAMETERS, &router, &mut faults)
-            .map(|settings| RouterPlan::new(&settings));
+        let router = settings(&root, router::PARAMETERS, &router, &mut faults).map(RouterPlan::new);
         let ports: Vec<_> = ports
             .iter()
             .filter_map(|(name, (port, queue))| check_port(name, port, queue, &mut faults))
@@ -158,38 +157,14 @@ impl Plan {
 
     /// The plan as the changes that would ask for it, every default spelt out.
     pub fn changes(&self) -> Vec<Change> {
-        let mut changes = Vec::new();
-        let mut push =
-            |path: ComponentPath, text: String| changes.push(Change::new(path, Scalar::Text(text)));
-        let router = |name: &str| ComponentPath::new([name]);
-        push(router("mode"), self.router.mode_word().to_owned());
-        push(router("socket"), self.router.socket.clone());
-        push(router("pool"), self.router.pool.unwrap_or(0).to_string());
-        push(router("age_max"), self.router.age_max.to_string());
-        let watchdog = self.router.watchdog.unwrap_or(weir_base::Span::ZERO);
-        push(router("watchdog"), watchdog.to_string());
-        push(
-            router("bypass_netfilter"),
-            self.router.bypass_netfilter.to_string(),
-        );
-        let netfilter_change = match self.router.netfilter_change {
-            OnChange::Warn => "warn",
-            OnChange::Stop => "stop",
-        };
-        push(router("netfilter_change"), netfilter_change.to_owned());
+        let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
-            push(path.join("interface"), port.interface.clone());
-            push(path.join("rate"), port.rate.unwrap_or_default().to_string());
-            push(path.join("overhead"), format!("{} B", port.overhead));
-            push(path.join("local_share"), port.local_share.to_string());
-            let source_check = port.source_check_word().to_owned();
-            push(path.join("source_check"), source_check);
+            changes.extend(spelt_out(&path, &port.settings));
             let queue = path.join("discipline");
-            push(queue.join("kind"), port.discipline.kind().to_owned());
-            for (name, setting) in port.discipline.settings().iter() {
-                push(queue.join(name), setting.to_string());
-            }
+            let kind = Scalar::Text(port.discipline.kind().to_owned());
+            changes.push(Change::new(queue.join("kind"), kind));
+            changes.extend(spelt_out(&queue, port.discipline.settings()));
         }
         changes
     }
@@ -204,6 +179,14 @@ impl Plan {
     }
 }
 
+/// The changes that ask for these settings of the block at `path`.
+fn spelt_out(path: &ComponentPath, settings: &Settings) -> Vec<Change> {
+    let change = |(name, setting): (&str, &Setting)| {
+        Change::new(path.join(name), Scalar::Text(setting.to_string()))
+    };
+    settings.iter().map(change).collect()
+}
+
 fn check_port(
     name: &str,
     port: &Given<'_>,
@@ -215,7 +198,7 @@ fn check_port(
     let discipline = queue::check(&path.join("discipline"), queue)
         .map_err(|fault| faults.push(fault))
         .ok()?;
-    PortPlan::new(name, &settings?, discipline)
+    PortPlan::new(name, settings?, discipline)
         .map_err(|(component, why)| {
             let at = match component {
                 "" => path, // the whole port

@@ -1,7 +1,7 @@
 //! A port: its interface, and how fast it sends.
 
 use weir_base::Rate;
-use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_base::units::Bytes;
 use weir_discipline::Spec;
 use weir_path::port::Link;
@@ -62,6 +62,8 @@ pub struct PortPlan {
     pub source_check: Option<SourceCheck>,
     /// Its discipline.
     pub discipline: Spec,
+    /// Its components as they were asked for, for showing.
+    pub(crate) settings: Settings,
 }
 
 /// Bytes of a port's name at most.
@@ -84,14 +86,15 @@ impl PortPlan {
     /// From checked settings; the error names the component and the rule.
     pub fn new(
         name: &str,
-        settings: &Settings,
+        settings: Settings,
         discipline: Spec,
     ) -> Result<Self, (&'static str, String)> {
         check_name(name)?;
         let interface = match settings.text("interface") {
             "" => name,
             given => given,
-        };
+        }
+        .to_owned();
         let wrong = |c: char| c == '/' || c.is_whitespace() || c.is_control();
         if interface.len() > 15 || interface.contains(wrong) || interface.is_empty() {
             let why = format!(
@@ -107,7 +110,6 @@ impl PortPlan {
         }
         Ok(Self {
             name: name.to_owned(),
-            interface: interface.to_owned(),
             rate: Some(rate).filter(|r| *r != Rate::default()),
             overhead: settings.bytes("overhead") as u32,
             local_share: settings.ratio("local_share"),
@@ -118,6 +120,10 @@ impl PortPlan {
                 _ => None,
             },
             discipline,
+            settings: settings
+                .with(PARAMETERS, "interface", &Scalar::Text(interface.clone()))
+                .map_err(|error| ("interface", error.to_string()))?,
+            interface,
         })
     }
 
@@ -125,16 +131,6 @@ impl PortPlan {
     pub fn local_rate(&self) -> Option<Rate> {
         let share = |rate: Rate| (rate.as_bps() as f64 * self.local_share) as u64;
         self.rate.map(|rate| Rate::from_bps(share(rate)))
-    }
-
-    /// The word for how sources are checked.
-    pub(crate) fn source_check_word(&self) -> &'static str {
-        match self.source_check {
-            Some(SourceCheck::Strict) => "strict",
-            Some(SourceCheck::Loose) => "loose",
-            Some(SourceCheck::Off) => "off",
-            None => "kernel",
-        }
     }
 
     /// The link that the port sends into, for frames of at most `frame_bytes_max`.

@@ -51,7 +51,7 @@ pub const PARAMETERS: &[Parameter] = &[
 ];
 
 /// The checked components of the router.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RouterPlan {
     /// How frames get from port to port.
     pub mode: Mode,
@@ -67,6 +67,8 @@ pub struct RouterPlan {
     pub bypass_netfilter: bool,
     /// What to do when rules that transit bypasses appear while the router runs.
     pub netfilter_change: OnChange,
+    /// The components as they were asked for, for showing.
+    pub(crate) settings: Settings,
 }
 
 /// What to do when the box changes under the running router.
@@ -81,14 +83,11 @@ pub enum OnChange {
 impl RouterPlan {
     /// The mode as a configuration writes it.
     pub fn mode_word(&self) -> &'static str {
-        match self.mode {
-            Mode::Bridged => "bridged",
-            Mode::Routed => "routed",
-        }
+        self.settings.word("mode")
     }
 
     /// From checked settings.
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: Settings) -> Self {
         Self {
             mode: match settings.word("mode") {
                 "bridged" => Mode::Bridged,
@@ -103,6 +102,7 @@ impl RouterPlan {
                 "stop" => OnChange::Stop,
                 _ => OnChange::Warn,
             },
+            settings,
         }
     }
 }

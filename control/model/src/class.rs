@@ -144,14 +144,14 @@ impl Layout {
 
 impl Component {
     /// A component that can be read, and that `weir show` does not print.
-    pub const fn new(id: u32, name: &'static str, kind: Type) -> Self {
+    pub const fn new(id: u32, name: &'static str, kind: Type, example: &'static str) -> Self {
         Self {
             id,
             name,
             kind,
             optional: false,
             about: "",
-            example: "",
+            example,
             cells: &[],
         }
     }
@@ -169,11 +169,6 @@ impl Component {
         }
     }
 
-    /// The same, with an example.
-    pub const fn example(self, example: &'static str) -> Self {
-        Self { example, ..self }
-    }
-
     /// The same, with columns.
     pub const fn shown(self, cells: &'static [Cell]) -> Self {
         Self { cells, ..self }
@@ -181,6 +176,18 @@ impl Component {
 }
 
 impl Class {
+    /// A class of version 1.0 without anything else.
+    pub const PLAIN: Self = Self {
+        name: "",
+        id: 0,
+        version: "1.0",
+        about: "",
+        key: &[],
+        query: &[],
+        components: &[],
+        layout: Layout::PLAIN,
+    };
+
     /// A row, or the one value of a class without rows, made of the examples.
     pub fn example(&self) -> Value {
         Value::of_members(self.components, Component::example_value)
@@ -264,22 +271,14 @@ const BYTES: &str = "Bytes of layer-2 frames, without frame check sequence.";
 
 /// Packets and bytes that were counted.
 pub const COUNT: Type = Type::Struct(&[
-    Component::new(1, "packets", Type::Counter(Unit::Packets))
-        .about("Packets.")
-        .example("15"),
-    Component::new(2, "bytes", Type::Counter(Unit::Bytes))
-        .about(BYTES)
-        .example("9000"),
+    Component::new(1, "packets", Type::Counter(Unit::Packets), "15").about("Packets."),
+    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about(BYTES),
 ]);
 
 /// Packets and bytes that are held now.
 pub const HELD: Type = Type::Struct(&[
-    Component::new(1, "packets", Type::Gauge(Unit::Packets))
-        .about("Packets.")
-        .example("4"),
-    Component::new(2, "bytes", Type::Gauge(Unit::Bytes))
-        .about(BYTES)
-        .example("6000"),
+    Component::new(1, "packets", Type::Gauge(Unit::Packets), "4").about("Packets."),
+    Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "6000").about(BYTES),
 ]);
 
 impl Type {

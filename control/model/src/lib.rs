@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod change;
 pub mod class;
+pub mod schema;
 pub mod value;
 
 pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, ComponentPath, Fault};

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use weir_lfb::class::classes;
 use weir_model::{Class, Component};
 use weir_northbound::api::{Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
+use weir_northbound::openapi::document;
 
 use super::cell;
 use super::configuration::table;
@@ -25,7 +26,10 @@ curl --unix-socket /run/weir/weir.sock -X PATCH -H 'content-type: application/js
 
 Answers are JSON. Every quantity is a number with its unit in the name; counters count from the start of the router
 (or from when the port was made), so a rate is the difference of two answers. An error has a sentence as its text.
-At most 16 connections are served at once, each for at most 10 seconds.
+At most 16 connections are served at once, each for at most 10 seconds. `GET /v1/openapi.json` and
+`weir list api --json` describe the same for programs.
+
+A table of `weir show` is a *class* with *components*. Their IDs never change their meaning.
 
 "#;
 
@@ -135,12 +139,6 @@ fn words(schema: &Value) -> String {
 
 /// The type of a field in a word or two.
 fn type_of(field: &Value) -> String {
-    if let Some(reference) = field["$ref"].as_str() {
-        return match reference.rsplit('/').next().unwrap_or_default() {
-            "ChangeValue" => "text, number or boolean".to_owned(),
-            other => other.to_owned(),
-        };
-    }
     let one = |name: &str| match name {
         "array" => format!("list of {}", type_of(&field["items"])),
         "object" => format!("object of {}", type_of(&field["additionalProperties"])),
@@ -156,41 +154,7 @@ fn type_of(field: &Value) -> String {
     }
 }
 
-/// The same as JSON: a list of requests, with the schemas of what they carry.
+/// The same as an OpenAPI document.
 pub(crate) fn json() -> Value {
-    let content = |content: Content| match content {
-        Content::Nothing => Value::Null,
-        Content::One(shape) => {
-            json!({ "type": shape.name, "list": false, "schema": shape.schema() })
-        }
-        Content::List(shape) => {
-            json!({ "type": shape.name, "list": true, "schema": shape.schema() })
-        }
-        Content::Other(words) => json!({ "type": words }),
-    };
-    let endpoint = |endpoint: &Endpoint| {
-        json!({
-            "method": endpoint.method,
-            "path": endpoint.path,
-            "about": endpoint.about,
-            "body": content(endpoint.body),
-            "answer": content(endpoint.answer),
-        })
-    };
-    let of_table = |class: &'static Class| {
-        let component = |c: &Component| json!({ "id": c.id, "name": c.name, "type": c.type_in_words(), "about": c.about });
-        json!({
-            "method": "GET",
-            "path": path_of(class),
-            "about": class.about,
-            "class": class.id,
-            "query": class.query.iter().map(|p| p.name).collect::<Vec<_>>(),
-            "components": class.components.iter().map(component).collect::<Vec<_>>(),
-        })
-    };
-    classes()
-        .into_iter()
-        .map(of_table)
-        .chain(ENDPOINTS.iter().map(endpoint))
-        .collect()
+    document(&classes())
 }

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(all, ["999 B", "1.0 kB", "2.5 MB", "7.0 GB"]);
         assert_eq!(elapsed(3_600 * 3 + 60 * 20 + 5), "3 h 20 min");
         let check = |kind, form, value: Value, expected: &str| {
-            let component = Component::new(1, "x", kind);
+            let component = Component::new(1, "x", kind, "");
             let cell = Cell::new("X").form(form).or("none");
             assert_eq!(written(&component, &cell, Some(&value)), expected);
         };

@@ -1,25 +1,24 @@
 //! What ended, by reason; reasons without a count are left out.
 
 use weir_base::Tally;
-use weir_model::class::{COUNT, Cell, Class, Form, Layout, Type};
+use weir_model::class::{COUNT, Cell, Class, Form, Layout};
 use weir_packet::Reason;
 use weir_path::plane::Plane;
 
-use super::{Block, Column, Row, Source, component, components, rows};
+use super::{Block, Column, FLAG, Row, Source, TEXT, component, components, rows};
 
 pub(super) static DROPS: Block = Block {
     class: Class {
         name: "drops",
         id: 0x00F7_0108,
-        version: "1.0",
         about: "dropped packets, by reason, most first",
         key: &["reason"],
-        query: &[],
         components: &components::<Ended, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "Nothing was dropped.",
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Plane(|plane, _, _| rows(COLUMNS, ended(plane))),
 };
@@ -46,20 +45,18 @@ fn ended(plane: &Plane) -> Vec<Ended> {
 }
 
 const COLUMNS: &[Column<Ended>] = &[
-    component(1, "reason", Type::Text)
-        .example("queue-full")
+    component(1, "reason", TEXT, "queue-full")
         .about("Stable name of the reason.")
         .shown(&[Cell::new("REASON")])
         .read(|ended| ended.reason.name().into()),
-    component(2, "loss", Type::Flag)
-        .example("true")
+    component(2, "loss", FLAG, "true")
         .about(
             "Whether a packet was lost by it (a copy of what the kernel handles itself is no \
              loss).",
         )
         .shown(&[Cell::new("LOSS")])
         .read(|ended| ended.reason.is_loss().into()),
-    component(3, "count", COUNT)
+    component(3, "count", COUNT, "")
         .about("How much.")
         .shown(&[
             Cell::new("PACKETS").of("packets").since_start(),
@@ -67,8 +64,7 @@ const COLUMNS: &[Column<Ended>] = &[
             Cell::new("PKT/S NOW").of("packets").form(Form::PerSecond),
         ])
         .read(|ended| ended.count.into()),
-    component(4, "meaning", Type::Text)
-        .example("The queue was full.")
+    component(4, "meaning", TEXT, "The queue was full.")
         .about("What the reason means, in a sentence.")
         .shown(&[Cell::new("MEANING")])
         .read(|ended| ended.reason.sentence().into()),

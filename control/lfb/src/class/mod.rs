@@ -10,7 +10,7 @@
 
 use weir_base::Instant;
 use weir_base::setting::{Scalar, SettingError, Settings};
-use weir_model::class::{Cell, Form, Type};
+use weir_model::class::{Cell, Form, Type, Unit};
 use weir_model::{Class, Component, Value};
 use weir_path::plane::Plane;
 use weir_path::tables::Tables;
@@ -100,10 +100,19 @@ trait Row {
 /// A component that cannot be read yet.
 struct Declared(Component);
 
-/// Declares a component.
-const fn component(id: u32, name: &'static str, kind: Type) -> Declared {
-    Declared(Component::new(id, name, kind))
+/// Declares a component; the example is empty where there is none.
+const fn component(id: u32, name: &'static str, kind: Type, example: &'static str) -> Declared {
+    Declared(Component::new(id, name, kind, example))
 }
+
+const TEXT: Type = Type::Text;
+const FLAG: Type = Type::Flag;
+const NUMBER: Type = Type::Gauge(Unit::One);
+const PACKETS: Type = Type::Gauge(Unit::Packets);
+const PACKET_COUNTER: Type = Type::Counter(Unit::Packets);
+const RATE_BPS: Type = Type::Gauge(Unit::BitsPerSecond);
+const SECONDS: Type = Type::Real(Unit::Seconds);
+const RATIO: Type = Type::Real(Unit::Ratio);
 
 impl Declared {
     const fn about(self, about: &'static str) -> Self {
@@ -113,10 +122,6 @@ impl Declared {
     /// It may have no value.
     const fn optional(self) -> Self {
         Self(self.0.optional())
-    }
-
-    const fn example(self, example: &'static str) -> Self {
-        Self(self.0.example(example))
     }
 
     const fn shown(self, cells: &'static [Cell]) -> Self {
@@ -179,4 +184,63 @@ fn row<R: Row>(columns: &[Column<R>], view: &R::View<'_>) -> Value {
 /// Rows as a value.
 fn rows<'a, R: Row>(columns: &[Column<R>], views: impl IntoIterator<Item = R::View<'a>>) -> Value {
     Value::List(views.into_iter().map(|view| row(columns, &view)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_component(class: &str, component: &Component) {
+        let Component {
+            name,
+            about,
+            kind,
+            cells,
+            ..
+        } = component;
+        assert!(about.ends_with('.'), "{class} {name}");
+        let value = component.example_value();
+        assert!(component.admits(&value), "{class} {name}: {value:?}");
+        let members = kind.members();
+        for cell in *cells {
+            let known = members.iter().any(|member| member.name == cell.member);
+            assert!(
+                known || cell.member.is_empty(),
+                "{class} {name} {}",
+                cell.member
+            );
+        }
+        members
+            .iter()
+            .for_each(|member| check_component(class, member));
+    }
+
+    #[test]
+    fn every_class_is_whole() {
+        for Block { class, .. } in BLOCKS {
+            class
+                .components
+                .iter()
+                .for_each(|c| check_component(class.name, c));
+            for key in class.key {
+                assert!(class.components.iter().any(|c| c.name == *key), "{key}");
+            }
+            Settings::defaults(class.query);
+            let other = class
+                .layout
+                .beside
+                .map(|(other, _)| Block::find(other).is_some());
+            assert!(other.unwrap_or(true));
+        }
+    }
+
+    #[test]
+    fn a_query_is_checked_by_its_class() {
+        let hogs = Block::find("hogs").unwrap();
+        let query = hogs.query([("all", "true"), ("limit", "7")]).unwrap();
+        assert_eq!((query.flag("all"), query.count("limit")), (true, 7));
+        assert!(hogs.query([("limit", "10001")]).is_err());
+        let error = hogs.query([("limits", "7")]).unwrap_err().to_string();
+        assert!(error.contains("did you mean `limit`"), "{error}");
+    }
 }

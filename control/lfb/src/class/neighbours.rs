@@ -2,25 +2,24 @@
 
 use std::net::IpAddr;
 
-use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 use weir_path::tables::{Mac, Tables};
 
-use super::{Block, Column, Row, Source, component, components, rows};
+use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows};
 
 pub(super) static NEIGHBOURS: Block = Block {
     class: Class {
         name: "neighbours",
         id: 0x00F7_0107,
-        version: "1.0",
         about: "the neighbours, and the packets that wait for them",
         key: &["interface", "address"],
-        query: &[],
         components: &components::<Neighbour, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "No neighbour is known yet: the kernel asks when the first packet for one comes.",
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Plane(|plane, _, _| rows(COLUMNS, neighbours(plane))),
 };
@@ -68,24 +67,20 @@ fn shown(mac: &Mac) -> String {
 }
 
 const COLUMNS: &[Column<Neighbour>] = &[
-    component(1, "address", Type::Text)
-        .example("192.0.2.1")
+    component(1, "address", TEXT, "192.0.2.1")
         .about("Its address.")
         .shown(&[Cell::new("ADDRESS")])
         .read(|neighbour| neighbour.address.to_string().into()),
-    component(2, "interface", Type::Text)
-        .example("eth1")
+    component(2, "interface", TEXT, "eth1")
         .about("The interface it is on.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|neighbour| neighbour.interface.as_str().into()),
-    component(3, "mac", Type::Text)
+    component(3, "mac", TEXT, "02:00:00:00:00:01")
         .optional()
-        .example("02:00:00:00:00:01")
         .about("Its MAC address; none if it did not answer.")
         .shown(&[Cell::new("MAC").or("no answer")])
         .read(|neighbour| neighbour.mac.as_ref().map(shown).into()),
-    component(4, "waiting", Type::Gauge(Unit::Packets))
-        .example("0")
+    component(4, "waiting", PACKETS, "0")
         .about("Packets that wait for it to answer.")
         .shown(&[Cell::new("WAITING PACKETS")])
         .read(|neighbour| neighbour.waiting.into()),

@@ -1,22 +1,21 @@
 //! Netfilter rules of the machine that transit bypasses.
 
-use weir_model::class::{Cell, Class, Layout, Type};
+use weir_model::class::{Cell, Class, Layout};
 
-use super::{Block, Column, Row, Source, component, components, rows};
+use super::{Block, Column, FLAG, Row, Source, TEXT, component, components, rows};
 
 pub(super) static NETFILTER: Block = Block {
     class: Class {
         name: "netfilter",
         id: 0x00F7_0109,
-        version: "1.0",
         about: "chains of this machine's netfilter rules that transit bypasses",
         key: &["family", "table", "chain"],
-        query: &[],
         components: &components::<BypassedRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "Transit bypasses no netfilter rules of this machine.",
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Netfilter(|chains| rows(COLUMNS, chains)),
 };
@@ -47,38 +46,31 @@ impl Row for BypassedRow {
 }
 
 const COLUMNS: &[Column<BypassedRow>] = &[
-    component(1, "family", Type::Text)
-        .example("inet")
+    component(1, "family", TEXT, "inet")
         .about("Family of nf_tables, or `iptables` or `ip6tables` for legacy tables.")
         .shown(&[Cell::new("FAMILY")])
         .read(|chain| chain.family.as_str().into()),
-    component(2, "table", Type::Text)
-        .example("filter")
+    component(2, "table", TEXT, "filter")
         .about("Name of its table.")
         .shown(&[Cell::new("TABLE")])
         .read(|chain| chain.table.as_str().into()),
-    component(3, "chain", Type::Text)
-        .example("forward")
+    component(3, "chain", TEXT, "forward")
         .about("Its name.")
         .shown(&[Cell::new("CHAIN")])
         .read(|chain| chain.chain.as_str().into()),
-    component(4, "hook", Type::Text)
-        .example("forward")
+    component(4, "hook", TEXT, "forward")
         .about("The hook that it is at.")
         .shown(&[Cell::new("HOOK")])
         .read(|chain| chain.hook.as_str().into()),
-    component(5, "has_rules", Type::Flag)
-        .example("true")
+    component(5, "has_rules", FLAG, "true")
         .about("Whether it has rules.")
         .shown(&[Cell::new("RULES")])
         .read(|chain| chain.has_rules.into()),
-    component(6, "policy_drop", Type::Flag)
-        .example("true")
+    component(6, "policy_drop", FLAG, "true")
         .about("Whether it drops what no rule decides about.")
         .shown(&[Cell::new("POLICY DROP")])
         .read(|chain| chain.policy_drop.into()),
-    component(7, "at_start", Type::Flag)
-        .example("false")
+    component(7, "at_start", FLAG, "false")
         .about("Whether it was there when the router started.")
         .shown(&[Cell::new("AT START")])
         .read(|chain| chain.at_start.into()),

@@ -1,19 +1,20 @@
 //! The ports and their links.
 
 use weir_base::Tally;
-use weir_model::class::{COUNT, Cell, Class, Layout, Type, Unit};
+use weir_model::class::{COUNT, Cell, Class, Layout};
 use weir_path::plane::{Plane, PlanePort};
 
-use super::{Block, Column, IN, OUT, Row, Source, component, components, rows};
+use super::{
+    Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT, component,
+    components, rows,
+};
 
 pub(super) static PORTS: Block = Block {
     class: Class {
         name: "ports",
         id: 0x00F7_0102,
-        version: "1.0",
         about: "the ports and their links: state, rate, what they received and sent",
         key: &["port"],
-        query: &[],
         components: &components::<PortRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             totals_apart: true,
@@ -23,6 +24,7 @@ pub(super) static PORTS: Block = Block {
             )),
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Ports(|plane, devices| rows(COLUMNS, ports(plane, devices))),
 };
@@ -64,18 +66,15 @@ fn ports<'a>(plane: &'a Plane, devices: &'a [Device]) -> impl Iterator<Item = Po
 }
 
 const COLUMNS: &[Column<PortRow>] = &[
-    component(1, "port", Type::Text)
-        .example("wan")
+    component(1, "port", TEXT, "wan")
         .about("Name in the configuration.")
         .shown(&[Cell::new("PORT")])
         .read(|port| port.slot.name.as_str().into()),
-    component(2, "interface", Type::Text)
-        .example("eth1")
+    component(2, "interface", TEXT, "eth1")
         .about("Name of the network interface.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|port| port.slot.interface.as_str().into()),
-    component(13, "state", Type::Text)
-        .example("up")
+    component(13, "state", TEXT, "up")
         .about("`up`, `no carrier` or `down`: `up` and `carrier` in a word.")
         .shown(&[Cell::new("STATE")])
         .read(|port| match (port.up, port.carrier) {
@@ -83,51 +82,45 @@ const COLUMNS: &[Column<PortRow>] = &[
             (true, false) => "no carrier".into(),
             (false, _) => "down".into(),
         }),
-    component(3, "up", Type::Flag)
-        .example("true")
+    component(3, "up", FLAG, "true")
         .about("Whether the interface is switched on and the device works.")
         .read(|port| port.up.into()),
-    component(4, "carrier", Type::Flag)
-        .example("true")
+    component(4, "carrier", FLAG, "true")
         .about("Whether the link works: a cable with somebody at its other end.")
         .read(|port| port.carrier.into()),
-    component(5, "rate_bps", Type::Gauge(Unit::BitsPerSecond))
+    component(5, "rate_bps", RATE_BPS, "95000000")
         .optional()
-        .example("95000000")
         .about("The rate it is paced to; none if it is not paced.")
         .shown(&[Cell::new("PACED TO")])
         .read(|port| port.slot.port.link().rate.into()),
-    component(6, "discipline", Type::Text)
-        .example("fq_codel")
+    component(6, "discipline", TEXT, "fq_codel")
         .about("Kind of discipline.")
         .shown(&[Cell::new("DISCIPLINE")])
         .read(|port| port.slot.port.queue().spec().kind().into()),
-    component(7, "received", COUNT)
+    component(7, "received", COUNT, "")
         .about("Frames received.")
         .shown(IN)
         .read(|port| port.slot.received.into()),
-    component(8, "sent", COUNT)
+    component(8, "sent", COUNT, "")
         .about("Frames sent.")
         .shown(OUT)
         .read(|port| port.slot.port.sent().into()),
-    component(9, "charged", COUNT)
+    component(9, "charged", COUNT, "")
         .about("Frames of the kernel itself that were charged to this port.")
         .shown(&[Cell::new("KERNEL'S OWN").of("packets").since_start()])
         .read(|port| port.slot.charged.into()),
-    component(10, "local_dropped", COUNT)
+    component(10, "local_dropped", COUNT, "")
         .about(
             "Frames of the kernel itself that were dropped: beyond the share of the port that \
              the box's own packets have (`local_share`).",
         )
         .shown(&[Cell::new("OWN DROPPED").of("packets").since_start()])
         .read(|port| port.device.local_dropped.into()),
-    component(11, "missed", Type::Counter(Unit::Packets))
-        .example("0")
+    component(11, "missed", PACKET_COUNTER, "0")
         .about("Frames that were lost before the router saw them: its receive ring was full.")
         .shown(&[Cell::new("RING LOST").since_start()])
         .read(|port| port.device.missed.into()),
-    component(12, "refused", Type::Counter(Unit::Packets))
-        .example("0")
+    component(12, "refused", PACKET_COUNTER, "0")
         .about("Frames that the device refused to send.")
         .shown(&[Cell::new("REFUSED").since_start()])
         .read(|port| port.device.refused.into()),

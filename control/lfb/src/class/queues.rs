@@ -9,21 +9,20 @@ use weir_model::Value;
 use weir_model::class::{COUNT, Cell, Class, Form, HELD, Layout, Type, Unit};
 use weir_path::plane::PlanePort;
 
-use super::{Block, Column, IN, OUT, Row, Source, component, components, rows};
+use super::{Block, Column, IN, OUT, RATIO, Row, Source, TEXT, component, components, rows};
 
 pub(super) static QUEUES: Block = Block {
     class: Class {
         name: "queues",
         id: 0x00F7_0103,
-        version: "1.0",
         about: "the queue discipline of each port: what it took, dropped, marked and holds, and its gauges",
         key: &["port"],
-        query: &[],
         components: &components::<QueueRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             totals_apart: true,
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Plane(|plane, _, _| rows(COLUMNS, plane.ports())),
 };
@@ -57,42 +56,44 @@ fn parameter((name, setting): (&'static str, &Setting)) -> (Cow<'static, str>, V
 }
 
 const COLUMNS: &[Column<QueueRow>] = &[
-    component(1, "port", Type::Text)
-        .example("wan")
+    component(1, "port", TEXT, "wan")
         .about("Name of the port.")
         .shown(&[Cell::new("PORT")])
         .read(|slot| slot.name.as_str().into()),
-    component(2, "discipline", Type::Text)
-        .example("fq_codel")
+    component(2, "discipline", TEXT, "fq_codel")
         .about("Kind of discipline.")
         .shown(&[Cell::new("DISCIPLINE")])
         .read(|slot| slot.port.queue().spec().kind().into()),
-    component(3, "parameters", Type::Map(&Type::Setting))
-        .example("limit=10240, target_s=0.005, quantum_bytes=1514, ecn=true")
-        .about(
-            "Its parameters. What has a unit has it in its name: `target_s`, `quantum_bytes`, \
+    component(
+        3,
+        "parameters",
+        Type::Map(&Type::Setting),
+        "limit=10240, target_s=0.005, quantum_bytes=1514, ecn=true",
+    )
+    .about(
+        "Its parameters. What has a unit has it in its name: `target_s`, `quantum_bytes`, \
              `rate_bps`.",
+    )
+    .read(|slot| {
+        Value::Struct(
+            slot.port
+                .queue()
+                .spec()
+                .settings()
+                .iter()
+                .map(parameter)
+                .collect(),
         )
-        .read(|slot| {
-            Value::Struct(
-                slot.port
-                    .queue()
-                    .spec()
-                    .settings()
-                    .iter()
-                    .map(parameter)
-                    .collect(),
-            )
-        }),
-    component(4, "received", COUNT)
+    }),
+    component(4, "received", COUNT, "")
         .about("Offered to it.")
         .shown(IN)
         .read(|slot| slot.port.queue().ledger().received.into()),
-    component(5, "sent", COUNT)
+    component(5, "sent", COUNT, "")
         .about("Given out by it.")
         .shown(OUT)
         .read(|slot| slot.port.queue().ledger().sent.into()),
-    component(6, "dropped", COUNT)
+    component(6, "dropped", COUNT, "")
         .about("Ended in it.")
         .shown(&[
             Cell::new("DROPPED PKT/S")
@@ -101,39 +102,42 @@ const COLUMNS: &[Column<QueueRow>] = &[
             Cell::new("DROPPED PACKETS").of("packets").since_start(),
         ])
         .read(|slot| slot.port.queue().ledger().dropped.into()),
-    component(10, "dropped_ratio", Type::Real(Unit::Ratio))
+    component(10, "dropped_ratio", RATIO, "0.0067")
         .optional()
-        .example("0.0067")
         .about("Share of the offered packets that ended in it; none if nothing was offered.")
         .shown(&[Cell::new("DROPPED").since_start()])
         .read(|slot| {
             let ledger = slot.port.queue().ledger();
             dropped_ratio(ledger.received, ledger.dropped).into()
         }),
-    component(7, "marked", COUNT)
+    component(7, "marked", COUNT, "")
         .about("Marked \"congestion experienced\" in it.")
         .shown(&[Cell::new("MARKED PACKETS").of("packets").since_start()])
         .read(|slot| slot.port.queue().ledger().marked.into()),
-    component(8, "backlog", HELD)
+    component(8, "backlog", HELD, "")
         .about("Held now.")
         .shown(&[
             Cell::new("HELD PACKETS").of("packets"),
             Cell::new("HELD BYTES").of("bytes"),
         ])
         .read(|slot| slot.port.queue().backlog().into()),
-    component(9, "gauges", Type::Map(&Type::Gauge(Unit::One)))
-        .example("new_flows=736")
-        .about(
-            "Gauges and counters of this kind of discipline; `weir describe DISCIPLINE` \
+    component(
+        9,
+        "gauges",
+        Type::Map(&Type::Gauge(Unit::One)),
+        "new_flows=736",
+    )
+    .about(
+        "Gauges and counters of this kind of discipline; `weir describe DISCIPLINE` \
              explains them.",
-        )
-        .shown(&[Cell::new("GAUGE")])
-        .read(|slot| {
-            let mut gauges = BTreeMap::new();
-            slot.port
-                .queue()
-                .inspect(&mut |name, value| _ = gauges.insert(name, value));
-            let gauge = |(name, value): (&'static str, u64)| (name.into(), value.into());
-            Value::Struct(gauges.into_iter().map(gauge).collect())
-        }),
+    )
+    .shown(&[Cell::new("GAUGE")])
+    .read(|slot| {
+        let mut gauges = BTreeMap::new();
+        slot.port
+            .queue()
+            .inspect(&mut |name, value| _ = gauges.insert(name, value));
+        let gauge = |(name, value): (&'static str, u64)| (name.into(), value.into());
+        Value::Struct(gauges.into_iter().map(gauge).collect())
+    }),
 ];

@@ -1,24 +1,23 @@
 //! The routes in force.
 
-use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_model::class::{Cell, Class, Layout, Type};
 use weir_path::tables::{Action, NextHop, Route, Tables};
 
 use super::neighbours::interface_name;
-use super::{Block, Column, Row, Source, component, components, rows};
+use super::{Block, Column, NUMBER, Row, Source, TEXT, component, components, rows};
 
 pub(super) static ROUTES: Block = Block {
     class: Class {
         name: "routes",
         id: 0x00F7_0106,
-        version: "1.0",
         about: "the routes in force",
         key: &["prefix"],
-        query: &[],
         components: &components::<RouteRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "There are no routes: a bridge needs none, and a router has those of `ip route`.",
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Tables(|tables| {
         let route = |(prefix, route): (_, _)| RouteView {
@@ -43,13 +42,11 @@ impl Row for RouteRow {
 }
 
 const COLUMNS: &[Column<RouteRow>] = &[
-    component(1, "prefix", Type::Text)
-        .example("0.0.0.0/0")
+    component(1, "prefix", TEXT, "0.0.0.0/0")
         .about("Destination network.")
         .shown(&[Cell::new("PREFIX")])
         .read(|row| row.prefix.as_str().into()),
-    component(2, "action", Type::Text)
-        .example("forward")
+    component(2, "action", TEXT, "forward")
         .about("`forward`, `local`, `blackhole`, `unreachable` or `prohibit`.")
         .shown(&[Cell::new("ACTION")])
         .read(|row| match row.route.action {
@@ -63,6 +60,7 @@ const COLUMNS: &[Column<RouteRow>] = &[
         3,
         "next_hops",
         Type::Rows(&components::<HopRow, { HOPS.len() }>(HOPS)),
+        "",
     )
     .about("The next hops; flows are spread over them by their weights.")
     .read(|row| {
@@ -73,8 +71,7 @@ const COLUMNS: &[Column<RouteRow>] = &[
         let tables = row.tables;
         rows(HOPS, hops.iter().map(|hop| HopView { tables, hop }))
     }),
-    component(4, "metric", Type::Gauge(Unit::One))
-        .example("100")
+    component(4, "metric", NUMBER, "100")
         .about("The kernel's priority of the route.")
         .shown(&[Cell::new("METRIC")])
         .read(|row| u64::from(row.route.metric).into()),
@@ -92,19 +89,16 @@ impl Row for HopRow {
 }
 
 const HOPS: &[Column<HopRow>] = &[
-    component(1, "gateway", Type::Text)
+    component(1, "gateway", TEXT, "192.0.2.1")
         .optional()
-        .example("192.0.2.1")
         .about("The gateway; none if the destination is on the link.")
         .shown(&[Cell::new("GATEWAY").or("on the link")])
         .read(|row| row.hop.gateway.map(|gateway| gateway.to_string()).into()),
-    component(2, "interface", Type::Text)
-        .example("eth1")
+    component(2, "interface", TEXT, "eth1")
         .about("The interface.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|row| interface_name(row.tables, row.hop.interface).into()),
-    component(3, "weight", Type::Gauge(Unit::One))
-        .example("1")
+    component(3, "weight", NUMBER, "1")
         .about("Its share among the next hops.")
         .shown(&[Cell::new("WEIGHT")])
         .read(|row| u64::from(row.hop.weight).into()),

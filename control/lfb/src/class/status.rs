@@ -1,21 +1,21 @@
 //! The router itself.
 
 use weir_base::Span;
-use weir_model::class::{Cell, Class, Form, Layout, Type, Unit};
+use weir_model::class::{Cell, Class, Form};
 
-use super::{Block, Column, Row, Source, component, components, row};
+use super::{
+    Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
+};
 use crate::Plan;
 
 pub(super) static STATUS: Block = Block {
     class: Class {
         name: "status",
         id: 0x00F7_0101,
-        version: "1.0",
         about: "the router itself: version, mode, uptime",
         key: &[],
-        query: &[],
         components: &components::<ProcessRow, { COLUMNS.len() }>(COLUMNS),
-        layout: Layout::PLAIN,
+        ..Class::PLAIN
     },
     source: Source::Status(|process| row(COLUMNS, &process)),
 };
@@ -41,38 +41,31 @@ impl Row for ProcessRow {
 }
 
 const COLUMNS: &[Column<ProcessRow>] = &[
-    component(1, "version", Type::Text)
-        .example("0.1.0")
+    component(1, "version", TEXT, "0.1.0")
         .about("Version of the program.")
         .shown(&[Cell::new("VERSION")])
         .read(|process| process.version.into()),
-    component(2, "pid", Type::Gauge(Unit::One))
-        .example("2658")
+    component(2, "pid", NUMBER, "2658")
         .about("Its process.")
         .shown(&[Cell::new("PROCESS")])
         .read(|process| u64::from(process.pid).into()),
-    component(3, "mode", Type::Text)
-        .example("routed")
+    component(3, "mode", TEXT, "routed")
         .about("`routed` or `bridged`.")
         .shown(&[Cell::new("MODE")])
         .read(|process| process.plan.router.mode_word().into()),
-    component(4, "socket", Type::Text)
-        .example("/run/weir/weir.sock")
+    component(4, "socket", TEXT, "/run/weir/weir.sock")
         .about("Where the northbound service listens.")
         .shown(&[Cell::new("SOCKET")])
         .read(|process| process.plan.router.socket.as_str().into()),
-    component(5, "uptime_s", Type::Real(Unit::Seconds))
-        .example("7.25")
+    component(5, "uptime_s", SECONDS, "7.25")
         .about("For how long it has run.")
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
         .read(|process| process.uptime.into()),
-    component(6, "ports", Type::Gauge(Unit::One))
-        .example("2")
+    component(6, "ports", NUMBER, "2")
         .about("Ports.")
         .shown(&[Cell::new("PORTS")])
         .read(|process| (process.plan.ports.len() as u64).into()),
-    component(7, "pool_packets", Type::Gauge(Unit::Packets))
-        .example("24784")
+    component(7, "pool_packets", PACKETS, "24784")
         .about("Packets that it can hold in all.")
         .shown(&[Cell::new("POOL PACKETS")])
         .read(|process| (process.pool_packets as u64).into()),

@@ -3,20 +3,19 @@
 use weir_base::Instant;
 use weir_base::setting::Settings;
 use weir_discipline::{FlowClass, FlowStanding};
-use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 
 use super::{
     DESTINATION, DESTINATION_PORT, FLOW, FlowRow, FlowView, KNOWN, PORT, PROTOCOL, RATE, SILENT,
     SOURCE, SOURCE_PORT, flows_of, limit, seen, standing,
 };
-use crate::class::{Block, Column, Source, component, components, rows};
+use crate::class::{Block, Column, SECONDS, Source, TEXT, component, components, rows};
 
 pub(in crate::class) static FLOWS: Block = Block {
     class: Class {
         name: "flows",
         id: 0x00F7_0105,
-        version: "1.0",
         about: "flows that an admission control (`fan`) accepted, lets wait or blocks, with their delay",
         key: &["port", "flow"],
         query: &[limit(
@@ -28,6 +27,7 @@ pub(in crate::class) static FLOWS: Block = Block {
             empty: "No flow is known to an admission control. Of the disciplines `fan` has one.",
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Plane(|plane, now, query| rows(COLUMNS, flows(plane, now, query))),
 };
@@ -60,7 +60,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
          and to come back before others).",
         "waiting",
     ),
-    component(9, "class", Type::Text)
+    component(9, "class", TEXT, "")
         .optional()
         .about("What an accepted flow is taken for: `streaming` or `elastic`.")
         .shown(&[Cell::new("CLASS")])
@@ -69,8 +69,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
             FlowStanding::Accepted(FlowClass::Elastic) => Some("elastic").into(),
             _ => None::<&str>.into(),
         }),
-    component(14, "acceptance_delay_s", Type::Real(Unit::Seconds))
-        .example("1.4")
+    component(14, "acceptance_delay_s", SECONDS, "1.4")
         .about(
             "From its first packet to the one that was let through; of a flow that waits, so \
              far.",

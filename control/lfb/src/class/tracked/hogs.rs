@@ -3,20 +3,22 @@
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Instant, Rate};
 use weir_discipline::{FlowStanding, Threshold};
-use weir_model::class::{Cell, Class, Layout, Type, Unit};
+use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 
 use super::{
     DESTINATION, DESTINATION_PORT, FLOW, FlowRow, FlowView, KNOWN, PORT, PROTOCOL, RATE, SILENT,
     SOURCE, SOURCE_PORT, flows_of, limit, seen, standing,
 };
-use crate::class::{Block, Column, Source, component, components, rows};
+use crate::class::{
+    Block, Column, PACKET_COUNTER, PACKETS, RATE_BPS, RATIO, Source, TEXT, component, components,
+    rows,
+};
 
 pub(in crate::class) static HOGS: Block = Block {
     class: Class {
         name: "hogs",
         id: 0x00F7_0104,
-        version: "1.0",
         about: "flows that a discipline knows by identity (`lru_fq`), the fastest first: who is a hog, and why",
         key: &["port", "flow"],
         query: &[
@@ -35,6 +37,7 @@ pub(in crate::class) static HOGS: Block = Block {
                     discipline `lru_fq` identifies hogs.",
             ..Layout::PLAIN
         },
+        ..Class::PLAIN
     },
     source: Source::Plane(|plane, now, query| rows(COLUMNS, hogs(plane, now, query))),
 };
@@ -63,8 +66,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
     DESTINATION,
     DESTINATION_PORT,
     PROTOCOL,
-    component(9, "key", Type::Text)
-        .example("flow")
+    component(9, "key", TEXT, "flow")
         .about("What counts as a flow there: `flow`, `source`, `destination`, ...")
         .shown(&[Cell::new("KEY")])
         .read(|row| row.flow.kind.word().into()),
@@ -73,32 +75,30 @@ const COLUMNS: &[Column<FlowRow>] = &[
         "hog",
     ),
     RATE,
-    component(14, "link_share_ratio", Type::Real(Unit::Ratio))
+    component(14, "link_share_ratio", RATIO, "1.57")
         .optional()
-        .example("1.57")
         .about("That rate as a share of the link's; none if the port is not paced.")
         .shown(&[Cell::new("OF LINK")])
         .read(|row| {
             let link = row.slot.port.link().rate;
             link.map(|link| share(row.flow.rate, link)).into()
         }),
-    component(15, "threshold_packets", Type::Gauge(Unit::Packets))
+    component(15, "threshold_packets", PACKETS, "")
         .optional()
         .about("From where on a flow is a hog, if in packets since it is known.")
         .read(|row| match row.flow.threshold {
             Some(Threshold::Packets(packets)) => Some(packets).into(),
             _ => None::<u64>.into(),
         }),
-    component(16, "threshold_bps", Type::Gauge(Unit::BitsPerSecond))
+    component(16, "threshold_bps", RATE_BPS, "")
         .optional()
         .about("From where on a flow is a hog, if by its rate.")
         .read(|row| match row.flow.threshold {
             Some(Threshold::Rate(rate)) => Some(rate).into(),
             _ => None::<Rate>.into(),
         }),
-    component(17, "threshold_share_ratio", Type::Real(Unit::Ratio))
+    component(17, "threshold_share_ratio", RATIO, "0.05")
         .optional()
-        .example("0.05")
         .about("From where on a flow is a hog, if by its share of what all flows send.")
         .read(|row| match row.flow.threshold {
             Some(Threshold::Share(share)) => Some(share).into(),
@@ -108,9 +108,8 @@ const COLUMNS: &[Column<FlowRow>] = &[
         "Seen since it is known.",
         &[Cell::new("PACKETS").of("packets")],
     ),
-    component(18, "threshold", Type::Text)
+    component(18, "threshold", TEXT, "5.0 % of all")
         .optional()
-        .example("5.0 % of all")
         .about("The threshold in words.")
         .shown(&[Cell::new("THRESHOLD")])
         .read(|row| {
@@ -121,8 +120,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
             };
             row.flow.threshold.map(words).into()
         }),
-    component(19, "dropped_packets", Type::Counter(Unit::Packets))
-        .example("31000")
+    component(19, "dropped_packets", PACKET_COUNTER, "31000")
         .about(
             "Packets of it that were dropped since it is known, but for the one that made it \
              known.",

@@ -3,10 +3,10 @@
 use weir_base::Instant;
 use weir_base::setting::{Kind, Parameter};
 use weir_discipline::{FlowReport, FlowStanding};
-use weir_model::class::{COUNT, Cell, Form, Type, Unit};
+use weir_model::class::{COUNT, Cell, Form};
 use weir_path::plane::{Plane, PlanePort};
 
-use super::{Column, Row, component};
+use super::{Column, NUMBER, RATE_BPS, Row, SECONDS, TEXT, component};
 
 pub(super) mod flows;
 pub(super) mod hogs;
@@ -53,48 +53,41 @@ fn flows_of(
     })
 }
 
-const PORT: Column<FlowRow> = component(1, "port", Type::Text)
-    .example("wan")
+const PORT: Column<FlowRow> = component(1, "port", TEXT, "wan")
     .about("Name of the port.")
     .shown(&[Cell::new("PORT")])
     .read(|row| row.slot.name.as_str().into());
 
-const FLOW: Column<FlowRow> = component(2, "flow", Type::Text)
-    .example("10.0.0.2:40000 > 10.0.1.2:5001 udp")
+const FLOW: Column<FlowRow> = component(2, "flow", TEXT, "10.0.0.2:40000 > 10.0.1.2:5001 udp")
     .about("The flow, as far as the discipline tells flows apart, in one line.")
     .shown(&[Cell::new("FLOW")])
     .read(|row| row.flow.key.to_string().into());
 
-const SOURCE: Column<FlowRow> = component(3, "source", Type::Text)
+const SOURCE: Column<FlowRow> = component(3, "source", TEXT, "10.0.0.2")
     .optional()
-    .example("10.0.0.2")
     .about(
         "Source address: IPv4, IPv6, or the MAC address of what is not IP; none if the \
              discipline does not tell it apart.",
     )
     .read(|row| row.flow.key.address_shown(row.flow.key.source).into());
 
-const SOURCE_PORT: Column<FlowRow> = component(4, "source_port", Type::Gauge(Unit::One))
+const SOURCE_PORT: Column<FlowRow> = component(4, "source_port", NUMBER, "40000")
     .optional()
-    .example("40000")
     .about("Source port.")
     .read(|row| nonzero(row.flow.key.source_port).into());
 
-const DESTINATION: Column<FlowRow> = component(5, "destination", Type::Text)
+const DESTINATION: Column<FlowRow> = component(5, "destination", TEXT, "10.0.1.2")
     .optional()
-    .example("10.0.1.2")
     .about("Destination address.")
     .read(|row| row.flow.key.address_shown(row.flow.key.destination).into());
 
-const DESTINATION_PORT: Column<FlowRow> = component(6, "destination_port", Type::Gauge(Unit::One))
+const DESTINATION_PORT: Column<FlowRow> = component(6, "destination_port", NUMBER, "5001")
     .optional()
-    .example("5001")
     .about("Destination port.")
     .read(|row| nonzero(row.flow.key.destination_port).into());
 
-const PROTOCOL: Column<FlowRow> = component(7, "protocol", Type::Gauge(Unit::One))
+const PROTOCOL: Column<FlowRow> = component(7, "protocol", NUMBER, "17")
     .optional()
-    .example("17")
     .about("IP protocol number.")
     .read(|row| nonzero(row.flow.key.protocol).into());
 
@@ -103,27 +96,24 @@ fn nonzero(number: impl Into<u64>) -> Option<u64> {
     Some(number.into()).filter(|number| *number != 0)
 }
 
-const RATE: Column<FlowRow> = component(10, "rate_bps", Type::Gauge(Unit::BitsPerSecond))
-    .example("149000000")
+const RATE: Column<FlowRow> = component(10, "rate_bps", RATE_BPS, "149000000")
     .about("Its recent rate; of a flow of an admission control the mean since it is known.")
     .shown(&[Cell::new("MBIT/S").form(Form::Megabits)])
     .read(|row| row.flow.rate.into());
 
-const KNOWN: Column<FlowRow> = component(11, "known_s", Type::Real(Unit::Seconds))
-    .example("4.2")
+const KNOWN: Column<FlowRow> = component(11, "known_s", SECONDS, "4.2")
     .about("For how long it has been known, or accepted, or has waited.")
     .shown(&[Cell::new("KNOWN S")])
     .read(|row| row.now.since(row.flow.since).into());
 
-const SILENT: Column<FlowRow> = component(12, "silent_s", Type::Real(Unit::Seconds))
-    .example("0.0001")
+const SILENT: Column<FlowRow> = component(12, "silent_s", SECONDS, "0.0001")
     .about("How long ago its latest packet came.")
     .shown(&[Cell::new("SILENT S")])
     .read(|row| row.now.since(row.flow.latest).into());
 
 /// What was seen of a flow.
 const fn seen(about: &'static str, cells: &'static [Cell]) -> Column<FlowRow> {
-    component(13, "seen", COUNT)
+    component(13, "seen", COUNT, "")
         .about(about)
         .shown(cells)
         .read(|row| row.flow.seen.into())
@@ -131,8 +121,7 @@ const fn seen(about: &'static str, cells: &'static [Cell]) -> Column<FlowRow> {
 
 /// How a flow is treated.
 const fn standing(about: &'static str, example: &'static str) -> Column<FlowRow> {
-    component(8, "standing", Type::Text)
-        .example(example)
+    component(8, "standing", TEXT, example)
         .about(about)
         .shown(const { &[Cell::new("STANDING")] })
         .read(|row| match row.flow.standing {

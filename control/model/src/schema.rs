@@ -1,0 +1,92 @@
+//! Components and parameters as JSON Schema: for OpenAPI, and for editors of configuration files.
+
+use schemars::{Schema, json_schema};
+use weir_base::setting::{Kind, Parameter};
+
+use crate::class::{Component, Type};
+
+/// An object that has these components.
+pub fn of_members(members: &[Component]) -> Schema {
+    let mut schema = json_schema!({ "type": "object" });
+    for member in members {
+        add(&mut schema, "properties", member.name, of_component(member));
+    }
+    let names: Vec<_> = members.iter().map(|member| member.name).collect();
+    schema.insert("required".to_owned(), names.into());
+    schema
+}
+
+fn of_component(component: &Component) -> Schema {
+    let mut schema = of_type(&component.kind);
+    if component.optional {
+        schema = json_schema!({ "oneOf": [schema, { "type": "null" }] });
+    }
+    schema.insert("description".to_owned(), component.about.into());
+    schema
+}
+
+fn of_type(kind: &Type) -> Schema {
+    match kind {
+        Type::Text => json_schema!({ "type": "string" }),
+        Type::Flag => json_schema!({ "type": "boolean" }),
+        Type::Gauge(_) | Type::Counter(_) => json_schema!({ "type": "integer", "minimum": 0 }),
+        Type::Real(_) => json_schema!({ "type": "number" }),
+        Type::Setting => json_schema!({ "type": ["string", "number", "boolean"] }),
+        Type::Struct(members) => of_members(members),
+        Type::Rows(members) => json_schema!({ "type": "array", "items": of_members(members) }),
+        Type::Map(kind) => {
+            json_schema!({ "type": "object", "additionalProperties": of_type(kind) })
+        }
+    }
+}
+
+/// An object that may have these parameters, and nothing else.
+pub fn of_parameters(parameters: &[Parameter]) -> Schema {
+    let mut schema = json_schema!({ "type": "object", "additionalProperties": false });
+    for parameter in parameters {
+        add(
+            &mut schema,
+            "properties",
+            parameter.name,
+            of_parameter(parameter),
+        );
+    }
+    schema
+}
+
+/// A value of this parameter. Units are checked by the router only: a pattern would tell an author less.
+pub fn of_parameter(parameter: &Parameter) -> Schema {
+    let mut schema = match parameter.kind {
+        // A count may be written with its unit: "1000 packets".
+        Kind::Count(min, max) => {
+            json_schema!({ "type": ["integer", "string"], "minimum": min, "maximum": max })
+        }
+        Kind::Ratio(min, max) | Kind::RatioOrWord(min, max, _) => {
+            json_schema!({ "type": ["number", "string"], "minimum": min, "maximum": max })
+        }
+        Kind::PacketsRateOrShare(max, _) => {
+            json_schema!({ "type": ["number", "string"], "minimum": 0, "maximum": max })
+        }
+        Kind::Span(..) | Kind::Rate(..) | Kind::Bytes(..) => json_schema!({ "type": "string" }),
+        Kind::Flag => json_schema!({ "type": "boolean" }),
+        Kind::Word(words) => json_schema!({ "enum": words }),
+        Kind::Text(max) => json_schema!({ "type": "string", "maxLength": max }),
+    };
+    let about = format!("{}; {}", parameter.about, parameter.kind);
+    schema.insert("description".to_owned(), about.into());
+    let default = match parameter.kind {
+        Kind::Flag => (parameter.default == "true").into(),
+        _ => parameter.default.into(),
+    };
+    schema.insert("default".to_owned(), default);
+    schema
+}
+
+/// Adds `name` to the object that `schema` has at `key`.
+pub fn add(schema: &mut Schema, key: &str, name: &str, value: Schema) {
+    let object = schema.ensure_object();
+    let all = object.entry(key).or_insert_with(|| json_schema!({}).into());
+    if let Some(all) = all.as_object_mut() {
+        all.insert(name.to_owned(), value.into());
+    }
+}
