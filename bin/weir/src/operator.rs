@@ -93,9 +93,10 @@ impl Operator for Console {
             .query(query)
             .map_err(|e| Refusal::Wrong(e.to_string()))?;
         match block.source {
-            Source::Plane(read) => {
-                self.ask(move |worker| read(&worker.plane, clock::now(), &query))
-            }
+            Source::Plane(read) => self.ask(move |worker| read(&worker.plane)),
+            Source::Flows(collect, write) => self
+                .ask(move |worker| collect(&worker.plane, clock::now(), &query))
+                .map(write),
             Source::Ports(read) => self.ports(read),
             Source::Tables(read) => Ok(read(&self.running.tables.load())),
             Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),

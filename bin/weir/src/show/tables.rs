@@ -256,3 +256,106 @@ fn cut(class: &Class, rows: &[Value], limit: Option<u64>) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use weir_lfb::class::Block;
+
+    use super::*;
+
+    /// What is printed of a class for its example, with a second sample in which every counter is `grown`.
+    fn shown(name: &str, grown: Option<u64>) -> String {
+        let class = &Block::find(name).unwrap().class;
+        let at = Instant::now();
+        let sample = |at, row: Value| Sample {
+            at,
+            status: Value::Struct(vec![("uptime_s".into(), 60.0.into())]),
+            answer: match class.key {
+                [] => row,
+                _ => Value::List(vec![row]),
+            },
+            beside: 2,
+        };
+        let before = sample(at, class.example());
+        let Some(grown) = grown else {
+            return text(class, &before, None, None);
+        };
+        let grow = |component: &Component| match component.example_value() {
+            Value::Struct(members) => Value::Struct(
+                members
+                    .into_iter()
+                    .map(|(name, value)| match value {
+                        Value::Whole(n) => (name, Value::Whole(n + grown)),
+                        other => (name, other),
+                    })
+                    .collect(),
+            ),
+            other => other,
+        };
+        let now = Value::of_members(class.components, grow);
+        text(
+            class,
+            &sample(at + Duration::from_secs(2), now),
+            Some(&before),
+            None,
+        )
+    }
+
+    #[test]
+    fn a_class_without_rows_is_a_list() {
+        assert!(
+            shown("status", None).contains("\nuptime        7 s\n"),
+            "{}",
+            shown("status", None)
+        );
+    }
+
+    #[test]
+    fn rows_within_a_row_are_lines() {
+        let expected = "\
+PREFIX     ACTION   GATEWAY    INTERFACE  WEIGHT  METRIC
+0.0.0.0/0  forward  192.0.2.1  eth1            1     100
+";
+        assert_eq!(shown("routes", None), expected);
+    }
+
+    #[test]
+    fn rates_need_two_samples_and_totals_stand_apart() {
+        let expected = "\
+PORT  INTERFACE  STATE  PACED TO  DISCIPLINE  IN PKT/S  IN MBIT/S  OUT PKT/S  OUT MBIT/S
+wan   eth1       up      95 Mbit  fq_codel         500       0.00        500        0.00
+
+Since the start, 1 min 0 s ago:
+PORT  IN PACKETS  IN BYTES  OUT PACKETS  OUT BYTES  KERNEL'S OWN  OWN DROPPED  RING LOST  REFUSED
+wan         1015   10.0 kB         1015    10.0 kB          1015         1015          0        0
+
+Chains of this machine's netfilter rules that transit bypasses: 2 (`weir show netfilter`).
+";
+        assert_eq!(shown("ports", Some(1000)), expected);
+        let once = shown("drops", None);
+        assert!(
+            once.lines()
+                .any(|l| l.split_whitespace().nth(5) == Some("-")),
+            "{once}"
+        );
+    }
+
+    #[test]
+    fn a_map_has_a_table_of_its_own() {
+        let queues = shown("queues", None);
+        assert!(
+            queues.contains("GAUGE      VALUE\nwan   fq_codel    new_flows    736\n"),
+            "{queues}"
+        );
+    }
+
+    #[test]
+    fn an_empty_table_and_a_list_that_is_cut_say_so() {
+        let class = &Block::find("hogs").unwrap().class;
+        let rows = [Value::Absent, Value::Absent];
+        assert_eq!(cut(class, &rows, Some(3)), "");
+        assert!(cut(class, &rows, Some(2)).starts_with("There may be more: `--limit` is 2"));
+    }
+}

@@ -20,7 +20,7 @@ pub(super) static DROPS: Block = Block {
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane, _, _| rows(COLUMNS, ended(plane))),
+    source: Source::Plane(|plane| rows(COLUMNS, ended(plane))),
 };
 
 struct Ended {

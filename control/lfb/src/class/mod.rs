@@ -24,6 +24,8 @@ mod routes;
 pub mod status;
 mod tracked;
 
+pub use tracked::Flow;
+
 /// Every block, in the order in which pages list them.
 pub static BLOCKS: &[&Block] = &[
     &status::STATUS,
@@ -50,7 +52,13 @@ pub struct Block {
 #[derive(Debug)]
 pub enum Source {
     /// The plane, on the forwarding thread between two bursts.
-    Plane(fn(&Plane, Instant, &Settings) -> Value),
+    Plane(fn(&Plane) -> Value),
+    /// The same; there may be so many flows that the forwarding thread only collects them, by the first
+    /// function, and whoever asks makes values of them, by the second.
+    Flows(
+        fn(&Plane, Instant, &Settings) -> Vec<Flow>,
+        fn(Vec<Flow>) -> Value,
+    ),
     /// The same, with what only devices know: an entry for each port, in the same order.
     Ports(fn(&Plane, &[ports::Device]) -> Value),
     /// The latest snapshot of the kernel's tables: a full one takes too long for the forwarding thread.

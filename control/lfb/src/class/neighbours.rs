@@ -21,7 +21,7 @@ pub(super) static NEIGHBOURS: Block = Block {
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane, _, _| rows(COLUMNS, neighbours(plane))),
+    source: Source::Plane(|plane| rows(COLUMNS, neighbours(plane))),
 };
 
 struct Neighbour {

@@ -24,7 +24,7 @@ pub(super) static QUEUES: Block = Block {
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane, _, _| rows(COLUMNS, plane.ports())),
+    source: Source::Plane(|plane| rows(COLUMNS, plane.ports())),
 };
 
 struct QueueRow;

@@ -7,8 +7,8 @@ use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 
 use super::{
-    DESTINATION, DESTINATION_PORT, FLOW, FlowRow, FlowView, KNOWN, PORT, PROTOCOL, RATE, SILENT,
-    SOURCE, SOURCE_PORT, flows_of, limit, seen, standing,
+    DESTINATION, DESTINATION_PORT, FLOW, Flow, KNOWN, PORT, PROTOCOL, RATE, SILENT, SOURCE,
+    SOURCE_PORT, flows_of, limit, seen, standing,
 };
 use crate::class::{Block, Column, SECONDS, Source, TEXT, component, components, rows};
 
@@ -22,24 +22,24 @@ pub(in crate::class) static FLOWS: Block = Block {
             "1000",
             "flows of each port at most, those who wait first",
         )],
-        components: &components::<FlowRow, { COLUMNS.len() }>(COLUMNS),
+        components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "No flow is known to an admission control. Of the disciplines `fan` has one.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane, now, query| rows(COLUMNS, flows(plane, now, query))),
+    source: Source::Flows(flows, |flows| rows(COLUMNS, flows)),
 };
 
 /// Of each port those who wait first, the longest before others; then by their latest packet.
-fn flows<'a>(plane: &'a Plane, now: Instant, query: &Settings) -> Vec<FlowView<'a>> {
+fn flows(plane: &Plane, now: Instant, query: &Settings) -> Vec<Flow> {
     let limit = query.count("limit") as usize;
     let ports = flows_of(plane, now, |standing| !standing.is_of_classifier());
-    let sorted = |mut flows: Vec<FlowView<'a>>| {
-        flows.sort_by_key(|FlowView { flow, .. }| match flow.standing {
-            FlowStanding::Waiting => (0, flow.since),
-            _ => (1, Instant::ZERO + Instant::FAR_FUTURE.since(flow.latest)),
+    let sorted = |mut flows: Vec<Flow>| {
+        flows.sort_by_key(|Flow { report, .. }| match report.standing {
+            FlowStanding::Waiting => (0, report.since),
+            _ => (1, Instant::ZERO + Instant::FAR_FUTURE.since(report.latest)),
         });
         flows.truncate(limit);
         flows
@@ -47,7 +47,7 @@ fn flows<'a>(plane: &'a Plane, now: Instant, query: &Settings) -> Vec<FlowView<'
     ports.flat_map(sorted).collect()
 }
 
-const COLUMNS: &[Column<FlowRow>] = &[
+const COLUMNS: &[Column<Flow>] = &[
     PORT,
     FLOW,
     SOURCE,
@@ -64,7 +64,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
         .optional()
         .about("What an accepted flow is taken for: `streaming` or `elastic`.")
         .shown(&[Cell::new("CLASS")])
-        .read(|row| match row.flow.standing {
+        .read(|flow| match flow.report.standing {
             FlowStanding::Accepted(FlowClass::Streaming) => Some("streaming").into(),
             FlowStanding::Accepted(FlowClass::Elastic) => Some("elastic").into(),
             _ => None::<&str>.into(),
@@ -75,7 +75,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
              far.",
         )
         .shown(&[Cell::new("DELAY S")])
-        .read(|row| row.flow.waited.unwrap_or_default().into()),
+        .read(|flow| flow.report.waited.unwrap_or_default().into()),
     RATE,
     seen(
         "Seen since it is known: of an accepted flow what came since, of a waiting one what was refused.",

@@ -7,8 +7,8 @@ use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 
 use super::{
-    DESTINATION, DESTINATION_PORT, FLOW, FlowRow, FlowView, KNOWN, PORT, PROTOCOL, RATE, SILENT,
-    SOURCE, SOURCE_PORT, flows_of, limit, seen, standing,
+    DESTINATION, DESTINATION_PORT, FLOW, Flow, KNOWN, PORT, PROTOCOL, RATE, SILENT, SOURCE,
+    SOURCE_PORT, flows_of, limit, seen, standing,
 };
 use crate::class::{
     Block, Column, PACKET_COUNTER, PACKETS, RATE_BPS, RATIO, Source, TEXT, component, components,
@@ -30,7 +30,7 @@ pub(in crate::class) static HOGS: Block = Block {
             },
             limit("50", "flows at most, the fastest first"),
         ],
-        components: &components::<FlowRow, { COLUMNS.len() }>(COLUMNS),
+        components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             head: "A flow at or above the threshold is a hog: it shares the queue of all hogs.",
             empty: "No flow is a hog now. `weir show hogs --all` lists the watched flows, too; only the \
@@ -39,17 +39,17 @@ pub(in crate::class) static HOGS: Block = Block {
         },
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane, now, query| rows(COLUMNS, hogs(plane, now, query))),
+    source: Source::Flows(hogs, |flows| rows(COLUMNS, flows)),
 };
 
 /// The fastest first.
-fn hogs<'a>(plane: &'a Plane, now: Instant, query: &Settings) -> Vec<FlowView<'a>> {
+fn hogs(plane: &Plane, now: Instant, query: &Settings) -> Vec<Flow> {
     let all = query.flag("all");
     let wanted = |standing: FlowStanding| {
         standing.is_of_classifier() && (all || standing != FlowStanding::Watched)
     };
     let mut hogs: Vec<_> = flows_of(plane, now, wanted).flatten().collect();
-    hogs.sort_by_key(|hog| std::cmp::Reverse(hog.flow.rate));
+    hogs.sort_by_key(|hog| std::cmp::Reverse(hog.report.rate));
     hogs.truncate(query.count("limit") as usize);
     hogs
 }
@@ -58,7 +58,7 @@ fn share(flow: Rate, link: Rate) -> f64 {
     flow.as_bps() as f64 / link.as_bps().max(1) as f64
 }
 
-const COLUMNS: &[Column<FlowRow>] = &[
+const COLUMNS: &[Column<Flow>] = &[
     PORT,
     FLOW,
     SOURCE,
@@ -69,7 +69,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
     component(9, "key", TEXT, "flow")
         .about("What counts as a flow there: `flow`, `source`, `destination`, ...")
         .shown(&[Cell::new("KEY")])
-        .read(|row| row.flow.kind.word().into()),
+        .read(|flow| flow.report.kind.word().into()),
     standing(
         "`hog` (in the queue for high-bandwidth flows), `pinned` (the same, and kept), or `watched`.",
         "hog",
@@ -79,28 +79,25 @@ const COLUMNS: &[Column<FlowRow>] = &[
         .optional()
         .about("That rate as a share of the link's; none if the port is not paced.")
         .shown(&[Cell::new("OF LINK")])
-        .read(|row| {
-            let link = row.slot.port.link().rate;
-            link.map(|link| share(row.flow.rate, link)).into()
-        }),
+        .read(|flow| flow.link.map(|link| share(flow.report.rate, link)).into()),
     component(15, "threshold_packets", PACKETS, "")
         .optional()
         .about("From where on a flow is a hog, if in packets since it is known.")
-        .read(|row| match row.flow.threshold {
+        .read(|flow| match flow.report.threshold {
             Some(Threshold::Packets(packets)) => Some(packets).into(),
             _ => None::<u64>.into(),
         }),
     component(16, "threshold_bps", RATE_BPS, "")
         .optional()
         .about("From where on a flow is a hog, if by its rate.")
-        .read(|row| match row.flow.threshold {
+        .read(|flow| match flow.report.threshold {
             Some(Threshold::Rate(rate)) => Some(rate).into(),
             _ => None::<Rate>.into(),
         }),
     component(17, "threshold_share_ratio", RATIO, "0.05")
         .optional()
         .about("From where on a flow is a hog, if by its share of what all flows send.")
-        .read(|row| match row.flow.threshold {
+        .read(|flow| match flow.report.threshold {
             Some(Threshold::Share(share)) => Some(share).into(),
             _ => None::<f64>.into(),
         }),
@@ -112,13 +109,13 @@ const COLUMNS: &[Column<FlowRow>] = &[
         .optional()
         .about("The threshold in words.")
         .shown(&[Cell::new("THRESHOLD")])
-        .read(|row| {
+        .read(|flow| {
             let words = |threshold| match threshold {
                 Threshold::Packets(packets) => format!("{packets} packets"),
                 Threshold::Rate(rate) => rate.to_string(),
                 Threshold::Share(share) => format!("{:.1} % of all", 100.0 * share),
             };
-            row.flow.threshold.map(words).into()
+            flow.report.threshold.map(words).into()
         }),
     component(19, "dropped_packets", PACKET_COUNTER, "31000")
         .about(
@@ -126,7 +123,7 @@ const COLUMNS: &[Column<FlowRow>] = &[
              known.",
         )
         .shown(&[Cell::new("DROPPED")])
-        .read(|row| row.flow.dropped.unwrap_or(0).into()),
+        .read(|flow| flow.report.dropped.unwrap_or(0).into()),
     KNOWN,
     SILENT,
 ];

@@ -1,10 +1,12 @@
 //! Flows that a discipline keeps state of: what is told of them by classifiers and admission controls alike.
 
-use weir_base::Instant;
+use std::sync::Arc;
+
 use weir_base::setting::{Kind, Parameter};
+use weir_base::{Instant, Rate};
 use weir_discipline::{FlowReport, FlowStanding};
 use weir_model::class::{COUNT, Cell, Form};
-use weir_path::plane::{Plane, PlanePort};
+use weir_path::plane::Plane;
 
 use super::{Column, NUMBER, RATE_BPS, Row, SECONDS, TEXT, component};
 
@@ -24,16 +26,18 @@ const fn limit(default: &'static str, about: &'static str) -> Parameter {
     }
 }
 
-struct FlowRow;
-
-struct FlowView<'a> {
-    slot: &'a PlanePort,
-    flow: FlowReport,
+/// A flow as it was at one moment: the forwarding thread only collects flows, another one writes them.
+#[derive(Debug)]
+pub struct Flow {
+    port: Arc<str>,
+    /// Rate of the port's link.
+    link: Option<Rate>,
+    report: FlowReport,
     now: Instant,
 }
 
-impl Row for FlowRow {
-    type View<'a> = FlowView<'a>;
+impl Row for Flow {
+    type View<'a> = Self;
 }
 
 /// The flows of each port that are `wanted`.
@@ -41,90 +45,102 @@ fn flows_of(
     plane: &Plane,
     now: Instant,
     wanted: impl Fn(FlowStanding) -> bool,
-) -> impl Iterator<Item = Vec<FlowView<'_>>> {
+) -> impl Iterator<Item = Vec<Flow>> {
     plane.ports().iter().map(move |slot| {
+        let queue = slot.port.queue();
+        let port: Arc<str> = slot.name.as_str().into();
         let mut flows = Vec::new();
-        slot.port.queue().flows(now, &mut |flow| {
-            if wanted(flow.standing) {
-                flows.push(FlowView { slot, flow, now });
+        queue.flows(now, &mut |report| {
+            if wanted(report.standing) {
+                flows.push(Flow {
+                    port: port.clone(),
+                    link: slot.port.link().rate,
+                    report,
+                    now,
+                });
             }
         });
         flows
     })
 }
 
-const PORT: Column<FlowRow> = component(1, "port", TEXT, "wan")
+const PORT: Column<Flow> = component(1, "port", TEXT, "wan")
     .about("Name of the port.")
     .shown(&[Cell::new("PORT")])
-    .read(|row| row.slot.name.as_str().into());
+    .read(|flow| flow.port.as_ref().into());
 
-const FLOW: Column<FlowRow> = component(2, "flow", TEXT, "10.0.0.2:40000 > 10.0.1.2:5001 udp")
+const FLOW: Column<Flow> = component(2, "flow", TEXT, "10.0.0.2:40000 > 10.0.1.2:5001 udp")
     .about("The flow, as far as the discipline tells flows apart, in one line.")
     .shown(&[Cell::new("FLOW")])
-    .read(|row| row.flow.key.to_string().into());
+    .read(|flow| flow.report.key.to_string().into());
 
-const SOURCE: Column<FlowRow> = component(3, "source", TEXT, "10.0.0.2")
+const SOURCE: Column<Flow> = component(3, "source", TEXT, "10.0.0.2")
     .optional()
     .about(
         "Source address: IPv4, IPv6, or the MAC address of what is not IP; none if the \
              discipline does not tell it apart.",
     )
-    .read(|row| row.flow.key.address_shown(row.flow.key.source).into());
+    .read(|flow| flow.report.key.address_shown(flow.report.key.source).into());
 
-const SOURCE_PORT: Column<FlowRow> = component(4, "source_port", NUMBER, "40000")
+const SOURCE_PORT: Column<Flow> = component(4, "source_port", NUMBER, "40000")
     .optional()
     .about("Source port.")
-    .read(|row| nonzero(row.flow.key.source_port).into());
+    .read(|flow| nonzero(flow.report.key.source_port).into());
 
-const DESTINATION: Column<FlowRow> = component(5, "destination", TEXT, "10.0.1.2")
+const DESTINATION: Column<Flow> = component(5, "destination", TEXT, "10.0.1.2")
     .optional()
     .about("Destination address.")
-    .read(|row| row.flow.key.address_shown(row.flow.key.destination).into());
+    .read(|flow| {
+        flow.report
+            .key
+            .address_shown(flow.report.key.destination)
+            .into()
+    });
 
-const DESTINATION_PORT: Column<FlowRow> = component(6, "destination_port", NUMBER, "5001")
+const DESTINATION_PORT: Column<Flow> = component(6, "destination_port", NUMBER, "5001")
     .optional()
     .about("Destination port.")
-    .read(|row| nonzero(row.flow.key.destination_port).into());
+    .read(|flow| nonzero(flow.report.key.destination_port).into());
 
-const PROTOCOL: Column<FlowRow> = component(7, "protocol", NUMBER, "17")
+const PROTOCOL: Column<Flow> = component(7, "protocol", NUMBER, "17")
     .optional()
     .about("IP protocol number.")
-    .read(|row| nonzero(row.flow.key.protocol).into());
+    .read(|flow| nonzero(flow.report.key.protocol).into());
 
 /// Zero stands for what a discipline does not tell apart.
 fn nonzero(number: impl Into<u64>) -> Option<u64> {
     Some(number.into()).filter(|number| *number != 0)
 }
 
-const RATE: Column<FlowRow> = component(10, "rate_bps", RATE_BPS, "149000000")
+const RATE: Column<Flow> = component(10, "rate_bps", RATE_BPS, "149000000")
     .about("Its recent rate; of a flow of an admission control the mean since it is known.")
     .shown(&[Cell::new("MBIT/S").form(Form::Megabits)])
-    .read(|row| row.flow.rate.into());
+    .read(|flow| flow.report.rate.into());
 
-const KNOWN: Column<FlowRow> = component(11, "known_s", SECONDS, "4.2")
+const KNOWN: Column<Flow> = component(11, "known_s", SECONDS, "4.2")
     .about("For how long it has been known, or accepted, or has waited.")
     .shown(&[Cell::new("KNOWN S")])
-    .read(|row| row.now.since(row.flow.since).into());
+    .read(|flow| flow.now.since(flow.report.since).into());
 
-const SILENT: Column<FlowRow> = component(12, "silent_s", SECONDS, "0.0001")
+const SILENT: Column<Flow> = component(12, "silent_s", SECONDS, "0.0001")
     .about("How long ago its latest packet came.")
     .shown(&[Cell::new("SILENT S")])
-    .read(|row| row.now.since(row.flow.latest).into());
+    .read(|flow| flow.now.since(flow.report.latest).into());
 
 /// What was seen of a flow.
-const fn seen(about: &'static str, cells: &'static [Cell]) -> Column<FlowRow> {
+const fn seen(about: &'static str, cells: &'static [Cell]) -> Column<Flow> {
     component(13, "seen", COUNT, "")
         .about(about)
         .shown(cells)
-        .read(|row| row.flow.seen.into())
+        .read(|flow| flow.report.seen.into())
 }
 
 /// How a flow is treated.
-const fn standing(about: &'static str, example: &'static str) -> Column<FlowRow> {
+const fn standing(about: &'static str, example: &'static str) -> Column<Flow> {
     component(8, "standing", TEXT, example)
         .about(about)
         .shown(const { &[Cell::new("STANDING")] })
-        .read(|row| match row.flow.standing {
+        .read(|flow| match flow.report.standing {
             FlowStanding::Watched => "watched".into(),
             FlowStanding::Hog => "hog".into(),
             FlowStanding::Pinned => "pinned".into(),
