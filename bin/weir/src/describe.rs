@@ -67,9 +67,11 @@ fn of_class(class: &Class) -> String {
     }
     page.push_str("\nCOMPONENTS\n");
     components(&mut page, "", class.components);
-    if !class.query.is_empty() {
-        page.push_str("\nQUERY\n");
-        parameters(&mut page, class.query);
+    for (title, all) in [("QUERY", class.query), ("CONFIGURATION", class.parameters)] {
+        if !all.is_empty() {
+            let _ = writeln!(page, "\n{title}");
+            parameters(&mut page, all);
+        }
     }
     page
 }

@@ -25,6 +25,8 @@ pub struct Class {
     pub key: &'static [&'static str],
     /// What may be asked for with the path: `?limit=10`.
     pub query: &'static [Parameter],
+    /// What a configuration says of it, by the keys of its section.
+    pub parameters: &'static [Parameter],
     /// The components, in the order in which a row has them.
     pub components: &'static [Component],
     /// What `weir show` prints around the columns.
@@ -184,6 +186,7 @@ impl Class {
         about: "",
         key: &[],
         query: &[],
+        parameters: &[],
         components: &[],
         layout: Layout::PLAIN,
     };

@@ -1,4 +1,4 @@
-//! What ended, by reason; reasons without a count are left out.
+//! Dropped packets by reason; reasons that dropped nothing are left out.
 
 use weir_base::Tally;
 use weir_model::class::{COUNT, Cell, Class, Form, Layout};
@@ -46,7 +46,7 @@ fn ended(plane: &Plane) -> Vec<Ended> {
 
 const COLUMNS: &[Column<Ended>] = &[
     component(1, "reason", TEXT, "queue-full")
-        .about("Stable name of the reason.")
+        .about("Name of the reason; it never changes.")
         .shown(&[Cell::new("REASON")])
         .read(|ended| ended.reason.name().into()),
     component(2, "loss", FLAG, "true")
@@ -57,7 +57,7 @@ const COLUMNS: &[Column<Ended>] = &[
         .shown(&[Cell::new("LOSS")])
         .read(|ended| ended.reason.is_loss().into()),
     component(3, "count", COUNT, "")
-        .about("How much.")
+        .about("Packets that were dropped for this reason.")
         .shown(&[
             Cell::new("PACKETS").of("packets").since_start(),
             Cell::new("BYTES").of("bytes").since_start(),
@@ -65,7 +65,7 @@ const COLUMNS: &[Column<Ended>] = &[
         ])
         .read(|ended| ended.count.into()),
     component(4, "meaning", TEXT, "The queue was full.")
-        .about("What the reason means, in a sentence.")
+        .about("The reason in a sentence.")
         .shown(&[Cell::new("MEANING")])
         .read(|ended| ended.reason.sentence().into()),
 ];

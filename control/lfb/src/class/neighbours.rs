@@ -72,16 +72,16 @@ const COLUMNS: &[Column<Neighbour>] = &[
         .shown(&[Cell::new("ADDRESS")])
         .read(|neighbour| neighbour.address.to_string().into()),
     component(2, "interface", TEXT, "eth1")
-        .about("The interface it is on.")
+        .about("Interface that it is on.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|neighbour| neighbour.interface.as_str().into()),
     component(3, "mac", TEXT, "02:00:00:00:00:01")
         .optional()
-        .about("Its MAC address; none if it did not answer.")
+        .about("Its MAC address; null if it did not answer.")
         .shown(&[Cell::new("MAC").or("no answer")])
         .read(|neighbour| neighbour.mac.as_ref().map(shown).into()),
     component(4, "waiting", PACKETS, "0")
-        .about("Packets that wait for it to answer.")
+        .about("Packets that wait for its answer.")
         .shown(&[Cell::new("WAITING PACKETS")])
         .read(|neighbour| neighbour.waiting.into()),
 ];

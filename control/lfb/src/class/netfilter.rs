@@ -55,11 +55,11 @@ const COLUMNS: &[Column<BypassedRow>] = &[
         .shown(&[Cell::new("TABLE")])
         .read(|chain| chain.table.as_str().into()),
     component(3, "chain", TEXT, "forward")
-        .about("Its name.")
+        .about("Name of the chain.")
         .shown(&[Cell::new("CHAIN")])
         .read(|chain| chain.chain.as_str().into()),
     component(4, "hook", TEXT, "forward")
-        .about("The hook that it is at.")
+        .about("Hook of the chain.")
         .shown(&[Cell::new("HOOK")])
         .read(|chain| chain.hook.as_str().into()),
     component(5, "has_rules", FLAG, "true")
@@ -67,11 +67,11 @@ const COLUMNS: &[Column<BypassedRow>] = &[
         .shown(&[Cell::new("RULES")])
         .read(|chain| chain.has_rules.into()),
     component(6, "policy_drop", FLAG, "true")
-        .about("Whether it drops what no rule decides about.")
+        .about("Whether its policy is drop.")
         .shown(&[Cell::new("POLICY DROP")])
         .read(|chain| chain.policy_drop.into()),
     component(7, "at_start", FLAG, "false")
-        .about("Whether it was there when the router started.")
+        .about("Whether it existed when the router started.")
         .shown(&[Cell::new("AT START")])
         .read(|chain| chain.at_start.into()),
 ];

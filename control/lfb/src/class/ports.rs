@@ -8,6 +8,7 @@ use super::{
     Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT, component,
     components, rows,
 };
+use crate::port;
 
 pub(super) static PORTS: Block = Block {
     class: Class {
@@ -15,6 +16,7 @@ pub(super) static PORTS: Block = Block {
         id: 0x00F7_0102,
         about: "the ports and their links: state, rate, what they received and sent",
         key: &["port"],
+        parameters: port::PARAMETERS,
         components: &components::<PortRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             totals_apart: true,
@@ -75,7 +77,7 @@ const COLUMNS: &[Column<PortRow>] = &[
         .shown(&[Cell::new("INTERFACE")])
         .read(|port| port.slot.interface.as_str().into()),
     component(13, "state", TEXT, "up")
-        .about("`up`, `no carrier` or `down`: `up` and `carrier` in a word.")
+        .about("`up`, `no carrier` or `down`.")
         .shown(&[Cell::new("STATE")])
         .read(|port| match (port.up, port.carrier) {
             (true, true) => "up".into(),
@@ -86,11 +88,11 @@ const COLUMNS: &[Column<PortRow>] = &[
         .about("Whether the interface is switched on and the device works.")
         .read(|port| port.up.into()),
     component(4, "carrier", FLAG, "true")
-        .about("Whether the link works: a cable with somebody at its other end.")
+        .about("Whether the link works: a cable with a device at its other end.")
         .read(|port| port.carrier.into()),
     component(5, "rate_bps", RATE_BPS, "95000000")
         .optional()
-        .about("The rate it is paced to; none if it is not paced.")
+        .about("Rate that the port is paced to; null if it is not paced.")
         .shown(&[Cell::new("PACED TO")])
         .read(|port| port.slot.port.link().rate.into()),
     component(6, "discipline", TEXT, "fq_codel")
@@ -106,7 +108,7 @@ const COLUMNS: &[Column<PortRow>] = &[
         .shown(OUT)
         .read(|port| port.slot.port.sent().into()),
     component(9, "charged", COUNT, "")
-        .about("Frames of the kernel itself that were charged to this port.")
+        .about("Frames of the kernel itself, which count towards the rate of the port.")
         .shown(&[Cell::new("KERNEL'S OWN").of("packets").since_start()])
         .read(|port| port.slot.charged.into()),
     component(10, "local_dropped", COUNT, "")
@@ -117,7 +119,7 @@ const COLUMNS: &[Column<PortRow>] = &[
         .shown(&[Cell::new("OWN DROPPED").of("packets").since_start()])
         .read(|port| port.device.local_dropped.into()),
     component(11, "missed", PACKET_COUNTER, "0")
-        .about("Frames that were lost before the router saw them: its receive ring was full.")
+        .about("Frames lost because the receive ring was full.")
         .shown(&[Cell::new("RING LOST").since_start()])
         .read(|port| port.device.missed.into()),
     component(12, "refused", PACKET_COUNTER, "0")

@@ -33,7 +33,7 @@ impl Row for QueueRow {
     type View<'a> = &'a PlanePort;
 }
 
-/// The share of what was offered that ended; none if nothing was offered.
+/// Dropped packets as a share of the offered ones; none if none was offered.
 fn dropped_ratio(offered: Tally, dropped: Tally) -> Option<f64> {
     (offered.packets > 0).then(|| dropped.packets as f64 / offered.packets as f64)
 }
@@ -86,15 +86,15 @@ const COLUMNS: &[Column<QueueRow>] = &[
         )
     }),
     component(4, "received", COUNT, "")
-        .about("Offered to it.")
+        .about("Packets offered to the queue.")
         .shown(IN)
         .read(|slot| slot.port.queue().ledger().received.into()),
     component(5, "sent", COUNT, "")
-        .about("Given out by it.")
+        .about("Packets that left the queue for the link.")
         .shown(OUT)
         .read(|slot| slot.port.queue().ledger().sent.into()),
     component(6, "dropped", COUNT, "")
-        .about("Ended in it.")
+        .about("Packets dropped by the discipline, on arrival or later.")
         .shown(&[
             Cell::new("DROPPED PKT/S")
                 .of("packets")
@@ -104,18 +104,18 @@ const COLUMNS: &[Column<QueueRow>] = &[
         .read(|slot| slot.port.queue().ledger().dropped.into()),
     component(10, "dropped_ratio", RATIO, "0.0067")
         .optional()
-        .about("Share of the offered packets that ended in it; none if nothing was offered.")
+        .about("Dropped packets as a share of the offered ones; null if none was offered.")
         .shown(&[Cell::new("DROPPED").since_start()])
         .read(|slot| {
             let ledger = slot.port.queue().ledger();
             dropped_ratio(ledger.received, ledger.dropped).into()
         }),
     component(7, "marked", COUNT, "")
-        .about("Marked \"congestion experienced\" in it.")
+        .about("Packets marked \"congestion experienced\" (ECN).")
         .shown(&[Cell::new("MARKED PACKETS").of("packets").since_start()])
         .read(|slot| slot.port.queue().ledger().marked.into()),
     component(8, "backlog", HELD, "")
-        .about("Held now.")
+        .about("Packets in the queue now.")
         .shown(&[
             Cell::new("HELD PACKETS").of("packets"),
             Cell::new("HELD BYTES").of("bytes"),

@@ -91,15 +91,15 @@ impl Row for HopRow {
 const HOPS: &[Column<HopRow>] = &[
     component(1, "gateway", TEXT, "192.0.2.1")
         .optional()
-        .about("The gateway; none if the destination is on the link.")
+        .about("Address of the gateway; null if the destination is on the link.")
         .shown(&[Cell::new("GATEWAY").or("on the link")])
         .read(|row| row.hop.gateway.map(|gateway| gateway.to_string()).into()),
     component(2, "interface", TEXT, "eth1")
-        .about("The interface.")
+        .about("Interface to leave by.")
         .shown(&[Cell::new("INTERFACE")])
         .read(|row| interface_name(row.tables, row.hop.interface).into()),
     component(3, "weight", NUMBER, "1")
-        .about("Its share among the next hops.")
+        .about("Share of the flows, relative to the other next hops.")
         .shown(&[Cell::new("WEIGHT")])
         .read(|row| u64::from(row.hop.weight).into()),
 ];

@@ -6,14 +6,14 @@ use weir_model::class::{Cell, Class, Form};
 use super::{
     Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
 };
-use crate::Plan;
+use crate::{Plan, router};
 
 pub(super) static STATUS: Block = Block {
     class: Class {
         name: "status",
         id: 0x00F7_0101,
         about: "the router itself: version, mode, uptime",
-        key: &[],
+        parameters: router::PARAMETERS,
         components: &components::<ProcessRow, { COLUMNS.len() }>(COLUMNS),
         ..Class::PLAIN
     },
@@ -46,7 +46,7 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("VERSION")])
         .read(|process| process.version.into()),
     component(2, "pid", NUMBER, "2658")
-        .about("Its process.")
+        .about("Process ID.")
         .shown(&[Cell::new("PROCESS")])
         .read(|process| u64::from(process.pid).into()),
     component(3, "mode", TEXT, "routed")
@@ -58,15 +58,15 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("SOCKET")])
         .read(|process| process.plan.router.socket.as_str().into()),
     component(5, "uptime_s", SECONDS, "7.25")
-        .about("For how long it has run.")
+        .about("Time since the start.")
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
         .read(|process| process.uptime.into()),
     component(6, "ports", NUMBER, "2")
-        .about("Ports.")
+        .about("Number of ports.")
         .shown(&[Cell::new("PORTS")])
         .read(|process| (process.plan.ports.len() as u64).into()),
     component(7, "pool_packets", PACKETS, "24784")
-        .about("Packets that it can hold in all.")
+        .about("Packets that the pool can hold.")
         .shown(&[Cell::new("POOL PACKETS")])
         .read(|process| (process.pool_packets as u64).into()),
 ];

@@ -77,37 +77,37 @@ const COLUMNS: &[Column<Flow>] = &[
     RATE,
     component(14, "link_share_ratio", RATIO, "1.57")
         .optional()
-        .about("That rate as a share of the link's; none if the port is not paced.")
+        .about("Its rate as a share of the link's rate; null if the port is not paced.")
         .shown(&[Cell::new("OF LINK")])
         .read(|flow| flow.link.map(|link| share(flow.report.rate, link)).into()),
     component(15, "threshold_packets", PACKETS, "")
         .optional()
-        .about("From where on a flow is a hog, if in packets since it is known.")
+        .about("Threshold in packets; null if it is of another kind.")
         .read(|flow| match flow.report.threshold {
             Some(Threshold::Packets(packets)) => Some(packets).into(),
             _ => None::<u64>.into(),
         }),
     component(16, "threshold_bps", RATE_BPS, "")
         .optional()
-        .about("From where on a flow is a hog, if by its rate.")
+        .about("Threshold as a rate; null if it is of another kind.")
         .read(|flow| match flow.report.threshold {
             Some(Threshold::Rate(rate)) => Some(rate).into(),
             _ => None::<Rate>.into(),
         }),
     component(17, "threshold_share_ratio", RATIO, "0.05")
         .optional()
-        .about("From where on a flow is a hog, if by its share of what all flows send.")
+        .about("Threshold as a share of all traffic; null if it is of another kind.")
         .read(|flow| match flow.report.threshold {
             Some(Threshold::Share(share)) => Some(share).into(),
             _ => None::<f64>.into(),
         }),
     seen(
-        "Seen since it is known.",
+        "Packets seen since the flow is known.",
         &[Cell::new("PACKETS").of("packets")],
     ),
     component(18, "threshold", TEXT, "5.0 % of all")
         .optional()
-        .about("The threshold in words.")
+        .about("The threshold as text.")
         .shown(&[Cell::new("THRESHOLD")])
         .read(|flow| {
             let words = |threshold| match threshold {

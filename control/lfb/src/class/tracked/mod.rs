@@ -1,4 +1,4 @@
-//! Flows that a discipline keeps state of: what is told of them by classifiers and admission controls alike.
+//! Flows that a discipline keeps state of: the components that classifiers and admission controls share.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ const PORT: Column<Flow> = component(1, "port", TEXT, "wan")
     .read(|flow| flow.port.as_ref().into());
 
 const FLOW: Column<Flow> = component(2, "flow", TEXT, "10.0.0.2:40000 > 10.0.1.2:5001 udp")
-    .about("The flow, as far as the discipline tells flows apart, in one line.")
+    .about("The flow in one line, as far as the discipline tells flows apart.")
     .shown(&[Cell::new("FLOW")])
     .read(|flow| flow.report.key.to_string().into());
 
@@ -113,17 +113,17 @@ fn nonzero(number: impl Into<u64>) -> Option<u64> {
 }
 
 const RATE: Column<Flow> = component(10, "rate_bps", RATE_BPS, "149000000")
-    .about("Its recent rate; of a flow of an admission control the mean since it is known.")
+    .about("Recent rate; for an admission control the mean rate since the flow is known.")
     .shown(&[Cell::new("MBIT/S").form(Form::Megabits)])
     .read(|flow| flow.report.rate.into());
 
 const KNOWN: Column<Flow> = component(11, "known_s", SECONDS, "4.2")
-    .about("For how long it has been known, or accepted, or has waited.")
+    .about("Time since the flow is known, accepted or waiting.")
     .shown(&[Cell::new("KNOWN S")])
     .read(|flow| flow.now.since(flow.report.since).into());
 
 const SILENT: Column<Flow> = component(12, "silent_s", SECONDS, "0.0001")
-    .about("How long ago its latest packet came.")
+    .about("Time since its latest packet.")
     .shown(&[Cell::new("SILENT S")])
     .read(|flow| flow.now.since(flow.report.latest).into());
 
