@@ -211,18 +211,41 @@ fn table(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
     get(move |state: Shared, Query(query)| {
         on_a_thread(state, move |operator| match operator.read(class, query) {
             Ok(value) => Json(value).into_response(),
-            Err(Refusal::Wrong(why)) => (StatusCode::BAD_REQUEST, why).into_response(),
-            Err(Refusal::Silent(why)) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
+            Err(refusal) => not_read(refusal),
         })
     })
+}
+
+/// What answers the path of a part of a table: a row, a component, a member.
+fn part(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
+    get(
+        move |state: Shared, Segment(path): Segment<String>, Query(query)| {
+            on_a_thread(state, move |operator| match operator.read(class, query) {
+                Ok(answer) => match class.part(&answer, &path) {
+                    Ok(value) => Json(value).into_response(),
+                    Err(missing) => (StatusCode::NOT_FOUND, missing.message).into_response(),
+                },
+                Err(refusal) => not_read(refusal),
+            })
+        },
+    )
+}
+
+fn not_read(refusal: Refusal) -> Response {
+    match refusal {
+        Refusal::Wrong(why) => (StatusCode::BAD_REQUEST, why).into_response(),
+        Refusal::Silent(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
+    }
 }
 
 fn router(operator: Arc<dyn Operator>) -> Router {
     let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
     let tables = operator.classes();
-    let tables = tables
-        .into_iter()
-        .map(|class| (api::path_of(class), table(class)));
+    let tables = tables.into_iter().flat_map(|class| {
+        let path = api::path_of(class);
+        let parts = format!("{path}/{{*part}}");
+        [(path, table(class)), (parts, part(class))]
+    });
     let others = routes().map(|(path, methods)| (path.to_owned(), methods));
     tables
         .chain(others)

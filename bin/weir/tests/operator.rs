@@ -196,6 +196,17 @@ fn every_answer_is_of_its_class() {
         };
         assert!(kind.admits(&answer), "{}: {answer:?}", class.name);
     }
+    let part = |path: &str| client::get::<weir_model::Value>(&bench.socket(), path);
+    let rate = part("/v1/ports/wan/rate_bps").unwrap();
+    assert_eq!(rate, weir_model::Value::Whole(1_000_000));
+    let metric = part("/v1/routes/10.77.1.0/24/metric").unwrap();
+    assert_eq!(metric, weir_model::Value::Whole(0));
+    assert!(part("/v1/status/uptime_s").is_ok());
+    let missing = part("/v1/ports/wan/rate").unwrap_err().to_string();
+    assert!(
+        missing.contains("404") && missing.contains("did you mean `rate_bps`"),
+        "{missing}"
+    );
 }
 
 #[test]

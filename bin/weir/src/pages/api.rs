@@ -19,6 +19,7 @@ on the network. `weir show`, `apply`, `set`, `diff` and `capture` use nothing el
 
 ```sh
 curl --unix-socket /run/weir/weir.sock http://weir/v1/ports
+curl --unix-socket /run/weir/weir.sock http://weir/v1/ports/wan/received/packets
 curl --unix-socket /run/weir/weir.sock -X PUT --data-binary @new.toml http://weir/v1/config
 curl --unix-socket /run/weir/weir.sock -X PATCH -H 'content-type: application/json' \
      -d '[{"path": "port.wan.rate", "value": "50 Mbit"}]' http://weir/v1/config
@@ -29,7 +30,8 @@ Answers are JSON. Every quantity is a number with its unit in the name; counters
 At most 16 connections are served at once, each for at most 10 seconds. `GET /v1/openapi.json` and
 `weir list api --json` describe the same for programs.
 
-A table of `weir show` is a *class* with *components*. Their IDs never change their meaning.
+A table of `weir show` is a *class* with *components*. Their IDs never change their meaning. Behind the path of a
+table may stand the key of a row, a component of it, and a member of that; status 404 if there is none.
 
 "#;
 

@@ -1,0 +1,121 @@
+//! Getting a part of what a class answers, and why it may fail.
+
+use weir_base::setting::nearest;
+
+use crate::{Class, Component, Value};
+
+/// Result codes of RFC 5810 (appendix A.5), as far as a part can be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ResultCode {
+    /// E_INVALID_PATH: the class has no component of this name.
+    InvalidPath = 0x08,
+    /// E_NOT_FOUND: the class has no row with this key now.
+    NotFound = 0x0B,
+}
+
+/// A part that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Missing {
+    /// Why, for a program.
+    pub code: ResultCode,
+    /// Why, for a person.
+    pub message: String,
+}
+
+impl Class {
+    /// The part of an answer at `path`: the values of the row's key, a component, a member, with slashes between
+    /// them, like `wan/received/packets`. A path may end after the key.
+    pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, Missing> {
+        let (row, rest) = match self.key {
+            [] => (answer, path),
+            key => row_of(key, answer, path).ok_or_else(|| Missing {
+                code: ResultCode::NotFound,
+                message: format!(
+                    "{} has no row `{path}`; its key is {}",
+                    self.name,
+                    key.join("/")
+                ),
+            })?,
+        };
+        let (mut value, mut members) = (row, self.components);
+        for name in rest.split('/').filter(|name| !name.is_empty()) {
+            let member = members.iter().find(|member| member.name == name);
+            value = value.get(name).ok_or_else(|| no_component(name, members))?;
+            members = member.map_or(&[], |member| member.kind.members());
+        }
+        Ok(value)
+    }
+}
+
+/// The row whose key the path begins with, and the rest of the path. A value of a key may have slashes in it:
+/// the longest key counts.
+fn row_of<'v, 'p>(key: &[&str], answer: &'v Value, path: &'p str) -> Option<(&'v Value, &'p str)> {
+    let of_row = |row: &'v Value| {
+        let values: Vec<_> = key.iter().filter_map(|name| row.text(name)).collect();
+        let rest = path.strip_prefix(&values.join("/"))?;
+        (rest.is_empty() || rest.starts_with('/')).then_some((row, rest))
+    };
+    answer
+        .rows()
+        .iter()
+        .filter_map(of_row)
+        .min_by_key(|(_, rest)| rest.len())
+}
+
+fn no_component(name: &str, members: &[Component]) -> Missing {
+    let near = nearest(name, members.iter().map(|member| member.name));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    Missing {
+        code: ResultCode::InvalidPath,
+        message: format!("there is no component `{name}`{near}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::{COUNT, Type};
+
+    const CLASS: Class = Class {
+        name: "ways",
+        key: &["prefix"],
+        components: &[
+            Component::new(1, "prefix", Type::Text, ""),
+            Component::new(2, "sent", COUNT, ""),
+        ],
+        ..Class::PLAIN
+    };
+
+    fn answer() -> Value {
+        let row = |prefix: &str, packets| {
+            let sent = weir_base::Tally { packets, bytes: 0 };
+            Value::Struct(vec![
+                ("prefix".into(), prefix.into()),
+                ("sent".into(), sent.into()),
+            ])
+        };
+        Value::List(vec![row("10.0.0.0", 1), row("10.0.0.0/8", 2)])
+    }
+
+    #[test]
+    fn a_part_is_a_row_a_component_or_a_member() {
+        let answer = answer();
+        let part = |path| CLASS.part(&answer, path);
+        assert_eq!(part("10.0.0.0/8/sent/packets"), Ok(&Value::Whole(2)));
+        assert_eq!(part("10.0.0.0/sent/packets"), Ok(&Value::Whole(1)));
+        assert_eq!(
+            part("10.0.0.0/8").unwrap().text("prefix"),
+            Some("10.0.0.0/8")
+        );
+        let missing = |path| part(path).unwrap_err();
+        assert_eq!(missing("10.0.0.1/sent").code, ResultCode::NotFound);
+        assert_eq!(
+            missing("10.0.0.0/8/sent/packet").code,
+            ResultCode::InvalidPath
+        );
+        let near = missing("10.0.0.0/8/send").to_string();
+        assert_eq!(near, "there is no component `send`; did you mean `sent`?");
+    }
+}
