@@ -3,7 +3,7 @@
 use weir_base::Instant;
 
 /// Where a packet's bytes and flow key stay in the [`Pool`](crate::Pool).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot(pub u32);
 
 /// The traffic class of a packet, which the discipline of its port gives it; zero before.

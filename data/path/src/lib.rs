@@ -12,6 +12,7 @@
 //! - [`waiting`]: packets whose neighbour is not known yet
 //! - [`questions`]: which neighbours are asked for at the same time
 //! - [`fragment`]: IPv4 fragmentation
+//! - [`transmitter`]: the link behind a port: when each frame starts, and when the link is free again
 //! - [`offload`]: what a sender left to hardware, and [`segment`]: superframes cut into frames
 //! - [`watch`]: what a capture sees, without its form
 //!
@@ -32,6 +33,7 @@ pub mod segment;
 pub mod source_check;
 pub mod step;
 pub mod tables;
+pub mod transmitter;
 pub mod waiting;
 pub mod watch;
 pub mod ways;

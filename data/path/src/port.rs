@@ -17,63 +17,17 @@
 
 use std::collections::VecDeque;
 
-use weir_base::{Instant, Rate, Span, Streams, Tally};
+use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
 use weir_packet::{Fates, Keys, Packet, Reason};
 
-/// How fast the link is, and what a frame costs on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Bits a second; none for a link that takes whatever it is given.
-    pub rate: Option<Rate>,
-    /// Bytes that each frame takes on the wire beyond its layer-2 length: preamble, frame check
-    /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost. Negative
-    /// for a modelled link whose frames have no Ethernet header.
-    pub overhead: i32,
-    /// The longest frame, for the size of a burst.
-    pub frame_bytes_max: u32,
-}
-
-impl Link {
-    /// Bytes that may leave back to back after the port was late: two frames, or one
-    /// millisecond's bytes if that is more.
-    pub fn burst(&self) -> u64 {
-        const LATE: Span = Span::from_millis(1);
-        let frames = 2 * self.wire_bytes(u64::from(self.frame_bytes_max));
-        self.rate.map_or(frames, |r| frames.max(r.bytes_in(LATE)))
-    }
-
-    /// How far behind the clock the schedule may lag: a burst less the frame that the lag ends in,
-    /// and less the time between the decision to send and the sending, which varies.
-    fn lag_max(&self) -> Span {
-        const SENDING: Span = Span::from_micros(50);
-        let one = self.wire_bytes(u64::from(self.frame_bytes_max));
-        self.rate
-            .map_or(Span::ZERO, |r| r.time_for(self.burst() - one) - SENDING)
-    }
-
-    /// What a frame of so many bytes takes on the wire.
-    fn wire_bytes(&self, bytes: u64) -> u64 {
-        bytes.saturating_add_signed(i64::from(self.overhead))
-    }
-}
-
-/// When a frame is on the link: its first bit at `start`, its last at `end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmission {
-    /// The link begins to send it.
-    pub start: Instant,
-    /// The link is free again; the same instant without a rate.
-    pub end: Instant,
-}
-
-/// So long at most does a link stay busy with what passed it beside its queue.
-const DEBT_MAX: Span = Span::from_millis(20);
+use crate::transmitter::Transmitter;
+pub use crate::transmitter::{Link, Transmission};
 
 /// A discipline in front of a link.
 pub struct Port {
     queue: Metered,
-    link: Link,
+    transmitter: Transmitter,
     /// How far behind the clock the schedule may lag.
     lag_max: Span,
     /// Offered, and not yet replayed: the first, mostly the only one, and those behind it.
@@ -81,32 +35,6 @@ pub struct Port {
     arrivals: VecDeque<Packet>,
     /// Everything up to here has been replayed.
     clock: Instant,
-    /// When the link has finished what it sends; what is left of a nanosecond, in units of
-    /// 1 / rate, is carried so that a schedule keeps its rate for ever.
-    free_at: Instant,
-    carry: u64,
-    /// What the last frame took, as most have the length of the one before.
-    serialisation: Serialisation,
-}
-
-/// How long a link sends a frame of some length.
-#[derive(Clone, Copy, Debug)]
-struct Serialisation {
-    /// The length in layer 2.
-    bytes: u64,
-    /// Whole nanoseconds.
-    nanos: u64,
-    /// And what is left of one, in units of 1 / rate.
-    rest: u64,
-}
-
-impl Serialisation {
-    /// Of a length that no frame has.
-    const NONE: Self = Self {
-        bytes: u64::MAX,
-        nanos: 0,
-        rest: 0,
-    };
 }
 
 impl Port {
@@ -116,14 +44,11 @@ impl Port {
         queue.set_link_rate(link.rate);
         Self {
             queue,
-            link,
+            transmitter: Transmitter::new(link, now),
             lag_max: link.lag_max(),
             first: None,
             arrivals: VecDeque::new(),
             clock: now,
-            free_at: now,
-            carry: 0,
-            serialisation: Serialisation::NONE,
         }
     }
 
@@ -164,12 +89,12 @@ impl Port {
             }
             self.queue_arrivals(&mut cx);
             ready = self.queue.ready(due);
-            while room > 0 && self.free_at <= due && ready == Ready::Now {
+            while room > 0 && self.transmitter.free_at() <= due && ready == Ready::Now {
                 // None: the discipline ended a packet, and has changed its answer.
                 if let Some(packet) = self.queue.dequeue(&mut cx) {
-                    let end = self.occupy(packet.bytes(), due);
+                    let sending = self.transmitter.send(packet.bytes(), due);
                     room -= 1;
-                    departed(packet, Transmission { start: due, end });
+                    departed(packet, sending);
                 }
                 ready = self.queue.ready(due);
             }
@@ -182,7 +107,7 @@ impl Port {
     pub fn pass(&mut self, now: Instant) -> Option<(Packet, Transmission)> {
         let packet = self.first.as_ref()?;
         let passes = packet.arrived == now
-            && self.free_at <= now
+            && self.transmitter.free_at() <= now
             && self.arrivals.is_empty()
             && self.queue.passes();
         if !passes {
@@ -200,17 +125,13 @@ impl Port {
         self.first = None;
         self.clock = self.clock.max(now);
         self.queue.pass(&packet);
-        let end = self.occupy(packet.bytes(), now);
-        Some((packet, Transmission { start: now, end }))
+        let sending = self.transmitter.send(packet.bytes(), now);
+        Some((packet, sending))
     }
 
-    /// Charges the link for a frame that went out of it at `at` without passing this queue. Such
-    /// debts are bounded by [`DEBT_MAX`]: who makes the kernel send more than the link carries (a
-    /// flood of pings, say) delays transit, but cannot stop it for longer than he sends.
+    /// Charges the link for a frame that went out of it at `at` without passing this queue.
     pub fn charge(&mut self, bytes: u64, at: Instant) {
-        let before = self.free_at;
-        self.occupy(bytes, at);
-        self.free_at = self.free_at.min(before.max(at + DEBT_MAX));
+        self.transmitter.charge(bytes, at);
     }
 
     /// Puts a discipline and a link in force, keeping the state as far as the kind is the same.
@@ -229,13 +150,10 @@ impl Port {
             keys,
             fates,
         };
-        if link != self.link {
-            self.link = link;
+        if link != *self.link() {
+            self.transmitter.replace(link, self.clock);
             self.queue.set_link_rate(link.rate);
             self.lag_max = link.lag_max();
-            self.carry = 0;
-            self.serialisation = Serialisation::NONE;
-            self.free_at = self.free_at.min(self.clock + DEBT_MAX); // a slow link's frame is no debt of a fast one
         }
         self.queue.reconfigure(&mut cx, spec, streams);
     }
@@ -270,7 +188,7 @@ impl Port {
 
     /// The link.
     pub fn link(&self) -> &Link {
-        &self.link
+        self.transmitter.link()
     }
 
     /// What the link has started to send.
@@ -314,49 +232,20 @@ impl Port {
         let arrival = self.first.as_ref().map_or(never, |p| p.arrived);
         let timeout = self.queue.timeout().unwrap_or(never);
         let link = match ready {
-            Ready::Now if link_may_start => self.free_at,
-            Ready::At(t) if link_may_start => t.max(self.free_at),
+            Ready::Now if link_may_start => self.transmitter.free_at(),
+            Ready::At(t) if link_may_start => t.max(self.transmitter.free_at()),
             _ => never,
         };
         let next = arrival.min(timeout).min(link);
         (next < never).then_some(next)
-    }
-
-    /// The link is busy for the time that `bytes` take, from `at` on or when it is free. Gives when
-    /// it is free again.
-    fn occupy(&mut self, bytes: u64, at: Instant) -> Instant {
-        // So that bits times nanoseconds fit 64 bits: a division of 128 bits costs more than all
-        // else here, and no frame is 2 GB long.
-        const BYTES_MAX: u64 = 1 << 31;
-        let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
-            return at;
-        };
-        let begin = self.free_at.max(at);
-        if begin > self.free_at {
-            self.carry = 0; // the link stood idle: a new schedule begins
-        }
-        if bytes != self.serialisation.bytes {
-            let scaled = self.link.wire_bytes(bytes).min(BYTES_MAX) * 8 * 1_000_000_000;
-            self.serialisation = Serialisation {
-                bytes,
-                nanos: scaled / rate,
-                rest: scaled % rate,
-            };
-        }
-        let Serialisation { nanos, rest, .. } = self.serialisation;
-        let (more, carry) = match rest + self.carry {
-            carry if carry >= rate => (1, carry - rate),
-            carry => (0, carry),
-        };
-        self.carry = carry;
-        self.free_at = begin + Span::from_nanos(nanos + more);
-        self.free_at
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transmitter::DEBT_MAX;
+    use weir_base::Rate;
     use weir_base::setting::Scalar;
     use weir_packet::Slot;
 

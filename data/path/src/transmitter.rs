@@ -1,0 +1,155 @@
+//! What a link is busy with: when each frame starts, and when the link is free again.
+
+use weir_base::{Instant, Rate, Span};
+
+/// How fast the link is, and what a frame costs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Bits a second; none for a link that takes whatever it is given.
+    pub rate: Option<Rate>,
+    /// Bytes that each frame takes on the wire beyond its layer-2 length: preamble, frame check
+    /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost. Negative
+    /// for a modelled link whose frames have no Ethernet header.
+    pub overhead: i32,
+    /// The longest frame, for the size of a burst.
+    pub frame_bytes_max: u32,
+}
+
+impl Link {
+    /// Bytes that may leave back to back after the port was late: two frames, or one
+    /// millisecond's bytes if that is more.
+    pub fn burst(&self) -> u64 {
+        const LATE: Span = Span::from_millis(1);
+        let frames = 2 * self.wire_bytes(u64::from(self.frame_bytes_max));
+        self.rate.map_or(frames, |r| frames.max(r.bytes_in(LATE)))
+    }
+
+    /// How far behind the clock the schedule may lag: a burst less the frame that the lag ends in,
+    /// and less the time between the decision to send and the sending, which varies.
+    pub(crate) fn lag_max(&self) -> Span {
+        const SENDING: Span = Span::from_micros(50);
+        let one = self.wire_bytes(u64::from(self.frame_bytes_max));
+        self.rate
+            .map_or(Span::ZERO, |r| r.time_for(self.burst() - one) - SENDING)
+    }
+
+    /// What a frame of so many bytes takes on the wire.
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_add_signed(i64::from(self.overhead))
+    }
+}
+
+/// When a frame is on the link: its first bit at `start`, its last at `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// The link begins to send it.
+    pub start: Instant,
+    /// The link is free again; the same instant without a rate.
+    pub end: Instant,
+}
+
+/// Longest time for which a link counts as busy with frames that did not pass its queue.
+pub(crate) const DEBT_MAX: Span = Span::from_millis(20);
+
+/// A link that sends one frame at a time.
+#[derive(Debug)]
+pub struct Transmitter {
+    link: Link,
+    /// When the link has finished what it sends; what is left of a nanosecond, in units of
+    /// 1 / rate, is carried so that a schedule keeps its rate for ever.
+    free_at: Instant,
+    carry: u64,
+    /// What the last frame took, as most have the length of the one before.
+    serialisation: Serialisation,
+}
+
+/// How long a link sends a frame of some length.
+#[derive(Clone, Copy, Debug)]
+struct Serialisation {
+    /// The length in layer 2.
+    bytes: u64,
+    /// Whole nanoseconds.
+    nanos: u64,
+    /// And what is left of one, in units of 1 / rate.
+    rest: u64,
+}
+
+impl Serialisation {
+    /// Of a length that no frame has.
+    const NONE: Self = Self {
+        bytes: u64::MAX,
+        nanos: 0,
+        rest: 0,
+    };
+}
+
+impl Transmitter {
+    /// A link that is free from `now` on.
+    pub fn new(link: Link, now: Instant) -> Self {
+        Self {
+            link,
+            free_at: now,
+            carry: 0,
+            serialisation: Serialisation::NONE,
+        }
+    }
+
+    /// The link.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// When the link has sent all that it was given.
+    #[inline]
+    pub fn free_at(&self) -> Instant {
+        self.free_at
+    }
+
+    /// Sends a frame of `bytes` bytes (layer 2) at `at`, or when the link is free.
+    #[inline]
+    pub fn send(&mut self, bytes: u64, at: Instant) -> Transmission {
+        // So that bits times nanoseconds fit 64 bits: a division of 128 bits costs more than all
+        // else here, and no frame is 2 GB long.
+        const BYTES_MAX: u64 = 1 << 31;
+        let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
+            return Transmission { start: at, end: at };
+        };
+        let start = self.free_at.max(at);
+        if start > self.free_at {
+            self.carry = 0; // the link stood idle: a new schedule begins
+        }
+        if bytes != self.serialisation.bytes {
+            let scaled = self.link.wire_bytes(bytes).min(BYTES_MAX) * 8 * 1_000_000_000;
+            self.serialisation = Serialisation {
+                bytes,
+                nanos: scaled / rate,
+                rest: scaled % rate,
+            };
+        }
+        let Serialisation { nanos, rest, .. } = self.serialisation;
+        let (more, carry) = match rest + self.carry {
+            carry if carry >= rate => (1, carry - rate),
+            carry => (0, carry),
+        };
+        self.carry = carry;
+        self.free_at = start + Span::from_nanos(nanos + more);
+        let end = self.free_at;
+        Transmission { start, end }
+    }
+
+    /// Charges the link for a frame that went out of it at `at` without passing its queue. Such
+    /// debts are bounded by [`DEBT_MAX`]: who makes the kernel send more than the link carries (a
+    /// flood of pings, say) delays transit, but cannot stop it for longer than they send.
+    pub fn charge(&mut self, bytes: u64, at: Instant) {
+        let before = self.free_at;
+        self.send(bytes, at);
+        self.free_at = self.free_at.min(before.max(at + DEBT_MAX));
+    }
+
+    /// Replaces the link by another one, at `now`.
+    pub fn replace(&mut self, link: Link, now: Instant) {
+        // A slow link's frame is no debt of a fast one.
+        let free_at = self.free_at.min(now + DEBT_MAX);
+        *self = Self::new(link, free_at);
+    }
+}
