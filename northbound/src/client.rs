@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use weir_model::ChangeRequest;
-use weir_model::report::ApplyReport;
+use weir_model::ApplyReport;
 
 /// A router that does not answer a function of this module within this time is taken for dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

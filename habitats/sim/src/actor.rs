@@ -21,10 +21,7 @@ const HOUSEKEEPING: Span = Span::from_secs(1);
 impl Actor for Housekeeper {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
         for wire in &mut fabric.wires {
-            wire.port.relax();
-            if wire.pipe.is_empty() {
-                wire.pipe.shrink_to_fit();
-            }
+            wire.relax();
         }
         Some(fabric.now + HOUSEKEEPING)
     }
@@ -40,13 +37,12 @@ pub(crate) struct Sampler {
 impl Actor for Sampler {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
         for port in &self.ports {
-            let wire = &mut fabric.wires[port.0 as usize];
-            if let Some(watch) = &mut wire.watch {
-                let backlog = wire.port.queue().backlog();
+            if let Some((port, watch)) = fabric.wires[port.0 as usize].watched() {
+                let backlog = port.queue().backlog();
                 watch.queue_packets.push(backlog.packets);
                 watch.queue_bytes.push(backlog.bytes);
                 let meters = &fabric.meters;
-                watch.sample(wire.port.queue(), fabric.now, |key| meters.traffic(key));
+                watch.sample(port.queue(), fabric.now, |key| meters.traffic(key));
             }
         }
         Some(fabric.now + self.step)

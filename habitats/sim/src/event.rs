@@ -1,27 +1,29 @@
 //! The event queue: events in the order of (time, serial number).
 //!
 //! ```text
-//!   near                 wheel                                    far
-//!   a short sorted list: 16 384 slots of 4.096 us, each a list    a heap: later than
+//!   in hand              wheel                                    far
+//!   a sorted list:       65 536 slots of 1.024 us, each a list    a heap: later than
 //!   the slot in hand     in no order; a bitmap finds the next     the wheel turns, 67 ms
 //! ```
 //!
 //! An event goes to the wheel in constant time and is sorted only within its slot, when that is
-//! reached. What lies further ahead than the wheel turns (mostly retransmission timers, which are
-//! few, because they are moved lazily) waits in a heap. Entries live in one array and are
-//! used again: in steady state nothing is allocated.
+//! reached; mostly it is alone there. What lies further ahead than the wheel turns (mostly
+//! retransmission timers, which are few, because they are moved lazily) waits in a heap. Entries live
+//! in one array and are used again: in steady state nothing is allocated.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use weir_base::Instant;
 
-/// A slot is 2^12 ns long.
-const SLOT_SHIFT: u32 = 12;
+/// A slot is 2^10 ns long.
+const SLOT_SHIFT: u32 = 10;
 /// Slots of the wheel, a power of two.
-const SLOTS: u64 = 1 << 14;
+const SLOTS: u64 = 1 << 16;
 const WORDS: usize = SLOTS as usize / 64;
 const NONE: u32 = u32::MAX;
+/// Events of a slot that are sorted by insertion.
+const INSERTED_MAX: usize = 32;
 
 /// Events of type `E` in the order of their time; of one time, in the order of their scheduling.
 #[derive(Debug)]
@@ -29,15 +31,16 @@ pub struct Queue<E> {
     entries: Vec<Entry<E>>,
     free: u32,
     serial: u64,
-    /// Events of the slot in hand and of earlier ones, the latest first.
-    near: Vec<Key>,
+    /// The first event of the slot in hand and of earlier ones, which are a sorted list.
+    first: u32,
     /// The slot in hand, counted from time zero.
     hand: u64,
     wheel: Box<[u32; SLOTS as usize]>,
     /// A bit for each slot that is not empty.
     occupied: Box<[u64; WORDS]>,
     far: BinaryHeap<Reverse<Key>>,
-    length: usize,
+    /// For sorting a slot.
+    scratch: Vec<Key>,
 }
 
 /// Orders by time, then by serial number; the third is the entry.
@@ -47,8 +50,9 @@ type Key = (u64, u64, u32);
 struct Entry<E> {
     time: u64,
     serial: u64,
-    next: u32,
     event: E,
+    /// The next of its list.
+    next: u32,
 }
 
 impl<E: Copy> Default for Queue<E> {
@@ -57,12 +61,12 @@ impl<E: Copy> Default for Queue<E> {
             entries: Vec::new(),
             free: NONE,
             serial: 0,
-            near: Vec::new(),
+            first: NONE,
             hand: 0,
             wheel: Box::new([NONE; SLOTS as usize]),
             occupied: Box::new([0; WORDS]),
             far: BinaryHeap::new(),
-            length: 0,
+            scratch: Vec::new(),
         }
     }
 }
@@ -74,12 +78,14 @@ impl<E: Copy> Queue<E> {
         let time = at.as_nanos();
         let serial = self.serial;
         self.serial += 1;
-        self.length += 1;
+        let slot = time >> SLOT_SHIFT;
+        let ahead = slot.saturating_sub(self.hand);
+        let place = (slot % SLOTS) as usize;
         let entry = Entry {
             time,
             serial,
-            next: NONE,
             event,
+            next: self.wheel[place],
         };
         let index = match self.entries.get_mut(self.free as usize) {
             Some(place) => {
@@ -88,32 +94,46 @@ impl<E: Copy> Queue<E> {
                 *place = entry;
                 index
             }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
+            None => self.add(entry),
         };
-        let slot = time >> SLOT_SHIFT;
-        if slot <= self.hand {
-            self.keep_near((time, serial, index));
-        } else if slot - self.hand < SLOTS {
-            let place = (slot % SLOTS) as usize;
-            self.entries[index as usize].next = self.wheel[place];
+        // Neither now nor after a turn of the wheel.
+        if ahead.wrapping_sub(1) < SLOTS - 1 {
             self.wheel[place] = index;
             self.occupied[place / 64] |= 1 << (place % 64);
         } else {
-            self.far.push(Reverse((time, serial, index)));
+            self.put_elsewhere(index, ahead);
+        }
+    }
+
+    /// A new entry.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, entry: Entry<E>) -> u32 {
+        self.entries.push(entry);
+        (self.entries.len() - 1) as u32
+    }
+
+    /// Puts an event that is not for the wheel to the slot in hand, or to those far `ahead`. Apart, so that
+    /// the common case is short.
+    #[inline(never)]
+    fn put_elsewhere(&mut self, index: u32, ahead: u64) {
+        match ahead {
+            0 => self.insert(index),
+            _ => {
+                let Entry { time, serial, .. } = self.entries[index as usize];
+                self.far.push(Reverse((time, serial, index)));
+            }
         }
     }
 
     /// The time of the next event.
     #[inline]
     pub fn next_time(&mut self) -> Option<Instant> {
-        if self.near.is_empty() {
+        if self.first == NONE {
             self.turn();
         }
-        let (time, ..) = self.near.last()?;
-        Some(Instant::from_nanos(*time))
+        let entry = self.entries.get(self.first as usize)?;
+        Some(Instant::from_nanos(entry.time))
     }
 
     /// Takes the next event if it is due at `time` or before.
@@ -122,26 +142,30 @@ impl<E: Copy> Queue<E> {
         if self.next_time()? > time {
             return None;
         }
-        let (time, _, index) = self.near.pop()?;
-        let entry = &mut self.entries[index as usize];
-        let event = entry.event;
-        entry.next = self.free;
+        let index = self.first;
+        let entry = self.entries.get_mut(index as usize)?;
+        self.first = std::mem::replace(&mut entry.next, self.free);
         self.free = index;
-        self.length -= 1;
-        Some((Instant::from_nanos(time), event))
+        Some((Instant::from_nanos(entry.time), entry.event))
     }
 
     /// Events that are scheduled.
     pub fn len(&self) -> usize {
-        self.length
+        let unused = std::iter::successors(self.entry(self.free), |entry| self.entry(entry.next));
+        self.entries.len() - unused.count()
     }
 
     /// Whether nothing is scheduled.
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.len() == 0
+    }
+
+    fn entry(&self, index: u32) -> Option<&Entry<E>> {
+        self.entries.get(index as usize)
     }
 
     /// Moves the hand to the next slot with events, and takes those in hand.
+    #[inline]
     fn turn(&mut self) {
         let never = u64::MAX;
         let on_wheel = self.next_occupied().unwrap_or(never);
@@ -157,34 +181,68 @@ impl<E: Copy> Queue<E> {
         if on_wheel == slot {
             let place = (slot % SLOTS) as usize;
             self.occupied[place / 64] &= !(1 << (place % 64));
-            let mut index = std::mem::replace(&mut self.wheel[place], NONE);
+            self.first = std::mem::replace(&mut self.wheel[place], NONE);
+        }
+        let is_alone = self.entry(self.first).is_none_or(|e| e.next == NONE);
+        if ahead == slot || !is_alone {
+            self.sort();
+        }
+    }
+
+    /// Sorts the slot in hand, with what comes to it from afar.
+    #[inline(never)]
+    fn sort(&mut self) {
+        let mut rest = std::mem::replace(&mut self.first, NONE);
+        while let Some(Reverse((time, _, index))) = self.far.peek().copied()
+            && time >> SLOT_SHIFT <= self.hand
+        {
+            self.far.pop();
+            self.entries[index as usize].next = std::mem::replace(&mut rest, index);
+        }
+        // What was scheduled last is first in the list, and mostly comes last: each of these finds its
+        // place at once.
+        for _ in 0..INSERTED_MAX {
+            let Some(entry) = self.entry(rest) else {
+                return;
+            };
+            self.insert(std::mem::replace(&mut rest, entry.next));
+        }
+        self.scratch.clear();
+        for mut index in [self.first, rest] {
             while let Some(entry) = self.entries.get(index as usize) {
-                self.near.push((entry.time, entry.serial, index));
+                self.scratch.push((entry.time, entry.serial, index));
                 index = entry.next;
             }
         }
-        if ahead == slot {
-            while let Some(Reverse(key)) = self.far.peek().copied() {
-                if key.0 >> SLOT_SHIFT > slot {
-                    break;
-                }
-                self.far.pop();
-                self.near.push(key);
-            }
-        }
-        if self.near.len() > 1 {
-            self.near.sort_unstable_by(|a, b| b.cmp(a));
+        self.scratch.sort_unstable();
+        self.first = NONE;
+        for (.., index) in self.scratch.iter().rev() {
+            self.entries[*index as usize].next = std::mem::replace(&mut self.first, *index);
         }
     }
 
-    /// Puts an event of the slot in hand at its place: mostly at the end, or close to it.
+    /// Puts an event of the slot in hand at its place: mostly the first, or close to it.
     #[inline]
-    fn keep_near(&mut self, key: Key) {
-        let later = self.near.iter().rev().take_while(|k| **k < key).count();
-        self.near.insert(self.near.len() - later, key);
+    fn insert(&mut self, index: u32) {
+        let key = |entry: &Entry<E>| (entry.time, entry.serial);
+        let own = key(&self.entries[index as usize]);
+        let mut before = NONE;
+        let mut after = self.first;
+        while let Some(entry) = self.entries.get(after as usize)
+            && key(entry) < own
+        {
+            before = after;
+            after = entry.next;
+        }
+        self.entries[index as usize].next = after;
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.next = index,
+            None => self.first = index,
+        }
     }
 
     /// The first slot after the hand, within one turn, that is not empty.
+    #[inline]
     fn next_occupied(&self) -> Option<u64> {
         let first = ((self.hand + 1) % SLOTS) as usize;
         let mut index = first / 64;

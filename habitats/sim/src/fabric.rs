@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            send()                    step                   arrive
-//!  endpoint ───────▶ Port of the host ──────▶ pipe (a delay) ───────▶ router ─▶ its Port ─▶ ..
+//!  endpoint ───────▶ Port of the host ──────▶ ring (a delay) ───────▶ router ─▶ its Port ─▶ ..
 //!                                                            └──────▶ host: to an endpoint
 //! ```
 //!
@@ -14,26 +14,28 @@
 //! at one instant is queued before a port starts its next frame, exactly as in a live router that
 //! comes late and replays a whole batch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_base::{Instant, Span};
+use weir_base::Instant;
 use weir_discipline::{Spec, SpecMismatch};
-use weir_packet::{Ecn, Fates, KeyKind, Packet, Reason, Slot};
-use weir_path::port::Port;
+use weir_packet::{Ecn, Fates, FlowKey, Reason};
 
 use crate::EndpointId;
 use crate::endpoint::Route;
 use crate::event::Queue;
 use crate::flight::{Flight, Flights};
-use crate::meter::{Meters, Watch};
+use crate::frame::Frame;
+use crate::meter::Meters;
 use crate::network::{NodeId, PortId, Ways};
+use crate::way::{Hop, Hops};
+use crate::wire::{PortView, Sender, Wire};
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The first packet in the pipe behind this port arrives.
+    /// The first frame that this port has sent arrives.
     Arrive(PortId),
     /// A port wants to be stepped.
     Wake(PortId),
@@ -110,29 +112,6 @@ pub(crate) struct Node {
     pub(crate) uplink: Option<PortId>,
 }
 
-/// One direction of a link.
-pub(crate) struct Wire {
-    pub(crate) port: Port,
-    pub(crate) to: NodeId,
-    pub(crate) delay: Span,
-    /// Packets under way, with the time of their arrival.
-    pub(crate) pipe: VecDeque<(Instant, Packet)>,
-    /// When the port is to be stepped next; events for other times are out of date.
-    pub(crate) wake: Instant,
-    /// Whether it is on the list of ports to be stepped at this instant.
-    pub(crate) touched: bool,
-    /// What is recorded of it.
-    pub(crate) watch: Option<Box<Watch>>,
-}
-
-impl Wire {
-    /// Whether what is sent arrives later than it is sent.
-    #[inline]
-    fn takes_time(&self) -> bool {
-        self.delay > Span::ZERO || self.port.link().rate.is_some()
-    }
-}
-
 /// Time, events, packets, ports and ways.
 pub struct Fabric {
     pub(crate) now: Instant,
@@ -143,6 +122,7 @@ pub struct Fabric {
     pub(crate) fates: Fates,
     pub(crate) meters: Meters,
     ways: Ways,
+    hops: Hops,
     touched: Vec<PortId>,
     /// Touched ports whose packets arrive at the instant at which they are sent.
     timeless: Vec<PortId>,
@@ -162,6 +142,7 @@ impl Fabric {
             fates: Fates::default(),
             meters: Meters::default(),
             ways,
+            hops: Hops::default(),
             touched: Vec::new(),
             timeless: Vec::new(),
             delivered: 0,
@@ -176,14 +157,16 @@ impl Fabric {
     }
 
     /// A port, to look at.
-    pub fn port(&self, port: PortId) -> &Port {
-        &self.wires[port.0 as usize].port
+    pub fn port(&self, port: PortId) -> PortView<'_> {
+        PortView {
+            wire: &self.wires[port.0 as usize],
+            now: self.now,
+        }
     }
 
     /// Puts other parameters of its discipline in force at a port, as a controller does.
     pub fn set(&mut self, port: PortId, spec: Spec) -> Result<(), SpecMismatch> {
-        let wire = &mut self.wires[port.0 as usize];
-        wire.port.set(spec, self.now)?;
+        self.wires[port.0 as usize].set(spec, self.now)?;
         self.touch(port);
         Ok(())
     }
@@ -244,38 +227,70 @@ impl Fabric {
         }
     }
 
+    /// The way of a flow with this key from one host to another, behind the port of the first.
+    pub(crate) fn way(&mut self, from: NodeId, to: NodeId, key: &FlowKey) -> Hop {
+        let hash = self.flights.keys.hash_key(key);
+        let mut node = self.wires[self.uplink(from).0 as usize].to;
+        let (wires, ways) = (&self.wires, &self.ways);
+        let ports = std::iter::from_fn(|| {
+            let port = match node == to {
+                true => None,
+                false => ways.port(node, to, hash),
+            }?;
+            node = wires[port.0 as usize].to;
+            Some(port)
+        });
+        self.hops.keep(ports)
+    }
+
     /// A host sends a packet of `len` bytes (layer 2).
     #[inline]
     pub(crate) fn send(&mut self, route: &Route, flight: Flight, len: u32, ecn: Ecn) {
         if flight.content.payload() > 0 {
             self.meters.sent(flight.traffic, self.now, len);
         }
-        let mut packet = self.flights.create(flight, route.peer_host, route.key, len);
-        packet.ecn = ecn;
-        self.offer(route.uplink, packet);
+        let slot = self.flights.create(flight, route.key);
+        let frame = Frame {
+            slot,
+            hop: route.way,
+            len,
+            ecn,
+            ..Frame::default()
+        };
+        self.offer(route.uplink, frame);
     }
 
-    // Always inlined: a packet that is written to the stack in fields and read as a whole makes the
-    // processor wait.
+    /// A frame comes to a port.
     #[inline(always)]
-    fn offer(&mut self, port: PortId, packet: Packet) {
+    fn offer(&mut self, port: PortId, frame: Frame) {
         let wire = &mut self.wires[port.0 as usize];
-        if wire.watch.is_some() {
-            self.note_offered(port, packet.slot);
-        }
-        self.wires[port.0 as usize].port.offer(packet);
-        self.touch(port);
-    }
-
-    /// A packet comes to a watched port.
-    #[inline(never)]
-    fn note_offered(&mut self, port: PortId, slot: Slot) {
-        if let Some(watch) = &mut self.wires[port.0 as usize].watch {
-            let flight = self.flights.get(slot);
-            watch.passages.offered(flight.flow, self.now);
-            if let Some(identification) = &mut watch.identification {
-                let key = self.flights.keys.key_at(slot);
-                identification.offered(flight.traffic, key, self.now);
+        match &mut wire.sender {
+            Sender::Plain(plain) => {
+                let Some(sending) = plain.admit(u64::from(frame.len), self.now, &wire.ring) else {
+                    let packet = self.flights.packet(&frame, self.now);
+                    self.fates.discard(packet, Reason::QueueFull);
+                    return self.bury(port);
+                };
+                // Its arrival is scheduled as the frame before arrives; without one, by a step.
+                let is_next = wire.ring.last().is_none_or(|l| l.arrival <= self.now);
+                wire.ring.push(Frame {
+                    arrival: sending.end + wire.delay,
+                    start: sending.start,
+                    ..frame
+                });
+                if is_next && !wire.touched {
+                    wire.touched = true;
+                    self.touched.push(port);
+                }
+            }
+            Sender::Stepped(stepped) => {
+                let packet = self.flights.packet(&frame, self.now);
+                if let Some(watch) = &mut stepped.watch {
+                    let flight = self.flights.get(packet.slot);
+                    watch.offered(flight, self.flights.keys.key(&packet), self.now);
+                }
+                stepped.port.offer(packet);
+                self.touch(port);
             }
         }
     }
@@ -292,9 +307,11 @@ impl Fabric {
         }
     }
 
-    /// The next event that is due at `until` or before.
+    /// The next event that is due at `until` or before; none while ports are to be stepped first.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<Event> {
+        let is_settled = self.touched.is_empty() && self.timeless.is_empty();
+        let until = if is_settled { until } else { self.now };
         let (time, event) = self.events.pop_until(until)?;
         self.now = self.now.max(time);
         self.happened += 1;
@@ -310,126 +327,84 @@ impl Fabric {
     /// A port's timer; out of date unless it is the one that the port waits for.
     #[inline]
     pub(crate) fn wake(&mut self, port: PortId) {
-        let wire = &mut self.wires[port.0 as usize];
-        if wire.wake == self.now {
-            wire.wake = Instant::FAR_FUTURE;
+        if let Sender::Stepped(stepped) = &mut self.wires[port.0 as usize].sender
+            && stepped.wake == self.now
+        {
+            stepped.wake = Instant::FAR_FUTURE;
             self.touch(port);
         }
     }
 
-    /// The first packet of a pipe has arrived. A router passes it on; what a host got is given back.
+    /// The first frame on a wire has arrived. A router passes it on; what a host got is given back.
     #[inline]
     pub(crate) fn arrive(&mut self, port: PortId) -> Option<(Flight, bool)> {
         let wire = &mut self.wires[port.0 as usize];
-        let (_, packet) = wire.pipe.pop_front()?;
-        let node = wire.to;
-        let is_host = !self.ways.is_router(node);
-        match wire.pipe.front() {
-            Some((next, packet)) => {
-                self.events.push(*next, Event::Arrive(port).into());
-                // What it will need has been lying there for a round trip: that comes back into the
-                // cache while there is other work to do.
-                match is_host {
-                    true => {
-                        black_box(self.flights.get(packet.slot).sent);
-                    }
-                    false => {
-                        let destination = self.flights.destination(packet.slot);
-                        if let Some(way) = self.ways.only_port(node, destination) {
-                            black_box(self.wires[way.0 as usize].touched);
-                        }
-                    }
+        let frame = wire.pop()?;
+        if let Some(next) = wire.next_arrival(self.now) {
+            self.events.push(next.arrival, Event::Arrive(port).into());
+            // What it will need has been lying there for a round trip: that comes back into the
+            // cache while there is other work to do.
+            match self.hops.port(next.hop) {
+                None => {
+                    black_box(self.flights.get(next.slot).sent);
+                }
+                Some(way) => {
+                    black_box(self.wires[way.0 as usize].touched);
                 }
             }
-            None => wire.pipe.clear(), // back to the start of its memory, which is warm
         }
-        if is_host {
-            let flight = *self.flights.get(packet.slot);
-            self.flights.release(packet.slot);
-            self.delivered += 1;
-            return Some((flight, packet.ecn == Ecn::Congested));
+        if let Some(way) = self.hops.port(frame.hop) {
+            let hop = frame.hop.next();
+            self.offer(way, Frame { hop, ..frame });
+            return None;
         }
-        let destination = self.flights.destination(packet.slot);
-        let keys = &self.flights.keys;
-        let way = self
-            .ways
-            .port(node, destination, || keys.hash(&packet, KeyKind::Flow));
-        let packet = Packet {
-            arrived: self.now,
-            ..packet
-        };
-        match way {
-            Some(way) => self.offer(way, packet),
-            None => {
-                self.fates.discard(packet, Reason::NoRoute);
-                self.bury(port);
-            }
-        }
-        None
+        let flight = *self.flights.get(frame.slot);
+        self.flights.release(frame.slot);
+        self.delivered += 1;
+        Some((flight, frame.ecn == Ecn::Congested))
     }
 
     /// Every port that was touched at this instant makes a step; but if something arrives at this
-    /// instant by those that take no time, the others wait for it.
+    /// instant by those that take no time, the others wait for it. Says whether there was any.
     #[inline]
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.touched.is_empty() && self.timeless.is_empty() {
+            return false;
+        }
         if !self.timeless.is_empty() {
             for place in 0..self.timeless.len() {
                 self.step(self.timeless[place]);
             }
             self.timeless.clear();
             if self.events.next_time() == Some(self.now) {
-                return;
+                return true;
             }
         }
         for place in 0..self.touched.len() {
             self.step(self.touched[place]);
         }
         self.touched.clear();
+        true
     }
 
     #[inline]
     fn step(&mut self, id: PortId) {
         let wire = &mut self.wires[id.0 as usize];
         wire.touched = false;
-        if wire.watch.is_none()
-            && let Some((packet, sending)) = wire.port.pass(self.now)
-        {
-            let arrival = sending.end + wire.delay;
-            if wire.pipe.is_empty() {
-                self.events.push(arrival, Event::Arrive(id).into());
+        let (was_empty, wake) = match &mut wire.sender {
+            Sender::Plain(_) => (true, None),
+            Sender::Stepped(stepped) => {
+                let was_empty = wire.ring.is_empty();
+                let (now, delay, ring) = (self.now, wire.delay, &mut wire.ring);
+                let wake = stepped.step(now, delay, ring, &self.flights, &mut self.fates);
+                (was_empty, wake)
             }
-            wire.pipe.push_back((arrival, packet));
-            return;
+        };
+        if was_empty && let Some(first) = wire.ring.get(0) {
+            self.events.push(first.arrival, Event::Arrive(id).into());
         }
-        let Wire {
-            port, pipe, delay, ..
-        } = wire;
-        let was_empty = pipe.is_empty();
-        let (watch, flights) = (&mut wire.watch, &self.flights);
-        let next = port.step(
-            self.now,
-            &flights.keys,
-            &mut self.fates,
-            usize::MAX,
-            &mut |packet, sending| {
-                if let Some(watch) = watch {
-                    let flight = flights.get(packet.slot);
-                    watch.departed(&packet, sending.start, flight.flow, flight.traffic);
-                    if let Some(trace) = &mut watch.trace {
-                        let content = &flights.get(packet.slot).content;
-                        let key = flights.keys.key(&packet);
-                        trace.departed(sending.start, key, content, packet.ecn);
-                    }
-                }
-                pipe.push_back((sending.end + *delay, packet));
-            },
-        );
-        if was_empty && let Some((arrival, _)) = pipe.front() {
-            self.events.push(*arrival, Event::Arrive(id).into());
-        }
-        if let Some(next) = next.filter(|next| *next != wire.wake) {
-            wire.wake = next;
-            self.events.push(next, Event::Wake(id).into());
+        if let Some(wake) = wake {
+            self.events.push(wake, Event::Wake(id).into());
         }
         self.bury(id);
     }
@@ -443,14 +418,9 @@ impl Fabric {
         for (slot, reason) in self.fates.freed() {
             let flight = self.flights.get(slot);
             self.meters.lost(flight, self.now, port, reason);
-            if let Some(watch) = &mut self.wires[port.0 as usize].watch {
-                if reason == Reason::NotAdmitted {
-                    watch.passages.refused(flight.flow, self.now);
-                }
-                if let Some(trace) = &mut watch.trace {
-                    let key = self.flights.keys.key_at(slot);
-                    trace.lost(self.now, key, &flight.content, reason);
-                }
+            if let Some((_, watch)) = self.wires[port.0 as usize].watched() {
+                let key = self.flights.keys.key_at(slot);
+                watch.lost(flight, key, self.now, reason);
             }
             self.flights.release(slot);
             self.lost += 1;

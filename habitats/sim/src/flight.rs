@@ -1,12 +1,13 @@
 //! What packets carry in virtual time: a modelled segment or datagram instead of bytes.
 
-use weir_base::Instant;
-use weir_packet::Shared;
-use weir_packet::{Keys, Packet, Slot};
+use weir_base::{Instant, Span};
+use weir_packet::{Keys, Packet, Shared, Slot};
+use weir_path::port::Transmission;
 
 use crate::EndpointId;
-use crate::network::NodeId;
+use crate::frame::Frame;
 use crate::tcp::Segment;
+use crate::way::Hop;
 
 /// What a packet carries, from the host that made it to the one that takes it.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +51,18 @@ impl Content {
 pub(crate) struct Flights {
     /// The flow keys.
     pub(crate) keys: Keys,
-    /// Where each packet goes: the only thing that routers look at, and small enough to stay in
-    /// a cache.
-    destinations: Vec<NodeId>,
     flights: Vec<Flight>,
+    labels: Vec<Label>,
     free: Vec<Slot>,
     next_id: u64,
+}
+
+/// What a port that is stepped keeps of a packet beside its descriptor: small enough to stay in a cache.
+#[derive(Clone, Copy, Debug)]
+struct Label {
+    id: u64,
+    /// Where it goes from the other end.
+    hop: Hop,
 }
 
 impl Flights {
@@ -63,51 +70,71 @@ impl Flights {
     pub(crate) fn new(secret: (u64, u64)) -> Self {
         Self {
             keys: Keys::new(0, secret),
-            destinations: Vec::new(),
             flights: Vec::new(),
+            labels: Vec::new(),
             free: Vec::new(),
             next_id: 0,
         }
     }
 
-    /// A packet of `len` bytes that carries `flight`.
-    pub(crate) fn create(
-        &mut self,
-        flight: Flight,
-        destination: NodeId,
-        key: Shared,
-        len: u32,
-    ) -> Packet {
+    /// A place for a new packet that carries `flight`.
+    #[inline]
+    pub(crate) fn create(&mut self, flight: Flight, key: Shared) -> Slot {
+        let label = Label {
+            id: self.next_id,
+            hop: Hop::default(),
+        };
+        self.next_id += 1;
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.flights[slot.0 as usize] = flight;
-                self.destinations[slot.0 as usize] = destination;
+                self.labels[slot.0 as usize] = label;
                 slot
             }
             None => {
                 self.flights.push(flight);
-                self.destinations.push(destination);
+                self.labels.push(label);
                 Slot(self.flights.len() as u32 - 1)
             }
         };
         self.keys.set_shared(slot, key);
-        let id = self.next_id;
-        self.next_id += 1;
-        Packet::new(id, slot, len, flight.sent)
+        slot
+    }
+
+    /// The descriptor of a frame, for a port to which it comes at `now`.
+    #[inline]
+    pub(crate) fn packet(&mut self, frame: &Frame, now: Instant) -> Packet {
+        let label = &mut self.labels[frame.slot.0 as usize];
+        label.hop = frame.hop;
+        Packet {
+            class: frame.class,
+            ecn: frame.ecn,
+            ..Packet::new(label.id, frame.slot, frame.len, now)
+        }
+    }
+
+    /// The frame of a packet that a port sends, and that then travels for `delay`.
+    #[inline]
+    pub(crate) fn frame(&self, packet: &Packet, sending: Transmission, delay: Span) -> Frame {
+        Frame {
+            arrival: sending.end + delay,
+            start: sending.start,
+            slot: packet.slot,
+            hop: self.labels[packet.slot.0 as usize].hop,
+            len: packet.len,
+            class: packet.class,
+            ecn: packet.ecn,
+        }
     }
 
     /// What the packet at `slot` carries.
+    #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &Flight {
         &self.flights[slot.0 as usize]
     }
 
-    /// The host that the packet at `slot` goes to.
-    #[inline]
-    pub(crate) fn destination(&self, slot: Slot) -> NodeId {
-        self.destinations[slot.0 as usize]
-    }
-
     /// Takes the slot of a packet that has ended.
+    #[inline]
     pub(crate) fn release(&mut self, slot: Slot) {
         self.free.push(slot);
     }

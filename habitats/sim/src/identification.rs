@@ -172,11 +172,10 @@ pub(crate) struct Examiner {
 impl Actor for Examiner {
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
         for port in &self.ports {
-            let wire = &mut fabric.wires[port.0 as usize];
-            if let Some(watch) = &mut wire.watch
+            if let Some((port, watch)) = fabric.wires[port.0 as usize].watched()
                 && let Some(identification) = &mut watch.identification
             {
-                identification.look(wire.port.queue(), fabric.now);
+                identification.look(port.queue(), fabric.now);
             }
         }
         Some(fabric.now + STEP)

@@ -4,13 +4,15 @@
 //!  Network ──▶ Simulation ── run_until ──▶ meters, watches, fetches
 //!              │ endpoints: tcp, udp, web clients      happen at events
 //!              │ actors: samplers, controllers
-//!              └ fabric: events, ports, pipes, ways
+//!              └ fabric: events, wires, ways
 //! ```
 //!
 //! - [`network`]: hosts, routers, links; the ways between them
 //! - [`simulation`]: a run: traffic on a network, and the loop of events
 //! - [`course`]: what a flow is
 //! - [`fabric`]: packets on their way: the order at one instant, ports, losses
+//! - [`wire`]: one direction of a link: what sends, and what travels; `frame`: how that stands in memory;
+//!   `plain`: a FIFO without events of its own; `way`: the hops of each connection
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]:
 //!   applications
@@ -27,15 +29,20 @@ pub mod endpoint;
 pub mod event;
 pub mod fabric;
 pub mod flight;
+mod frame;
 pub mod gauges;
 pub mod identification;
 pub mod meter;
 pub mod network;
+mod observe;
 pub mod passage;
+mod plain;
 pub mod simulation;
 pub mod tcp;
 pub mod trace;
+mod way;
 pub mod web;
+pub mod wire;
 
 pub use actor::Actor;
 pub use course::{Course, Sender};
@@ -44,3 +51,4 @@ pub use fabric::Fabric;
 pub use meter::Meters;
 pub use network::{Network, NodeId, PortId};
 pub use simulation::{Measurement, Simulation};
+pub use wire::PortView;

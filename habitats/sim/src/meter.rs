@@ -179,9 +179,35 @@ impl Watch {
         });
     }
 
+    /// A packet comes to the port.
+    pub(crate) fn offered(&mut self, flight: &Flight, key: &FlowKey, now: Instant) {
+        self.passages.offered(flight.flow, now);
+        if let Some(identification) = &mut self.identification {
+            identification.offered(flight.traffic, key, now);
+        }
+    }
+
+    /// A packet leaves it.
+    pub(crate) fn passed(&mut self, packet: &Packet, flight: &Flight, key: &FlowKey, at: Instant) {
+        self.departed(packet, at, flight.flow, flight.traffic);
+        if let Some(trace) = &mut self.trace {
+            trace.departed(at, key, &flight.content, packet.ecn);
+        }
+    }
+
+    /// A packet ends there.
+    pub(crate) fn lost(&mut self, flight: &Flight, key: &FlowKey, now: Instant, reason: Reason) {
+        if reason == Reason::NotAdmitted {
+            self.passages.refused(flight.flow, now);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.lost(now, key, &flight.content, reason);
+        }
+    }
+
     /// A packet of the flow `flow` of `traffic` has left.
     #[inline]
-    pub(crate) fn departed(&mut self, packet: &Packet, at: Instant, flow: u32, traffic: u32) {
+    fn departed(&mut self, packet: &Packet, at: Instant, flow: u32, traffic: u32) {
         self.passages.departed(flow, traffic, packet.enqueued, at);
         if at >= self.from {
             self.sojourn.record(at.since(packet.enqueued));

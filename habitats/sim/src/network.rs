@@ -10,11 +10,12 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use weir_base::{Instant, Rate, Span, Streams};
+use weir_base::{Rate, Span, Streams};
 use weir_discipline::Spec;
-use weir_path::port::{Link, Port};
+use weir_path::port::Link;
 
-use crate::fabric::{Fabric, Wire};
+use crate::fabric::Fabric;
+use crate::wire::Wire;
 
 /// A host or router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,19 +141,9 @@ impl Network {
         let ways = self.ways();
         let secret = streams.hash_key("flow-hash");
         let streams = streams.below("port");
-        let wires = self.wires.into_iter().map(|draft| Wire {
-            port: Port::new(
-                draft.spec,
-                draft.link,
-                Instant::ZERO,
-                &streams.below(&draft.name),
-            ),
-            to: draft.to,
-            delay: draft.delay,
-            pipe: VecDeque::new(),
-            wake: Instant::FAR_FUTURE,
-            touched: false,
-            watch: None,
+        let wires = self.wires.into_iter().map(|draft| {
+            let streams = streams.below(&draft.name);
+            Wire::new(draft.spec, draft.link, draft.to, draft.delay, &streams)
         });
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|n| crate::fabric::Node {
@@ -247,19 +238,12 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// Whether a node passes packets on.
-    #[inline]
     pub(crate) fn is_router(&self, node: NodeId) -> bool {
         self.rows[node.0 as usize] != NO_ROW
     }
 
     /// The port by which `router` sends to `destination`; `hash` chooses among equals.
-    #[inline]
-    pub(crate) fn port(
-        &self,
-        router: NodeId,
-        destination: NodeId,
-        hash: impl FnOnce() -> u64,
-    ) -> Option<PortId> {
+    pub(crate) fn port(&self, router: NodeId, destination: NodeId, hash: u64) -> Option<PortId> {
         let row = self.rows[router.0 as usize] as usize;
         match self.ports[row * self.nodes + destination.0 as usize] {
             NO_PORT => None,
@@ -268,18 +252,10 @@ impl Ways {
                 let ports = &self.several[(entry & !SEVERAL) as usize];
                 // Each router looks at the hash in a way of its own: what a flow chose at one must
                 // not decide what it chooses at the next.
-                let hash = hash().rotate_left(router.0.wrapping_mul(11));
+                let hash = hash.rotate_left(router.0.wrapping_mul(11));
                 Some(ports[(hash % ports.len() as u64) as usize])
             }
         }
-    }
-
-    /// The port by which `router` sends to `destination`, if there is no choice.
-    #[inline]
-    pub(crate) fn only_port(&self, router: NodeId, destination: NodeId) -> Option<PortId> {
-        let row = self.rows[router.0 as usize] as usize;
-        let entry = self.ports[row * self.nodes + destination.0 as usize];
-        (entry & SEVERAL == 0).then_some(PortId(entry))
     }
 
     /// All ports by which `router` may send to `destination`.

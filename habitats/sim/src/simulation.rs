@@ -6,18 +6,16 @@ use weir_base::{Instant, Span, Streams};
 use weir_packet::FlowKey;
 use weir_wire::{Protocol, ethernet, ipv4, ipv6};
 
-use crate::actor::{Actor, Housekeeper, Sampler};
+use crate::actor::{Actor, Housekeeper};
 use crate::course::{Course, Sender};
 use crate::endpoint::tcp::{Application, Progress, Tcp};
 use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
 use crate::fabric::{Event, Fabric};
-use crate::flight::Content;
-use crate::identification::{Examiner, Identification};
-use crate::meter::{Flow, Jitter, Meter, Meters, Watch};
+use crate::flight::{Content, Flight};
+use crate::meter::{Flow, Jitter, Meter, Meters};
 use crate::network::{Network, NetworkError, NodeId, PortId};
 use crate::tcp::{Connection, Options, Segment};
-use crate::trace::Trace;
 use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY, Web};
 use weir_base::pace::{Load, Pace};
 
@@ -39,7 +37,7 @@ pub struct Measurement {
 
 /// A simulated network with its traffic.
 pub struct Simulation {
-    fabric: Fabric,
+    pub(crate) fabric: Fabric,
     endpoints: Endpoints,
     clients: Vec<Client>,
     /// The client behind an endpoint, by the endpoint's place.
@@ -84,47 +82,6 @@ impl Simulation {
         };
         simulation.actor(Box::new(Housekeeper), Instant::ZERO);
         Ok(simulation)
-    }
-
-    /// Records the queues of these ports.
-    pub fn watch(&mut self, ports: &[PortId]) {
-        let Meters { from, interval, .. } = self.fabric.meters;
-        for port in ports {
-            let mut watch = Watch::new(from);
-            let wire = &mut self.fabric.wires[port.0 as usize];
-            if wire.port.queue().spec().knows_flows() {
-                watch.look_inside(self.fabric.meters.traffics.len());
-            }
-            wire.watch = Some(Box::new(watch));
-        }
-        let sampler = Sampler {
-            ports: ports.to_vec(),
-            step: interval,
-        };
-        self.actor(Box::new(sampler), Instant::ZERO);
-    }
-
-    /// Compares what the queues of these ports, which are watched, say of flows with the truth: whether
-    /// those of each traffic are hogs.
-    pub fn examine(&mut self, ports: &[PortId], hogs: &[bool]) {
-        let from = self.fabric.meters.from;
-        for port in ports {
-            if let Some(watch) = &mut self.fabric.wires[port.0 as usize].watch {
-                watch.identification = Some(Identification::new(from, hogs.to_vec()));
-            }
-        }
-        let examiner = Examiner {
-            ports: ports.to_vec(),
-        };
-        self.actor(Box::new(examiner), Instant::ZERO);
-    }
-
-    /// Writes down the first `packets` packets that leave a port or end there.
-    pub fn trace(&mut self, port: PortId, packets: usize) {
-        let from = self.fabric.meters.from;
-        let watch = &mut self.fabric.wires[port.0 as usize].watch;
-        let watch = watch.get_or_insert_with(|| Box::new(Watch::new(from)));
-        watch.trace = Some(Trace::new(packets));
     }
 
     /// Lets somebody act, for the first time at `first`.
@@ -194,12 +151,16 @@ impl Simulation {
 
     /// Lets everything happen that is due up to `until`.
     pub fn run_until(&mut self, until: Instant) {
-        while let Some(event) = self.fabric.next(until) {
-            self.happen(event);
-            while let Some(event) = self.fabric.next(self.fabric.now) {
-                self.happen(event);
+        loop {
+            while let Some(event) = self.fabric.next(until) {
+                match event {
+                    Event::Arrive(port) => self.arrive(port), // nearly all of them
+                    event => self.happen(event),
+                }
             }
-            self.fabric.settle();
+            if !self.fabric.settle() {
+                break;
+            }
         }
         self.fabric.now = self.fabric.now.max(until);
     }
@@ -214,36 +175,40 @@ impl Simulation {
         &self.fabric.meters
     }
 
-    /// What was recorded of a port, if it is watched.
-    pub fn watched(&self, port: PortId) -> Option<&Watch> {
-        self.fabric.wires[port.0 as usize].watch.as_deref()
-    }
-
     /// Every fetch; those that have not ended have no end.
     pub fn fetches(&self) -> impl Iterator<Item = Fetch> {
         let current = self.clients.iter().filter_map(|client| client.current);
         self.fetches.iter().copied().chain(current)
     }
 
-    #[inline]
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::Arrive(port) => {
-                if let Some((flight, marked)) = self.fabric.arrive(port) {
-                    match self.endpoints.get(flight.to) {
-                        Some(Endpoint::Tcp(tcp)) => {
-                            if let Content::Tcp(segment) = &flight.content {
-                                let fabric = &mut self.fabric;
-                                let progress =
-                                    tcp.receive(&flight, segment, marked, fabric, &mut self.out);
-                                self.note(flight.to, progress);
-                            }
-                        }
-                        Some(Endpoint::Sink(sink)) => sink.receive(&flight, &mut self.fabric),
-                        Some(Endpoint::Source(_)) | None => {} // of a connection that is gone
-                    }
+    /// A frame arrives at the other end of a wire.
+    #[inline(always)]
+    fn arrive(&mut self, port: PortId) {
+        if let Some((flight, marked)) = self.fabric.arrive(port) {
+            self.receive(&flight, marked);
+        }
+    }
+
+    /// A packet has come to its host.
+    #[inline(never)]
+    fn receive(&mut self, flight: &Flight, marked: bool) {
+        match self.endpoints.get(flight.to) {
+            Some(Endpoint::Tcp(tcp)) => {
+                if let Content::Tcp(segment) = &flight.content {
+                    let fabric = &mut self.fabric;
+                    let progress = tcp.receive(flight, segment, marked, fabric, &mut self.out);
+                    self.note(flight.to, progress);
                 }
             }
+            Some(Endpoint::Sink(sink)) => sink.receive(flight, &mut self.fabric),
+            Some(Endpoint::Source(_)) | None => {} // of a connection that is gone
+        }
+    }
+
+    #[inline(never)]
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(port) => self.arrive(port),
             Event::Wake(port) => self.fabric.wake(port),
             Event::Timeout(id) => {
                 if let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) {
@@ -444,8 +409,8 @@ impl Simulation {
             Route {
                 own: ends[own],
                 peer: ends[peer],
-                peer_host: hosts[peer],
                 uplink: self.fabric.uplink(hosts[own]),
+                way: self.fabric.way(hosts[own], hosts[peer], &key),
                 key: self.fabric.flights.keys.share(key),
                 headers,
                 traffic: course.traffic,

@@ -72,7 +72,7 @@ impl ControllerActor {
 }
 
 fn sample(fabric: &Fabric, port: PortId, gauges: &[&str]) -> Sample {
-    let queue = fabric.port(port).queue();
+    let queue = fabric.port(port);
     let ledger = queue.ledger();
     let mut sample = Sample::new(ledger.received, ledger.sent, queue.backlog());
     queue.inspect(&mut |gauge, value| {
@@ -85,7 +85,7 @@ fn sample(fabric: &Fabric, port: PortId, gauges: &[&str]) -> Sample {
 
 fn set(fabric: &mut Fabric, port: PortId, change: &Change) {
     let value = Scalar::Text(change.value.to_string());
-    let spec = fabric.port(port).queue().spec();
+    let spec = fabric.port(port).spec();
     let spec = spec.with(change.parameter, &value);
     let set = spec.map_err(|e| e.to_string()).and_then(|spec| {
         let set = fabric.set(port, spec);

@@ -185,9 +185,9 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         if let Some(quality) = quality {
             add_quality(name, quality, metrics);
         }
-        let queue = world.simulation.fabric().port(*port).queue();
-        metrics.insert(format!("state_bytes.{name}"), queue.state_bytes() as f64);
-        queue.inspect(&mut |gauge, value| {
+        let port = world.simulation.fabric().port(*port);
+        metrics.insert(format!("state_bytes.{name}"), port.state_bytes() as f64);
+        port.inspect(&mut |gauge, value| {
             metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
         });
         for gauge in &watch.gauges.all {
@@ -208,7 +208,7 @@ fn add_link(
     seconds: f64,
     metrics: &mut Metrics,
 ) {
-    let link = world.simulation.fabric().port(port).link();
+    let link = *world.simulation.fabric().port(port).link();
     let packets = watch.sent.packets as f64;
     let wire_bytes = watch.sent.bytes as f64 + packets * f64::from(link.overhead);
     let throughput = wire_bytes * 8.0 / seconds;

@@ -8,7 +8,8 @@ use weir_packet::Shared;
 
 use crate::fabric::Fabric;
 use crate::flight::{Content, Flight};
-use crate::network::{NodeId, PortId};
+use crate::network::PortId;
+use crate::way::Hop;
 
 /// An endpoint. Late packets and timers of an earlier user of the same place have another
 /// generation, and are ignored.
@@ -28,10 +29,10 @@ pub(crate) struct Route {
     pub(crate) own: EndpointId,
     /// The other end.
     pub(crate) peer: EndpointId,
-    /// The host of the other end.
-    pub(crate) peer_host: NodeId,
     /// The port of its own host.
     pub(crate) uplink: PortId,
+    /// The way behind that.
+    pub(crate) way: Hop,
     /// Addresses and ports.
     pub(crate) key: Shared,
     /// Bytes of the link-layer and IP headers.

@@ -243,7 +243,7 @@ impl Built {
         let mut held = 0;
         for port in &self.ports {
             let port = fabric.port(*port);
-            let (ledger, backlog) = (port.queue().ledger(), port.queue().backlog());
+            let (ledger, backlog) = (port.ledger(), port.backlog());
             assert_eq!(ledger.received, ledger.sent + ledger.dropped + backlog);
             assert_eq!(ledger.sent, port.sent());
             all.received += ledger.received;
@@ -251,7 +251,7 @@ impl Built {
             all.dropped += ledger.dropped;
             held += backlog.packets;
         }
-        let came = |port: &PortId| fabric.port(*port).queue().ledger().received.packets;
+        let came = |port: &PortId| fabric.port(*port).ledger().received.packets;
         let from_hosts: u64 = self.uplinks.iter().map(came).sum();
         assert_eq!(made, from_hosts, "each packet begins at a host's port");
         assert_eq!(lost, all.dropped.packets, "packets end at ports only");
@@ -268,7 +268,7 @@ impl Built {
         for (port, dropped) in self.ports.iter().map(|p| (p, self.sim.fabric().port(*p))) {
             let here = losses.iter().filter(|((_, at, _), _)| at == port);
             let here: u64 = here.map(|(_, loss)| loss.packets).sum();
-            assert_eq!(here, dropped.queue().ledger().dropped.packets);
+            assert_eq!(here, dropped.ledger().dropped.packets);
         }
     }
 

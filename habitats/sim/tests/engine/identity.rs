@@ -167,6 +167,32 @@ fn a_run_in_pieces_is_the_same_run() {
     assert!(pieces == whole_run(1, red()));
 }
 
+/// A FIFO that nobody looks at has no events of its own. The run is the same, at the level of what arrives when,
+/// whether its ports are stepped or not; round numbers make many events meet at one instant.
+#[test]
+fn a_port_that_is_exposed_is_the_same_port() {
+    let run = |exposed: &[PortId], limit: u32| {
+        let site = site(Network::default(), 1, fifo(limit));
+        let mut sim = run(site.network, 4, 1);
+        sim.expose(exposed);
+        add_traffic(&mut sim, site.ends, 0, "ours");
+        sim.run_until(RUN);
+        let fabric = sim.fabric();
+        let ports = (0..6).map(|n| fabric.port(PortId(n)));
+        let ledgers: Vec<_> = ports.map(|p| (p.ledger(), p.backlog())).collect();
+        let told = format!("{:?}\n{ledgers:?}\n{}", fabric.books(), told(&sim, 0..4));
+        (fabric.events(), told)
+    };
+    for limit in [3, 20, 60] {
+        let (events, stepped) = run(&[0, 1, 2, 3, 4, 5].map(PortId), limit);
+        for exposed in [&[][..], &[PortId(0)], &[PortId(1), PortId(2), PortId(5)]] {
+            let (fewer, plain) = run(exposed, limit);
+            assert!(plain == stepped); // too long to be shown
+            assert!(fewer <= events);
+        }
+    }
+}
+
 /// The other site is described first and has its traffic first: names count, not numbers.
 #[test]
 fn others_elsewhere_change_nothing() {

@@ -223,6 +223,6 @@ fn beyond_full_load_the_queue_grows_by_the_difference() {
     let load = load(1.1 / SERVICE, PIECE, Spacing::Even);
     let (mut sim, port) = queue(&[load], 1, Instant::ZERO);
     sim.run_until(Instant::ZERO + Span::from_secs(10));
-    let held = sim.fabric().port(port).queue().backlog().packets;
+    let held = sim.fabric().port(port).backlog().packets;
     assert!((999..=1000).contains(&held), "{held}");
 }

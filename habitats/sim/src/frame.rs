@@ -1,0 +1,139 @@
+//! A packet between two nodes, and the ring in which such packets stand.
+
+use weir_base::Instant;
+use weir_packet::{Class, Ecn, Slot};
+
+use crate::way::Hop;
+
+/// A packet that waits for a link or travels on it: half a cache line, whatever it carries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frame {
+    /// When it comes to the other end of the link.
+    pub(crate) arrival: Instant,
+    /// When the link starts to send it.
+    pub(crate) start: Instant,
+    /// What it carries.
+    pub(crate) slot: Slot,
+    /// Where it goes from the other end.
+    pub(crate) hop: Hop,
+    /// Its length in layer 2.
+    pub(crate) len: u32,
+    pub(crate) class: Class,
+    pub(crate) ecn: Ecn,
+}
+
+/// Frames in their order; it grows as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    /// A power of two of places, or none.
+    places: Box<[Frame]>,
+    /// Frames that have left, and those that have come: positions, modulo the places.
+    left: usize,
+    come: usize,
+}
+
+impl Ring {
+    /// Frames in it.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.come - self.left
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.come == self.left
+    }
+
+    /// The frame at a place, counted from the first.
+    #[inline]
+    pub(crate) fn get(&self, place: usize) -> Option<&Frame> {
+        if place >= self.len() {
+            return None;
+        }
+        self.places.get(self.index(self.left + place))
+    }
+
+    /// The last frame.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<&Frame> {
+        self.get(self.len().wrapping_sub(1))
+    }
+
+    /// Adds a frame behind all others.
+    #[inline]
+    pub(crate) fn push(&mut self, frame: Frame) {
+        if self.len() == self.places.len() {
+            self.grow();
+        }
+        let index = self.index(self.come);
+        self.places[index] = frame;
+        self.come += 1;
+    }
+
+    /// Takes the first frame.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Frame> {
+        let frame = *self.get(0)?;
+        self.left += 1;
+        if self.is_empty() {
+            (self.left, self.come) = (0, 0); // back to the start of its memory, which is warm
+        }
+        Some(frame)
+    }
+
+    /// Gives back all memory, if it is empty.
+    pub(crate) fn relax(&mut self) {
+        if self.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    #[inline]
+    fn index(&self, position: usize) -> usize {
+        position & self.places.len().wrapping_sub(1)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        const FEW: usize = 4;
+        let frames = (0..self.len()).filter_map(|place| self.get(place)).copied();
+        let mut places: Vec<_> = frames.collect();
+        let come = places.len();
+        places.resize((2 * come).max(FEW), Frame::default());
+        *self = Self {
+            places: places.into_boxed_slice(),
+            left: 0,
+            come,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn a_ring_is_a_queue(steps in prop::collection::vec((0_u32..12, 0_u32..12), 1..60)) {
+            let (mut ring, mut queue) = (Ring::default(), VecDeque::new());
+            let mut number = 0;
+            for (pushes, pops) in steps {
+                for _ in 0..pushes {
+                    number += 1;
+                    ring.push(Frame { len: number, ..Frame::default() });
+                    queue.push_back(number);
+                }
+                prop_assert_eq!(ring.last().map(|f| f.len), queue.back().copied());
+                for _ in 0..pops {
+                    prop_assert_eq!(ring.get(1).map(|f| f.len), queue.get(1).copied());
+                    prop_assert_eq!(ring.pop().map(|f| f.len), queue.pop_front());
+                }
+                prop_assert_eq!((ring.len(), ring.is_empty()), (queue.len(), queue.is_empty()));
+                ring.relax();
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which ports of a simulation are looked at, and what is recorded of them. All of it is said before the run.
+
+use weir_base::Instant;
+
+use crate::actor::Sampler;
+use crate::identification::{Examiner, Identification};
+use crate::meter::{Meters, Watch};
+use crate::network::PortId;
+use crate::simulation::Simulation;
+use crate::trace::Trace;
+
+impl Simulation {
+    /// Makes these ports true at every instant, for actors that look at them or change
+    /// them. Of the others an actor must not ask anything.
+    pub fn expose(&mut self, ports: &[PortId]) {
+        for port in ports {
+            self.fabric.wires[port.0 as usize].stepped();
+        }
+    }
+
+    /// Records the queues of these ports.
+    pub fn watch(&mut self, ports: &[PortId]) {
+        let Meters { from, interval, .. } = self.fabric.meters;
+        for port in ports {
+            let mut watch = Watch::new(from);
+            let stepped = self.fabric.wires[port.0 as usize].stepped();
+            if stepped.port.queue().spec().knows_flows() {
+                watch.look_inside(self.fabric.meters.traffics.len());
+            }
+            stepped.watch = Some(Box::new(watch));
+        }
+        let sampler = Sampler {
+            ports: ports.to_vec(),
+            step: interval,
+        };
+        self.actor(Box::new(sampler), Instant::ZERO);
+    }
+
+    /// Compares what the queues of these ports, which are watched, say of flows with the truth: whether
+    /// those of each traffic are hogs.
+    pub fn examine(&mut self, ports: &[PortId], hogs: &[bool]) {
+        let from = self.fabric.meters.from;
+        for port in ports {
+            if let Some((_, watch)) = self.fabric.wires[port.0 as usize].watched() {
+                watch.identification = Some(Identification::new(from, hogs.to_vec()));
+            }
+        }
+        let examiner = Examiner {
+            ports: ports.to_vec(),
+        };
+        self.actor(Box::new(examiner), Instant::ZERO);
+    }
+
+    /// Writes down the first `packets` packets that leave a port or end there.
+    pub fn trace(&mut self, port: PortId, packets: usize) {
+        let from = self.fabric.meters.from;
+        let stepped = self.fabric.wires[port.0 as usize].stepped();
+        let watch = stepped
+            .watch
+            .get_or_insert_with(|| Box::new(Watch::new(from)));
+        watch.trace = Some(Trace::new(packets));
+    }
+
+    /// What was recorded of a port, if it is watched.
+    pub fn watched(&self, port: PortId) -> Option<&Watch> {
+        self.fabric.wires[port.0 as usize].watch()
+    }
+}

@@ -1,0 +1,242 @@
+//! A FIFO before a link with a delay, without events of its own.
+//!
+//! ```text
+//!  offered ──▶ admit: room? ── yes ──▶ ring: waits, is sent, travels ──▶ arrives
+//!                       └──── no ───▶ dropped
+//! ```
+//!
+//! A FIFO decides about a packet when it comes, and nothing that comes later changes when it leaves.
+//! So the start and the end of its transmission are known at once, and the only event that it needs
+//! is its arrival at the next node. What waits is counted when somebody asks: the frames in the ring
+//! that start later.
+//!
+//! The result is that of a [`Port`](weir_path::port::Port) with a `fifo`, in each bit (the tests
+//! compare the two). As there, the link starts a frame after everything else at that instant: a frame
+//! that starts *now* still takes a place of the queue.
+//!
+//! Events of one instant happen in the order of their scheduling, and that must stay the same, too. A port
+//! schedules an arrival when it starts a frame while no other one travels; else the arrival of the one
+//! before does. If a link has a delay, then a frame that had to wait always starts while the one before
+//! travels. So only a link with a delay has a plain queue, and only a frame that finds nothing before it
+//! needs the step of its instant.
+
+use weir_base::{Instant, Tally};
+use weir_discipline::metered::Ledger;
+use weir_discipline::{Spec, SpecMismatch, fifo};
+use weir_path::port::{Link, Transmission};
+use weir_path::transmitter::Transmitter;
+
+use crate::frame::Ring;
+
+/// A drop-tail queue with its transmitter. What it holds is in the ring behind.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// Packets that may wait.
+    limit: usize,
+    /// What the limit was said by.
+    spec: Box<Spec>,
+    transmitter: Transmitter,
+    received: Tally,
+    dropped: Tally,
+    /// No frame of the ring before this place waits.
+    waiting_from: usize,
+}
+
+impl Plain {
+    /// Whether a discipline can be reckoned ahead.
+    pub(crate) fn can_be(spec: &Spec) -> bool {
+        spec.kind() == fifo::MANUAL.name
+    }
+
+    /// An empty queue with the parameters of a `fifo`.
+    pub(crate) fn new(spec: Spec, link: Link, now: Instant) -> Self {
+        debug_assert!(Self::can_be(&spec), "{spec:?}");
+        Self {
+            limit: spec.limit(),
+            spec: Box::new(spec),
+            transmitter: Transmitter::new(link, now),
+            received: Tally::ZERO,
+            dropped: Tally::ZERO,
+            waiting_from: 0,
+        }
+    }
+
+    /// A packet of `bytes` bytes comes at `now`: says when the link sends it; none if there is no room.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, bytes: u64, now: Instant, ring: &Ring) -> Option<Transmission> {
+        self.received.count(bytes);
+        // Mostly the ring is short, and what waits need not be counted.
+        if ring.len() >= self.limit && self.waiting(now, ring) >= self.limit {
+            self.dropped.count(bytes);
+            return None;
+        }
+        Some(self.transmitter.send(bytes, now))
+    }
+
+    /// The ring has given out its first frame.
+    #[inline]
+    pub(crate) fn popped(&mut self) {
+        self.waiting_from = self.waiting_from.saturating_sub(1);
+    }
+
+    /// Packets that the link has not started before `now`.
+    #[inline(never)]
+    fn waiting(&mut self, now: Instant, ring: &Ring) -> usize {
+        while let Some(frame) = ring.get(self.waiting_from)
+            && frame.start < now
+        {
+            self.waiting_from += 1;
+        }
+        ring.len() - self.waiting_from
+    }
+
+    /// What is held when all that is due at `now` has been done.
+    pub(crate) fn backlog(&self, now: Instant, ring: &Ring) -> Tally {
+        let frames = (self.waiting_from..ring.len()).filter_map(|place| ring.get(place));
+        let waiting = frames.filter(|frame| frame.start > now);
+        waiting.fold(Tally::ZERO, |sum, frame| {
+            sum + Tally::one(u64::from(frame.len))
+        })
+    }
+
+    /// What went through when all that is due at `now` has been done.
+    pub(crate) fn ledger(&self, now: Instant, ring: &Ring) -> Ledger {
+        Ledger {
+            received: self.received,
+            sent: self.received - self.dropped - self.backlog(now, ring),
+            dropped: self.dropped,
+            marked: Tally::ZERO,
+        }
+    }
+
+    /// The link.
+    pub(crate) fn link(&self) -> &Link {
+        self.transmitter.link()
+    }
+
+    /// The parameters in force.
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Puts other parameters in force: a lower limit takes nothing back.
+    pub(crate) fn set(&mut self, spec: Spec) -> Result<(), SpecMismatch> {
+        if !Self::can_be(&spec) {
+            return Err(SpecMismatch {
+                in_place: self.spec.kind(),
+                offered: spec.kind(),
+            });
+        }
+        self.limit = spec.limit();
+        *self.spec = spec;
+        Ok(())
+    }
+
+    /// Bytes of memory that the discipline has taken: its packets are in the ring.
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of_val(self)
+    }
+
+    /// The gauges of `fifo`.
+    pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("full", self.dropped.packets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Frame;
+    use proptest::prelude::*;
+    use weir_base::setting::Scalar;
+    use weir_base::{Rate, Span, Streams};
+    use weir_packet::{Fates, Keys, Packet, Slot};
+    use weir_path::port::Port;
+
+    const DELAY: Span = Span::from_nanos(1);
+
+    /// Offers packets of these lengths after these times to a plain queue and to a port; compares what is
+    /// sent and when, the ledgers and the backlogs.
+    fn compare(
+        limit: i64,
+        rate: Option<Rate>,
+        packets: &[(u64, u32)],
+    ) -> Result<(), TestCaseError> {
+        let link = Link {
+            rate,
+            overhead: -14,
+            frame_bytes_max: 1514,
+        };
+        let limit = Scalar::Integer(limit);
+        let spec = Spec::check("fifo", [("limit", &limit)]).unwrap();
+        let (mut plain, mut ring) = (
+            Plain::new(spec.clone(), link, Instant::ZERO),
+            Ring::default(),
+        );
+        let mut port = Port::new(spec, link, Instant::ZERO, &Streams::new(1));
+        let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), Fates::default());
+        let (mut planned, mut sent) = (Vec::new(), Vec::new());
+        let mut step = |port: &mut Port, now| {
+            let mut departed = |packet: Packet, sending| sent.push((packet.slot, sending));
+            port.step(now, &keys, &mut fates, usize::MAX, &mut departed)
+        };
+        let (mut now, mut wake) = (Instant::ZERO, None);
+        for (number, (gap, len)) in packets.iter().enumerate() {
+            let at = now + Span::from_nanos(*gap);
+            // All that is due before the packet comes; and if it comes later, all that is due now.
+            while let Some(due) = wake.filter(|due| *due < at) {
+                wake = step(&mut port, due);
+            }
+            if at > now {
+                prop_assert_eq!(port.queue().ledger(), plain.ledger(wake_before(at), &ring));
+                prop_assert_eq!(
+                    port.queue().backlog(),
+                    plain.backlog(wake_before(at), &ring)
+                );
+                while ring.get(0).is_some_and(|frame| frame.arrival < at) {
+                    plain.popped();
+                    ring.pop();
+                }
+            }
+            now = at;
+            let slot = Slot(number as u32);
+            if let Some(sending) = plain.admit(u64::from(*len), now, &ring) {
+                planned.push((slot, sending));
+                ring.push(Frame {
+                    arrival: sending.end + DELAY,
+                    start: sending.start,
+                    slot,
+                    len: *len,
+                    ..Frame::default()
+                });
+            }
+            port.offer(Packet::new(number as u64, slot, *len, now));
+            let is_last_of_instant = packets.get(number + 1).is_none_or(|(gap, _)| *gap > 0);
+            if is_last_of_instant {
+                wake = step(&mut port, now);
+            }
+        }
+        while let Some(due) = wake {
+            wake = step(&mut port, due);
+        }
+        prop_assert_eq!(planned, sent);
+        Ok(())
+    }
+
+    /// The latest instant before one.
+    fn wake_before(at: Instant) -> Instant {
+        at.before(Span::from_nanos(1))
+    }
+
+    proptest! {
+        /// Gaps of whole serialisation times make ends, starts and arrivals meet at one instant.
+        #[test]
+        fn a_plain_queue_sends_what_a_port_sends_and_when(
+            limit in 1_i64..6,
+            rate in prop::option::of(prop::sample::select(vec![8_000_000_000, 1_000_000_000, 999_999_937])),
+            packets in prop::collection::vec((prop::sample::select(vec![0, 1, 40, 80, 100, 800]), prop::sample::select(vec![54, 114, 1014])), 1..80),
+        ) {
+            compare(limit, rate.map(Rate::from_bps), &packets)?;
+        }
+    }
+}

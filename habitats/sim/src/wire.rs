@@ -1,0 +1,250 @@
+//! One direction of a link: what sends, and what travels.
+
+use weir_base::{Instant, Span, Streams, Tally};
+use weir_discipline::metered::Ledger;
+use weir_discipline::{Spec, SpecMismatch};
+use weir_packet::{Fates, Packet};
+use weir_path::port::{Link, Port, Transmission};
+
+use crate::flight::Flights;
+use crate::frame::{Frame, Ring};
+use crate::meter::Watch;
+use crate::network::NodeId;
+use crate::plain::Plain;
+
+/// One direction of a link.
+pub(crate) struct Wire {
+    pub(crate) sender: Sender,
+    /// The node at the other end.
+    pub(crate) to: NodeId,
+    /// What the link delays each packet.
+    pub(crate) delay: Span,
+    /// Frames that travel, and behind a plain queue those that wait.
+    pub(crate) ring: Ring,
+    /// Whether it is on the list of those to be stepped at this instant.
+    pub(crate) touched: bool,
+}
+
+/// What decides when a frame is sent.
+pub(crate) enum Sender {
+    /// A FIFO that nobody watches, before a link with a delay.
+    Plain(Plain),
+    /// Any other port.
+    Stepped(Box<Stepped>),
+}
+
+/// A port that is stepped at each of its events.
+pub(crate) struct Stepped {
+    pub(crate) port: Port,
+    /// When it is to be stepped next; events for other times are out of date.
+    pub(crate) wake: Instant,
+    /// What is recorded of it.
+    pub(crate) watch: Option<Box<Watch>>,
+}
+
+impl Stepped {
+    fn new(port: Port) -> Self {
+        Self {
+            port,
+            wake: Instant::FAR_FUTURE,
+            watch: None,
+        }
+    }
+
+    /// Does what is due at `now`: frames that the link starts go to `ring`, and travel for `delay`. Gives
+    /// the time of the next step, if that is not known yet.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        now: Instant,
+        delay: Span,
+        ring: &mut Ring,
+        flights: &Flights,
+        fates: &mut Fates,
+    ) -> Option<Instant> {
+        if self.watch.is_none()
+            && let Some((packet, sending)) = self.port.pass(now)
+        {
+            ring.push(flights.frame(&packet, sending, delay));
+            return None;
+        }
+        let watch = &mut self.watch;
+        let mut departed = |packet: Packet, sending: Transmission| {
+            if let Some(watch) = watch {
+                let flight = flights.get(packet.slot);
+                let key = flights.keys.key(&packet);
+                watch.passed(&packet, flight, key, sending.start);
+            }
+            ring.push(flights.frame(&packet, sending, delay));
+        };
+        let next = self
+            .port
+            .step(now, &flights.keys, fates, usize::MAX, &mut departed)
+            .filter(|next| *next != self.wake)?;
+        self.wake = next;
+        Some(next)
+    }
+}
+
+impl Wire {
+    /// A wire at time zero, to the node `to`. Its discipline owns a stream of each name below `streams`.
+    pub(crate) fn new(spec: Spec, link: Link, to: NodeId, delay: Span, streams: &Streams) -> Self {
+        let sender = match spec {
+            spec if delay > Span::ZERO && Plain::can_be(&spec) => {
+                Sender::Plain(Plain::new(spec, link, Instant::ZERO))
+            }
+            spec => {
+                let port = Port::new(spec, link, Instant::ZERO, streams);
+                Sender::Stepped(Box::new(Stepped::new(port)))
+            }
+        };
+        Self {
+            sender,
+            to,
+            delay,
+            ring: Ring::default(),
+            touched: false,
+        }
+    }
+
+    /// Makes sure, before the run, that it is stepped at each event, so that it can be watched.
+    pub(crate) fn stepped(&mut self) -> &mut Stepped {
+        if let Sender::Plain(plain) = &self.sender {
+            debug_assert!(self.ring.is_empty(), "the run has begun");
+            let no_chance = Streams::new(0); // a FIFO has no use of it
+            let port = Port::new(plain.spec().clone(), *plain.link(), Instant::ZERO, &no_chance);
+            self.sender = Sender::Stepped(Box::new(Stepped::new(port)));
+        }
+        match &mut self.sender {
+            Sender::Stepped(stepped) => stepped,
+            Sender::Plain(_) => unreachable!("it was replaced"),
+        }
+    }
+
+    /// Takes the frame that arrives next.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<Frame> {
+        if let Sender::Plain(plain) = &mut self.sender {
+            plain.popped();
+        }
+        self.ring.pop()
+    }
+
+    /// The frame that is the next to arrive, after one that has arrived at `now`; none if the step
+    /// of this instant sees to it.
+    #[inline]
+    pub(crate) fn next_arrival(&self, now: Instant) -> Option<&Frame> {
+        let first = self.ring.get(0)?;
+        // A plain wire is touched by a packet before which all others arrive now.
+        let waits = self.touched && matches!(self.sender, Sender::Plain(_)) && first.arrival > now;
+        (!waits).then_some(first)
+    }
+
+    /// Whether what is sent arrives later than it is sent.
+    pub(crate) fn takes_time(&self) -> bool {
+        match &self.sender {
+            Sender::Plain(_) => true,
+            Sender::Stepped(stepped) => {
+                self.delay > Span::ZERO || stepped.port.link().rate.is_some()
+            }
+        }
+    }
+
+    /// What is recorded of it.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        match &self.sender {
+            Sender::Plain(_) => None,
+            Sender::Stepped(stepped) => stepped.watch.as_deref(),
+        }
+    }
+
+    /// What is recorded of it, with its port.
+    pub(crate) fn watched(&mut self) -> Option<(&Port, &mut Watch)> {
+        match &mut self.sender {
+            Sender::Plain(_) => None,
+            Sender::Stepped(stepped) => Some((&stepped.port, stepped.watch.as_deref_mut()?)),
+        }
+    }
+
+    /// Puts other parameters of its discipline in force.
+    pub(crate) fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
+        match &mut self.sender {
+            Sender::Plain(plain) => plain.set(spec),
+            Sender::Stepped(stepped) => stepped.port.set(spec, now),
+        }
+    }
+
+    /// Gives back memory that is not needed now.
+    pub(crate) fn relax(&mut self) {
+        self.ring.relax();
+        if let Sender::Stepped(stepped) = &mut self.sender {
+            stepped.port.relax();
+        }
+    }
+}
+
+/// A port as it stands when all that is due at this instant has been done.
+pub struct PortView<'a> {
+    pub(crate) wire: &'a Wire,
+    pub(crate) now: Instant,
+}
+
+impl PortView<'_> {
+    /// What went through.
+    pub fn ledger(&self) -> Ledger {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.ledger(self.now, &self.wire.ring),
+            Sender::Stepped(stepped) => stepped.port.queue().ledger(),
+        }
+    }
+
+    /// What the link has started to send.
+    pub fn sent(&self) -> Tally {
+        self.ledger().sent
+    }
+
+    /// What is held.
+    pub fn backlog(&self) -> Tally {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.backlog(self.now, &self.wire.ring),
+            Sender::Stepped(stepped) => stepped.port.queue().backlog(),
+        }
+    }
+
+    /// The parameters in force.
+    pub fn spec(&self) -> Spec {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.spec(),
+            Sender::Stepped(stepped) => stepped.port.queue().spec().clone(),
+        }
+    }
+
+    /// The link.
+    pub fn link(&self) -> &Link {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.link(),
+            Sender::Stepped(stepped) => stepped.port.link(),
+        }
+    }
+
+    /// Whether nothing is held.
+    pub fn is_idle(&self) -> bool {
+        self.backlog() == Tally::ZERO
+    }
+
+    /// Bytes of memory that the discipline has taken.
+    pub fn state_bytes(&self) -> usize {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.state_bytes(),
+            Sender::Stepped(stepped) => stepped.port.queue().state_bytes(),
+        }
+    }
+
+    /// Gauges of the discipline.
+    pub fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.inspect(report),
+            Sender::Stepped(stepped) => stepped.port.queue().inspect(report),
+        }
+    }
+}
