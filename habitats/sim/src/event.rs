@@ -244,17 +244,20 @@ impl<E: Copy> Queue<E> {
     /// The first slot after the hand, within one turn, that is not empty.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
-        let first = ((self.hand + 1) % SLOTS) as usize;
-        let mut index = first / 64;
-        let mut word = self.occupied[index] & (u64::MAX << (first % 64));
-        // One word more than there are: the first is looked at again for its lower bits.
-        for _ in 0..=WORDS {
-            if word != 0 {
-                let place = (index * 64) as u64 + u64::from(word.trailing_zeros());
-                return Some(self.hand + 1 + (place + SLOTS - first as u64) % SLOTS);
-            }
+        let first = self.hand + 1;
+        let mut index = (first % SLOTS / 64) as usize;
+        let near = self.occupied[index] >> (first % 64);
+        if near != 0 {
+            return Some(first + u64::from(near.trailing_zeros())); // mostly so
+        }
+        // All other words, and the first one again for its lower bits.
+        let mut slot = first - first % 64;
+        for _ in 0..WORDS {
             index = (index + 1) % WORDS;
-            word = self.occupied[index];
+            slot += 64;
+            if self.occupied[index] != 0 {
+                return Some(slot + u64::from(self.occupied[index].trailing_zeros()));
+            }
         }
         None
     }

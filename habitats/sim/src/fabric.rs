@@ -336,8 +336,8 @@ impl Fabric {
     }
 
     /// The first frame on a wire has arrived. A router passes it on; what a host got is given back.
-    #[inline]
-    pub(crate) fn arrive(&mut self, port: PortId) -> Option<(Flight, bool)> {
+    #[inline(always)]
+    pub(crate) fn arrive(&mut self, port: PortId) -> Option<Frame> {
         let wire = &mut self.wires[port.0 as usize];
         let frame = wire.pop()?;
         if let Some(next) = wire.next_arrival(self.now) {
@@ -358,10 +358,15 @@ impl Fabric {
             self.offer(way, Frame { hop, ..frame });
             return None;
         }
-        let flight = *self.flights.get(frame.slot);
-        self.flights.release(frame.slot);
+        Some(frame)
+    }
+
+    /// A host takes what a frame carries.
+    #[inline]
+    pub(crate) fn take(&mut self, frame: &Frame) -> Flight {
         self.delivered += 1;
-        Some((flight, frame.ecn == Ecn::Congested))
+        self.flights.release(frame.slot);
+        *self.flights.get(frame.slot)
     }
 
     /// Every port that was touched at this instant makes a step; but if something arrives at this

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span, Streams};
-use weir_packet::FlowKey;
+use weir_packet::{Ecn, FlowKey};
 use weir_wire::{Protocol, ethernet, ipv4, ipv6};
 
 use crate::actor::{Actor, Housekeeper};
@@ -12,7 +12,8 @@ use crate::endpoint::tcp::{Application, Progress, Tcp};
 use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
 use crate::fabric::{Event, Fabric};
-use crate::flight::{Content, Flight};
+use crate::flight::Content;
+use crate::frame::Frame;
 use crate::meter::{Flow, Jitter, Meter, Meters};
 use crate::network::{Network, NetworkError, NodeId, PortId};
 use crate::tcp::{Connection, Options, Segment};
@@ -184,14 +185,16 @@ impl Simulation {
     /// A frame arrives at the other end of a wire.
     #[inline(always)]
     fn arrive(&mut self, port: PortId) {
-        if let Some((flight, marked)) = self.fabric.arrive(port) {
-            self.receive(&flight, marked);
+        if let Some(frame) = self.fabric.arrive(port) {
+            self.receive(&frame);
         }
     }
 
-    /// A packet has come to its host.
+    /// A frame has come to its host.
     #[inline(never)]
-    fn receive(&mut self, flight: &Flight, marked: bool) {
+    fn receive(&mut self, frame: &Frame) {
+        let flight = &self.fabric.take(frame);
+        let marked = frame.ecn == Ecn::Congested;
         match self.endpoints.get(flight.to) {
             Some(Endpoint::Tcp(tcp)) => {
                 if let Content::Tcp(segment) = &flight.content {
