@@ -16,8 +16,8 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
-use weir_model::ChangeRequest;
 use weir_model::ApplyReport;
+use weir_model::ChangeRequest;
 
 /// A router that does not answer a function of this module within this time is taken for dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

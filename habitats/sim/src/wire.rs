@@ -112,7 +112,12 @@ impl Wire {
         if let Sender::Plain(plain) = &self.sender {
             debug_assert!(self.ring.is_empty(), "the run has begun");
             let no_chance = Streams::new(0); // a FIFO has no use of it
-            let port = Port::new(plain.spec().clone(), *plain.link(), Instant::ZERO, &no_chance);
+            let port = Port::new(
+                plain.spec().clone(),
+                *plain.link(),
+                Instant::ZERO,
+                &no_chance,
+            );
             self.sender = Sender::Stepped(Box::new(Stepped::new(port)));
         }
         match &mut self.sender {
@@ -189,7 +194,7 @@ pub struct PortView<'a> {
     pub(crate) now: Instant,
 }
 
-impl PortView<'_> {
+impl<'a> PortView<'a> {
     /// What went through.
     pub fn ledger(&self) -> Ledger {
         match &self.wire.sender {
@@ -212,10 +217,10 @@ impl PortView<'_> {
     }
 
     /// The parameters in force.
-    pub fn spec(&self) -> Spec {
+    pub fn spec(&self) -> &'a Spec {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.spec(),
-            Sender::Stepped(stepped) => stepped.port.queue().spec().clone(),
+            Sender::Stepped(stepped) => stepped.port.queue().spec(),
         }
     }
 

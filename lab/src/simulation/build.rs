@@ -139,7 +139,9 @@ impl World {
         for controller in &scenario.controllers {
             let queues = control::queues(&topology, scenario, controller);
             let port = |queue: &ControlledQueue| ports[queue.place.node][queue.place.port];
-            world.simulation.expose(&queues.iter().map(port).collect::<Vec<_>>());
+            world
+                .simulation
+                .expose(&queues.iter().map(port).collect::<Vec<_>>());
             let actor = ControllerActor::new(controller, &queues, port, &streams);
             world.records.push(actor.record());
             world.simulation.actor(Box::new(actor), Instant::ZERO);

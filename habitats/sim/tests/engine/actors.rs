@@ -120,7 +120,7 @@ fn an_actor_sets_parameters_and_replaces_no_discipline() {
     let (mut sim, port) = sending(fifo(1000), RATE, 2000.0);
     sim.actor(Box::new(Replace(port)), millis(200));
     sim.run_until(millis(400));
-    assert_eq!(sim.fabric().port(port).spec(), fifo(1000));
+    assert_eq!(sim.fabric().port(port).spec(), &fifo(1000));
     // The link went on as if nothing had happened: the first frame came at 0.55 ms.
     assert_eq!(sim.fabric().port(port).sent().packets, 400);
 }
