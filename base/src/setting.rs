@@ -87,7 +87,7 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingError {
     /// The key is not one of the mechanism's.
-    #[error("unknown key `{name}`{}", nearest.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    #[error("unknown key `{name}`{}", did_you_mean(*nearest))]
     Unknown {
         /// The key as written.
         name: String,
@@ -274,6 +274,11 @@ pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&
         .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, k)| k)
+}
+
+/// The end of an error about a name that does not exist: a question that gives the nearest known one, or nothing.
+pub fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
 impl Parameter {

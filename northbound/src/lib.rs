@@ -12,4 +12,4 @@ pub mod client;
 pub mod openapi;
 pub mod server;
 
-pub use server::{Operator, Peer, Refusal, Service};
+pub use server::{CHANGES_MAX, Operator, Peer, Refusal, Service};

@@ -31,7 +31,7 @@ const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Size of a configuration file.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Components that one request changes.
-const CHANGES_MAX: usize = 256;
+pub const CHANGES_MAX: usize = 256;
 
 /// Why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_base::setting::{Parameter, nearest};
+use weir_base::setting::{Parameter, did_you_mean, nearest};
 use weir_controller::spec::KINDS;
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Spec, manuals};
@@ -39,7 +39,7 @@ pub(crate) fn unknown(name: &str) -> String {
     match (Spec::check(name, []), nearest(name, names())) {
         (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),
         (_, near) => {
-            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let hint = did_you_mean(near);
             format!("there is no table, discipline or controller `{name}`{hint}")
         }
     }

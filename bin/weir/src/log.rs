@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
-use weir_base::setting::nearest;
+use weir_base::setting::{did_you_mean, nearest};
 
 /// The variable that filters logs.
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
@@ -42,9 +42,7 @@ fn filter(words: &str) -> Result<EnvFilter, String> {
         let is_span = directive.contains('[');
         if !is_span && !LEVELS.contains(&&level[..]) {
             let near = nearest(&level, LEVELS.into_iter());
-            return Err(wrong(near.map_or_else(String::new, |near| {
-                format!("; did you mean `{near}`?")
-            })));
+            return Err(wrong(did_you_mean(near)));
         }
     }
     EnvFilter::try_new(words).map_err(|error| wrong(format!(" ({error})")))

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_base::setting::nearest;
+use weir_base::setting::{did_you_mean, nearest};
 use weir_lab::scenario::source::BUILT_IN;
 
 /// Name and text of each that can be run, by name: what has no title is a part of others.
@@ -38,8 +38,7 @@ pub(crate) fn find(given: &Path) -> Result<Source, String> {
             text: Some(text),
         }),
         None => {
-            let near = nearest(name, all().map(|(known, _)| known));
-            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let near = did_you_mean(nearest(name, all().map(|(known, _)| known)));
             Err(format!(
                 "there is no file `{written}`, and no scenario of this name comes with weir (`weir list \
                  scenarios` has those){near}"

@@ -23,12 +23,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weir_base::setting::{Setting, nearest};
+use weir_base::setting::{Setting, did_you_mean, nearest};
 use weir_base::{Instant, Span};
 
 use crate::contract::{Controller, Order, QueueName, QueueSample, Role, Sample};
 
-/// Changes in one request at most, unless one queue has more: routers take no more than this.
+/// The most changes in one request, unless one queue has more. Services of routers must accept this many.
 pub const CHANGES_MAX: usize = 256;
 
 /// The times that a runner keeps to.
@@ -128,7 +128,7 @@ pub enum JoinError {
     #[error("the queue {0} has joined already")]
     Joined(QueueName),
     /// The controller has no such role.
-    #[error("there is no role `{role}`{}", nearest.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    #[error("there is no role `{role}`{}", did_you_mean(*nearest))]
     UnknownRole {
         /// As written.
         role: String,

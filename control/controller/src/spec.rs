@@ -2,7 +2,7 @@
 //!
 //! A [`Spec`] is a checked configuration: building it cannot fail.
 
-use weir_base::setting::{Scalar, SettingError, Settings, nearest};
+use weir_base::setting::{Scalar, SettingError, Settings, did_you_mean, nearest};
 
 use crate::backpressure;
 use crate::contract::{Controller, Manual};
@@ -33,7 +33,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
     /// There is no such controller.
-    #[error("there is no controller `{kind}`{}", nearest.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    #[error("there is no controller `{kind}`{}", did_you_mean(*nearest))]
     UnknownKind {
         /// As written.
         kind: String,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::setting::{Parameter, Scalar, Setting, SettingError, Settings, nearest, unknown};
+use weir_base::setting::{
+    Parameter, Scalar, Setting, SettingError, Settings, did_you_mean, nearest, unknown,
+};
 use weir_model::{Change, ComponentPath, Fault};
 use weir_path::parse::Mode;
 
@@ -137,7 +139,7 @@ impl Plan {
                 && !self.ports.iter().any(|p| p.name == port)
             {
                 let near = nearest(port, self.ports.iter().map(|p| p.name.as_str()));
-                let near = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+                let near = did_you_mean(near);
                 faults.push(Fault::new(
                     path.clone(),
                     format!("there is no port `{port}`{near}"),

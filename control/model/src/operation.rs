@@ -1,6 +1,6 @@
 //! Getting a part of what a class answers, and why it may fail.
 
-use weir_base::setting::nearest;
+use weir_base::setting::{did_you_mean, nearest};
 
 use crate::{Class, Component, Value};
 
@@ -65,8 +65,7 @@ fn row_of<'v, 'p>(key: &[&str], answer: &'v Value, path: &'p str) -> Option<(&'v
 }
 
 fn no_component(name: &str, members: &[Component]) -> Missing {
-    let near = nearest(name, members.iter().map(|member| member.name));
-    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let near = did_you_mean(nearest(name, members.iter().map(|member| member.name)));
     Missing {
         code: ResultCode::InvalidPath,
         message: format!("there is no component `{name}`{near}"),

@@ -89,14 +89,11 @@ impl Stepped {
 impl Wire {
     /// A wire at time zero, to the node `to`. Its discipline owns a stream of each name below `streams`.
     pub(crate) fn new(spec: Spec, link: Link, to: NodeId, delay: Span, streams: &Streams) -> Self {
-        let sender = match spec {
-            spec if delay > Span::ZERO && Plain::can_be(&spec) => {
-                Sender::Plain(Plain::new(spec, link, Instant::ZERO))
-            }
-            spec => {
-                let port = Port::new(spec, link, Instant::ZERO, streams);
-                Sender::Stepped(Box::new(Stepped::new(port)))
-            }
+        let sender = if delay > Span::ZERO && Plain::can_be(&spec) {
+            Sender::Plain(Plain::new(spec, link, Instant::ZERO))
+        } else {
+            let port = Port::new(spec, link, Instant::ZERO, streams);
+            Sender::Stepped(Box::new(Stepped::new(port)))
         };
         Self {
             sender,

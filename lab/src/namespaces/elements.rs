@@ -29,6 +29,9 @@ use super::window::RunWindow;
 /// Requests that wait for one router, and responses that wait for who asked.
 const WAITING_MAX: usize = 64;
 
+// A runner never puts more into one request than the service of a router takes.
+const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_northbound::CHANGES_MAX);
+
 /// What came of a request.
 pub(super) type Answer = (RequestId, Response);
 

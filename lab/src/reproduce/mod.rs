@@ -41,7 +41,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use weir_base::setting::nearest;
+use weir_base::setting::{did_you_mean, nearest};
 
 use crate::error::Error;
 use crate::run::{Habitat, RunOptions};
@@ -191,8 +191,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
         if chosen.len() == before {
             let papers = papers().iter().map(|paper| paper.name.as_str());
             let known = papers.chain(all().map(|recipe| recipe.id.as_str()));
-            let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
-            let hint = hint.unwrap_or_default();
+            let hint = did_you_mean(nearest(name, known));
             return Err(format!("there is no result `{name}`{hint}"));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_base::setting::{Scalar, nearest};
+use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_base::{Rate, Span};
 use weir_discipline::Spec;
 
@@ -156,9 +156,7 @@ impl Scenario {
         let names = || links.iter().map(|l| l.name.as_str());
         for wanted in self.watch.iter().flatten() {
             if !names().any(|name| name == wanted) {
-                let near = nearest(wanted, names());
-                let near = near.map(|n| format!("; did you mean \"{n}\"?"));
-                let near = near.unwrap_or_default();
+                let near = did_you_mean(nearest(wanted, names()));
                 let why = format!("names \"{wanted}\", and there is no such link{near}");
                 return Err(top.error("watch", why));
             }
@@ -224,12 +222,8 @@ impl Scenario {
         if names.contains(&name) {
             return Ok(());
         }
-        let near = nearest(name, names.into_iter());
-        let near = near.map(|n| format!("; did you mean \"{n}\"?"));
-        let why = format!(
-            "names \"{name}\", and there is no such router or host{}",
-            near.unwrap_or_default()
-        );
+        let near = did_you_mean(nearest(name, names.into_iter()));
+        let why = format!("names \"{name}\", and there is no such router or host{near}");
         Err(section.error(key, why))
     }
 

@@ -1,7 +1,7 @@
 //! Controllers of a scenario: `[controller.NAME]`.
 
 use weir_base::Span;
-use weir_base::setting::{Scalar, nearest};
+use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_controller::spec::{SpecError, manual};
 use weir_controller::{Role, Spec};
 
@@ -170,8 +170,7 @@ fn check_role(
         };
         let Some(known) = links.iter().find(|known| known.name == link) else {
             let names = links.iter().map(|l| l.name.as_str());
-            let near = nearest(link, names).map(|n| format!("; did you mean \"{n}\"?"));
-            let near = near.unwrap_or_default();
+            let near = did_you_mean(nearest(link, names));
             let why = format!("names \"{link}\", and there is no such link{near}");
             return Err(section.error(role.name, why));
         };

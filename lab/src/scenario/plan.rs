@@ -436,7 +436,7 @@ total_rate = "8 Mbit"
         );
         assert_eq!(
             error(&with("to = \"server\"\ncong", "to = \"sever\"\ncong")),
-            "line 19: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean \"server\"?"
+            "line 19: `traffic.long.to` names \"sever\", and there is no such router or host; did you mean `server`?"
         );
     }
 

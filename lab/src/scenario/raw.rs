@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
-use weir_base::setting::{Scalar, nearest};
+use weir_base::setting::{Scalar, did_you_mean, nearest};
 
 use super::ScenarioError;
 
@@ -189,10 +189,9 @@ impl Node {
         let mut walked = String::new();
         for step in tables.split('.').filter(|s| !s.is_empty()) {
             let near = nearest(step, here.entries().iter().map(|(k, _)| k.as_str()));
-            let near = near.map(|k| format!("; did you mean `{walked}{k}`?"));
+            let near = did_you_mean(near.map(|k| format!("{walked}{k}")).as_deref());
             let origin = new.origin.clone();
             here = here.entry_mut(step).ok_or_else(|| {
-                let near = near.unwrap_or_default();
                 ScenarioError::new(origin, format!("there is no `{walked}{step}`{near}"))
             })?;
             walked += &format!("{step}.");

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::str::FromStr;
 
-use weir_base::setting::{Parameter, Scalar, Setting, SettingError, nearest};
+use weir_base::setting::{Parameter, Scalar, Setting, SettingError, did_you_mean, nearest};
 use weir_base::units::UnitError;
 use weir_base::{Bytes, Rate, Sizes, Span, Times};
 
@@ -308,13 +308,12 @@ impl<'a> Section<'a> {
         let Some((key, node)) = stranger else {
             return Ok(());
         };
-        let near = nearest(key, known.iter().copied());
-        let near = near.map(|k| format!("; did you mean `{k}`?"));
+        let near = did_you_mean(nearest(key, known.iter().copied()));
         let place = match self.path.as_str() {
             "" => String::new(),
             path => format!(" in [{path}]"),
         };
-        let why = format!("unknown key `{key}`{place}{}", near.unwrap_or_default());
+        let why = format!("unknown key `{key}`{place}{near}");
         Err(ScenarioError::new(node.origin.clone(), why))
     }
 }

@@ -7,7 +7,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use weir_base::setting::{Scalar, nearest};
+use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_live::file::read_text;
 
 use super::ScenarioError;
@@ -32,8 +32,8 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
     match BUILT_IN.iter().find(|(known, _)| *known == name) {
         Some((_, text)) => Ok(text),
         None => {
-            let near = nearest(name, names()).map(|near| format!("; did you mean `{near}`?"));
-            let why = format!("does not come with the program{}", near.unwrap_or_default());
+            let near = did_you_mean(nearest(name, names()));
+            let why = format!("does not come with the program{near}");
             let origin = Origin::Set(path.display().to_string());
             Err(ScenarioError::new(origin, why))
         }
@@ -168,8 +168,7 @@ impl Reading {
         if let Some(only) = only {
             let known: Vec<String> = variants.iter().filter_map(name_of).collect();
             if let Some(name) = only.iter().find(|name| !known.contains(name)) {
-                let near = nearest(name, known.iter().map(String::as_str));
-                let near = near.map_or_else(String::new, |n| format!("; did you mean \"{n}\"?"));
+                let near = did_you_mean(nearest(name, known.iter().map(String::as_str)));
                 let why = format!("names \"{name}\", and there is no such variant{near}");
                 return Err(section.error(ONLY.name, why));
             }

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use weir_base::setting::nearest;
+use weir_base::setting::{did_you_mean, nearest};
 use weir_packet::{Family, FlowKey};
 
 /// Maximum classes: each packet is compared with all of them.
@@ -247,7 +247,7 @@ impl Reader<'_> {
                 .chain(WORDS)
                 .chain([REST]);
             let hint = match nearest(word, known.clone()) {
-                Some(name) => format!("; did you mean `{name}`?"),
+                near @ Some(_) => did_you_mean(near),
                 None => format!(": those are {}", known.collect::<Vec<_>>().join(", ")),
             };
             return Err(self.at(word, &format!("is not a word of a match{hint}")));
