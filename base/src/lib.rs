@@ -11,10 +11,12 @@
 //! - [`early`]: how likely an early drop is, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of chance replays alone
 //! - [`tally`]: packets and bytes, counted together
+//! - [`graph`]: shortest paths through a network
 //! - [`setting`]: what a parameter is: its unit, range, default and sentence
 
 pub mod distribution;
 pub mod early;
+pub mod graph;
 pub mod offered;
 pub mod pace;
 pub mod random;

@@ -1,4 +1,4 @@
-//! From a scenario to nodes, interfaces and addresses, and the ways between the nodes. Nothing is
+//! From a scenario to nodes, interfaces and addresses, and the paths between the nodes. Nothing is
 //! started here, and nothing here knows where the scenario will be run.
 //!
 //! ```text
@@ -8,9 +8,10 @@
 //!
 //! Addresses follow from the order of the links in the file, so two runs have the same ones.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use weir_base::graph::{Graph, ShortestPaths};
 use weir_base::{Rate, Span};
 use weir_controller::Role;
 
@@ -62,21 +63,12 @@ pub struct Interface {
     pub link: usize,
     /// Rate of what it sends.
     pub rate: Option<Rate>,
-    /// How long what it sends is under way.
+    /// Propagation delay of what it sends.
     pub delay: Span,
     /// What a packet costs on the wire beyond its IP length, in bytes.
     pub framing: u32,
     /// The queue of what it sends; 1000 packets, first in, first out, if none is named.
     pub discipline: Option<Discipline>,
-}
-
-/// The beginning of a shortest way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// The first interface.
-    pub port: usize,
-    /// Wires on the way.
-    pub hops: u32,
 }
 
 /// A queue that is sampled, or steered.
@@ -138,26 +130,18 @@ impl Topology {
         pairs.map(|(n, &from)| (from, partner(n))).collect()
     }
 
-    /// The shortest way from `node` to every node, by index; none to itself and to what cannot be
-    /// reached. Only routers forward. Of equally short ways the one of the earlier link is taken.
-    pub fn ways(&self, node: usize) -> Vec<Option<Way>> {
-        let mut ways = vec![None; self.nodes.len()];
-        let mut queue = VecDeque::new();
-        for (port, interface) in self.nodes[node].interfaces.iter().enumerate() {
-            queue.push_back((interface.peer.0, Way { port, hops: 1 }));
+    /// The shortest paths between the nodes, by their indices.
+    pub fn shortest_paths(&self) -> ShortestPaths {
+        let mut graph = Graph::default();
+        for node in &self.nodes {
+            graph.add_node(node.is_router);
         }
-        while let Some((there, way)) = queue.pop_front() {
-            if there == node || ways[there].is_some() {
-                continue;
-            }
-            ways[there] = Some(way);
-            if self.nodes[there].is_router {
-                let hops = way.hops + 1;
-                let next = self.nodes[there].interfaces.iter();
-                queue.extend(next.map(|i| (i.peer.0, Way { hops, ..way })));
+        for (index, node) in self.nodes.iter().enumerate() {
+            for interface in &node.interfaces {
+                graph.add_port(index, interface.peer.0);
             }
         }
-        ways
+        graph.shortest_paths()
     }
 
     /// The queues that are sampled: of each watched link those that it names a discipline for; the
@@ -305,7 +289,7 @@ impl Topology {
             for (from, to) in self.pairs(scenario, traffic) {
                 if islands[from] != islands[to] {
                     let (from, to) = (&self.nodes[from].name, &self.nodes[to].name);
-                    let why = format!("there is no way from {from} to {to}");
+                    let why = format!("there is no path from {from} to {to}");
                     return Err(Error::Network(why));
                 }
             }
@@ -383,18 +367,21 @@ to = "right"
 "#;
 
     #[test]
-    fn ways_are_the_shortest_and_pass_no_host() {
+    fn paths_begin_at_interfaces() {
         let topology = lay_out(TWO_ROUTERS).unwrap();
         let a = &topology.nodes[0];
         let names: Vec<_> = a.interfaces.iter().map(|i| i.name.as_str()).collect();
         assert_eq!(names, ["left1", "left2", "b"]);
-        let node = |name| topology.node(name).unwrap();
-        let ways = topology.ways(node("a"));
-        assert_eq!(ways[node("a")], None);
-        assert_eq!(ways[node("left2")], Some(Way { port: 1, hops: 1 }));
-        assert_eq!(ways[node("right")], Some(Way { port: 2, hops: 2 }));
-        let ways = topology.ways(node("left1"));
-        assert_eq!(ways[node("right")], Some(Way { port: 0, hops: 3 }));
+        let first_hops = topology.shortest_paths().first_hops(0);
+        let to = |name| &first_hops[topology.node(name).unwrap()];
+        assert_eq!(
+            (to("left2").ports.as_slice(), to("left2").hops),
+            (&[1][..], 1)
+        );
+        assert_eq!(
+            (to("right").ports.as_slice(), to("right").hops),
+            (&[2][..], 2)
+        );
     }
 
     #[test]
@@ -421,7 +408,7 @@ to = "right"
         );
         // The outermost router of a chain that has lost its middle.
         let island = error("[\"a\", \"b\"]", "[\"c\", \"b\"]");
-        assert!(island.contains("no way from left1 to right"), "{island}");
+        assert!(island.contains("no path from left1 to right"), "{island}");
         let many = error("count = 2", "count = 50_000");
         assert!(many.contains("more than 49152 links"), "{many}");
     }
@@ -451,7 +438,8 @@ to = "right"
         let began = std::time::Instant::now();
         let topology = lay_out(&TWO_ROUTERS.replace("count = 2", "count = 10_000")).unwrap();
         assert_eq!(topology.nodes.len(), 10_003);
-        assert!(topology.ways(0).iter().skip(1).all(Option::is_some));
+        let first_hops = topology.shortest_paths().first_hops(0);
+        assert!(first_hops.iter().skip(1).all(|first| first.hops > 0));
         assert!(began.elapsed() < std::time::Duration::from_secs(1));
     }
 }

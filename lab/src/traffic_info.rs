@@ -1,6 +1,9 @@
 //! What a reader of the metrics must know of the traffic behind them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
+use weir_base::graph::ShortestPaths;
 
 use crate::scenario::{Scenario, Traffic, TrafficKind};
 use crate::topology::{Topology, Watched};
@@ -20,7 +23,7 @@ pub struct TrafficInfo {
     /// Flows, over all its hosts; of the web, clients.
     pub flows: u64,
     /// Whether it is small packets now and then: they feel what others do to a link, and do nothing to it. UDP that
-    /// is no hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on its way.
+    /// is no hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on its path.
     pub is_sparse: bool,
     /// The watched links that its data cross.
     pub crosses: Vec<String>,
@@ -33,14 +36,15 @@ impl TrafficInfo {
             return Vec::new();
         };
         let watched = topology.watched(scenario);
+        let paths = topology.shortest_paths();
         let info = |traffic: &Traffic| {
             let pairs = topology.pairs(scenario, traffic);
-            // Members of a group have ways alike.
-            let way = pairs.first().map(|pair| way(&topology, *pair));
-            let way = way.unwrap_or_default();
-            let at = |w: &&Watched| way.contains(&(w.node, w.port));
+            // Members of a group have paths alike.
+            let ports = pairs.first().map(|pair| ports(&topology, &paths, *pair));
+            let ports = ports.unwrap_or_default();
+            let at = |w: &&Watched| ports.contains(&(w.node, w.port));
             let flows = u64::from(traffic.kind.flows()) * pairs.len() as u64;
-            let rates = way.iter().filter_map(|&(node, port)| {
+            let rates = ports.iter().filter_map(|&(node, port)| {
                 let rate = topology.nodes[node].interfaces[port].rate?;
                 Some(rate.as_bps() as f64)
             });
@@ -56,16 +60,21 @@ impl TrafficInfo {
     }
 }
 
-/// The ports, by node and interface, through which data go from one node to another.
-fn way(topology: &Topology, (from, to): (usize, usize)) -> Vec<(usize, usize)> {
-    let mut ports = Vec::new();
-    let mut here = from;
-    while here != to && ports.len() < topology.nodes.len() {
-        let Some(way) = topology.ways(here)[to] else {
-            break;
-        };
-        ports.push((here, way.port));
-        here = topology.nodes[here].interfaces[way.port].peer.0;
+/// The ports, by node and interface, through which data may go from one node to another: those of all
+/// equally short paths.
+fn ports(
+    topology: &Topology,
+    paths: &ShortestPaths,
+    (from, to): (usize, usize),
+) -> BTreeSet<(usize, usize)> {
+    let mut ports = BTreeSet::new();
+    let mut open = BTreeSet::from([from]);
+    while let Some(here) = open.pop_first() {
+        for &port in &paths.first_hops(here)[to].ports {
+            if ports.insert((here, port)) {
+                open.insert(topology.nodes[here].interfaces[port].peer.0);
+            }
+        }
     }
     ports
 }

@@ -20,7 +20,7 @@ use weir_packet::Reason;
 
 use crate::icmp_error::IcmpCause;
 use crate::parse::Headers;
-use crate::tables::{Action, Mac, Neighbour, Tables};
+use crate::tables::{Action, Mac, Neighbour, NextHop, Tables};
 use crate::ways::{Way, Ways};
 
 /// Where a packet comes from, as far as forwarding cares.
@@ -94,29 +94,13 @@ fn find(
     destination: IpAddr,
     flow_hash: u64,
 ) -> Result<Way, Verdict> {
-    let unreachable = |reason, cause| Verdict::End(reason, Some(cause));
-    let Some((_, route)) = tables.route(destination) else {
-        return Err(unreachable(Reason::NoRoute, IcmpCause::NetUnreachable));
-    };
-    let next_hops = match &route.action {
-        Action::Forward(next_hops) => next_hops,
-        Action::Local => return Err(Verdict::End(Reason::LocalDelivery, None)),
-        Action::Blackhole => return Err(Verdict::End(Reason::RouteBlackhole, None)),
-        Action::Unreachable => {
-            let cause = IcmpCause::HostUnreachable;
-            return Err(unreachable(Reason::RouteUnreachable, cause));
-        }
-        Action::Prohibit => {
-            return Err(unreachable(Reason::RouteProhibit, IcmpCause::Prohibited));
-        }
-    };
-    let Some(hop) = Action::choose(next_hops, flow_hash) else {
-        return Err(unreachable(Reason::NoRoute, IcmpCause::NetUnreachable));
-    };
+    let unreachable = |reason, cause| Err(Verdict::End(reason, Some(cause)));
+    let route = tables.route(destination).map(|(_, route)| &route.action);
+    let hop = next_hop(route, flow_hash)?;
     let interface = match tables.interfaces.get(&hop.interface) {
-        None => return Err(unreachable(Reason::NotAPort, IcmpCause::NetUnreachable)),
+        None => return unreachable(Reason::NotAPort, IcmpCause::NetUnreachable),
         Some(interface) if !interface.up => {
-            return Err(unreachable(Reason::DeviceDown, IcmpCause::HostUnreachable));
+            return unreachable(Reason::DeviceDown, IcmpCause::HostUnreachable);
         }
         Some(interface) => interface,
     };
@@ -133,8 +117,28 @@ fn find(
         },
         mtu: interface.mtu,
     };
-    if next_hops.len() == 1 {
+    if matches!(route, Some(Action::Forward(next_hops)) if next_hops.len() == 1) {
         ways.set(destination, way, neighbourhood);
     }
     Ok(way)
+}
+
+/// The next hop by which a route forwards a flow, or why it does not; `None` where no route leads to the
+/// destination. A flow takes one of several next hops by its hash, so it stays on one path.
+#[inline]
+pub fn next_hop(route: Option<&Action>, flow_hash: u64) -> Result<&NextHop, Verdict> {
+    let end = |reason, cause| Err(Verdict::End(reason, cause));
+    match route {
+        Some(Action::Forward(next_hops)) => match Action::choose(next_hops, flow_hash) {
+            Some(next_hop) => Ok(next_hop),
+            None => end(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
+        },
+        None => end(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
+        Some(Action::Local) => end(Reason::LocalDelivery, None),
+        Some(Action::Blackhole) => end(Reason::RouteBlackhole, None),
+        Some(Action::Unreachable) => {
+            end(Reason::RouteUnreachable, Some(IcmpCause::HostUnreachable))
+        }
+        Some(Action::Prohibit) => end(Reason::RouteProhibit, Some(IcmpCause::Prohibited)),
+    }
 }

@@ -1,4 +1,4 @@
-//! The fabric: time, events, packets, ports and the ways between them; everything but the endpoints.
+//! The fabric: time, events, packets, ports and the routes between them; everything but the endpoints.
 //!
 //! ```text
 //!            send()                    step                   arrive
@@ -28,8 +28,8 @@ use crate::event::Queue;
 use crate::flight::{Flight, Flights};
 use crate::frame::Frame;
 use crate::meter::Meters;
-use crate::network::{NodeId, PortId, Ways};
-use crate::way::{Hop, Hops};
+use crate::network::{NodeId, PortId};
+use crate::route::{Hop, Hops, Routes};
 use crate::wire::{PortView, Sender, Wire};
 
 /// What can happen.
@@ -112,7 +112,7 @@ pub(crate) struct Node {
     pub(crate) uplink: Option<PortId>,
 }
 
-/// Time, events, packets, ports and ways.
+/// Time, events, packets, ports and routes.
 pub struct Fabric {
     pub(crate) now: Instant,
     pub(crate) events: Queue<Packed>,
@@ -121,7 +121,7 @@ pub struct Fabric {
     pub(crate) flights: Flights,
     pub(crate) fates: Fates,
     pub(crate) meters: Meters,
-    ways: Ways,
+    routes: Routes,
     hops: Hops,
     touched: Vec<PortId>,
     /// Touched ports whose packets arrive at the instant at which they are sent.
@@ -132,7 +132,12 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    pub(crate) fn new(nodes: Vec<Node>, wires: Vec<Wire>, ways: Ways, secret: (u64, u64)) -> Self {
+    pub(crate) fn new(
+        nodes: Vec<Node>,
+        wires: Vec<Wire>,
+        routes: Routes,
+        secret: (u64, u64),
+    ) -> Self {
         Self {
             now: Instant::ZERO,
             events: Queue::default(),
@@ -141,7 +146,7 @@ impl Fabric {
             flights: Flights::new(secret),
             fates: Fates::default(),
             meters: Meters::default(),
-            ways,
+            routes,
             hops: Hops::default(),
             touched: Vec::new(),
             timeless: Vec::new(),
@@ -156,7 +161,7 @@ impl Fabric {
         self.now
     }
 
-    /// A port, to look at.
+    /// A port.
     pub fn port(&self, port: PortId) -> PortView<'_> {
         PortView {
             wire: &self.wires[port.0 as usize],
@@ -198,11 +203,11 @@ impl Fabric {
         uplink.unwrap_or_else(|| unreachable!("endpoints are on hosts"))
     }
 
-    /// Whether there is a way between two hosts, and whether it takes any time, whichever of several
-    /// equal ones a flow takes.
-    pub(crate) fn way_takes_time(&self, from: NodeId, to: NodeId) -> Option<bool> {
-        // Every port of every way, and whether some way to behind it takes no time. Ways are the
-        // shortest ones: all that lead to a node have the same number of hops.
+    /// Whether packets between two hosts take any time, whichever of several equal paths their flow takes;
+    /// none if there is no path.
+    pub(crate) fn path_takes_time(&self, from: NodeId, to: NodeId) -> Option<bool> {
+        // Every port of every path, and whether some path to behind it takes no time. All paths that lead
+        // to a node have the same number of hops, because they are the shortest ones.
         let mut ports = BTreeMap::from([(self.nodes[from.0 as usize].uplink?, true)]);
         loop {
             let mut nodes = BTreeMap::new();
@@ -215,11 +220,8 @@ impl Fabric {
             }
             ports = BTreeMap::new();
             for (node, timeless) in nodes {
-                // A host, and not the one that was meant, passes nothing on.
-                if self.ways.is_router(node) {
-                    let next = self.ways.ports(node, to);
-                    ports.extend(next.map(|port| (port, timeless)));
-                }
+                let next = self.routes.ports(node, to);
+                ports.extend(next.map(|port| (port, timeless)));
             }
             if ports.is_empty() {
                 return None;
@@ -227,15 +229,15 @@ impl Fabric {
         }
     }
 
-    /// The way of a flow with this key from one host to another, behind the port of the first.
-    pub(crate) fn way(&mut self, from: NodeId, to: NodeId, key: &FlowKey) -> Hop {
+    /// The first hop of a flow with this key from one host to another, behind the port of the first.
+    pub(crate) fn first_hop(&mut self, from: NodeId, to: NodeId, key: &FlowKey) -> Hop {
         let hash = self.flights.keys.hash_key(key);
         let mut node = self.wires[self.uplink(from).0 as usize].to;
-        let (wires, ways) = (&self.wires, &self.ways);
+        let (wires, routes) = (&self.wires, &self.routes);
         let ports = std::iter::from_fn(|| {
             let port = match node == to {
                 true => None,
-                false => ways.port(node, to, hash),
+                false => routes.port(node, to, hash),
             }?;
             node = wires[port.0 as usize].to;
             Some(port)
@@ -252,7 +254,7 @@ impl Fabric {
         let slot = self.flights.create(flight, route.key);
         let frame = Frame {
             slot,
-            hop: route.way,
+            hop: route.first_hop,
             len,
             ecn,
             ..Frame::default()
@@ -269,7 +271,7 @@ impl Fabric {
                 let Some(sending) = plain.admit(u64::from(frame.len), self.now, &wire.ring) else {
                     let packet = self.flights.packet(&frame, self.now);
                     self.fates.discard(packet, Reason::QueueFull);
-                    return self.bury(port);
+                    return self.reap(port);
                 };
                 // Its arrival is scheduled as the frame before arrives; without one, by a step.
                 let is_next = wire.ring.last().is_none_or(|l| l.arrival <= self.now);
@@ -348,14 +350,14 @@ impl Fabric {
                 None => {
                     black_box(self.flights.get(next.slot).sent);
                 }
-                Some(way) => {
-                    black_box(self.wires[way.0 as usize].touched);
+                Some(port) => {
+                    black_box(self.wires[port.0 as usize].touched);
                 }
             }
         }
-        if let Some(way) = self.hops.port(frame.hop) {
+        if let Some(port) = self.hops.port(frame.hop) {
             let hop = frame.hop.next();
-            self.offer(way, Frame { hop, ..frame });
+            self.offer(port, Frame { hop, ..frame });
             return None;
         }
         Some(frame)
@@ -411,12 +413,12 @@ impl Fabric {
         if let Some(wake) = wake {
             self.events.push(wake, Event::Wake(id).into());
         }
-        self.bury(id);
+        self.reap(id);
     }
 
     /// Counts the packets that ended at a port, and frees their slots.
     #[inline]
-    fn bury(&mut self, port: PortId) {
+    fn reap(&mut self, port: PortId) {
         if self.fates.to_be_freed().is_empty() {
             return; // mostly so, and setting up a drain costs more than the rest of a step
         }

@@ -6,8 +6,8 @@ use weir_path::port::Transmission;
 
 use crate::EndpointId;
 use crate::frame::Frame;
+use crate::route::Hop;
 use crate::tcp::Segment;
-use crate::way::Hop;
 
 /// What a packet carries, from the host that made it to the one that takes it.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use weir_base::Instant;
 use weir_packet::{Class, Ecn, Slot};
 
-use crate::way::Hop;
+use crate::route::Hop;
 
 /// A packet that waits for a link or travels on it: half a cache line, whatever it carries.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,15 +4,15 @@
 //!  Network ──▶ Simulation ── run_until ──▶ meters, watches, fetches
 //!              │ endpoints: tcp, udp, web clients      happen at events
 //!              │ actors: samplers, controllers
-//!              └ fabric: events, wires, ways
+//!              └ fabric: events, wires, routes
 //! ```
 //!
-//! - [`network`]: hosts, routers, links; the ways between them
+//! - [`network`]: hosts, routers, links
 //! - [`simulation`]: a run: traffic on a network, and the loop of events
 //! - [`course`]: what a flow is
 //! - [`fabric`]: packets on their way: the order at one instant, ports, losses
 //! - [`wire`]: one direction of a link: what sends, and what travels; `frame`: how that stands in memory;
-//!   `plain`: a FIFO without events of its own; `way`: the hops of each connection
+//!   `plain`: a FIFO without events of its own; `route`: what routers do, and the path of each connection
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]:
 //!   applications
@@ -37,10 +37,10 @@ pub mod network;
 mod observe;
 pub mod passage;
 mod plain;
+mod route;
 pub mod simulation;
 pub mod tcp;
 pub mod trace;
-mod way;
 pub mod web;
 pub mod wire;
 

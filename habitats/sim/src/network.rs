@@ -1,20 +1,21 @@
-//! What a simulated network is made of: hosts, routers, links, and the ways between them.
+//! What a simulated network is made of: hosts, routers and links.
 //!
 //! ```text
 //!   a.port ── rate ──▶ delay ──▶ b          the port serialises, the link only delays
 //!   a      ◀── delay ◀── rate ── b.port     each direction has a port of its own
 //! ```
 //!
-//! Ways are the shortest in hops. Of several equally short ones each flow takes one, by its hash.
+//! Paths are the shortest in hops. Of several equally short ones each flow takes one, by its hash.
 
-use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use weir_base::graph::Graph;
 use weir_base::{Rate, Span, Streams};
 use weir_discipline::Spec;
 use weir_path::port::Link;
 
 use crate::fabric::Fabric;
+use crate::route::Routes;
 use crate::wire::Wire;
 
 /// A host or router.
@@ -28,17 +29,17 @@ pub struct PortId(pub u32);
 /// Longest frame that a port's burst is reckoned with; in virtual time no port is ever late.
 const FRAME_BYTES_MAX: u32 = 1514;
 
-/// What a network cannot be.
+/// Why a network or its traffic is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// A host has no link, or more than one.
     #[error("host {0} has {1} links; a host has exactly one")]
     Links(String, usize),
-    /// There is no way between two nodes.
-    #[error("there is no way from {0} to {1}")]
-    NoWay(String, String),
-    /// A way round takes no time at all.
-    #[error("the way from {0} to {1} takes no time: no link of it has a rate or a delay")]
+    /// There is no path between two nodes.
+    #[error("there is no path from {0} to {1}")]
+    NoPath(String, String),
+    /// A packet would get from one to the other, and perhaps back, in no time at all.
+    #[error("the path from {0} to {1} takes no time: none of its links has a rate or a delay")]
     NoTime(String, String),
 }
 
@@ -138,7 +139,7 @@ impl Network {
                 return Err(NetworkError::Links(node.name.clone(), node.ports.len()));
             }
         }
-        let ways = self.ways();
+        let routes = self.routes();
         let secret = streams.hash_key("flow-hash");
         let streams = streams.below("port");
         let wires = self.wires.into_iter().map(|draft| {
@@ -152,125 +153,30 @@ impl Network {
             v6: n.v6,
             uplink: (!n.is_router).then(|| n.ports[0]),
         });
-        Ok(Fabric::new(nodes.collect(), wires.collect(), ways, secret))
+        Ok(Fabric::new(
+            nodes.collect(),
+            wires.collect(),
+            routes,
+            secret,
+        ))
     }
 
-    /// For each router, by destination: the ports of the shortest ways.
-    fn ways(&self) -> Ways {
-        let nodes = self.nodes.len();
-        let mut ways = Ways {
-            nodes,
-            rows: vec![NO_ROW; nodes],
-            ports: Vec::new(),
-            several: Vec::new(),
-        };
-        let routers: Vec<_> = (0..nodes).filter(|n| self.nodes[*n].is_router).collect();
-        for (row, &router) in routers.iter().enumerate() {
-            ways.rows[router] = row as u32;
+    /// What each router does with packets for each node.
+    fn routes(&self) -> Routes {
+        let mut graph = Graph::default();
+        for node in &self.nodes {
+            graph.add_node(node.is_router);
         }
-        ways.ports = vec![NO_PORT; routers.len() * nodes];
-        let distances: Vec<_> = routers.iter().map(|&r| self.distances(r)).collect();
-        for (row, &router) in routers.iter().enumerate() {
-            let mut best: Vec<Vec<PortId>> = vec![Vec::new(); nodes];
-            for port in &self.nodes[router].ports {
-                let next = self.wires[port.0 as usize].to.0 as usize;
-                match routers.binary_search(&next) {
-                    Err(_) => best[next].push(*port), // a host, which is reached but passes nothing on
-                    Ok(beyond) => {
-                        let nearer = |d: &usize| {
-                            let whole = distances[row][*d];
-                            whole != u32::MAX && whole > 0 && distances[beyond][*d] == whole - 1
-                        };
-                        (0..nodes).filter(nearer).for_each(|d| best[d].push(*port));
-                    }
-                }
-            }
-            for (destination, best) in best.into_iter().enumerate() {
-                ways.ports[row * nodes + destination] = match best[..] {
-                    [] => NO_PORT,
-                    [one] => one.0,
-                    _ => {
-                        ways.several.push(best);
-                        SEVERAL | (ways.several.len() as u32 - 1)
-                    }
-                };
+        for (number, node) in self.nodes.iter().enumerate() {
+            for port in &node.ports {
+                graph.add_port(number, self.wires[port.0 as usize].to.0 as usize);
             }
         }
-        ways
-    }
-
-    /// Hops from a router to every node; hosts pass nothing on.
-    fn distances(&self, router: usize) -> Vec<u32> {
-        let mut distances = vec![u32::MAX; self.nodes.len()];
-        distances[router] = 0;
-        let mut queue = VecDeque::from([router]);
-        while let Some(node) = queue.pop_front() {
-            if !self.nodes[node].is_router {
-                continue;
-            }
-            for port in &self.nodes[node].ports {
-                let next = self.wires[port.0 as usize].to.0 as usize;
-                if distances[next] == u32::MAX {
-                    distances[next] = distances[node] + 1;
-                    queue.push_back(next);
-                }
-            }
+        let paths = graph.shortest_paths();
+        let mut routes = Routes::new(self.nodes.len());
+        for (number, node) in self.nodes.iter().enumerate().filter(|(_, n)| n.is_router) {
+            routes.add_router(&node.ports, paths.first_hops(number), number);
         }
-        distances
-    }
-}
-
-const NO_ROW: u32 = u32::MAX;
-const NO_PORT: u32 = u32::MAX;
-/// Marks an entry that is an index of `several`.
-const SEVERAL: u32 = 1 << 31;
-
-/// The ways from each router to each node.
-#[derive(Debug)]
-pub(crate) struct Ways {
-    nodes: usize,
-    /// The row of a router.
-    rows: Vec<u32>,
-    /// A port, or `SEVERAL`, or `NO_PORT`, by row and destination.
-    ports: Vec<u32>,
-    several: Vec<Vec<PortId>>,
-}
-
-impl Ways {
-    /// Whether a node passes packets on.
-    pub(crate) fn is_router(&self, node: NodeId) -> bool {
-        self.rows[node.0 as usize] != NO_ROW
-    }
-
-    /// The port by which `router` sends to `destination`; `hash` chooses among equals.
-    pub(crate) fn port(&self, router: NodeId, destination: NodeId, hash: u64) -> Option<PortId> {
-        let row = self.rows[router.0 as usize] as usize;
-        match self.ports[row * self.nodes + destination.0 as usize] {
-            NO_PORT => None,
-            entry if entry & SEVERAL == 0 => Some(PortId(entry)),
-            entry => {
-                let ports = &self.several[(entry & !SEVERAL) as usize];
-                // Each router looks at the hash in a way of its own: what a flow chose at one must
-                // not decide what it chooses at the next.
-                let hash = hash.rotate_left(router.0.wrapping_mul(11));
-                Some(ports[(hash % ports.len() as u64) as usize])
-            }
-        }
-    }
-
-    /// All ports by which `router` may send to `destination`.
-    pub(crate) fn ports(
-        &self,
-        router: NodeId,
-        destination: NodeId,
-    ) -> impl Iterator<Item = PortId> {
-        let row = self.rows[router.0 as usize] as usize;
-        let entry = self.ports[row * self.nodes + destination.0 as usize];
-        let (one, several) = match entry {
-            NO_PORT => (None, &[][..]),
-            entry if entry & SEVERAL == 0 => (Some(PortId(entry)), &[][..]),
-            entry => (None, &self.several[(entry & !SEVERAL) as usize][..]),
-        };
-        one.into_iter().chain(several.iter().copied())
+        routes
     }
 }

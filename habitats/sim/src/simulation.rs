@@ -413,7 +413,7 @@ impl Simulation {
                 own: ends[own],
                 peer: ends[peer],
                 uplink: self.fabric.uplink(hosts[own]),
-                way: self.fabric.way(hosts[own], hosts[peer], &key),
+                first_hop: self.fabric.first_hop(hosts[own], hosts[peer], &key),
                 key: self.fabric.flights.keys.share(key),
                 headers,
                 traffic: course.traffic,
@@ -453,10 +453,10 @@ impl Simulation {
 
     fn check(&self, from: NodeId, to: NodeId) -> Result<(), NetworkError> {
         let name = |node: NodeId| self.fabric.nodes[node.0 as usize].name.clone();
-        match self.fabric.way_takes_time(from, to) {
+        match self.fabric.path_takes_time(from, to) {
             Some(true) => Ok(()),
             Some(false) => Err(NetworkError::NoTime(name(from), name(to))),
-            None => Err(NetworkError::NoWay(name(from), name(to))),
+            None => Err(NetworkError::NoPath(name(from), name(to))),
         }
     }
 }

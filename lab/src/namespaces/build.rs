@@ -75,7 +75,7 @@ impl Site {
             ip(index, &site.links(topology, index))?;
         }
         for (index, node) in topology.nodes.iter().enumerate() {
-            ip(index, &(addresses(node) + &ways(routes, index)))?;
+            ip(index, &(addresses(node) + &route_commands(routes, index)))?;
             let set = |name: &str| site.set_offloads(&site.namespaces[index], &node.name, name);
             node.interfaces.iter().try_for_each(|i| set(&i.name))?;
         }
@@ -250,13 +250,13 @@ fn addresses(node: &Node) -> String {
 }
 
 /// The commands that give a node its routes.
-fn ways(routes: &Routes, index: usize) -> String {
+fn route_commands(routes: &Routes, index: usize) -> String {
     let mut batch = String::new();
     if let Some(network) = routes.spread[index] {
         let _ = writeln!(batch, "route add local {network}/16 dev lo");
     }
     for route in &routes.routes[index] {
-        let _ = writeln!(batch, "route add {} via {}", route.to, route.via);
+        let _ = writeln!(batch, "route add {route}");
     }
     batch
 }

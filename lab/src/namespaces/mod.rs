@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - [`limits`]: what the lab cannot do, and what it leaves out
-//! - [`routes`]: the ways as the kernel reads them
+//! - [`routes`]: the routes as the kernel reads them
 //! - [`endpoints`]: what the kernel of each host is told of TCP
 //! - [`build`]: namespaces, links and addresses in being
 //! - [`wire`]: wires with a delay

@@ -5,12 +5,15 @@
 //!   hosts with many source addresses: 172.(16 + k).0.0/16 behind the k-th of them
 //! ```
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
-use crate::scenario::{Scenario, TrafficKind};
-use crate::topology::{Topology, Way};
+use weir_base::graph::ShortestPaths;
 
-/// What every node is told of the ways, by the topology's index of nodes.
+use crate::scenario::{Scenario, TrafficKind};
+use crate::topology::{Interface, Topology};
+
+/// The routes of every node, by the topology's index of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
     /// Its routes.
@@ -24,8 +27,20 @@ pub struct Routes {
 pub struct Route {
     /// The destination, as `ip route` writes it.
     pub to: String,
-    /// The gateway's address.
-    pub via: String,
+    /// The gateways' addresses: several if there are equally short paths.
+    pub via: Vec<String>,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to)?;
+        match self.via.as_slice() {
+            [gateway] => write!(f, " via {gateway}"),
+            gateways => gateways
+                .iter()
+                .try_for_each(|gateway| write!(f, " nexthop via {gateway}")),
+        }
+    }
 }
 
 impl Routes {
@@ -35,13 +50,17 @@ impl Routes {
         for (k, node) in spread_hosts(scenario, topology).into_iter().enumerate() {
             spread[node] = Some(Ipv4Addr::new(172, 16 + k as u8, 0, 0));
         }
+        let paths = topology.shortest_paths();
         let routes = topology.nodes.iter().enumerate();
         let routes = routes.map(|(index, node)| match node.is_router {
-            true => router_routes(topology, &spread, index),
+            true => router_routes(topology, &paths, &spread, index),
             false => {
                 let (gateway, port) = node.interfaces[0].peer;
-                let gateway = &topology.nodes[gateway].interfaces[port];
-                vec![route("default", gateway.v4), route("default", gateway.v6)]
+                let gateway = [&topology.nodes[gateway].interfaces[port]];
+                vec![
+                    route("default", &gateway, |i| i.v4.to_string()),
+                    route("default", &gateway, |i| i.v6.to_string()),
+                ]
             }
         });
         Self {
@@ -66,13 +85,19 @@ pub(super) fn spread_hosts(scenario: &Scenario, topology: &Topology) -> Vec<usiz
     hosts
 }
 
-/// The shortest way from `router` to every network that it is not part of.
-fn router_routes(topology: &Topology, spread: &[Option<Ipv4Addr>], router: usize) -> Vec<Route> {
-    let ways = topology.ways(router);
+/// The shortest paths from `router` to every network that it is not part of.
+fn router_routes(
+    topology: &Topology,
+    paths: &ShortestPaths,
+    spread: &[Option<Ipv4Addr>],
+    router: usize,
+) -> Vec<Route> {
+    let first_hops = paths.first_hops(router);
     let own = &topology.nodes[router].interfaces;
-    let gateway = |way: &Way| {
-        let (next, port) = own[way.port].peer;
-        &topology.nodes[next].interfaces[port]
+    let gateways = |to: usize| -> Vec<&Interface> {
+        let peers = first_hops[to].ports.iter().map(|port| own[*port].peer);
+        let gateways = peers.map(|(next, port)| &topology.nodes[next].interfaces[port]);
+        gateways.collect()
     };
     let mut routes = Vec::new();
     let mut seen = vec![false; topology.wires];
@@ -82,32 +107,34 @@ fn router_routes(topology: &Topology, spread: &[Option<Ipv4Addr>], router: usize
             if std::mem::replace(&mut seen[interface.wire], true) {
                 continue;
             }
-            let ends = [index, interface.peer.0];
-            let near = ends.iter().filter_map(|n| ways[*n].as_ref());
+            let ends = [index, interface.peer.0].into_iter();
+            let reached = ends.filter(|end| first_hops[*end].hops > 0);
             // What cannot be reached has no route; no traffic goes there.
-            let Some(way) = near.min_by_key(|way| way.hops) else {
+            let Some(near) = reached.min_by_key(|end| first_hops[*end].hops) else {
                 continue;
             };
-            let via = gateway(way);
+            let via = gateways(near);
             let [a, b, c, _] = interface.v4.octets();
-            routes.push(route(&format!("{a}.{b}.{c}.0/24"), via.v4));
+            let network = format!("{a}.{b}.{c}.0/24");
+            routes.push(route(&network, &via, |i| i.v4.to_string()));
             let [a, b, c, d, ..] = interface.v6.segments();
             let network = format!("{a:x}:{b:x}:{c:x}:{d:x}::/64");
-            routes.push(route(&network, via.v6));
+            routes.push(route(&network, &via, |i| i.v6.to_string()));
         }
     }
     for (host, network) in spread.iter().enumerate() {
-        if let (Some(network), Some(way)) = (network, &ways[host]) {
-            routes.push(route(&format!("{network}/16"), gateway(way).v4));
+        if let (Some(network), 1..) = (network, first_hops[host].hops) {
+            let network = format!("{network}/16");
+            routes.push(route(&network, &gateways(host), |i| i.v4.to_string()));
         }
     }
     routes
 }
 
-fn route(to: &str, via: impl ToString) -> Route {
+fn route(to: &str, gateways: &[&Interface], address: fn(&Interface) -> String) -> Route {
     Route {
         to: to.to_owned(),
-        via: via.to_string(),
+        via: gateways.iter().map(|gateway| address(gateway)).collect(),
     }
 }
 
@@ -141,14 +168,13 @@ addresses = 9
 "#;
 
     #[test]
-    fn routers_know_the_way_to_every_network() {
+    fn routers_have_routes_to_every_network() {
         let (scenario, _) = plan(TWO_ROUTERS, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
         let all = Routes::new(&scenario, &topology);
         let routes = |node: &str| -> Vec<String> {
             let routes = &all.routes[topology.node(node).unwrap()];
-            let text = |r: &Route| format!("{} via {}", r.to, r.via);
-            routes.iter().map(text).collect()
+            routes.iter().map(Route::to_string).collect()
         };
         // wires: 0 other-a, 1 left1-a, 2 left2-a, 3 a-b, 4 b-right
         assert_eq!(
@@ -168,5 +194,17 @@ addresses = 9
         );
         assert_eq!(routes("b").last().unwrap(), "172.16.0.0/16 via 10.64.4.2");
         assert_eq!(routes("right")[0], "default via 10.64.4.1");
+    }
+    #[test]
+    fn equally_short_paths_are_next_hops_of_one_route() {
+        let text = TWO_ROUTERS.replace("[link.m]", "[link.n]\nends = [\"a\", \"b\"]\n[link.m]");
+        let (scenario, _) = plan(&text, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let all = Routes::new(&scenario, &topology);
+        let routes = &all.routes[topology.node("a").unwrap()];
+        assert_eq!(
+            routes[0].to_string(),
+            "10.64.5.0/24 nexthop via 10.64.3.2 nexthop via 10.64.4.2"
+        );
     }
 }

@@ -9,7 +9,7 @@ use weir_packet::Shared;
 use crate::fabric::Fabric;
 use crate::flight::{Content, Flight};
 use crate::network::PortId;
-use crate::way::Hop;
+use crate::route::Hop;
 
 /// An endpoint. Late packets and timers of an earlier user of the same place have another
 /// generation, and are ignored.
@@ -31,8 +31,8 @@ pub(crate) struct Route {
     pub(crate) peer: EndpointId,
     /// The port of its own host.
     pub(crate) uplink: PortId,
-    /// The way behind that.
-    pub(crate) way: Hop,
+    /// The first hop behind that port.
+    pub(crate) first_hop: Hop,
     /// Addresses and ports.
     pub(crate) key: Shared,
     /// Bytes of the link-layer and IP headers.

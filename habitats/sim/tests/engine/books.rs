@@ -41,7 +41,7 @@ struct Plan {
     seed: u64,
     /// Routers beyond the first, each with its link to one before it.
     routers: Vec<(prop::sample::Index, Line)>,
-    /// Closes a ring, or a second way.
+    /// Closes a ring, or a second path.
     closing: Option<Line>,
     hosts: Vec<(prop::sample::Index, Line)>,
     flows: Vec<Flow>,
@@ -177,7 +177,7 @@ fn build(plan: &Plan) -> Built {
             stop: STOP,
             ..course(*flow.from.get(&hosts), *flow.to.get(&hosts), traffic)
         };
-        // A way that takes no time is refused; that is tested elsewhere.
+        // A path that takes no time is refused; that is tested elsewhere.
         let permitted = add(&mut sim, course, &flow.kind);
         if permitted && matches!(flow.kind, Kind::Udp(..)) {
             datagrams.push(traffic);

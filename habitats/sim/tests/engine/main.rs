@@ -1,9 +1,9 @@
-//! The simulator's engine as a whole: queues of known mean, books, order, chance, ways, actors.
+//! The simulator's engine as a whole: queues of known mean, books, order, chance, paths, actors.
 
 mod actors;
 mod books;
 mod identity;
 mod order;
+mod paths;
 mod queues;
 mod support;
-mod ways;

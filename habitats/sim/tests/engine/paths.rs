@@ -1,4 +1,4 @@
-//! Which way packets go, and what a network cannot be.
+//! Which paths packets take, and which networks are refused.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -46,7 +46,7 @@ fn run_flows(network: Network, a: NodeId, b: NodeId, flows: u32, seed: u64) -> S
     sim
 }
 
-/// Two equally short ways.
+/// Two equally short paths.
 fn diamond() -> (Network, NodeId, NodeId, [PortId; 2]) {
     let (mut network, a, b, routers) = ends(&["west", "north", "south", "east"]);
     let [west, north, south, east] = routers[..] else {
@@ -60,7 +60,7 @@ fn diamond() -> (Network, NodeId, NodeId, [PortId; 2]) {
 }
 
 #[test]
-fn one_flow_takes_one_of_two_equal_ways() {
+fn one_flow_takes_one_of_two_equal_paths() {
     let mut taken = [0; 2];
     for seed in 0..16 {
         let (network, a, b, ports) = diamond();
@@ -68,12 +68,12 @@ fn one_flow_takes_one_of_two_equal_ways() {
         assert!(sent == [10, 0] || sent == [0, 10], "{sent:?}");
         taken[usize::from(sent[0] == 0)] += 1;
     }
-    // The hash is keyed by the seed: the same flow takes either way, by luck.
+    // The hash is keyed by the seed: the same flow takes either path, by luck.
     assert!(taken.iter().all(|n| *n > 0), "{taken:?}");
 }
 
 #[test]
-fn many_flows_spread_over_equal_ways() {
+fn many_flows_spread_over_equal_paths() {
     let (network, a, b, ports) = diamond();
     let sent = sent(&run_flows(network, a, b, 200, 1), &ports);
     assert_eq!(sent.iter().sum::<u64>(), 2000);
@@ -82,7 +82,7 @@ fn many_flows_spread_over_equal_ways() {
 }
 
 #[test]
-fn parallel_links_are_ways_of_their_own() {
+fn parallel_links_are_paths_of_their_own() {
     let (mut network, a, b, routers) = ends(&["west", "east"]);
     let ports = [(); 3].map(|()| link(&mut network, routers[0], routers[1], None, DELAY)[0]);
     let sent = sent(&run_flows(network, a, b, 300, 1), &ports);
@@ -137,7 +137,7 @@ fn hosts_may_be_linked_to_each_other_but_pass_nothing_on() {
     let mut sim = simulation(network, 1, 1);
     sim.udp(&course(a, b, 0), load(100.0, 100, Spacing::Even))
         .unwrap();
-    assert_eq!(refusals(&mut sim, a, c).unwrap(), no_way("host1", "host3"));
+    assert_eq!(refusals(&mut sim, a, c).unwrap(), no_path("host1", "host3"));
     sim.run_until(millis(105));
     assert_eq!((sent(&sim, &[port])[0], received(&sim, 0)), (10, 10));
 }
@@ -165,8 +165,8 @@ fn refusals(sim: &mut Simulation, from: NodeId, to: NodeId) -> Option<NetworkErr
     udp.err()
 }
 
-fn no_way(from: &str, to: &str) -> NetworkError {
-    NetworkError::NoWay(from.to_owned(), to.to_owned())
+fn no_path(from: &str, to: &str) -> NetworkError {
+    NetworkError::NoPath(from.to_owned(), to.to_owned())
 }
 
 fn no_time(from: &str, to: &str) -> NetworkError {
@@ -174,12 +174,12 @@ fn no_time(from: &str, to: &str) -> NetworkError {
 }
 
 #[test]
-fn traffic_without_a_way_is_refused() {
+fn traffic_without_a_path_is_refused() {
     let (network, a, b, _) = ends(&["here", "there"]);
     let mut sim = simulation(network, 1, 1);
     let refusal = refusals(&mut sim, a, b).unwrap();
-    assert_eq!(refusal, no_way("host1", "host2"));
-    assert_eq!(refusal.to_string(), "there is no way from host1 to host2");
+    assert_eq!(refusal, no_path("host1", "host2"));
+    assert_eq!(refusal.to_string(), "there is no path from host1 to host2");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_loop_that_takes_no_time_is_refused() {
     let mut sim = simulation(network, 1, 1);
     let refusal = refusals(&mut sim, a, b);
     assert_eq!(refusal, Some(no_time("host1", "host2")));
-    // A rate or a delay anywhere on the way is enough.
+    // A rate or a delay anywhere on the path is enough.
     for (rate, delay) in [(Some(Rate::from_mbps(1000)), Span::ZERO), (None, DELAY)] {
         let (mut network, a, b, routers) = ends(&["west", "east"]);
         link(&mut network, routers[0], routers[1], rate, delay);
@@ -198,7 +198,7 @@ fn a_loop_that_takes_no_time_is_refused() {
     }
 }
 
-/// Which of several ways a flow takes is a matter of luck: none of them may take no time.
+/// A flow takes any of several equal paths: none of them may take no time.
 #[test]
 fn a_loop_that_may_take_no_time_is_refused() {
     for timeless in 0..2 {

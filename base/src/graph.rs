@@ -1,0 +1,175 @@
+//! Shortest paths through a network, in hops.
+//!
+//! ```text
+//!   host --- router === router --- host        only routers forward: no path leads through a host
+//!                \       /
+//!                 router
+//! ```
+//!
+//! The simulator and the lab take their routes from here, so a flow has the same paths in both. All
+//! equally short paths are given; which of them a flow takes is decided where packets are forwarded.
+
+use std::collections::VecDeque;
+
+/// Nodes by their number, and the links between them. A node's links are its *ports*, numbered in the order in which they
+/// were added.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    nodes: Vec<Links>,
+}
+
+#[derive(Clone, Debug)]
+struct Links {
+    forwards: bool,
+    /// The node behind each port.
+    peers: Vec<usize>,
+}
+
+/// The first hops of all shortest paths from one node to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstHops {
+    /// Links on each of the paths; zero if there is none.
+    pub hops: u32,
+    /// The ports by which they begin, in ascending order.
+    pub ports: Vec<usize>,
+}
+
+/// The shortest paths of a graph.
+#[derive(Clone, Debug)]
+pub struct ShortestPaths {
+    graph: Graph,
+    /// Hops from each forwarding node to every node; empty for a node that does not forward.
+    distances: Vec<Vec<u32>>,
+}
+
+const UNREACHABLE: u32 = u32::MAX;
+
+impl Graph {
+    /// Adds a node and gives its number. Paths lead through it only if it forwards.
+    pub fn add_node(&mut self, forwards: bool) -> usize {
+        self.nodes.push(Links {
+            forwards,
+            peers: Vec::new(),
+        });
+        self.nodes.len() - 1
+    }
+
+    /// Adds a port to `node`, with `peer` behind it. The other end of the link is a port of `peer`.
+    pub fn add_port(&mut self, node: usize, peer: usize) {
+        self.nodes[node].peers.push(peer);
+    }
+
+    /// Finds the shortest paths from every node that forwards.
+    pub fn shortest_paths(self) -> ShortestPaths {
+        let nodes = 0..self.nodes.len();
+        let distances = nodes.map(|node| match self.nodes[node].forwards {
+            true => self.distances_from(node),
+            false => Vec::new(),
+        });
+        ShortestPaths {
+            distances: distances.collect(),
+            graph: self,
+        }
+    }
+
+    /// Hops to every node, breadth first.
+    fn distances_from(&self, node: usize) -> Vec<u32> {
+        let mut distances = vec![UNREACHABLE; self.nodes.len()];
+        distances[node] = 0;
+        let mut queue = VecDeque::from([node]);
+        while let Some(node) = queue.pop_front() {
+            if !self.nodes[node].forwards {
+                continue;
+            }
+            for &peer in &self.nodes[node].peers {
+                if distances[peer] == UNREACHABLE {
+                    distances[peer] = distances[node] + 1;
+                    queue.push_back(peer);
+                }
+            }
+        }
+        distances
+    }
+}
+
+impl ShortestPaths {
+    /// The first hops from `node` to every node, by number. None leads to the node itself.
+    pub fn first_hops(&self, node: usize) -> Vec<FirstHops> {
+        let mut all = vec![FirstHops::default(); self.graph.nodes.len()];
+        let mut offer = |to: usize, port, hops| {
+            let first = &mut all[to];
+            if to == node || (first.hops != 0 && first.hops < hops) {
+                return;
+            }
+            if first.hops != hops {
+                (first.hops, first.ports) = (hops, Vec::new());
+            }
+            first.ports.push(port);
+        };
+        for (port, &peer) in self.graph.nodes[node].peers.iter().enumerate() {
+            if !self.graph.nodes[peer].forwards {
+                offer(peer, port, 1);
+            }
+            for (to, &distance) in self.distances[peer].iter().enumerate() {
+                if distance != UNREACHABLE {
+                    offer(to, port, distance + 1);
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn join(graph: &mut Graph, a: usize, b: usize) {
+        graph.add_port(a, b);
+        graph.add_port(b, a);
+    }
+
+    /// Ports and hops from one node to another.
+    fn first(graph: &Graph, from: usize, to: usize) -> (Vec<usize>, u32) {
+        let paths = graph.clone().shortest_paths();
+        let FirstHops { hops, ports } = paths.first_hops(from)[to].clone();
+        (ports, hops)
+    }
+
+    /// Routers 0 to 3 in a square, and the hosts 4 at router 0 and 5 at router 2.
+    fn square() -> Graph {
+        let mut graph = Graph::default();
+        (0..6).for_each(|node| assert_eq!(graph.add_node(node < 4), node));
+        for [a, b] in [[0, 1], [1, 2], [2, 3], [3, 0], [0, 4], [2, 5]] {
+            join(&mut graph, a, b);
+        }
+        graph
+    }
+
+    #[test]
+    fn all_equally_short_paths_are_found() {
+        let mut square = square();
+        assert_eq!(first(&square, 0, 5), (vec![0, 1], 3));
+        assert_eq!(first(&square, 4, 5), (vec![0], 4));
+        assert_eq!(first(&square, 1, 5), (vec![1], 2));
+        assert_eq!(first(&square, 0, 4), (vec![2], 1));
+        assert_eq!(first(&square, 0, 0), (vec![], 0));
+        // A parallel link is a path of its own; a shortcut replaces both of the longer ones.
+        join(&mut square, 0, 1);
+        assert_eq!(first(&square, 0, 5), (vec![0, 1, 3], 3));
+        join(&mut square, 0, 2);
+        assert_eq!(first(&square, 0, 5), (vec![4], 2));
+    }
+
+    #[test]
+    fn no_path_leads_through_a_host() {
+        let mut graph = Graph::default();
+        let [a, host, b, lonely] = [true, false, true, true].map(|f| graph.add_node(f));
+        join(&mut graph, a, host);
+        join(&mut graph, host, b);
+        assert_eq!(first(&graph, a, host), (vec![0], 1));
+        assert_eq!(first(&graph, a, b), (vec![], 0));
+        assert_eq!(first(&graph, host, b), (vec![1], 1));
+        assert_eq!(first(&graph, host, lonely), (vec![], 0));
+    }
+}

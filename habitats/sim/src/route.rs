@@ -1,0 +1,124 @@
+//! Where packets go: what each router does with them, and the path that each connection takes.
+//!
+//! A router decides as a live one does, by [`next_hop`]. It decides once for each connection, because
+//! neither routes nor flow keys change during a run; the frames of the connection follow its path.
+//!
+//! ```text
+//!   hops:  ... | port, port, END | port, port, port, END | ...      one path, behind its host's port
+//! ```
+
+use std::collections::HashMap;
+
+use weir_base::graph::FirstHops;
+use weir_path::forward::next_hop;
+use weir_path::tables::{Action, NextHop};
+
+use crate::network::{NodeId, PortId};
+
+/// The routes of every router, to every node.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    /// For each router, by destination: the place of its action, or `NO_ROUTE`; empty for a host.
+    places: Vec<Vec<u32>>,
+    actions: Vec<Action>,
+}
+
+const NO_ROUTE: u32 = u32::MAX;
+
+impl Routes {
+    /// No routes yet, in a network of so many nodes.
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            places: vec![Vec::new(); nodes],
+            actions: Vec::new(),
+        }
+    }
+
+    /// Adds the routes of a router with these ports.
+    pub(crate) fn add_router(&mut self, ports: &[PortId], first: Vec<FirstHops>, router: usize) {
+        let mut known: HashMap<Vec<usize>, u32> = HashMap::new();
+        let place = |first: FirstHops| {
+            if first.ports.is_empty() {
+                return NO_ROUTE;
+            }
+            *known.entry(first.ports).or_insert_with_key(|places| {
+                let next_hop = |place: &usize| NextHop {
+                    interface: ports[*place].0,
+                    gateway: None,
+                    weight: 1,
+                };
+                let next_hops = places.iter().map(next_hop);
+                self.actions.push(Action::Forward(next_hops.collect()));
+                self.actions.len() as u32 - 1
+            })
+        };
+        self.places[router] = first.into_iter().map(place).collect();
+    }
+
+    /// The port by which `router` sends a flow with this hash to `destination`.
+    pub(crate) fn port(&self, router: NodeId, destination: NodeId, hash: u64) -> Option<PortId> {
+        // Each router looks at the hash in a way of its own, as live ones have secrets of their own: what
+        // a flow chose at one must not decide what it chooses at the next.
+        let hash = hash.rotate_left(router.0.wrapping_mul(11));
+        let next_hop = next_hop(self.action(router, destination), hash).ok()?;
+        Some(PortId(next_hop.interface))
+    }
+
+    /// All ports by which `router` may send to `destination`.
+    pub(crate) fn ports(
+        &self,
+        router: NodeId,
+        destination: NodeId,
+    ) -> impl Iterator<Item = PortId> {
+        let next_hops = match self.action(router, destination) {
+            Some(Action::Forward(next_hops)) => next_hops.as_slice(),
+            _ => &[],
+        };
+        next_hops.iter().map(|hop| PortId(hop.interface))
+    }
+
+    /// The route of a router to a node. A host has none: it forwards nothing.
+    fn action(&self, router: NodeId, destination: NodeId) -> Option<&Action> {
+        let places = &self.places[router.0 as usize];
+        let place = *places.get(destination.0 as usize)?;
+        self.actions.get(place as usize)
+    }
+}
+
+/// A place in the list of all hops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hop(u32);
+
+impl Hop {
+    /// The hop after this one.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// The end of a path.
+const END: u32 = u32::MAX;
+
+/// The hops of all paths, one path behind the other. They are kept for the whole run, as flow keys are.
+#[derive(Debug, Default)]
+pub(crate) struct Hops(Vec<u32>);
+
+impl Hops {
+    /// Keeps a path through these ports; gives its first hop.
+    pub(crate) fn keep(&mut self, ports: impl Iterator<Item = PortId>) -> Hop {
+        let first = Hop(self.0.len() as u32);
+        self.0.extend(ports.map(|port| port.0));
+        self.0.push(END);
+        first
+    }
+
+    /// The port by which a packet goes on; none if it has come to its host.
+    #[inline]
+    pub(crate) fn port(&self, hop: Hop) -> Option<PortId> {
+        match self.0[hop.0 as usize] {
+            END => None,
+            port => Some(PortId(port)),
+        }
+    }
+}
