@@ -31,6 +31,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "path",
             "capture",
             "model",
+            "lfb",
         ],
     ),
     (

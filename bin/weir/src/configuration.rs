@@ -7,11 +7,12 @@ use std::path::Path;
 use weir_config::Document;
 use weir_lfb::Plan;
 use weir_live::file::read_text;
+use weir_live::router::{differences, doubts, interface_faults, obstacles};
 use weir_model::{ApplyReport, ChangeRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
+use crate::Failure;
 use crate::output::print;
-use crate::{Failure, interfaces};
 
 /// A configuration file is not longer than this.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -102,7 +103,7 @@ pub(crate) fn load_here(path: &Path) -> Result<Plan, Failure> {
     let text = read(path)?;
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
     let (plan, document) = checked(&shown(path), &text).map_err(failed)?;
-    match interfaces::faults(&plan) {
+    match interface_faults(&plan) {
         faults if faults.is_empty() => Ok(plan),
         faults => Err(failed(located(&document, &faults))),
     }
@@ -111,11 +112,11 @@ pub(crate) fn load_here(path: &Path) -> Result<Plan, Failure> {
 /// `weir check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let plan = load_here(path)?;
-    let problems = crate::router::obstacles(&plan);
+    let problems = obstacles(&plan);
     if !problems.is_empty() {
         return Err(Failure::Usage(problems.join("\n")));
     }
-    for doubt in crate::router::doubts(&plan) {
+    for doubt in doubts(&plan) {
         print(&format!("note: {doubt}\n"))?;
     }
     let ports = plan.ports.len();
@@ -176,38 +177,9 @@ fn said(report: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What changes between two sets of components, a line each.
-pub(crate) fn differences(
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-) -> Vec<String> {
-    let mut paths: Vec<_> = before.keys().chain(after.keys()).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    let line = |path: &String| match (before.get(path), after.get(path)) {
-        (Some(old), Some(new)) if old != new => Some(format!("~ {path}: {old} -> {new}")),
-        (Some(old), None) => Some(format!("- {path}: {old}")),
-        (None, Some(new)) => Some(format!("+ {path}: {new}")),
-        _ => None,
-    };
-    paths.into_iter().filter_map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn differences_name_what_is_new_gone_and_changed() {
-        let map = |pairs: &[(&str, &str)]| {
-            let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
-            pairs.iter().map(own).collect::<BTreeMap<_, _>>()
-        };
-        let before = map(&[("a", "1"), ("b", "2"), ("c", "3")]);
-        let after = map(&[("a", "1"), ("b", "4"), ("d", "5")]);
-        let expected = ["~ b: 2 -> 4", "- c: 3", "+ d: 5"];
-        assert_eq!(differences(&before, &after), expected);
-    }
 
     #[test]
     fn a_wrong_configuration_is_told_with_its_lines() {

@@ -1,97 +1,14 @@
-//! What the router logs of itself: one line for each event that an operator would ask about later.
-//!
-//! Level `info` has starts, stops, and changes of the configuration with who asked for them; `debug` adds what
-//! the kernel's tables changed and which neighbours were asked for.
+//! What the log says about changes of the configuration: at level `info`, with who asked for them.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_base::Tally;
-use weir_lfb::Plan;
+use weir_live::router::journal::listed;
 use weir_northbound::Peer;
-use weir_packet::Reason;
-use weir_path::plane::{Plane, PlanePort};
-use weir_path::tables::{Action, Neighbour, Tables};
 
 /// A controller changes components many times a second: `info` has one line a second for each process that
 /// does, and `debug` has all.
 const SET_GAP: Duration = Duration::from_secs(1);
-/// Changes in one line; more are counted.
-const CHANGES_SHOWN_MAX: usize = 20;
-
-/// The router is there, with these ports.
-pub(crate) fn started(plan: &Plan, pool_packets: usize) {
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        pid = std::process::id(),
-        mode = plan.router.mode_word(),
-        socket = plan.router.socket,
-        ports = plan.ports.len(),
-        pool_packets,
-        "router started"
-    );
-    for port in &plan.ports {
-        let rate = port
-            .rate
-            .map_or_else(|| "not paced".to_owned(), |rate| rate.to_string());
-        tracing::info!(
-            port = port.name,
-            interface = port.interface,
-            rate,
-            discipline = port.discipline.kind(),
-            "port opened"
-        );
-    }
-}
-
-/// What a router's packets came to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Totals {
-    received: Tally,
-    sent: Tally,
-    lost_packets: u64,
-}
-
-impl Totals {
-    /// Of a plane whose ports are still there.
-    pub(crate) fn of(plane: &Plane) -> Self {
-        let sum = |count: fn(&PlanePort) -> Tally| {
-            let counts = plane.ports().iter().map(count);
-            counts.fold(Tally::ZERO, |sum, one| sum + one)
-        };
-        let losses = Reason::ALL.into_iter().filter(|reason| reason.is_loss());
-        Self {
-            received: sum(|slot| slot.received),
-            sent: sum(|slot| slot.port.sent()),
-            lost_packets: losses.map(|loss| plane.fates().ended(loss).packets).sum(),
-        }
-    }
-}
-
-/// The router stops; this is what its packets came to, if the forwarding thread could still say so.
-pub(crate) fn stopped(totals: Option<Totals>, started: Instant) {
-    let uptime_s = started.elapsed().as_secs();
-    let Some(Totals {
-        received,
-        sent,
-        lost_packets,
-    }) = totals
-    else {
-        tracing::info!(uptime_s, "router stopped");
-        return;
-    };
-    tracing::info!(
-        uptime_s,
-        received_packets = received.packets,
-        received_bytes = received.bytes,
-        sent_packets = sent.packets,
-        sent_bytes = sent.bytes,
-        lost_packets,
-        "router stopped"
-    );
-}
 
 /// Whose `set` was logged last and when, and how many of that process were not since then.
 static LATEST_SET: Mutex<Option<(Peer, Instant, u64)>> = Mutex::new(None);
@@ -127,98 +44,5 @@ pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Ve
     match unlogged {
         0 => tracing::info!(how, uid, pid, changes, "configuration changed"),
         _ => tracing::info!(how, uid, pid, changes, unlogged, "configuration changed"),
-    }
-}
-
-fn listed(messages: &[String]) -> String {
-    let shown: Vec<&str> = messages
-        .iter()
-        .take(CHANGES_SHOWN_MAX)
-        .map(String::as_str)
-        .collect();
-    let shown = shown.join("; ");
-    match messages.len().saturating_sub(CHANGES_SHOWN_MAX) {
-        0 => shown,
-        more => format!("{shown}; and {more} more"),
-    }
-}
-
-/// The kernel's tables have changed.
-pub(crate) fn tables(old: &Tables, new: &Tables) {
-    if !tracing::enabled!(tracing::Level::DEBUG) {
-        return; // to compare large tables takes time
-    }
-    let changes = [
-        compared("route", &routes(old), &routes(new)),
-        compared("neighbour", &neighbours(old), &neighbours(new)),
-    ];
-    let changes = changes.concat();
-    tracing::debug!(
-        routes = new.routes().count(),
-        neighbours = new.neighbours.len(),
-        interfaces = new.interfaces.len(),
-        changes = listed(&changes),
-        "kernel tables"
-    );
-}
-
-fn routes(tables: &Tables) -> BTreeMap<String, String> {
-    let shown = |action: &Action| match action {
-        Action::Forward(hops) => {
-            let hop = |hop: &weir_path::tables::NextHop| match hop.gateway {
-                Some(gateway) => format!("via {gateway}"),
-                None => "on the link".to_owned(),
-            };
-            let hops: Vec<_> = hops.iter().map(hop).collect();
-            hops.join(", ")
-        }
-        other => format!("{other:?}").to_lowercase(),
-    };
-    let routes = tables.routes();
-    routes
-        .map(|(prefix, route)| (prefix.to_string(), shown(&route.action)))
-        .collect()
-}
-
-fn neighbours(tables: &Tables) -> BTreeMap<String, String> {
-    let shown = |neighbour: &Neighbour| match neighbour {
-        Neighbour::Reachable(mac) | Neighbour::Permanent(mac) => {
-            let mac: Vec<_> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
-            mac.join(":")
-        }
-        Neighbour::Failed => "failed".to_owned(),
-    };
-    let name = |number: &u32| tables.interfaces.get(number).map(|i| i.name.clone());
-    let neighbours = tables.neighbours.iter();
-    neighbours
-        .map(|((interface, address), neighbour)| {
-            let interface = name(interface).unwrap_or_else(|| format!("#{interface}"));
-            (format!("{address} dev {interface}"), shown(neighbour))
-        })
-        .collect()
-}
-
-fn compared(
-    what: impl Display,
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-) -> Vec<String> {
-    let changes = crate::configuration::differences(before, after);
-    changes
-        .iter()
-        .map(|change| format!("{what} {change}"))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_list_is_cut_and_says_so() {
-        let messages: Vec<String> = (0..25).map(|n| format!("~ {n}")).collect();
-        let listed = listed(&messages);
-        assert!(listed.ends_with("~ 19; and 5 more"), "{listed}");
-        assert_eq!(super::listed(&messages[..2]), "~ 0; ~ 1");
     }
 }

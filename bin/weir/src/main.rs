@@ -7,7 +7,6 @@ mod capture;
 mod complete;
 mod configuration;
 mod describe;
-mod interfaces;
 mod journal;
 mod lab;
 mod list;

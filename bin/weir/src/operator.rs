@@ -10,13 +10,13 @@ use weir_lfb::class::status::Process;
 use weir_lfb::class::{self, Block, Source};
 use weir_live::capture::Captures;
 use weir_live::clock;
+use weir_live::router::{Running, bypass, lock};
 use weir_live::worker::{LinkState, Worker};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, Value};
 use weir_northbound::{Operator, Peer, Refusal};
 use weir_path::plane::{Plane, PlanePort};
 
-use crate::router::{Running, bypass, lock};
 use crate::{configuration, journal};
 
 /// The running router, as an operator sees it.

@@ -13,24 +13,13 @@
 //! The control side is one asynchronous thread; forwarding has a thread of its own and never waits
 //! for it.
 //!
-//! - [`bypass`]: rules of the machine that transit passes by
-//! - [`checks`]: what a plan needs of the machine
-//! - [`events`]: what the forwarding thread asks and says
-//! - [`running`]: changes of what runs
-//! - [`ports`]: ports and their devices
-//! - [`holdings`]: what is claimed and taken from the kernel, and given back
-//! - [`limits`]: what the box itself sends, and devices on ports
+//! `weir_live::router` starts, changes and stops what runs. The supervisor stays here: it starts this very
+//! program with arguments of its own and hands on its exit code.
+//!
 //! - [`heartbeat`], [`supervisor`]: a router that hangs is ended, so that the kernel forwards
 //! - [`service_manager`]: what systemd is told
 
-pub(crate) mod bypass;
-mod checks;
-mod events;
 mod heartbeat;
-mod holdings;
-mod limits;
-mod ports;
-mod running;
 mod service_manager;
 mod supervisor;
 
@@ -41,22 +30,14 @@ use std::time::Instant;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use weir_lfb::Plan;
-use weir_live::kernel::follow;
-use weir_live::kernel::neighbours::Neighbours;
+use weir_live::router::journal::Totals;
+use weir_live::router::{self, Running, doubts, obstacles};
 use weir_live::worker::Worker;
 use weir_northbound::Service;
-use weir_path::tables::Tables;
 
-pub(crate) use self::checks::{doubts, obstacles};
-use self::events::{Inbox, handle_events};
 use self::heartbeat::Heart;
-use self::holdings::Holdings;
-use self::running::Limits;
-pub(crate) use self::running::Running;
-pub(crate) use self::running::lock;
-use crate::journal::{self, Totals};
 use crate::operator::Console;
-use crate::{Failure, configuration, release_signals};
+use crate::{Failure, configuration, journal, release_signals};
 
 /// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
@@ -99,18 +80,14 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     let (running, thread, inbox) = tokio::select! {
         biased;
         () = ending.asked() => return Ok(()), // nothing is taken from the kernel yet
-        started = start(plan) => started.map_err(Failure::Run)?,
+        started = router::start(plan) => started.map_err(Failure::Run)?,
     };
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow_kernel(Arc::clone(&running)));
-    tasks.spawn(handle_events(Arc::clone(&running), inbox));
+    router::spawn_tasks(&running, inbox, &mut tasks);
     tasks.spawn(serve_northbound(Arc::clone(&running), service));
-    tasks.spawn(limits::follow_links(Arc::clone(&running)));
-    tasks.spawn(limits::follow_rates(Arc::clone(&running)));
-    tasks.spawn(bypass::follow(Arc::clone(&running)));
     tasks.spawn(heart.clone().beat(running.handle.clone()));
     let started = Instant::now();
-    journal::started(&running.plan(), running.pool());
+    router::journal::started(&running.plan(), running.pool());
     let result = loop {
         tokio::select! {
             _ = hangup.recv() => reload(&running, config),
@@ -134,40 +111,8 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     if running.handle.call(Worker::stop).is_ok() {
         let _ = thread.join();
     }
-    journal::stopped(totals, started);
+    router::journal::stopped(totals, started);
     result // with the last of `running` the guard's table goes
-}
-
-type Started = (Arc<Running>, std::thread::JoinHandle<Worker>, Inbox);
-
-/// Claims the interfaces, opens the ports, and takes transit from the kernel, in this order. It waits for other
-/// tasks only before it takes anything, so that it can be given up.
-async fn start(plan: Plan) -> Result<Started, String> {
-    let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
-    let mut holdings = Holdings::claim(&plan)?;
-    let (event, inbox) = Inbox::new();
-    let mut worker = ports::worker(&plan, event)?;
-    let limits = Limits {
-        frame_bytes_max: worker.plane.frame_bytes_max(),
-        pool: worker.plane.pool_packets(),
-    };
-    // The kernel forwards until its tables are known here.
-    let tables = follow::read()
-        .await
-        .map_err(|e| failed("kernel tables", &e))?;
-    let tables = Arc::new(tables);
-    worker.set_tables(Arc::clone(&tables));
-    let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
-    let (handle, thread) = worker
-        .start()
-        .map_err(|e| failed("forwarding thread", &e))?;
-    let ports = plan.ports.iter();
-    let ports: Vec<_> = ports
-        .map(|port| (port.name.clone(), port.interface.clone()))
-        .collect();
-    holdings.take(&handle, &ports)?;
-    let running = Running::new(handle, tables, limits, neighbours, plan, holdings);
-    Ok((Arc::new(running), thread, inbox))
 }
 
 /// The signals that ask for the end.
@@ -196,7 +141,11 @@ impl Ending {
 /// Reads the configuration again, on a thread that may wait.
 fn reload(running: &Arc<Running>, config: &Path) {
     let (running, config) = (Arc::clone(running), config.to_owned());
-    tokio::task::spawn_blocking(move || running.reload(&config));
+    tokio::task::spawn_blocking(move || {
+        let plan = configuration::load(&config).map_err(|failure| failure.to_string());
+        let done = plan.and_then(|plan| running.apply(plan));
+        journal::changed("SIGHUP", None, &done.map_err(|why| vec![why]));
+    });
 }
 
 async fn serve_northbound(running: Arc<Running>, service: Service) -> String {
@@ -204,22 +153,5 @@ async fn serve_northbound(running: Arc<Running>, service: Service) -> String {
     match service.serve(console).await {
         Ok(()) => "the northbound service has ended".to_owned(),
         Err(error) => format!("northbound service: {error}"),
-    }
-}
-
-/// Gives each new state of the kernel's tables to the forwarding thread.
-async fn follow_kernel(running: Arc<Running>) -> String {
-    let publish = |tables: Tables| {
-        let tables = Arc::new(tables);
-        journal::tables(&running.tables.load(), &tables);
-        running.tables.store(Arc::clone(&tables));
-        running.tables_changed.notify_one();
-        let posted = running.handle.post(move |worker| worker.set_tables(tables));
-        if let Err(error) = posted {
-            tracing::error!(%error, "routes and neighbours stay as they were");
-        }
-    };
-    match follow::follow(publish).await {
-        Err(error) => format!("cannot follow the kernel's tables: {error}"),
     }
 }

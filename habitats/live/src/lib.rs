@@ -8,6 +8,7 @@
 //! - [`file`]: files that people name, read with a bound
 //! - [`kernel`]: what the kernel knows (links, addresses, routes, neighbours), and the rule that
 //!   keeps transit away from it
+//! - [`router`]: the running router: what starts, changes and stops it
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
 //! - [`signals`]: signals that come while a program starts
@@ -18,6 +19,7 @@ pub mod device;
 pub mod file;
 pub mod kernel;
 pub mod namespace;
+pub mod router;
 pub mod signals;
 pub mod worker;
 

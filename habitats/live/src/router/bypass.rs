@@ -6,12 +6,12 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::kernel::announcements::Announcements;
+use crate::kernel::netfilter::{self as rules, BypassedChain};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use weir_lfb::Plan;
 use weir_lfb::class::netfilter;
 use weir_lfb::router::OnChange;
-use weir_live::kernel::announcements::Announcements;
-use weir_live::kernel::netfilter::{self as rules, BypassedChain};
 
 use super::running::{Running, lock};
 
@@ -21,7 +21,7 @@ const GAP: Duration = Duration::from_secs(1);
 const GAP_MAX: Duration = Duration::from_secs(10);
 
 /// The bypassed chains, each with whether it was there at the start.
-pub(crate) type Bypassed = BTreeMap<BypassedChain, bool>;
+pub type Bypassed = BTreeMap<BypassedChain, bool>;
 
 fn read(plan: &Plan) -> io::Result<Vec<BypassedChain>> {
     let ports: Vec<_> = plan.ports.iter().map(|p| p.interface.as_str()).collect();
@@ -34,7 +34,7 @@ fn names<'a>(chains: impl IntoIterator<Item = &'a BypassedChain>) -> String {
 }
 
 /// Why this plan cannot be put in force on this machine, as far as its rules are concerned.
-pub(crate) fn obstacle(plan: &Plan) -> Option<String> {
+pub fn obstacle(plan: &Plan) -> Option<String> {
     if plan.router.bypass_netfilter {
         return None;
     }
@@ -53,7 +53,7 @@ pub(crate) fn obstacle(plan: &Plan) -> Option<String> {
 }
 
 /// What is bypassed because the plan permits it.
-pub(crate) fn doubt(plan: &Plan) -> Option<String> {
+pub fn doubt(plan: &Plan) -> Option<String> {
     if !plan.router.bypass_netfilter {
         return None;
     }
@@ -65,7 +65,7 @@ pub(crate) fn doubt(plan: &Plan) -> Option<String> {
 }
 
 /// What a plan permits to be bypassed before it is in force is not new afterwards.
-pub(crate) fn permit(plan: &Plan, bypassed: &Mutex<Bypassed>) {
+pub fn permit(plan: &Plan, bypassed: &Mutex<Bypassed>) {
     if !plan.router.bypass_netfilter {
         return;
     }
@@ -83,7 +83,7 @@ pub(crate) fn permit(plan: &Plan, bypassed: &Mutex<Bypassed>) {
 }
 
 /// Looks at the machine's rules whenever they change. Returns only to end the router.
-pub(crate) async fn follow(running: Arc<Running>) -> String {
+pub async fn follow(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_rules() {
         Ok(announcements) => Some(announcements),
         Err(error) => {
@@ -168,7 +168,7 @@ fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Ve
 }
 
 /// What is bypassed now, for an operator.
-pub(crate) fn report(bypassed: &Bypassed) -> Vec<netfilter::Bypassed> {
+pub fn report(bypassed: &Bypassed) -> Vec<netfilter::Bypassed> {
     let row = |(chain, at_start): (&BypassedChain, &bool)| netfilter::Bypassed {
         family: chain.family.clone(),
         table: chain.table.clone(),

@@ -4,15 +4,15 @@ use weir_lfb::Plan;
 use weir_path::parse::Mode;
 
 use super::bypass;
-use crate::interfaces;
+use super::interfaces;
 
 /// What keeps this plan from being started on this machine, a sentence each.
-pub(crate) fn obstacles(plan: &Plan) -> Vec<String> {
+pub fn obstacles(plan: &Plan) -> Vec<String> {
     bypass::obstacle(plan).into_iter().collect()
 }
 
 /// What is permitted, but probably not meant, a sentence each.
-pub(crate) fn doubts(plan: &Plan) -> Vec<String> {
+pub fn doubts(plan: &Plan) -> Vec<String> {
     let mut doubts: Vec<_> = bypass::doubt(plan).into_iter().collect();
     if plan.router.mode == Mode::Bridged {
         doubts.extend(interfaces::bridge_doubt(plan));

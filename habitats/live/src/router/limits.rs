@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::kernel::announcements::Announcements;
+use crate::kernel::transit;
 use tokio::time::sleep;
-use weir_live::kernel::announcements::Announcements;
-use weir_live::kernel::transit;
 
 use super::running::{Running, lock};
 

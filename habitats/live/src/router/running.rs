@@ -1,35 +1,34 @@
 //! A running router, as those who change it see it.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::kernel::neighbours::Neighbours;
+use crate::kernel::transit::TransitGuard;
+use crate::worker::Handle;
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use weir_base::Rate;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_live::kernel::neighbours::Neighbours;
-use weir_live::kernel::transit::TransitGuard;
-use weir_live::worker::Handle;
 use weir_model::{Change, Fault};
 use weir_path::tables::Tables;
 
 use super::bypass::{self, Bypassed};
+use super::differences::differences;
 use super::holdings::Holdings;
 use super::ports::{self, frame_bytes_max, opened};
-use crate::{Failure, configuration, journal};
 
 /// Changes of single components follow each other at least this far apart.
 const CHANGE_GAP: Duration = Duration::from_millis(1);
 
 /// The running router.
-pub(crate) struct Running {
+pub struct Running {
     /// The forwarding thread.
-    pub(crate) handle: Handle,
+    pub handle: Handle,
     /// The latest snapshot of the kernel's tables.
-    pub(crate) tables: ArcSwap<Tables>,
+    pub tables: ArcSwap<Tables>,
     /// The longest frame that the pool can hold; fixed at the start.
     frame_bytes_max: usize,
     /// Packets that the pool can hold; fixed at the start.
@@ -40,11 +39,11 @@ pub(crate) struct Running {
     /// Held for as long as a change takes, which may be seconds: not for the control thread to wait for.
     in_force: Mutex<InForce>,
     /// Keeps transit from the kernel; shared with `in_force`.
-    pub(crate) guard: Arc<Mutex<TransitGuard>>,
+    pub guard: Arc<Mutex<TransitGuard>>,
     /// A plan was put in force whose rates may be others, or a port has another interface.
     pub(super) rates_changed: Notify,
     /// Rules of the machine that transit bypasses.
-    pub(crate) bypassed: Mutex<Bypassed>,
+    pub bypassed: Mutex<Bypassed>,
     /// When single components were changed last. Whoever changes some holds it while he waits for his
     /// turn, and nothing else waits for it.
     changed: Mutex<Instant>,
@@ -88,17 +87,17 @@ impl Running {
     }
 
     /// Packets that the pool can hold.
-    pub(super) fn pool(&self) -> usize {
+    pub fn pool(&self) -> usize {
         self.pool
     }
 
     /// The plan in force.
-    pub(crate) fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         self.lock().plan.clone()
     }
 
     /// Puts a plan in force and says what changed, or changes nothing and says why.
-    pub(crate) fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
+    pub fn apply(&self, plan: Plan) -> Result<Vec<String>, String> {
         if let Some(why) = bypass::obstacle(&plan) {
             return Err(why);
         }
@@ -109,7 +108,7 @@ impl Running {
     /// Changes single components of the plan in force; says what changed, or why nothing did. A
     /// port that is named hears of it also if nothing changes: a discipline may take a value that
     /// is set again as a sign of life.
-    pub(crate) fn change(&self, changes: &[Change]) -> Result<Vec<String>, Vec<String>> {
+    pub fn change(&self, changes: &[Change]) -> Result<Vec<String>, Vec<String>> {
         self.wait_for_turn();
         let mut in_force = self.lock();
         let plan = in_force.plan.with(changes);
@@ -137,7 +136,7 @@ impl Running {
         plan: Plan,
         named: &[String],
     ) -> Result<Vec<String>, String> {
-        let mut messages = configuration::differences(&in_force.plan.shown(), &plan.shown());
+        let mut messages = differences(&in_force.plan.shown(), &plan.shown());
         if messages.is_empty() {
             messages.push("nothing to change".to_owned());
         }
@@ -248,14 +247,6 @@ impl Running {
         Ok(())
     }
 
-    /// Reads the configuration again, as SIGHUP asks for.
-    pub(super) fn reload(&self, config: &Path) {
-        let applied =
-            configuration::load(config).and_then(|plan| self.apply(plan).map_err(Failure::Usage));
-        let applied = applied.map_err(|failure| vec![failure.to_string()]);
-        journal::changed("SIGHUP", None, &applied);
-    }
-
     /// Gives the transit of a port to the kernel whose device is lost: whoever is there first when its
     /// interface works again forwards, and that is the kernel.
     pub(super) fn lose(&self, port: &str) {
@@ -298,7 +289,7 @@ impl Running {
     }
 
     /// Gives every port back to the kernel, and waits until the router holds nothing.
-    pub(super) fn drain(&self) {
+    pub fn drain(&self) {
         let holdings = &mut self.lock().holdings;
         let ports = holdings.ports();
         match holdings.give_back(&self.handle, &ports, false) {
@@ -335,6 +326,6 @@ fn waiting(in_force: &InForce, before: &[PortPlan]) -> Vec<String> {
 
 /// Locks even after another thread panicked with the lock held. Only builds that unwind get here: a panic ends a
 /// release.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

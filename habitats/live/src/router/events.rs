@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::kernel::neighbours::Neighbours;
+use crate::worker::{Event, Worker};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
-use weir_live::kernel::neighbours::Neighbours;
-use weir_live::worker::{Event, Worker};
 use weir_path::questions::Order;
 
 use super::running::{Running, lock};
@@ -25,7 +25,7 @@ const VERIFY_PERIOD: Duration = Duration::from_secs(5);
 
 /// What the forwarding thread says. Whoever sends packets to new addresses causes questions; all other
 /// events come from the machine itself, are few, and must not be lost.
-pub(super) struct Inbox {
+pub struct Inbox {
     questions: mpsc::Receiver<Order>,
     events: mpsc::UnboundedReceiver<Event>,
 }
@@ -162,19 +162,22 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
+    use crate::namespace::Namespace;
     use weir_base::Streams;
-    use weir_live::namespace::Namespace;
     use weir_path::parse::Mode;
     use weir_path::plane::Plane;
     use weir_path::tables::Tables;
 
-    use crate::configuration;
+    use weir_lfb::Plan;
+    use weir_model::{Change, ComponentPath};
+
     use crate::router::holdings::Holdings;
     use crate::router::running::Limits;
 
     /// A router whose only interface is not there.
     fn router() -> (Arc<Running>, Inbox) {
-        let plan = configuration::plan("test", "[port.a]\ninterface = \"nowhere\"\n").unwrap();
+        let port = ComponentPath::new(["port", "nowhere"]);
+        let plan = Plan::check(&[Change::block(port)]).unwrap();
         let (event, inbox) = Inbox::new();
         let plane = Plane::new(Mode::Routed, 64, 1518, Streams::new(1));
         let (handle, _thread) = Worker::new(plane, event).start().unwrap();

@@ -2,13 +2,13 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use crate::clock;
+use crate::device::af_packet::{self, AfPacket, Options};
+use crate::device::{Device, Tenure};
+use crate::worker::{Event, Opener, Worker};
 use weir_base::Streams;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_live::clock;
-use weir_live::device::af_packet::{self, AfPacket, Options};
-use weir_live::device::{Device, Tenure};
-use weir_live::worker::{Event, Opener, Worker};
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 

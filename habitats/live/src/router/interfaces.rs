@@ -1,14 +1,14 @@
 //! What a plan needs of this machine's interfaces, so that a fault is shown at its line of the file.
 
+use crate::device::af_packet;
+use crate::kernel::bridge;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_live::device::af_packet;
-use weir_live::kernel::bridge;
 use weir_model::{ComponentPath, Fault};
 use weir_path::parse::Mode;
 
 /// Ports whose interface is not there or cannot be a port.
-pub(crate) fn faults(plan: &Plan) -> Vec<Fault> {
+pub fn faults(plan: &Plan) -> Vec<Fault> {
     let fault = |port: &PortPlan| {
         let (name, interface) = (&port.name, &port.interface);
         let why = match af_packet::is_ethernet(interface) {
@@ -30,7 +30,7 @@ pub(crate) fn faults(plan: &Plan) -> Vec<Fault> {
 
 /// What is missing for the kernel to take over from a bridge when weir ends: a bridge of its own with both
 /// ports.
-pub(crate) fn bridge_doubt(plan: &Plan) -> Option<String> {
+pub(super) fn bridge_doubt(plan: &Plan) -> Option<String> {
     if plan.router.mode != Mode::Bridged {
         return None;
     }

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::device::{Tenure, af_packet};
+use crate::kernel::claim::{ClaimError, Claims};
+use crate::kernel::transit::TransitGuard;
+use crate::worker::Handle;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_live::device::{Tenure, af_packet};
-use weir_live::kernel::claim::{ClaimError, Claims};
-use weir_live::kernel::transit::TransitGuard;
-use weir_live::worker::Handle;
 use weir_path::parse::Mode;
 
 use super::ports;
