@@ -61,7 +61,7 @@ pub(crate) fn markdown() -> String {
     );
     for manual in manuals() {
         let (name, purpose) = (manual.name, cell(manual.purpose));
-        page += &format!("| [`{name}`](#{name}) | {purpose} | [page](disciplines/{name}.txt) |\n");
+        page += &format!("| [`{name}`](#{name}) | {purpose} | `weir describe {name}` |\n");
     }
     for manual in manuals() {
         page += &format!("\n### {}\n\n{}", manual.name, table(manual.parameters));
