@@ -34,9 +34,9 @@ use weir_packet::{Ecn, Packet, Pool, Reason};
 use weir_wire::ipv6_extension::{Chain, is_extension};
 use weir_wire::{EtherType, Protocol, checksum, ethernet, ipv4, ipv6, vlan};
 
-use crate::icmp_error::IcmpCause;
-use crate::rewrite;
-use crate::tables::Mac;
+use crate::egress::rewrite;
+use crate::ip::icmp_error::IcmpCause;
+use crate::ip::tables::Mac;
 
 /// What weir is between its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use prefix_trie::PrefixMap;
 
 pub use weir_wire::ethernet::Mac;
 
-use crate::source_check::SourceCheck;
+use crate::ip::source_check::SourceCheck;
 
 /// One consistent state of everything that forwarding needs to know.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,10 @@
 //!
 //! A plane is driven by one thread, so nothing here locks. A router with more threads has a plane
 //! for each, and hands packets between them by rings. How a packet moves through it is in
-//! [`step`](crate::step); what is here is how ports come, change and go.
+//! [`step`](crate::plane::step); what is here is how ports come, change and go.
+
+pub mod step;
+pub mod watch;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,17 +14,17 @@ use weir_base::{Instant, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::{Direction, Fates, Packet, Pool, Reason};
 
-use crate::error_budget::ErrorBudget;
-use crate::forward::Neighbourhood;
+use crate::egress::port::{Link, Port};
+use crate::ip::error_budget::ErrorBudget;
+use crate::ip::forward::Neighbourhood;
+use crate::ip::next_hop_cache::Ways;
+use crate::ip::resolution::Order;
+use crate::ip::source_check::{Passed, SourceCheck};
+use crate::ip::tables::Tables;
+use crate::ip::waiting::Waiting;
 use crate::parse::Mode;
-use crate::port::{Link, Port};
-use crate::questions::Order;
-use crate::source_check::{Passed, SourceCheck};
-use crate::step::Arrival;
-use crate::tables::Tables;
-use crate::waiting::Waiting;
-use crate::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
-use crate::ways::Ways;
+use crate::plane::step::Arrival;
+use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
 /// Frames that are ready for a device but that it has not taken.
 pub(crate) const OUTBOX_MAX: usize = 256;

@@ -24,9 +24,9 @@ use std::net::IpAddr;
 
 use weir_packet::Reason;
 
+use crate::ip::tables::{Action, Tables};
 use crate::parse::Headers;
 use crate::plane::Plane;
-use crate::tables::{Action, Tables};
 
 /// How much a source must have to do with the port where its packet came in (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ impl Plane {
     #[inline]
     pub(crate) fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
         let key = (headers.source, ingress as u16);
-        let place = crate::ways::spread(headers.source, ENTRIES);
+        let place = crate::ip::next_hop_cache::spread(headers.source, ENTRIES);
         if self.passed.entries[place] == Some(key) {
             return Ok(());
         }
@@ -125,7 +125,7 @@ fn check_route_back(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::{NextHop, Route};
+    use crate::ip::tables::{NextHop, Route};
 
     #[test]
     fn the_route_back_decides() {

@@ -1,7 +1,7 @@
 //! Packets that wait for a neighbour's MAC address.
 //!
 //! Bounded three ways, because a sender who scans a network makes the router ask for each address:
-//! packets in all, packets for one neighbour, and neighbours (see [`questions`](crate::questions)).
+//! packets in all, packets for one neighbour, and neighbours (see [`questions`](crate::ip::resolution)).
 //! What finds no place ends, or takes that of another; what waits too long is given up.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use weir_base::{Instant, Span};
 
 use crate::classify::Classified;
-use crate::forward::{Neighbourhood, Origin};
-use crate::questions::{Order, Place, Questions};
-use crate::tables::{Neighbour, Tables};
+use crate::ip::forward::{Neighbourhood, Origin};
+use crate::ip::resolution::{Order, Place, Questions};
+use crate::ip::tables::{Neighbour, Tables};
 
 /// Packets that wait for one neighbour at most.
 pub const PACKETS_PER_NEIGHBOUR_MAX: usize = 64;

@@ -24,7 +24,7 @@
 //!
 //! An error quotes as much of its offender as fits 576 bytes in all (IPv4), or 1280 (IPv6).
 //!
-//! How often: see [`error_budget`](crate::error_budget).
+//! How often: see [`error_budget`](crate::ip::error_budget).
 //!
 //! Deviation: RFC 4443 lets "packet too big" answer a multicast packet; this router forwards none.
 
@@ -37,7 +37,7 @@ use weir_packet::{Packet, Pool};
 use weir_wire::ipv6_extension::{Chain, is_extension};
 use weir_wire::{EtherType, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6};
 
-use crate::error_budget::{ErrorBudget, Receiver};
+use crate::ip::error_budget::{ErrorBudget, Receiver};
 use crate::parse::{self, Fragment, Headers, Parsed};
 
 /// Why a packet could not be forwarded, as its sender is told.

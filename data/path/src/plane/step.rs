@@ -16,17 +16,17 @@ use weir_base::Instant;
 use weir_packet::{Ecn, Packet, Reason, Slot};
 
 use crate::classify::{Classified, classify};
-use crate::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
-use crate::fragment;
-use crate::icmp_error::{self, IcmpCause};
-use crate::offload::Offload;
+use crate::egress::fragment;
+use crate::egress::rewrite;
+use crate::ip::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
+use crate::ip::icmp_error::{self, IcmpCause};
+use crate::ip::tables::{Neighbour, Tables};
+use crate::ip::waiting::Held;
+use crate::link::offload::Offload;
+use crate::link::segment::Superframe;
 use crate::parse::{self, Ended, Headers, Mode, Parsed, parse};
+use crate::plane::watch;
 use crate::plane::{OUTBOX_MAX, Plane};
-use crate::rewrite;
-use crate::segment::Superframe;
-use crate::tables::{Neighbour, Tables};
-use crate::waiting::Held;
-use crate::watch;
 
 /// What is known of a received frame beside its bytes.
 #[derive(Clone, Copy, Debug)]

@@ -31,7 +31,7 @@ use std::net::IpAddr;
 use weir_base::{Instant, Span};
 use weir_packet::key::{SITE_PREFIX_V4, SITE_PREFIX_V6};
 
-use crate::forward::Neighbourhood;
+use crate::ip::forward::Neighbourhood;
 
 /// Questions at the same time in each family.
 pub const PLACES_MAX: usize = 192;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A frame that is still to be cut is a *superframe*: up to 64 KB, with headers as if it were one
-//! packet. [`segment`](crate::segment) cuts it.
+//! packet. [`segment`](crate::link::segment) cuts it.
 
 use weir_packet::Reason;
 use weir_wire::{checksum, tcp, udp};

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::forward::{Exit, Neighbourhood};
+use crate::ip::forward::{Exit, Neighbourhood};
 
 /// Destinations at most: 256 kB, which fits a core's second-level cache.
 const ENTRIES: usize = 4096;

@@ -34,7 +34,7 @@ use weir_wire::ipv6_extension::Chain;
 use weir_wire::tcp::Flags;
 use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
-use crate::offload::{Offload, SEGMENTS_MAX, SegmentKind};
+use crate::link::offload::{Offload, SEGMENTS_MAX, SegmentKind};
 
 /// Bytes of all headers together.
 const HEADERS_LEN_MAX: usize = 512;

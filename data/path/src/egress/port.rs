@@ -21,8 +21,8 @@ use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
 use weir_packet::{Fates, Keys, Packet, Reason};
 
-use crate::transmitter::Transmitter;
-pub use crate::transmitter::{Link, Transmission};
+use crate::egress::transmitter::Transmitter;
+pub use crate::egress::transmitter::{Link, Transmission};
 
 /// A discipline in front of a link.
 pub struct Port {
@@ -244,7 +244,7 @@ impl Port {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transmitter::DEBT_MAX;
+    use crate::egress::transmitter::DEBT_MAX;
     use weir_base::Rate;
     use weir_base::setting::Scalar;
     use weir_packet::Slot;
