@@ -10,11 +10,13 @@ use libfuzzer_sys::fuzz_target;
 use weir_base::Instant;
 use weir_packet::{Ecn, Pool};
 use weir_path::classify::{Classified, classify};
-use weir_path::fragment::fragment;
-use weir_path::error_budget::ErrorBudget;
-use weir_path::icmp_error::{IcmpCause, build};
-use weir_path::parse::{Mode, Parsed, parse};
-use weir_path::rewrite;
+use weir_path::egress::fragment::fragment;
+use weir_path::egress::rewrite;
+use weir_path::headers::Parsed;
+use weir_path::ip::error_budget::ErrorBudget;
+use weir_path::ip::icmp_error::{IcmpCause, build};
+use weir_path::plane::Mode;
+use weir_path::{bridge, ip, link};
 
 const SLOTS: usize = 16;
 const MTU: u32 = 576;
@@ -30,9 +32,17 @@ fn carry(frame: &[u8], mode: Mode) {
     let Some(packet) = pool.receive(frame, Instant::ZERO) else {
         return;
     };
-    let Ok(parsed) = parse(&mut pool, packet, mode) else {
-        assert_eq!(mode, Mode::Routed);
-        return;
+    let parsed = match mode {
+        Mode::Bridged => bridge::parse(&pool, packet),
+        Mode::Routed => {
+            let Ok(link) = link::validate(frame) else {
+                return;
+            };
+            let Ok(parsed) = ip::parse::parse(&mut pool, packet, &link) else {
+                return;
+            };
+            parsed
+        }
     };
     let Classified { packet, headers } = classify(&mut pool, parsed);
     let range = headers.l3_range();

@@ -8,7 +8,7 @@ use weir_packet::key::FlowKey;
 use weir_packet::{Packet, Pool};
 use weir_wire::{Protocol, ethernet};
 
-use crate::parse::{Fragment, Headers, Parsed};
+use crate::headers::{Fragment, Headers, Parsed};
 
 /// A packet whose flow is known.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ fn ports(frame: &[u8], headers: &Headers) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Mode, parse};
+    use crate::bridge;
     use etherparse::{IpNumber, PacketBuilder};
     use weir_base::Instant;
 
@@ -69,7 +69,7 @@ mod tests {
     fn key_of(frame: &[u8]) -> String {
         let mut pool = Pool::new(1, 2048, (1, 2));
         let packet = pool.receive(frame, Instant::ZERO).unwrap();
-        let parsed = parse(&mut pool, packet, Mode::Bridged).unwrap();
+        let parsed = bridge::parse(&pool, packet);
         let Classified { packet, .. } = classify(&mut pool, parsed);
         match pool.keys.key(&packet) {
             key if key.source_ip().is_some() => key.to_string(),

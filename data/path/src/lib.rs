@@ -1,15 +1,16 @@
 //! The way of a packet through the router, as one-way stages.
 //!
-//! Read in this order to ride with a packet: [`parse`], [`classify`], [`ip`], [`egress`]; and
-//! [`plane`] for what it touches, and how the stages are joined.
+//! Read in this order to ride with a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]; and
+//! [`plane`] for what it touches, and how the stages are joined. [`headers`] is what the stages hand on.
 //!
 //! This crate knows no sockets, threads or clocks. Whoever drives it hands in bytes and the time.
 
+pub mod bridge;
 pub mod classify;
 pub mod egress;
+pub mod headers;
 pub mod ip;
 pub mod link;
-pub mod parse;
 pub mod plane;
 
 pub use egress::{fragment, port, rewrite, transmitter};
@@ -17,3 +18,8 @@ pub use ip::resolution as questions;
 pub use ip::{error_budget, forward, icmp_error, source_check, tables, waiting};
 pub use link::{offload, segment};
 pub use plane::{step, watch};
+
+/// Where the mode of a box was.
+pub mod parse {
+    pub use crate::plane::Mode;
+}

@@ -14,7 +14,7 @@ use weir_packet::key::Family;
 use weir_packet::{Packet, Pool, Reason};
 use weir_wire::{FragmentOffset, ipv4};
 
-use crate::parse::Headers;
+use crate::headers::Headers;
 
 /// Gives out the fragments of an IPv4 packet, in order, each at most `mtu` bytes of IP packet.
 ///
@@ -151,7 +151,7 @@ impl<'a> Cuts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse;
+    use crate::headers;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use weir_base::Instant;
@@ -189,7 +189,7 @@ mod tests {
         (packet.class, packet.ecn) = (Class(3), Ecn::Capable1);
         let key = FlowKey::ip([10, 0, 0, 1].into(), [192, 0, 2, 1].into(), 17, 0, 0);
         pool.keys.set(packet.slot, key);
-        let headers = parse::look(frame);
+        let headers = headers::peek(frame);
         let mut fragments = Vec::new();
         let done = fragment(&mut pool, &packet, &headers, mtu, &mut |f| {
             fragments.push(f);

@@ -4,17 +4,12 @@
 //! damaged stays recognisably damaged. All functions do nothing where the header does not fit the
 //! frame.
 
+use weir_packet::Ecn;
 use weir_packet::key::Family;
-use weir_packet::{Ecn, Packet, Pool};
 use weir_wire::ethernet::{self, Mac};
-use weir_wire::{EtherType, checksum, ipv4, ipv6, vlan};
+use weir_wire::{checksum, ipv4, ipv6};
 
-use crate::parse::{self, Headers};
-
-/// What a tag adds to a frame.
-const TAG_LEN: i32 = vlan::TAG_LEN as i32;
-/// The two addresses, which stay in front of a tag.
-const MACS_LEN: usize = 12;
+use crate::headers::{self, Headers};
 
 /// Takes one hop off the TTL or hop limit, not below zero. `headers` keeps the received one.
 #[inline]
@@ -56,33 +51,9 @@ pub fn write_ecn(frame: &mut [u8], headers: &Headers, ecn: Ecn) {
 /// Marks a frame that leaves a queue as "congestion experienced", if it is IP. Its headers were
 /// found long ago and are found again, since few packets are marked. Says whether the mark is new.
 pub fn mark_congestion(frame: &mut [u8]) -> bool {
-    let headers = parse::look(frame);
+    let headers = headers::peek(frame);
     write_ecn(frame, &headers, Ecn::Congested);
     headers.is_ip() && headers.ecn != Ecn::Congested
-}
-
-/// Puts an 802.1Q tag, which came out of band, back into a frame. Says whether there was room.
-pub fn insert_tag(pool: &mut Pool, packet: &mut Packet, tci: u16) -> bool {
-    if (packet.len as usize) < ethernet::HEADER_LEN || !pool.move_start(packet, -TAG_LEN) {
-        return false;
-    }
-    let frame = pool.frame_mut(packet);
-    frame.copy_within(vlan::TAG_LEN..vlan::TAG_LEN + MACS_LEN, 0);
-    let [high, low] = tci.to_be_bytes();
-    let [a, b] = u16::from(EtherType::Vlan).to_be_bytes();
-    frame[MACS_LEN..MACS_LEN + vlan::TAG_LEN].copy_from_slice(&[a, b, high, low]);
-    true
-}
-
-/// Takes the outermost 802.1Q tag out of a frame. Says whether it had one.
-pub fn remove_tag(pool: &mut Pool, packet: &mut Packet) -> bool {
-    let frame = pool.frame_mut(packet);
-    let tagged = matches!(ethernet::View::new_checked(&*frame), Ok(v) if v.ethertype().is_tag());
-    if !tagged || frame.len() < ethernet::HEADER_LEN + vlan::TAG_LEN {
-        return false;
-    }
-    frame.copy_within(..MACS_LEN, vlan::TAG_LEN);
-    pool.move_start(packet, TAG_LEN)
 }
 
 /// Writes the two MAC addresses of a frame.
@@ -111,7 +82,6 @@ mod tests {
     use super::*;
     use etherparse::PacketBuilder;
     use proptest::prelude::*;
-    use weir_base::Instant;
 
     fn v4(ttl: u8, class: u8) -> Vec<u8> {
         let mut frame = Vec::new();
@@ -141,7 +111,7 @@ mod tests {
     fn a_damaged_checksum_stays_damaged() {
         let mut frame = v4(9, 0);
         frame[24] ^= 0x10;
-        let headers = parse::look(&frame);
+        let headers = headers::peek(&frame);
         decrement_ttl(&mut frame, &headers);
         assert!(!checksum::is_right(&frame[14..34]));
     }
@@ -149,7 +119,7 @@ mod tests {
     #[test]
     fn a_ttl_of_zero_stays_zero() {
         for mut frame in [v4(0, 0), v6(0, 0)] {
-            let headers = parse::look(&frame);
+            let headers = headers::peek(&frame);
             let before = frame.clone();
             decrement_ttl(&mut frame, &headers);
             assert_eq!(frame, before);
@@ -162,30 +132,13 @@ mod tests {
         tagged.splice(12..12, [0x88, 0xa8, 0, 3, 0x81, 0, 0, 7]);
         assert!(mark_congestion(&mut tagged));
         assert!(!mark_congestion(&mut tagged));
-        assert_eq!(parse::look(&tagged).ecn, Ecn::Congested);
+        assert_eq!(headers::peek(&tagged).ecn, Ecn::Congested);
         assert!(checksum::is_right(&tagged[22..42]));
         for other in [vec![], vec![0; 60], vec![0xff; 13]] {
             let mut frame = other.clone();
             assert!(!mark_congestion(&mut frame));
             assert_eq!(frame, other);
         }
-    }
-
-    #[test]
-    fn a_tag_goes_in_and_out_again() {
-        let mut pool = Pool::new(1, 2048, (1, 2));
-        let frame = v4(9, 0);
-        let mut packet = pool.receive(&frame, Instant::ZERO).unwrap();
-        assert!(insert_tag(&mut pool, &mut packet, 0xa007));
-        let tagged = pool.frame(&packet);
-        assert_eq!(tagged[..12], frame[..12]);
-        assert_eq!(tagged[12..16], [0x81, 0, 0xa0, 7]);
-        assert_eq!(tagged[16..], frame[12..]);
-        assert!(remove_tag(&mut pool, &mut packet));
-        assert_eq!(pool.frame(&packet), frame);
-        assert!(!remove_tag(&mut pool, &mut packet));
-        pool.truncate(&mut packet, 13);
-        assert!(!insert_tag(&mut pool, &mut packet, 1));
     }
 
     #[test]
@@ -205,7 +158,7 @@ mod tests {
                 (v4(ttl, class), v4(ttl - 1, class)),
                 (v6(ttl, class), v6(ttl - 1, class)),
             ] {
-                let headers = parse::look(&frame);
+                let headers = headers::peek(&frame);
                 decrement_ttl(&mut frame, &headers);
                 prop_assert_eq!(frame, expected);
             }
@@ -215,7 +168,7 @@ mod tests {
         fn a_mark_changes_the_ecn_field_only(class: u8, bits in 0_u8..4) {
             let marked = class & !0b11 | bits;
             for (mut frame, expected) in [(v4(9, class), v4(9, marked)), (v6(9, class), v6(9, marked))] {
-                let headers = parse::look(&frame);
+                let headers = headers::peek(&frame);
                 write_ecn(&mut frame, &headers, Ecn::from_bits(bits));
                 prop_assert_eq!(frame, expected);
             }

@@ -18,10 +18,10 @@ use std::net::IpAddr;
 
 use weir_packet::Reason;
 
+use crate::headers::Headers;
 use crate::ip::icmp_error::IcmpCause;
 use crate::ip::next_hop_cache::{Way, Ways};
 use crate::ip::tables::{Action, Mac, Neighbour, NextHop, Tables};
-use crate::parse::Headers;
 
 /// Where a packet comes from, as far as forwarding cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

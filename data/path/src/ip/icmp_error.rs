@@ -37,8 +37,8 @@ use weir_packet::{Packet, Pool};
 use weir_wire::ipv6_extension::{Chain, is_extension};
 use weir_wire::{EtherType, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6};
 
+use crate::headers::{self, Fragment, Headers, Parsed};
 use crate::ip::error_budget::{ErrorBudget, Receiver};
-use crate::parse::{self, Fragment, Headers, Parsed};
 
 /// Why a packet could not be forwarded, as its sender is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub fn build(
         return None;
     };
     budget.take(receiver, cause, now);
-    let headers = parse::look(pool.frame(&packet));
+    let headers = headers::peek(pool.frame(&packet));
     Some(Parsed { packet, headers })
 }
 
@@ -258,8 +258,8 @@ fn write_quote(body: &mut [u8], header_len: usize, quoted: &[u8]) -> Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bridge;
     use crate::classify::{Classified, classify};
-    use crate::parse::{Mode, parse};
     use etherparse::{
         IcmpEchoHeader, Icmpv4Slice, Icmpv4Type, Icmpv6Slice, Icmpv6Type, IpNumber, PacketBuilder,
         SlicedPacket, icmpv4 as their_v4, icmpv6 as their_v6,
@@ -304,7 +304,7 @@ mod tests {
         budget: &mut ErrorBudget,
     ) -> Option<Vec<u8>> {
         let packet = pool.receive(frame, NOW).unwrap();
-        let parsed = parse(pool, packet, Mode::Bridged).unwrap();
+        let parsed = bridge::parse(pool, packet);
         let Classified { packet, headers } = classify(pool, parsed);
         let from = match headers.family {
             Family::V4 => ROUTER_V4,
@@ -314,7 +314,7 @@ mod tests {
         pool.release(packet);
         let Parsed { packet, headers } = answer?;
         let bytes = pool.frame(&packet).to_vec();
-        assert_eq!(headers, parse::look(&bytes));
+        assert_eq!(headers, headers::peek(&bytes));
         assert_eq!((packet.arrived, packet.ecn), (NOW, headers.ecn));
         assert!(headers.source == from && headers.l3_range().end == bytes.len());
         pool.release(packet);

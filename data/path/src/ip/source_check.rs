@@ -11,7 +11,7 @@
 //!
 //! Source: RFC 3704, sections 2.2 to 2.4 (strict and loose reverse path forwarding); RFC 1812, section
 //! 5.3.8; Linux' `rp_filter`. With several next hops strict is "feasible" in Linux' sense: one of
-//! them is enough. Martian sources are refused by [`parse`](crate::parse) already.
+//! them is enough. Martian sources are refused by [`parse`](crate::ip::parse) already.
 //!
 //! Unless the configuration says otherwise a port does what the kernel's `rp_filter` says for its
 //! interface, and for IPv6, which has no such setting, nothing.
@@ -24,8 +24,8 @@ use std::net::IpAddr;
 
 use weir_packet::Reason;
 
+use crate::headers::Headers;
 use crate::ip::tables::{Action, Tables};
-use crate::parse::Headers;
 use crate::plane::Plane;
 
 /// How much a source must have to do with the port where its packet came in (RFC 3704).

@@ -1,7 +1,70 @@
-//! The link layer of a received frame.
+//! The link layer of a received frame: Ethernet, and the VLAN tags among its bytes.
 //!
+//! - [`tag`]: tags put in and taken out
 //! - [`offload`]: what the sender left to hardware
 //! - [`segment`]: a superframe cut into the frames that a wire carries
 
 pub mod offload;
 pub mod segment;
+pub mod tag;
+
+use weir_packet::Reason;
+use weir_wire::ethernet::{self, Mac};
+use weir_wire::{EtherType, vlan};
+
+/// The link layer of a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// Destination MAC address.
+    pub destination: Mac,
+    /// What it carries.
+    pub ethertype: EtherType,
+    /// Where that starts.
+    pub l3: usize,
+    /// VLAN of the outermost tag; zero without one.
+    pub vlan: u16,
+}
+
+/// Tags that a bridge looks through: a service tag and a customer tag (802.1ad).
+const TAGS_MAX: usize = 2;
+
+/// The link layer of a frame that a router may take. A tag with VLAN 0 carries only a priority; a frame
+/// with any other VLAN among its bytes is refused.
+#[inline(always)]
+pub fn validate(frame: &[u8]) -> Result<Header, Reason> {
+    let header = read(frame, 1).ok_or(Reason::TruncatedHeader)?;
+    match header.vlan != 0 || header.ethertype.is_tag() {
+        true => Err(Reason::UnknownVlan),
+        false => Ok(header),
+    }
+}
+
+/// The link layer of any frame, up to two tags included.
+#[inline(always)]
+pub(crate) fn peek(frame: &[u8]) -> Option<Header> {
+    read(frame, TAGS_MAX)
+}
+
+#[inline(always)]
+fn read(frame: &[u8], tags_max: usize) -> Option<Header> {
+    let view = ethernet::View::new_unchecked(frame.first_chunk::<{ ethernet::HEADER_LEN }>()?);
+    let mut header = Header {
+        destination: view.destination(),
+        ethertype: view.ethertype(),
+        l3: ethernet::HEADER_LEN,
+        vlan: 0,
+    };
+    for n in 0..tags_max {
+        if !header.ethertype.is_tag() {
+            break;
+        }
+        let tag = frame.get(header.l3..)?.first_chunk::<{ vlan::TAG_LEN }>()?;
+        let tag = vlan::View::new_unchecked(tag);
+        if n == 0 {
+            header.vlan = tag.id();
+        }
+        header.ethertype = tag.ethertype();
+        header.l3 += vlan::TAG_LEN;
+    }
+    Some(header)
+}

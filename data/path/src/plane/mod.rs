@@ -22,9 +22,17 @@ use crate::ip::resolution::Order;
 use crate::ip::source_check::{Passed, SourceCheck};
 use crate::ip::tables::Tables;
 use crate::ip::waiting::Waiting;
-use crate::parse::Mode;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
+
+/// How a router treats the frames of its ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As a router does: by RFC 1812 and RFC 8200.
+    Routed,
+    /// As a bump in the wire does.
+    Bridged,
+}
 
 /// Frames that are ready for a device but that it has not taken.
 pub(crate) const OUTBOX_MAX: usize = 256;

@@ -15,18 +15,21 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_packet::{Ecn, Packet, Reason, Slot};
 
+use crate::bridge;
 use crate::classify::{Classified, classify};
 use crate::egress::fragment;
 use crate::egress::rewrite;
+use crate::headers::{self, Headers, Parsed};
 use crate::ip::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
+use crate::ip::parse::{Refused, parse};
 use crate::ip::tables::{Neighbour, Tables};
 use crate::ip::waiting::Held;
+use crate::link;
 use crate::link::offload::Offload;
 use crate::link::segment::Superframe;
-use crate::parse::{self, Ended, Headers, Mode, Parsed, parse};
 use crate::plane::watch;
-use crate::plane::{OUTBOX_MAX, Plane};
+use crate::plane::{Mode, OUTBOX_MAX, Plane};
 
 /// What is known of a received frame beside its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +167,7 @@ impl Plane {
         let bytes = match arrival.offload.checksum {
             Some(partial) => {
                 finished.extend_from_slice(frame);
-                let end = parse::look(frame).l3_range().end;
+                let end = headers::peek(frame).l3_range().end;
                 let _shown_as_it_came = partial.finish(&mut finished[..end], 0);
                 &finished
             }
@@ -264,7 +267,14 @@ impl Plane {
             self.fates.discard(packet, Reason::UnknownVlan);
             return;
         }
-        match parse(&mut self.pool, packet, Mode::Routed) {
+        let link = match link::validate(self.pool.frame(&packet)) {
+            Ok(link) => link,
+            Err(reason) => {
+                self.fates.discard(packet, reason);
+                return;
+            }
+        };
+        match parse(&mut self.pool, packet, &link) {
             Ok(parsed) => {
                 if let Err(reason) = self.check_source(ingress, &parsed.headers) {
                     self.fates.discard(parsed.packet, reason);
@@ -281,31 +291,22 @@ impl Plane {
                 };
                 self.send_on(held, arrival.at);
             }
-            Err(Ended {
-                packet,
-                reason,
-                notify,
-            }) => self.end(Some(ingress), packet, reason, notify, arrival.at),
+            Err(Refused { packet, reason }) => {
+                self.fates.discard(packet, reason);
+            }
         }
     }
 
     fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        let mut packet = match parse(&mut self.pool, packet, Mode::Bridged) {
-            Ok(parsed) => {
-                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-                    self.fates.discard(parsed.packet, reason);
-                    return;
-                }
-                classify(&mut self.pool, parsed).packet
-            }
-            Err(Ended { packet, reason, .. }) => {
-                self.fates.discard(packet, reason);
-                return;
-            }
-        };
+        let parsed = bridge::parse(&self.pool, packet);
+        if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+            self.fates.discard(parsed.packet, reason);
+            return;
+        }
+        let mut packet = classify(&mut self.pool, parsed).packet;
         let tagged = arrival
             .vlan
-            .is_none_or(|tci| rewrite::insert_tag(&mut self.pool, &mut packet, tci));
+            .is_none_or(|tci| link::tag::insert(&mut self.pool, &mut packet, tci));
         match (ingress, self.ports.len()) {
             (0 | 1, 2) if tagged => self.ports[1 - ingress].port.offer(packet),
             (0 | 1, 2) => {

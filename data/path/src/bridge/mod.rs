@@ -1,0 +1,16 @@
+//! The network layer of a bridged port: a bump in the wire.
+//!
+//! It refuses nothing. It reads headers only for the flow key, through two tags; a frame that it does not
+//! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link).
+
+use weir_packet::{Packet, Pool};
+
+use crate::headers::{self, Parsed};
+
+/// Reads the headers of a packet, and sets its ECN field from them.
+#[inline]
+pub fn parse(pool: &Pool, mut packet: Packet) -> Parsed {
+    let headers = headers::peek(pool.frame(&packet));
+    packet.ecn = headers.ecn;
+    Parsed { packet, headers }
+}

@@ -1,0 +1,205 @@
+//! Where the headers of a frame are, and the fields that later stages read.
+//!
+//! Network layers validate what they forward, each for itself. What is here reads headers without
+//! validating them: for a bridge, for packets that the router made, and for packets that left a queue.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_packet::key::Family;
+use weir_packet::{Ecn, Packet};
+use weir_wire::ipv6_extension::{Chain, is_extension};
+use weir_wire::{EtherType, ethernet, ipv4, ipv6};
+
+use crate::link;
+
+/// A packet whose headers are known.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The packet.
+    pub packet: Packet,
+    /// Its headers.
+    pub headers: Headers,
+}
+
+/// Where the headers are, and the fields that later stages read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// Offset of the IP header in the frame; of the payload if the family is [`Family::Link`].
+    pub l3: u16,
+    /// Offset of what follows the IP header and the extension headers. It may lie beyond the end of
+    /// the packet: who reads there asks for the slice.
+    pub l4: u16,
+    /// Length of the IP packet from `l3` on; never beyond the frame.
+    pub total_len: u32,
+    /// What the addresses are; [`Family::Link`] if this is not an IP packet (bridged mode only).
+    pub family: Family,
+    /// IP protocol number of what is at `l4`; the same in all fragments of a datagram.
+    pub protocol: u8,
+    /// TTL or hop limit, as received.
+    pub ttl: u8,
+    /// ECN field, as received.
+    pub ecn: Ecn,
+    /// Whether it is a piece of a datagram.
+    pub fragment: Fragment,
+    /// Whether a router may not fragment it: always so in IPv6.
+    pub dont_fragment: bool,
+    /// Source address; unspecified if this is not an IP packet.
+    pub source: IpAddr,
+    /// Destination address; unspecified if this is not an IP packet.
+    pub destination: IpAddr,
+}
+
+/// Whether a packet is a piece of a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fragment {
+    /// A whole datagram.
+    #[default]
+    Whole,
+    /// The first piece: the only one with a transport header.
+    First,
+    /// A later piece.
+    Later,
+}
+
+impl Headers {
+    /// Where the IP packet lies in its frame.
+    #[inline]
+    pub fn l3_range(&self) -> std::ops::Range<usize> {
+        let start = usize::from(self.l3);
+        start..start + self.total_len as usize
+    }
+
+    /// Whether this is an IP packet.
+    #[inline]
+    pub fn is_ip(&self) -> bool {
+        self.family != Family::Link
+    }
+
+    /// What is at `l4`, up to the end of the IP packet; empty if that lies beyond it.
+    #[inline]
+    pub fn transport<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame
+            .get(usize::from(self.l4)..self.l3_range().end)
+            .unwrap_or(&[])
+    }
+}
+
+/// The headers of any frame, without validating them: what is malformed is not IP.
+#[inline(always)]
+pub(crate) fn peek(frame: &[u8]) -> Headers {
+    let Some(link) = link::peek(frame) else {
+        return not_ip(frame, ethernet::HEADER_LEN);
+    };
+    let packet = &frame[link.l3..];
+    let found = match link.ethertype {
+        EtherType::Ipv4 => peek_v4(packet, link.l3),
+        EtherType::Ipv6 => peek_v6(packet, link.l3),
+        _ => None,
+    };
+    found.unwrap_or_else(|| not_ip(frame, link.l3))
+}
+
+#[inline(always)]
+fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
+    let fixed = packet.first_chunk::<{ ipv4::HEADER_LEN_MIN }>()?;
+    let view = ipv4::View::new_unchecked(fixed);
+    let header_len = view.header_len();
+    if view.version() != 4 || !(ipv4::HEADER_LEN_MIN..=packet.len()).contains(&header_len) {
+        return None;
+    }
+    // A total length of zero is a segment yet to be cut (GSO); one beyond the frame is cut to it.
+    let total_len = match usize::from(view.total_len()) {
+        len if (header_len..=packet.len()).contains(&len) => len,
+        _ => packet.len(),
+    };
+    Some(from_v4(fixed, l3, total_len))
+}
+
+#[inline(always)]
+fn peek_v6(packet: &[u8], l3: usize) -> Option<Headers> {
+    let fixed = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
+    let view = ipv6::View::new_unchecked(fixed);
+    if view.version() != 6 {
+        return None;
+    }
+    let total_len = view.total_len().min(packet.len());
+    Some(from_v6(packet, fixed, l3, total_len).0)
+}
+
+/// The headers of a frame that is not IP.
+fn not_ip(frame: &[u8], l3: usize) -> Headers {
+    let l3 = l3.min(frame.len());
+    Headers {
+        l3: l3 as u16,
+        l4: l3 as u16,
+        total_len: (frame.len() - l3) as u32,
+        family: Family::Link,
+        protocol: 0,
+        ttl: 0,
+        ecn: Ecn::NotCapable,
+        fragment: Fragment::Whole,
+        dont_fragment: true,
+        source: Ipv4Addr::UNSPECIFIED.into(),
+        destination: Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn from_v4(fixed: &[u8; ipv4::HEADER_LEN_MIN], l3: usize, total_len: usize) -> Headers {
+    let view = ipv4::View::new_unchecked(fixed);
+    let first = view.fragment_offset().bits() == 0;
+    Headers {
+        l3: l3 as u16,
+        l4: (l3 + view.header_len()) as u16,
+        total_len: total_len as u32,
+        family: Family::V4,
+        protocol: view.protocol().into(),
+        ttl: view.ttl(),
+        ecn: Ecn::from_bits(view.traffic_class()),
+        fragment: match (first, view.more_fragments()) {
+            (true, false) => Fragment::Whole,
+            (true, true) => Fragment::First,
+            (false, _) => Fragment::Later,
+        },
+        dont_fragment: view.dont_fragment(),
+        source: view.source().into(),
+        destination: view.destination().into(),
+    }
+}
+
+/// The headers, and whether there is a routing header of type 0.
+#[inline(always)]
+pub(crate) fn from_v6(
+    packet: &[u8],
+    fixed: &[u8; ipv6::HEADER_LEN],
+    l3: usize,
+    total_len: usize,
+) -> (Headers, bool) {
+    let view = ipv6::View::new_unchecked(fixed);
+    let mut headers = Headers {
+        l3: l3 as u16,
+        l4: (l3 + ipv6::HEADER_LEN) as u16,
+        total_len: total_len as u32,
+        family: Family::V6,
+        protocol: view.next_header().into(),
+        ttl: view.hop_limit(),
+        ecn: Ecn::from_bits(view.traffic_class()),
+        fragment: Fragment::Whole,
+        dont_fragment: true,
+        source: view.source().into(),
+        destination: view.destination().into(),
+    };
+    if !is_extension(view.next_header()) {
+        return (headers, false);
+    }
+    let chain = Chain::walk(view.next_header(), &packet[ipv6::HEADER_LEN..total_len]);
+    headers.l4 += chain.len as u16;
+    headers.protocol = chain.protocol.into();
+    headers.fragment = match chain.fragment {
+        Some(f) if f.is_whole() => Fragment::Whole,
+        None => Fragment::Whole,
+        Some(f) if f.offset.bits() == 0 => Fragment::First,
+        Some(_) => Fragment::Later,
+    };
+    (headers, chain.source_routed)
+}
