@@ -14,12 +14,16 @@ pub mod link;
 pub mod plane;
 
 pub use egress::{fragment, port, rewrite, transmitter};
-pub use ip::resolution as questions;
 pub use ip::{error_budget, forward, icmp_error, source_check, tables, waiting};
 pub use link::{offload, segment};
 pub use plane::{step, watch};
 
-/// Where the mode of a box was.
+/// Former path of [`plane::Mode`].
 pub mod parse {
     pub use crate::plane::Mode;
+}
+
+/// Former path and name of [`ip::resolution::NeighbourRequest`].
+pub mod questions {
+    pub use crate::ip::resolution::NeighbourRequest as Order;
 }

@@ -10,11 +10,11 @@ use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::Fate::{Dropped, Marked, Passed};
 use weir_packet::{Direction, Fate, Reason};
+use weir_path::ip::resolution::{self, NeighbourRequest};
 use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::port::Link;
-use weir_path::questions::{self, Order};
 use weir_path::step::Arrival;
 use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::waiting;
@@ -263,8 +263,8 @@ fn packets_wait_for_a_neighbour_and_go_in_order_once_it_is_known() {
     assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
     let neighbour = (2, IpAddr::from([10, 0, 2, 77]));
     assert_eq!(
-        plane.questions().collect::<Vec<_>>(),
-        [Order::Ask(neighbour)]
+        plane.neighbour_requests().collect::<Vec<_>>(),
+        [NeighbourRequest::Ask(neighbour)]
     );
     let mut known = tables(1500);
     known
@@ -299,7 +299,7 @@ fn a_scan_of_a_network_does_not_fill_the_pool() {
         send(&mut plane, LAN, &udp([10, 0, 2, host], 64, b"x"));
         plane.step(Instant::ZERO);
     }
-    assert!(plane.waiting().neighbours().count() <= questions::PLACES_MAX);
+    assert!(plane.waiting().neighbours().count() <= resolution::PLACES_MAX);
     plane.shut_down();
     assert_eq!(plane.waiting().neighbours().count(), 0);
 }

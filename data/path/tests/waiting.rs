@@ -8,11 +8,11 @@ use etherparse::PacketBuilder;
 use weir_base::{Instant, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::Reason;
+use weir_path::ip::resolution::{NeighbourRequest, PLACES_MAX};
 use weir_path::offload::Offload;
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 use weir_path::port::Link;
-use weir_path::questions::{Order, PLACES_MAX};
 use weir_path::step::Arrival;
 use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::waiting::{PACKETS_MAX, PATIENCE};
@@ -85,8 +85,8 @@ fn ended(plane: &Plane, reason: Reason) -> u64 {
     plane.fates().ended(reason).packets
 }
 
-fn orders(plane: &mut Plane) -> Vec<Order> {
-    plane.questions().collect()
+fn requests(plane: &mut Plane) -> Vec<NeighbourRequest> {
+    plane.neighbour_requests().collect()
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn a_neighbour_that_failed_is_asked_again_and_the_packet_waits() {
     failed.neighbours.insert(host(1), Neighbour::Failed);
     plane.set_tables(Arc::new(failed.clone()), START);
     send(&mut plane, [10, 0, 1, 2], host(1), START);
-    assert_eq!(orders(&mut plane), [Order::Ask(host(1))]);
-    // The same snapshot again is no answer to this question.
+    assert_eq!(requests(&mut plane), [NeighbourRequest::Ask(host(1))]);
+    // The same snapshot again does not answer this request.
     plane.set_tables(Arc::new(failed.clone()), START);
     assert_eq!(plane.waiting().count(&host(1)), 1);
     // But it is once the entry was gone in between.
@@ -106,7 +106,7 @@ fn a_neighbour_that_failed_is_asked_again_and_the_packet_waits() {
     assert_eq!(ended(&plane, Reason::NeighbourFailed), 1);
     // A host that is back gets what waits for it.
     send(&mut plane, [10, 0, 1, 2], host(1), START);
-    assert_eq!(orders(&mut plane), [Order::Ask(host(1))]);
+    assert_eq!(requests(&mut plane), [NeighbourRequest::Ask(host(1))]);
     let answer = Neighbour::Reachable(HOST);
     failed.neighbours.insert(host(1), answer);
     plane.set_tables(Arc::new(failed), START);
@@ -142,10 +142,12 @@ fn a_scan_gives_way_to_a_host_of_another_network() {
         assert!(plane.waiting().neighbours().count() <= PLACES_MAX);
         if n % 1000 == 999 {
             let new = host(50_000 + n);
-            orders(&mut plane);
+            requests(&mut plane);
             send(&mut plane, [10, 7, 1, 2], new, now);
-            let asked = orders(&mut plane);
-            assert!(matches!(asked[..], [Order::GiveUp(_), Order::Ask(n)] if n == new));
+            let asked = requests(&mut plane);
+            assert!(
+                matches!(asked[..], [NeighbourRequest::GiveUp(_), NeighbourRequest::Ask(n)] if n == new)
+            );
         }
     }
     plane.shut_down();

@@ -312,7 +312,7 @@ impl Worker {
             let now = clock::now();
             let next = self.plane.step(now).map(|at| at.max(now + PACING_QUANTUM));
             let full = self.transmit();
-            for question in self.plane.questions() {
+            for question in self.plane.neighbour_requests() {
                 (self.event)(Event::Question(question));
             }
             let reopen = self.reopen(now);

@@ -20,8 +20,8 @@ use weir_packet::Reason;
 
 use crate::headers::Headers;
 use crate::ip::icmp_error::IcmpCause;
-use crate::ip::next_hop_cache::{Way, Ways};
-use crate::ip::tables::{Action, Mac, Neighbour, NextHop, Tables};
+use crate::ip::next_hop_cache::{Adjacency, NextHopCache};
+use crate::ip::tables::{Action, Mac, Neighbour, NeighbourKey, NextHop, Tables};
 
 /// Where a packet comes from, as far as forwarding cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +40,13 @@ pub enum Verdict {
     /// Send it this way, in fragments of at most `mtu` bytes of IP packet.
     Fragment(Exit, u32),
     /// It could go if this neighbour's MAC address were known.
-    Wait(Neighbourhood),
+    Wait(NeighbourKey),
     /// It ends, and perhaps its sender is told.
     End(Reason, Option<IcmpCause>),
 }
 
-/// A neighbour by interface and address.
-pub type Neighbourhood = (u32, IpAddr);
+/// Former name of [`NeighbourKey`](crate::ip::tables::NeighbourKey).
+pub use crate::ip::tables::NeighbourKey as Neighbourhood;
 
 /// The way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Exit {
 #[inline]
 pub fn forward(
     tables: &Tables,
-    ways: &mut Ways,
+    ways: &mut NextHopCache,
     headers: &Headers,
     flow_hash: u64,
     origin: Origin,
@@ -80,20 +80,20 @@ pub fn forward(
         }
         Err(verdict) => verdict,
         Ok(way) if headers.total_len <= way.mtu => Verdict::Send(way.exit),
-        Ok(Way { mtu, .. }) if headers.dont_fragment => {
+        Ok(Adjacency { mtu, .. }) if headers.dont_fragment => {
             Verdict::End(Reason::TooBig, Some(IcmpCause::TooBig { mtu }))
         }
-        Ok(Way { exit, mtu }) => Verdict::Fragment(exit, mtu),
+        Ok(Adjacency { exit, mtu }) => Verdict::Fragment(exit, mtu),
     }
 }
 
 /// Looks the way out up in the tables, and remembers it if the destination alone decides.
 fn find(
     tables: &Tables,
-    ways: &mut Ways,
+    ways: &mut NextHopCache,
     destination: IpAddr,
     flow_hash: u64,
-) -> Result<Way, Verdict> {
+) -> Result<Adjacency, Verdict> {
     let unreachable = |reason, cause| Err(Verdict::End(reason, Some(cause)));
     let route = tables.route(destination).map(|(_, route)| &route.action);
     let hop = next_hop(route, flow_hash)?;
@@ -104,12 +104,12 @@ fn find(
         }
         Some(interface) => interface,
     };
-    let neighbourhood = (hop.interface, hop.gateway.unwrap_or(destination));
-    let neighbour = match tables.neighbours.get(&neighbourhood) {
+    let key = (hop.interface, hop.gateway.unwrap_or(destination));
+    let neighbour = match tables.neighbours.get(&key) {
         Some(Neighbour::Reachable(mac) | Neighbour::Permanent(mac)) => *mac,
-        Some(Neighbour::Failed) | None => return Err(Verdict::Wait(neighbourhood)),
+        Some(Neighbour::Failed) | None => return Err(Verdict::Wait(key)),
     };
-    let way = Way {
+    let way = Adjacency {
         exit: Exit {
             interface: hop.interface,
             source: interface.mac,
@@ -118,7 +118,7 @@ fn find(
         mtu: interface.mtu,
     };
     if matches!(route, Some(Action::Forward(next_hops)) if next_hops.len() == 1) {
-        ways.set(destination, way, neighbourhood);
+        ways.set(destination, way, key);
     }
     Ok(way)
 }

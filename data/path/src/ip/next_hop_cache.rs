@@ -1,27 +1,27 @@
-//! A small cache of the ways out, by destination.
+//! A small cache of next hops, by destination.
 //!
-//! Longest prefix match, interface and neighbour take three look-ups in three tables; most packets
-//! go where one has just gone. The cache is direct-mapped: an entry is found or replaced at one
-//! place, so a sender of many destinations makes it useless but never slow. It is emptied with each
-//! new snapshot of the tables, and holds no route with several next hops, because there the flow
-//! decides.
+//! Longest prefix match, interface and neighbour take three look-ups in three tables; most packets go
+//! where another has just gone. The cache is direct-mapped: an entry is found or replaced at one place,
+//! so a sender to many destinations makes it useless but never slow. It is emptied with each new snapshot
+//! of the tables. Routes with several next hops are not cached, because the flow decides there.
 //!
-//! It also knows which neighbours are in use, so that the kernel can be asked to verify them: a look-up
-//! marks the neighbour of the way that it finds.
+//! It also records which neighbours are in use, so that the kernel can be asked to verify them: a look-up
+//! marks the neighbour that it finds.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::ip::forward::{Exit, Neighbourhood};
+use crate::ip::forward::Exit;
+use crate::ip::tables::NeighbourKey;
 
-/// Destinations at most: 256 kB, which fits a core's second-level cache.
+/// Destinations: 256 kB, which fits a core's second-level cache.
 const ENTRIES: usize = 4096;
-/// Neighbours whose use is known. With more of them it is known of a part.
+/// Neighbours whose use is recorded. Of more of them only some are.
 const NEIGHBOURS_MAX: usize = 65_536;
 
-/// A way out: where to, and how much fits.
+/// A next hop with everything that sending there takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Adjacency {
     /// Interface and neighbour.
     pub exit: Exit,
     /// The longest IP packet that the interface carries.
@@ -30,12 +30,12 @@ pub struct Way {
 
 /// The cache.
 #[derive(Debug)]
-pub struct Ways {
+pub struct NextHopCache {
     entries: Box<[Option<Entry>]>,
-    neighbours: Vec<Neighbourhood>,
+    neighbours: Vec<NeighbourKey>,
     /// By the neighbours' numbers.
     used: Vec<bool>,
-    numbers: HashMap<Neighbourhood, u16>,
+    numbers: HashMap<NeighbourKey, u16>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +43,10 @@ struct Entry {
     destination: IpAddr,
     /// The neighbour's number.
     neighbour: u16,
-    way: Way,
+    next_hop: Adjacency,
 }
 
-impl Default for Ways {
+impl Default for NextHopCache {
     fn default() -> Self {
         Self {
             entries: vec![None; ENTRIES].into_boxed_slice(),
@@ -57,21 +57,21 @@ impl Default for Ways {
     }
 }
 
-impl Ways {
-    /// The way to a destination, if it is remembered.
+impl NextHopCache {
+    /// The next hop to a destination, if it is cached.
     #[inline]
-    pub fn get(&mut self, destination: IpAddr) -> Option<Way> {
+    pub fn get(&mut self, destination: IpAddr) -> Option<Adjacency> {
         match &self.entries[place(destination)] {
             Some(entry) if entry.destination == destination => {
                 self.used[usize::from(entry.neighbour)] = true;
-                Some(entry.way)
+                Some(entry.next_hop)
             }
             _ => None,
         }
     }
 
-    /// Remembers the way to a destination, which leads over this neighbour.
-    pub fn set(&mut self, destination: IpAddr, way: Way, neighbour: Neighbourhood) {
+    /// Caches the next hop to a destination, which is this neighbour.
+    pub fn set(&mut self, destination: IpAddr, next_hop: Adjacency, neighbour: NeighbourKey) {
         let number = match self.numbers.get(&neighbour) {
             Some(number) => *number,
             None => self.number(neighbour),
@@ -80,17 +80,17 @@ impl Ways {
         self.entries[place(destination)] = Some(Entry {
             destination,
             neighbour: number,
-            way,
+            next_hop,
         });
     }
 
-    /// Forgets every way: the tables have changed. Who was used stays known.
+    /// Empties the cache: the tables have changed. The marks of neighbours stay.
     pub fn clear(&mut self) {
         self.entries.fill(None);
     }
 
     /// The neighbours that were used since the last call.
-    pub fn take_used(&mut self) -> Vec<Neighbourhood> {
+    pub fn take_used(&mut self) -> Vec<NeighbourKey> {
         let all = self.neighbours.iter().zip(&self.used);
         let used = all.filter(|(_, used)| **used).map(|(n, _)| *n).collect();
         self.forget_all();
@@ -98,7 +98,7 @@ impl Ways {
     }
 
     /// A number for one more neighbour.
-    fn number(&mut self, neighbour: Neighbourhood) -> u16 {
+    fn number(&mut self, neighbour: NeighbourKey) -> u16 {
         if self.neighbours.len() >= NEIGHBOURS_MAX {
             self.forget_all();
         }
@@ -110,7 +110,7 @@ impl Ways {
     }
 
     fn forget_all(&mut self) {
-        self.clear(); // the ways have the neighbours' numbers
+        self.clear(); // its entries have the neighbours' numbers
         self.neighbours.clear();
         self.used.clear();
         self.numbers.clear();
@@ -122,8 +122,8 @@ fn place(destination: IpAddr) -> usize {
     spread(destination, ENTRIES)
 }
 
-/// Spreads addresses over so many entries, a power of two. Not keyed: a collision costs one look-up,
-/// nothing else.
+/// Spreads addresses over `entries`, a power of two. Not keyed: a collision costs one look-up, nothing
+/// else.
 #[inline]
 pub(crate) fn spread(address: IpAddr, entries: usize) -> usize {
     let word = match address {
@@ -142,8 +142,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_is_found_until_it_is_replaced_or_forgotten() {
-        let way = |interface| Way {
+    fn a_next_hop_is_found_until_it_is_replaced_or_forgotten() {
+        let hop = |interface| Adjacency {
             exit: Exit {
                 interface,
                 source: [1; 6],
@@ -151,29 +151,29 @@ mod tests {
             },
             mtu: 1500,
         };
-        let mut ways = Ways::default();
+        let mut cache = NextHopCache::default();
         let address = |n: u32| IpAddr::V4(n.into());
         let via = |interface| (interface, address(99));
-        ways.set(address(1), way(1), via(1));
-        assert_eq!(ways.get(address(1)), Some(way(1)));
+        cache.set(address(1), hop(1), via(1));
+        assert_eq!(cache.get(address(1)), Some(hop(1)));
         let same_place = (2..)
             .map(address)
             .find(|a| place(*a) == place(address(1)))
             .unwrap();
-        assert_eq!(ways.get(same_place), None);
-        ways.set(same_place, way(2), via(2));
-        assert_eq!(ways.get(address(1)), None);
-        ways.clear();
-        assert_eq!(ways.get(same_place), None);
+        assert_eq!(cache.get(same_place), None);
+        cache.set(same_place, hop(2), via(2));
+        assert_eq!(cache.get(address(1)), None);
+        cache.clear();
+        assert_eq!(cache.get(same_place), None);
         let v6: IpAddr = "2001:db8::1".parse().unwrap();
-        ways.set(v6, way(3), via(1));
-        assert_eq!(ways.get(v6), Some(way(3)));
-        assert_eq!(ways.take_used(), [via(1), via(2)]);
+        cache.set(v6, hop(3), via(1));
+        assert_eq!(cache.get(v6), Some(hop(3)));
+        assert_eq!(cache.take_used(), [via(1), via(2)]);
     }
 
     #[test]
-    fn who_is_used_is_known_whatever_else_is_forgotten() {
-        let way = Way {
+    fn marks_of_neighbours_outlive_the_entries() {
+        let hop = Adjacency {
             exit: Exit {
                 interface: 1,
                 source: [1; 6],
@@ -181,22 +181,22 @@ mod tests {
             },
             mtu: 1500,
         };
-        let mut ways = Ways::default();
+        let mut cache = NextHopCache::default();
         let address = |n: u32| IpAddr::V4(n.into());
         for n in 0..3 {
-            ways.set(address(n), way, (1, address(n)));
+            cache.set(address(n), hop, (1, address(n)));
         }
-        ways.clear();
-        assert_eq!(ways.take_used().len(), 3);
-        assert_eq!(ways.take_used(), []);
-        ways.set(address(7), way, (1, address(7)));
-        ways.get(address(7));
-        ways.get(address(8));
-        assert_eq!(ways.take_used(), [(1, address(7))]);
+        cache.clear();
+        assert_eq!(cache.take_used().len(), 3);
+        assert_eq!(cache.take_used(), []);
+        cache.set(address(7), hop, (1, address(7)));
+        cache.get(address(7));
+        cache.get(address(8));
+        assert_eq!(cache.take_used(), [(1, address(7))]);
         // A bound on the memory, at the price of some marks.
         for n in 0..=NEIGHBOURS_MAX as u32 {
-            ways.set(address(n), way, (1, address(n)));
+            cache.set(address(n), hop, (1, address(n)));
         }
-        assert_eq!(ways.take_used(), [(1, address(NEIGHBOURS_MAX as u32))]);
+        assert_eq!(cache.take_used(), [(1, address(NEIGHBOURS_MAX as u32))]);
     }
 }

@@ -14,20 +14,23 @@ pub use weir_wire::ethernet::Mac;
 
 use crate::ip::source_check::SourceCheck;
 
+/// A neighbour by interface (kernel index) and address.
+pub type NeighbourKey = (u32, IpAddr);
+
 /// One consistent state of everything that forwarding needs to know.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// Interfaces by kernel index.
     pub interfaces: BTreeMap<u32, Interface>,
-    /// Neighbours by interface and address.
-    pub neighbours: HashMap<(u32, IpAddr), Neighbour>,
+    /// Neighbours.
+    pub neighbours: HashMap<NeighbourKey, Neighbour>,
     /// How the kernel checks the sources of IPv4 packets, by interface (`rp_filter`); off if absent.
     pub source_checks: BTreeMap<u32, SourceCheck>,
     // Shared between snapshots: a change of a neighbour copies no routes.
     v4: Arc<PrefixMap<Ipv4Net, Route>>,
     v6: Arc<PrefixMap<Ipv6Net, Route>>,
-    /// Next hops by interface and address of each gateway: whoever wants the gateways walks no routes.
-    gateways: Arc<BTreeMap<(u32, IpAddr), u32>>,
+    /// The number of next hops at each gateway, so that nobody walks the routes for the gateways.
+    gateways: Arc<BTreeMap<NeighbourKey, u32>>,
 }
 
 /// A network interface.
@@ -41,8 +44,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Whether it is switched on.
     pub up: bool,
-    /// Whether its link works: a cable with somebody at its other end. Forwarding does not ask, since the
-    /// kernel tells of it up to a second late; the device itself drops without one.
+    /// Whether its link works: a cable with somebody at its other end. Forwarding does not ask, because the
+    /// kernel reports it up to a second late; the device itself drops frames without one.
     pub carrier: bool,
     /// Its addresses with their networks.
     pub addresses: Vec<IpNet>,
@@ -72,7 +75,7 @@ pub enum Action {
     Prohibit,
 }
 
-/// One way out.
+/// An interface, and perhaps a router behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Kernel index of the interface to leave by.
@@ -83,12 +86,12 @@ pub struct NextHop {
     pub weight: u32,
 }
 
-/// What is known of a neighbour.
+/// A neighbour's MAC address, or its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// It has this MAC address, as far as the kernel has heard.
+    /// The kernel has learnt this MAC address.
     Reachable(Mac),
-    /// It has this MAC address, because the operator says so: nobody asks for it.
+    /// The operator has configured this MAC address: nobody asks for it.
     Permanent(Mac),
     /// It was asked and did not answer.
     Failed,
@@ -151,13 +154,13 @@ impl Tables {
         v4.chain(v6)
     }
 
-    /// Interface and address of every gateway, each once.
-    pub fn gateways(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+    /// Every gateway, each once.
+    pub fn gateways(&self) -> impl Iterator<Item = NeighbourKey> {
         self.gateways.keys().copied()
     }
 
-    /// Whether a route leads by this gateway.
-    pub fn is_gateway(&self, neighbour: (u32, IpAddr)) -> bool {
+    /// Whether a route uses this gateway.
+    pub fn is_gateway(&self, neighbour: NeighbourKey) -> bool {
         self.gateways.contains_key(&neighbour)
     }
 
@@ -179,8 +182,8 @@ impl Neighbour {
 }
 
 impl Route {
-    /// Interface and address of each next hop that is a gateway.
-    fn gateways(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+    /// Each next hop that is a gateway.
+    fn gateways(&self) -> impl Iterator<Item = NeighbourKey> {
         let next_hops = match &self.action {
             Action::Forward(next_hops) => next_hops.as_slice(),
             _ => &[],

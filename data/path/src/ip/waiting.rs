@@ -1,8 +1,8 @@
 //! Packets that wait for a neighbour's MAC address.
 //!
 //! Bounded three ways, because a sender who scans a network makes the router ask for each address:
-//! packets in all, packets for one neighbour, and neighbours (see [`questions`](crate::ip::resolution)).
-//! What finds no place ends, or takes that of another; what waits too long is given up.
+//! packets in all, packets for one neighbour, and neighbours (see [`resolution`](crate::ip::resolution)).
+//! A packet without a place is dropped, or takes that of another; one that waits too long is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -11,16 +11,15 @@ use std::sync::Arc;
 use weir_base::{Instant, Span};
 
 use crate::classify::Classified;
-use crate::ip::forward::{Neighbourhood, Origin};
-use crate::ip::resolution::{Order, Place, Questions};
-use crate::ip::tables::{Neighbour, Tables};
+use crate::ip::forward::Origin;
+use crate::ip::resolution::{NeighbourRequest, PendingRequests, Place};
+use crate::ip::tables::{Neighbour, NeighbourKey, Tables};
 
-/// Packets that wait for one neighbour at most.
+/// The most packets that wait for one neighbour.
 pub const PACKETS_PER_NEIGHBOUR_MAX: usize = 64;
-/// Packets that wait in all.
+/// The most packets that wait in all.
 pub const PACKETS_MAX: usize = 512;
-/// After this time an unanswered question counts as failed; the kernel asks three times, once a
-/// second.
+/// After this time an unanswered request has failed. The kernel asks three times, once a second.
 pub const PATIENCE: Span = Span::from_secs(4);
 
 /// One waiting packet, with what is needed to send it on.
@@ -37,39 +36,39 @@ pub struct Held {
 /// The packets that wait, by neighbour.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    neighbours: BTreeMap<Neighbourhood, Queue>,
+    neighbours: BTreeMap<NeighbourKey, Queue>,
     packets: usize,
-    questions: Questions,
-    /// When which question was asked, oldest first; some have ended.
-    ages: VecDeque<(Instant, Neighbourhood)>,
-    orders: Vec<Order>,
+    pending: PendingRequests,
+    /// The time of each request, oldest first; some of them have been settled.
+    ages: VecDeque<(Instant, NeighbourKey)>,
+    requests: Vec<NeighbourRequest>,
 }
 
 #[derive(Debug)]
 struct Queue {
     since: Instant,
     place: Place,
-    /// The tables said so when it was asked for: that is no answer.
+    /// The tables had it as failed when it was asked for, so the same entry is no answer.
     failed_before: bool,
     held: VecDeque<Held>,
 }
 
-/// What has waited long enough.
+/// Packets whose wait is over.
 #[derive(Debug, Default)]
-pub struct Ended {
-    /// These can be sent.
+pub struct Settled {
+    /// The neighbour answered: send them.
     pub answered: Vec<Held>,
-    /// These cannot.
+    /// It did not: drop them.
     pub failed: Vec<Held>,
 }
 
 impl Waiting {
-    /// Lets a packet wait for `neighbour`. Packets that have no place (any more) are added to
+    /// Lets a packet wait for `neighbour`. Packets without a place, or that lose theirs, are added to
     /// `refused`.
     pub fn push(
         &mut self,
         now: Instant,
-        neighbour: Neighbourhood,
+        neighbour: NeighbourKey,
         failed_before: bool,
         held: Held,
         refused: &mut Vec<Held>,
@@ -82,7 +81,7 @@ impl Waiting {
             queue.held.push_back(held);
         } else {
             let source: IpAddr = held.packet.headers.source;
-            let Some((place, victim)) = self.questions.ask(now, neighbour, source) else {
+            let Some((place, victim)) = self.pending.ask(now, neighbour, source) else {
                 refused.push(held);
                 return;
             };
@@ -97,7 +96,7 @@ impl Waiting {
             };
             self.neighbours.insert(neighbour, queue);
             self.ages.push_back((now, neighbour));
-            self.orders.push(Order::Ask(neighbour));
+            self.requests.push(NeighbourRequest::Ask(neighbour));
         }
         self.packets += 1;
         if self.packets > PACKETS_MAX {
@@ -105,16 +104,16 @@ impl Waiting {
         }
     }
 
-    /// A question whose place another one has taken.
-    fn give_up(&mut self, neighbour: Neighbourhood, refused: &mut Vec<Held>) {
+    /// Ends a request whose place another one has taken.
+    fn give_up(&mut self, neighbour: NeighbourKey, refused: &mut Vec<Held>) {
         if let Some(queue) = self.neighbours.remove(&neighbour) {
             self.packets -= queue.held.len();
             refused.extend(queue.held);
-            self.orders.push(Order::GiveUp(neighbour));
+            self.requests.push(NeighbourRequest::GiveUp(neighbour));
         }
     }
 
-    /// Whoever floods a neighbour that does not answer must not take every place.
+    /// A flood to a neighbour that does not answer must not take every place.
     fn shorten_longest(&mut self, refused: &mut Vec<Held>) {
         let queues = self.neighbours.values_mut();
         if let Some(longest) = queues.max_by_key(|q| q.held.len())
@@ -125,9 +124,9 @@ impl Waiting {
         }
     }
 
-    /// Takes out everything that waits for a neighbour of which these tables have news.
-    pub fn take_ended(&mut self, tables: &Arc<Tables>, now: Instant) -> Ended {
-        let mut ended = Ended::default();
+    /// Takes out the packets whose neighbours these tables have settled.
+    pub fn take_settled(&mut self, tables: &Arc<Tables>, now: Instant) -> Settled {
+        let mut settled = Settled::default();
         let mut over = Vec::new();
         for (neighbour, queue) in &mut self.neighbours {
             match tables.neighbours.get(neighbour) {
@@ -139,17 +138,17 @@ impl Waiting {
         for (neighbour, answered) in over {
             let held = self.remove(&neighbour);
             if answered {
-                self.questions.answers(neighbour, now);
-                ended.answered.extend(held);
+                self.pending.answers(neighbour, now);
+                settled.answered.extend(held);
             } else {
-                self.questions.fails(neighbour, now);
-                ended.failed.extend(held);
+                self.pending.fails(neighbour, now);
+                settled.failed.extend(held);
             }
         }
-        ended
+        settled
     }
 
-    /// Takes out everything that has waited too long.
+    /// Takes out the packets that have waited too long.
     pub fn expired(&mut self, now: Instant) -> Vec<Held> {
         let mut expired = Vec::new();
         while let Some((since, neighbour)) = self.ages.front().copied() {
@@ -160,7 +159,7 @@ impl Waiting {
             }
             self.ages.pop_front();
             if waits {
-                self.questions.fails(neighbour, now);
+                self.pending.fails(neighbour, now);
                 expired.extend(self.remove(&neighbour));
             }
         }
@@ -191,31 +190,31 @@ impl Waiting {
     }
 
     /// How many packets wait for `neighbour`.
-    pub fn count(&self, neighbour: &Neighbourhood) -> usize {
+    pub fn count(&self, neighbour: &NeighbourKey) -> usize {
         self.neighbours.get(neighbour).map_or(0, |q| q.held.len())
     }
 
     /// The neighbours that are waited for.
-    pub fn neighbours(&self) -> impl Iterator<Item = &Neighbourhood> {
+    pub fn neighbours(&self) -> impl Iterator<Item = &NeighbourKey> {
         self.neighbours.keys()
     }
 
-    /// What the control side shall do, since the last call.
-    pub(crate) fn orders(&mut self) -> std::vec::Drain<'_, Order> {
-        self.orders.drain(..)
+    /// Requests to the control side since the last call.
+    pub(crate) fn take_requests(&mut self) -> std::vec::Drain<'_, NeighbourRequest> {
+        self.requests.drain(..)
     }
 
-    /// How many neighbours may be asked for at the same time, and who has a place in any case.
-    pub(crate) fn questions(&mut self) -> &mut Questions {
-        &mut self.questions
+    /// The pending requests.
+    pub(crate) fn pending(&mut self) -> &mut PendingRequests {
+        &mut self.pending
     }
 
-    fn remove(&mut self, neighbour: &Neighbourhood) -> VecDeque<Held> {
+    fn remove(&mut self, neighbour: &NeighbourKey) -> VecDeque<Held> {
         let Some(queue) = self.neighbours.remove(neighbour) else {
             return VecDeque::new();
         };
         self.packets -= queue.held.len();
-        self.questions.free(queue.place, *neighbour);
+        self.pending.free(queue.place, *neighbour);
         queue.held
     }
 }

@@ -16,11 +16,10 @@ use weir_packet::{Direction, Fates, Packet, Pool, Reason};
 
 use crate::egress::port::{Link, Port};
 use crate::ip::error_budget::ErrorBudget;
-use crate::ip::forward::Neighbourhood;
-use crate::ip::next_hop_cache::Ways;
-use crate::ip::resolution::Order;
+use crate::ip::next_hop_cache::NextHopCache;
+use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::{Passed, SourceCheck};
-use crate::ip::tables::Tables;
+use crate::ip::tables::{NeighbourKey, Tables};
 use crate::ip::waiting::Waiting;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
@@ -68,7 +67,7 @@ pub struct Plane {
     pub(crate) fates: Fates,
     pub(crate) ports: Vec<PlanePort>,
     pub(crate) tables: Arc<Tables>,
-    pub(crate) ways: Ways,
+    pub(crate) next_hops: NextHopCache,
     pub(crate) passed: Passed,
     pub(crate) waiting: Waiting,
     pub(crate) errors: ErrorBudget,
@@ -90,7 +89,7 @@ impl Plane {
             fates: Fates::default(),
             ports: Vec::new(),
             tables: Arc::default(),
-            ways: Ways::default(),
+            next_hops: NextHopCache::default(),
             passed: Passed::default(),
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
@@ -229,23 +228,23 @@ impl Plane {
         }
     }
 
-    /// The neighbours that shall be asked for, or no more, since the last call.
-    pub fn questions(&mut self) -> std::vec::Drain<'_, Order> {
-        self.waiting.orders()
+    /// Requests to resolve neighbours, and to stop, since the last call.
+    pub fn neighbour_requests(&mut self) -> std::vec::Drain<'_, NeighbourRequest> {
+        self.waiting.take_requests()
     }
 
-    /// How many neighbours may be asked for at the same time, in IPv4 and IPv6: the kernel's tables
-    /// are bounded.
-    pub fn set_question_limits(&mut self, limits: [usize; 2]) {
-        self.waiting.questions().set_limits(limits);
+    /// Limits how many neighbours are resolved at the same time, in IPv4 and IPv6: the kernel's tables are
+    /// bounded.
+    pub fn set_neighbour_request_limits(&mut self, limits: [usize; 2]) {
+        self.waiting.pending().set_limits(limits);
     }
 
-    /// The neighbours that packets were sent to since the last call; of a route with several next
-    /// hops none, for they are gateways all.
-    pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<Neighbourhood> {
-        let used = self.ways.take_used();
+    /// The neighbours that packets were sent to since the last call, without those of routes with several
+    /// next hops: these are all gateways.
+    pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<NeighbourKey> {
+        let used = self.next_hops.take_used();
         for neighbour in &used {
-            self.waiting.questions().answers(*neighbour, now);
+            self.waiting.pending().answers(*neighbour, now);
         }
         used
     }

@@ -20,10 +20,10 @@ use crate::classify::{Classified, classify};
 use crate::egress::fragment;
 use crate::egress::rewrite;
 use crate::headers::{self, Headers, Parsed};
-use crate::ip::forward::{Exit, Neighbourhood, Origin, Verdict, forward};
+use crate::ip::forward::{Exit, Origin, Verdict, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
 use crate::ip::parse::{Refused, parse};
-use crate::ip::tables::{Neighbour, Tables};
+use crate::ip::tables::{Neighbour, NeighbourKey, Tables};
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
@@ -52,17 +52,17 @@ impl Plane {
     /// Gives the old snapshot back: the last owner of a large one should not be this thread.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
         let old = std::mem::replace(&mut self.tables, tables);
-        self.ways.clear();
+        self.next_hops.clear();
         self.passed.clear();
         self.find_indices();
         let tables = Arc::clone(&self.tables);
-        let ended = self.waiting.take_ended(&tables, now);
-        for held in ended.answered {
+        let settled = self.waiting.take_settled(&tables, now);
+        for held in settled.answered {
             let place = self.came_by(held.ingress);
             self.send_on(held, now);
             self.reclaim(place);
         }
-        self.give_up(ended.failed, now);
+        self.give_up(settled.failed, now);
         old
     }
 
@@ -338,7 +338,7 @@ impl Plane {
             origin,
         } = held;
         let hash = self.pool.keys.hash(&packet, weir_packet::KeyKind::Flow);
-        match forward(&self.tables, &mut self.ways, &headers, hash, origin) {
+        match forward(&self.tables, &mut self.next_hops, &headers, hash, origin) {
             Verdict::Send(exit) => self.send(packet, &headers, exit, origin),
             Verdict::Fragment(exit, mtu) => {
                 self.send_fragments(packet, &headers, exit, mtu, origin)
@@ -360,7 +360,7 @@ impl Plane {
 
     /// Lets a packet wait for its next hop. One that did not answer when it was asked last is asked
     /// again: it may be back.
-    fn wait(&mut self, held: Held, neighbour: Neighbourhood, now: Instant) {
+    fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
         let known = self.tables.neighbours.get(&neighbour);
         let failed = known == Some(&Neighbour::Failed);
         let mut refused = Vec::new();

@@ -74,7 +74,7 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
             () = running.tables_changed.notified() => {
                 on_neighbours(&running, |running, neighbours| {
                     let limits = neighbours.update(&running.tables.load())?;
-                    let set = move |worker: &mut Worker| worker.plane.set_question_limits(limits);
+                    let set = move |worker: &mut Worker| worker.plane.set_neighbour_request_limits(limits);
                     running.handle.post(set).map_err(io::Error::other)
                 })
                 .await;
