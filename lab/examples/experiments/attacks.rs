@@ -1,4 +1,4 @@
-//! What honest traffic keeps under attack: the scenarios of `scenarios/attack`, as docs/attacks.md.
+//! What honest traffic keeps under attack: the scenarios of `scenarios/attack`. In short: docs/attacks.md.
 
 use serde_json::Value;
 
@@ -46,15 +46,25 @@ fn place(point: &Value) -> Option<Place> {
     })
 }
 
-/// What honest traffic keeps; an attack on one mechanism alone has rows of its own.
+/// What honest traffic keeps with the rows that every attack on the link has.
 fn summary(loads: &[Load]) -> String {
-    let is_common = |load: &&Load| load.rows.iter().any(|(row, _)| row == "fifo");
-    let common: Vec<&Load> = loads.iter().filter(is_common).collect();
+    let common = common(loads);
+    let mut rows = tables::names(common.iter().copied());
+    rows.retain(|name| common.iter().all(|load| load.has(name)));
+    at_a_glance(&common, &rows)
+}
+
+/// The attacks on a link that any discipline can have; an attack on one mechanism alone has rows of its own.
+fn common(loads: &[Load]) -> Vec<&Load> {
+    loads.iter().filter(|load| load.has("fifo")).collect()
+}
+
+fn at_a_glance(loads: &[&Load], rows: &[&str]) -> String {
     let mut text = String::from("\n");
-    for (number, load) in (1..).zip(&common) {
+    for (number, load) in (1..).zip(loads) {
         text += &format!("{number}. {} (`{}`)\n", load.title, load.name);
     }
-    format!("{text}\n{}\n", tables::glance(&common, kept, 2))
+    format!("{text}\n{}\n", tables::glance(loads, rows, kept, 2))
 }
 
 fn all_tables(loads: &[Load]) -> String {
@@ -69,7 +79,9 @@ fn all_tables(loads: &[Load]) -> String {
         let table = tables::table(load, &load.columns(&COLUMNS), summary::shown_short);
         format!("\n## {title} (`{name}`)\n\n{about} {note}\n\n{table}")
     });
-    tables.collect()
+    let common = common(loads);
+    let glance = at_a_glance(&common, &tables::names(common.iter().copied()));
+    glance + &tables.collect::<String>()
 }
 
 #[cfg(test)]
@@ -93,11 +105,16 @@ mod tests {
     #[test]
     fn a_row_for_each_variant() {
         let common = load("flood", [("fifo", 0.125), ("drr source", 12.25)]);
+        let other = load("burst", [("fifo", 0.25), ("drr", 0.5)]);
         let own = load("liar", [("alike", 0.5), ("contribution", 1.5)]);
-        let loads = [common, own];
-        let text = summary(&loads) + &all_tables(&loads);
+        let loads = [common, other, own];
+        assert!(
+            summary(&loads).ends_with("| | 1 | 2 |\n|---|---|---|\n| `fifo` | 0.12 | 0.25 |\n\n")
+        );
+        let text = all_tables(&loads);
         for expected in [
-            "1. T (`flood`)\n\n| | 1 |\n|---|---|\n| `fifo` | 0.12 |\n| `drr source` | 12.25 |\n",
+            "1. T (`flood`)\n2. T (`burst`)\n\n| | 1 | 2 |\n",
+            "| `fifo` | 0.12 | 0.25 |\n| `drr source` | 12.25 | - |\n",
             "\n## T (`liar`)\n\nA. 45 s, the first 8 s not counted; 1 runs, seeds 1 to 1.\n\n",
             "| | kept | elsewhere |\n|---|---|---|\n| `alike` | 0.50 ± 0.00 | 0.38 ± 0.00 |\n",
             "| `contribution` | 1.5 ± 0.0 |",

@@ -1,4 +1,4 @@
-//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL, as docs/comparison.md.
+//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL. In short: docs/comparison.md.
 
 use serde_json::Value;
 
@@ -138,7 +138,12 @@ fn delays(loads: &[Load]) -> String {
     }
     text += "\n";
     let all: Vec<&Load> = loads.iter().collect();
-    text + &tables::glance(&all, |m| small_packets(m).or_else(|| queue_delay(m)), 0)
+    text + &tables::glance(
+        &all,
+        &names(loads),
+        |m| small_packets(m).or_else(|| queue_delay(m)),
+        0,
+    )
 }
 
 /// One flow is always fair to itself, which says nothing.

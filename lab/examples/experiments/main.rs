@@ -1,7 +1,7 @@
 //! Experiments whose results are documents of this repository. `cargo xtask NAME` runs one with a release build.
 //!
-//! - `compare [SCENARIO...]`: every discipline under the same loads, as docs/comparison.md
-//! - `attacks [SCENARIO...]`: what honest traffic keeps under attack, as docs/attacks.md
+//! - `compare [SCENARIO...]`: every discipline under the same loads; in short: docs/comparison.md
+//! - `attacks [SCENARIO...]`: what honest traffic keeps under attack; in short: docs/attacks.md
 //! - `hostile [TABLE...]`: weir beside the kernel under attacks on real interfaces, as docs/hostile-network.md
 //! - `peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
 

@@ -1,11 +1,12 @@
 //! Documents whose tables a command measures: scenarios, a table for each load in
 //! them, and a row for each discipline.
 //!
-//! What is measured stands in the document between marks, a summary at the top and all tables at the end,
-//! and the command replaces both; the text around them is written by hand.
+//! The command writes all tables to `out`, and replaces the summary between marks in the document; the text
+//! around it is written by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub(crate) struct Document {
     pub(crate) folders: &'static [&'static str],
     /// Which load and which row of its table a point of the results is.
     pub(crate) place: fn(&Value) -> Option<Place>,
-    /// What is between the marks at the top.
+    /// What is between the marks of the document.
     pub(crate) summary: fn(&[Load]) -> String,
     /// All tables.
     pub(crate) tables: fn(&[Load]) -> String,
@@ -76,6 +77,11 @@ impl Load {
         self.rows.iter().flat_map(|(_, runs)| runs)
     }
 
+    /// Whether it has this row.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.rows.iter().any(|(row, _)| row == name)
+    }
+
     /// Those of these columns that it has something for.
     pub(crate) fn columns<'a>(&self, all: &'a [Column]) -> Vec<&'a Column> {
         let told = |column: &&Column| self.metrics().any(|m| (column.read)(m).is_some());
@@ -111,14 +117,22 @@ impl Document {
             print!("{measured}");
             return Ok(());
         }
-        let at = |error| format!("{}: {error}", self.path);
-        let path = root.join(self.path);
-        let text = fs::read_to_string(&path).map_err(|error| at(error.to_string()))?;
-        let [summary, tables] = self.marks();
-        let text = replaced(&text, summary, &(self.summary)(&loads));
-        let text = text.and_then(|text| replaced(&text, tables, &measured));
-        let text = text.ok_or(at("the marks are gone".into()))?;
-        fs::write(&path, text).map_err(|error| at(error.to_string()))
+        let summary = (self.summary)(&loads);
+        let document = root.join(self.path);
+        let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(&document).map_err(|error| at(&document, error))?;
+        let text = replaced(&text, &self.marks(), &summary);
+        let text = text.ok_or(format!("{}: the marks are gone", self.path))?;
+        fs::write(&document, text).map_err(|error| at(&document, error))?;
+        let full = root.join(self.tables_path());
+        fs::create_dir_all(root.join("out")).map_err(|error| at(&full, error))?;
+        let title = format!("# Tables of `cargo xtask {}`\n", self.command);
+        fs::write(&full, title + &measured).map_err(|error| at(&full, error))
+    }
+
+    /// Where all tables go.
+    fn tables_path(&self) -> String {
+        format!("out/{}.md", self.command)
     }
 
     fn usage(&self) -> String {
@@ -132,8 +146,9 @@ impl Document {
         format!(
             "cargo xtask {command} [--runs N] [SCENARIO...]
   SCENARIO  a file name below {folders}, without `.toml`; all of them if none is
-            named, and then {path} is written; otherwise the tables are printed
-  --runs    seeds of each point (what the scenario says)"
+            named, and then {} and the summary in {path} are written; otherwise the tables are printed
+  --runs    seeds of each point (what the scenario says)",
+            self.tables_path()
         )
     }
 
@@ -175,18 +190,12 @@ impl Document {
         loads(&name, &results, self.place).ok_or_else(wrong)
     }
 
-    /// Around the summary, and around the tables.
-    fn marks(&self) -> [[String; 2]; 2] {
+    /// Around the summary.
+    fn marks(&self) -> [String; 2] {
         let by = format!("measured by `cargo xtask {}`: do not edit", self.command);
         [
-            [
-                format!("<!-- summary, {by} -->\n"),
-                "<!-- end of the summary -->\n".to_owned(),
-            ],
-            [
-                format!("<!-- {by} -->\n"),
-                "<!-- end of what is measured -->\n".to_owned(),
-            ],
+            format!("<!-- summary, {by} -->\n"),
+            "<!-- end of the summary -->\n".to_owned(),
         ]
     }
 }
@@ -198,9 +207,9 @@ fn is_whole(file: &Path) -> bool {
 }
 
 /// The text with what is between the marks replaced.
-fn replaced(text: &str, [begin, end]: [String; 2], measured: &str) -> Option<String> {
-    let (before, rest) = text.split_once(&begin)?;
-    let (_, after) = rest.split_once(&end)?;
+fn replaced(text: &str, [begin, end]: &[String; 2], measured: &str) -> Option<String> {
+    let (before, rest) = text.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
     Some(format!("{before}{begin}{measured}{end}{after}"))
 }
 
@@ -264,11 +273,11 @@ fn metrics(value: &Value) -> Option<Metrics> {
     Some(pairs.collect())
 }
 
-/// One figure of each row under each load, the loads by their numbers from 1 on.
-pub(crate) fn glance(loads: &[&Load], read: Read, decimals: usize) -> String {
+/// One figure of these rows under each load, the loads by their numbers from 1 on.
+pub(crate) fn glance(loads: &[&Load], rows: &[&str], read: Read, decimals: usize) -> String {
     let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
     let mut text = header(&numbers);
-    for name in names(loads.iter().copied()) {
+    for name in rows {
         let cells = loads.iter();
         let cells = cells.map(|load| load.cell(name, read, |s| format!("{:.decimals$}", s.mean)));
         text += &row(name, &cells.collect::<Vec<_>>());
@@ -342,7 +351,7 @@ mod tests {
 
     const DOCUMENT: Document = Document {
         command: "count",
-        path: "docs/counts.md",
+        path: "docs/comparison.md",
         folders: &["counts"],
         place: |_| None,
         summary: |_| String::new(),
@@ -360,11 +369,12 @@ mod tests {
 
     #[test]
     fn what_is_between_the_marks_is_replaced() {
-        let [summary, [begin, end]] = DOCUMENT.marks();
+        let marks = DOCUMENT.marks();
+        let [begin, end] = &marks;
         assert!(begin.contains("cargo xtask count"), "{begin}");
         let text = format!("by hand\n{begin}old\n{end}by hand too\n");
         let expected = format!("by hand\n{begin}new\n{end}by hand too\n");
-        assert_eq!(replaced(&text, [begin, end], "new\n"), Some(expected));
-        assert_eq!(replaced(&text, summary, "new\n"), None);
+        assert_eq!(replaced(&text, &marks, "new\n"), Some(expected));
+        assert_eq!(replaced("by hand\n", &marks, "new\n"), None);
     }
 }
