@@ -9,7 +9,7 @@
 //!
 //! A discipline that holds packets back for a time (a shaper, an emulated link) gives fewer than it takes; its
 //! backlog is bounded by the slots. One whose limits do not permit the backlog is kept at half of what they do;
-//! packets that it drops all the same cost less than those that it queues, so their share is told. AFAN is
+//! packets that it drops all the same cost less than those that it queues, so their share is reported. AFAN is
 //! measured a second time with thresholds at which each elastic packet is compared with a drawn one, because at
 //! its defaults so short a queue needs no comparison.
 
@@ -302,7 +302,7 @@ impl Load {
         self.now = cx.now;
     }
 
-    /// What a port does with a link that has room for so many packets.
+    /// Does what a port does when its link has room for `packets`.
     fn take(&mut self, packets: usize) {
         let mut cx = Cx {
             now: self.now,

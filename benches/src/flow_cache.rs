@@ -17,7 +17,7 @@ use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 
 /// Flows that send again and again.
 const FLOWS: usize = 400_000;
-/// With churn, after so many packets the flows with odd ranks are replaced by others.
+/// With churn, packets after which the flows with odd ranks are replaced by others.
 const EPOCH: usize = 1_000_000;
 /// Time between two packets.
 const GAP: Span = Span::from_micros(10);
@@ -110,7 +110,7 @@ pub fn run(quick: bool) -> Result<Vec<Row>, SpecError> {
 /// Rows as an aligned table.
 pub fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "traffic     cache   top  admission  present  by rate  of late  by packets  newcomer waits\n",
+        "traffic     cache   top  admission  present  by rate   recent  by packets  newcomer waits\n",
     );
     for row in rows {
         // Writing to a string cannot fail.

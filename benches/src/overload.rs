@@ -203,7 +203,7 @@ impl Bed {
         })
     }
 
-    /// Sends as fast as one thread can until it is told to stop; frames a second.
+    /// Sends as fast as one thread can until `stop` is set; returns frames a second.
     fn flood(&self, flood: Flood, stop: &AtomicBool) -> io::Result<f64> {
         let mut device = match flood {
             Flood::None => return Ok(0.0),

@@ -121,7 +121,7 @@ fn row(bed: &Testbed, rate: Rate, seconds: f64) -> io::Result<Row> {
     Ok(summary(rate, &departures, cpu, seconds))
 }
 
-/// Offers a quarter more than the rate until it is told to stop.
+/// Offers a quarter more than the rate until `stop` is set.
 fn offer(bed: &Testbed, rate: Rate, stop: &AtomicBool) -> io::Result<()> {
     const PERIOD: Span = Span::from_millis(1);
     let mut device = Testbed::open(&bed.source, "a0")?;

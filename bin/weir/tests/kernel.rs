@@ -114,7 +114,10 @@ fn a_storm_of_changes_is_read_once_a_second() {
     let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    bench.start_with(CONFIG, &[("WEIR_LOG", "info,weir_live::router::bypass=debug")]);
+    bench.start_with(
+        CONFIG,
+        &[("WEIR_LOG", "info,weir_live::router::bypass=debug")],
+    );
     let reads = || bench.log().matches("rules are read").count();
     let (begin, before) = (Instant::now(), reads());
     let mut changes = 0;

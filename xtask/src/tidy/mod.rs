@@ -1,0 +1,44 @@
+//! The rules of ARCHITECTURE.md and CONTRIBUTING.md that a program can check, a file for each kind.
+
+mod dependencies;
+mod links;
+mod rooms;
+mod source;
+mod tree;
+mod unused;
+mod words;
+
+use std::path::Path;
+
+use tree::Tree;
+
+/// Everything that is not as it should be, a sentence each.
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let tree = match Tree::read(root) {
+        Ok(tree) => tree,
+        Err(error) => return vec![format!("{}: {error}", root.display())],
+    };
+    let crates: Vec<&str> = dependencies::EDGES
+        .iter()
+        .map(|(folder, _)| *folder)
+        .collect();
+    let mut faults = Vec::new();
+    dependencies::check(&tree, &mut faults);
+    source::check(&tree, &crates, &mut faults);
+    rooms::check(&tree, &crates, &mut faults);
+    unused::check(&tree, &mut faults);
+    links::check(&tree, &mut faults);
+    words::check(&tree, &mut faults);
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        assert_eq!(check(root), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,109 @@
+//! What a source file must not contain: too many lines, leftovers, unsafe code, and in pure code
+//! anything that touches the machine.
+
+use super::tree::{Tree, is_test, without_tests};
+
+/// Lines of a source file, its tests not counted.
+const LINES_MAX: usize = 500;
+
+/// Words that pure code does not contain: it has no clock, no sockets, no threads, no files.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::io",
+    "std::process",
+    "std::thread",
+    "std::time",
+    "TcpStream",
+    "UdpSocket",
+    "tokio",
+    "SystemTime",
+];
+
+/// The folders whose code is pure.
+const PURE: &[&str] = &["base", "data", "control"];
+
+/// Marks that a writer leaves for later.
+const LEFTOVERS: &[&str] = &["FIXME", "TODO", "XXX", "dbg!("];
+
+pub(super) fn check(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
+    for folder in crates {
+        for (path, text) in tree.below(folder, ".rs") {
+            check_source(path, text, faults);
+        }
+    }
+}
+
+fn check_source(path: &str, text: &str, faults: &mut Vec<String>) {
+    let own = path.starts_with("xtask/");
+    let is_unsafe = |line: &str| line.contains("unsafe ") || line.contains("unsafe{");
+    let may_be_unsafe = own || path.starts_with("habitats/live/");
+    let lines = without_tests(text).lines().count();
+    if lines > LINES_MAX && !is_test(path) {
+        faults.push(format!(
+            "{path}: {lines} lines without tests, more than {LINES_MAX}"
+        ));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let mut fault = |what: &str| faults.push(format!("{path}:{}: {what}", number + 1));
+        if !own && LEFTOVERS.iter().any(|word| line.contains(word)) {
+            fault("left over from writing");
+        }
+        if !may_be_unsafe && !is_comment(line) && is_unsafe(line) {
+            fault("unsafe code belongs in habitats/live");
+        }
+    }
+    let is_pure = PURE.iter().any(|f| path.split('/').next() == Some(f));
+    if is_pure && !is_test(path) {
+        check_pure(path, without_tests(text), faults);
+    }
+}
+
+fn check_pure(path: &str, code: &str, faults: &mut Vec<String>) {
+    for (number, line) in code.lines().enumerate().filter(|(_, l)| !is_comment(l)) {
+        for word in IMPURE.iter().filter(|word| line.contains(**word)) {
+            faults.push(format!(
+                "{path}:{}: pure code must not use {word}",
+                number + 1
+            ));
+        }
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(path: &str, text: &str) -> Vec<String> {
+        let mut faults = Vec::new();
+        check_source(path, text, &mut faults);
+        faults
+    }
+
+    #[test]
+    fn pure_code_has_no_clock() {
+        let text = "use std::time::Instant;\n";
+        assert_eq!(faults("base/src/a.rs", text).len(), 1);
+        assert!(faults("habitats/live/src/a.rs", text).is_empty());
+        assert!(faults("base/src/a.rs", "/// like std::time\n").is_empty());
+    }
+
+    #[test]
+    fn long_files_and_leftovers_are_found() {
+        let long = "//\n".repeat(LINES_MAX + 1);
+        assert_eq!(faults("lab/src/a.rs", &long).len(), 1);
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{long}}}\n");
+        assert!(faults("lab/src/a.rs", &tests).is_empty());
+        assert_eq!(faults("lab/src/a.rs", "// FIXME later\n").len(), 1);
+    }
+
+    #[test]
+    fn unsafe_code_has_one_place() {
+        let text = "unsafe { call() }\n";
+        assert_eq!(faults("data/path/src/a.rs", text).len(), 1);
+        assert!(faults("habitats/live/src/a.rs", text).is_empty());
+    }
+}

@@ -1,0 +1,114 @@
+//! The files of the repository, read once; every rule reads them here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Folders that are made by commands and belong to nobody.
+const MADE: &[&str] = &[".git", "target", "out"];
+
+/// What each file contains, by its path from the root.
+pub(super) struct Tree(BTreeMap<String, String>);
+
+impl Tree {
+    pub(super) fn read(root: &Path) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        collect(root, "", &mut files)?;
+        Ok(Self(files))
+    }
+
+    /// A tree of these files, for tests of rules.
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter();
+        Self(
+            files
+                .map(|(p, t)| ((*p).to_owned(), (*t).to_owned()))
+                .collect(),
+        )
+    }
+
+    pub(super) fn text(&self, path: &str) -> Option<&str> {
+        self.0.get(path).map(String::as_str)
+    }
+
+    /// All files, each with its text, in the order of their paths.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(path, text)| (&**path, &**text))
+    }
+
+    /// The files below a folder whose names end with this.
+    pub(super) fn below<'a>(
+        &'a self,
+        folder: &'a str,
+        ending: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.files().filter(move |(path, _)| {
+            let inside = path.strip_prefix(folder);
+            inside.is_some_and(|rest| rest.starts_with('/')) && path.ends_with(ending)
+        })
+    }
+}
+
+fn collect(root: &Path, folder: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() {
+            name.clone()
+        } else {
+            format!("{folder}/{name}")
+        };
+        let kind = entry.file_type()?;
+        if kind.is_dir() && !MADE.contains(&&*name) {
+            collect(root, &path, files)?;
+        } else if kind.is_file() {
+            let bytes = fs::read(entry.path())?;
+            files.insert(path, String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+    Ok(())
+}
+
+/// The code of a source file: its text up to its unit tests.
+pub(super) fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default()
+}
+
+/// Whether a source file is nothing but tests.
+pub(super) fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("tests.rs")
+}
+
+/// Whether a text contains a word that no letter, digit or underscore continues.
+pub(super) fn has_word(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}
+
+/// A path without `.` and `..`, as the file system reads it.
+pub(super) fn resolved(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The folder of a file, empty for the root.
+pub(super) fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}

@@ -1,0 +1,189 @@
+//! Words that make a reader stumble, and what to write instead.
+
+use super::tree::{Tree, has_word};
+
+/// Phrases, in lower case, with better ones. They do not occur anywhere, comments included.
+const PHRASES: &[(&str, &str)] = &[
+    ("so many", "the number, or N"),
+    ("so long at most", "the longest time"),
+    ("is told", "receives, or is reported"),
+    ("are told", "receive, or are reported"),
+    ("of late", "recently"),
+    ("bury", "reap"),
+    ("buries", "reaps"),
+    ("buried", "reaped"),
+    ("ends as `", "is dropped with reason `...`"),
+    ("ended, by reason", "dropped packets, by reason"),
+    ("what ended", "dropped packets"),
+    ("what waits", "the held packet, or waiting packets"),
+    ("to be tried anew", "re-evaluate"),
+    ("whom to tell", "name what is decided"),
+    ("looked for at each", "checked after every N"),
+    ("is a look at", "previews"),
+    ("whoever else is there", "everyone except"),
+];
+
+/// Names of types, with better ones.
+const TYPES: &[(&str, &str)] = &[
+    ("Ways", "NextHopCache"),
+    ("Neighbourhood", "NeighbourKey"),
+    ("Said", "the thing that was said"),
+    ("Known", "the thing that is known"),
+    ("Sight", "the thing that is seen"),
+    ("Course", "FlowSpec"),
+];
+
+/// Names of functions, with better ones.
+const FUNCTIONS: &[(&str, &str)] = &[("look", "peek"), ("judge", "validate, or decide")];
+
+/// Names that only one folder gives to a type.
+const HOMES: &[(&str, &str)] = &[("Order", "control/controller")];
+
+/// Files of the text kinds that people read.
+const KINDS: &[&str] = &[".rs", ".md", ".toml", ".txt"];
+
+/// This file has the words themselves.
+const LIST: &str = "xtask/src/tidy/words.rs";
+
+/// Files that still have such words, a line each. The list only shrinks: a mended file must leave it.
+const UNMENDED: &str = include_str!("unmended.txt");
+
+pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
+    let unmended: Vec<&str> = UNMENDED.lines().collect();
+    check_with(tree, &unmended, faults);
+}
+
+fn check_with(tree: &Tree, unmended: &[&str], faults: &mut Vec<String>) {
+    let is_text = |path: &str| KINDS.iter().any(|kind| path.ends_with(kind));
+    let files = tree
+        .files()
+        .filter(|(path, _)| is_text(path) && *path != LIST);
+    for (path, text) in files {
+        let mut here = Vec::new();
+        phrases(path, text, &mut here);
+        if path.ends_with(".rs") {
+            names(path, text, &mut here);
+        }
+        if !unmended.contains(&path) {
+            faults.append(&mut here);
+        } else if here.is_empty() {
+            faults.push(format!(
+                "{path} is mended: remove its line from unmended.txt in xtask"
+            ));
+        }
+    }
+    for path in unmended.iter().filter(|path| tree.text(path).is_none()) {
+        faults.push(format!(
+            "{path} is gone: remove its line from unmended.txt in xtask"
+        ));
+    }
+}
+
+fn phrases(path: &str, text: &str, faults: &mut Vec<String>) {
+    for (number, line) in text.lines().enumerate() {
+        let line = line.to_lowercase();
+        for (phrase, better) in PHRASES {
+            let found = if phrase.ends_with('`') {
+                line.contains(phrase)
+            } else {
+                has_word(&line, phrase)
+            };
+            if found {
+                faults.push(format!(
+                    "{path}:{}: \"{phrase}\"; write: {better}",
+                    number + 1
+                ));
+            }
+        }
+    }
+}
+
+fn names(path: &str, text: &str, faults: &mut Vec<String>) {
+    for (list, kinds) in [(TYPES, TYPE_WORDS), (FUNCTIONS, FUNCTION_WORDS)] {
+        for (name, better) in list {
+            for number in declared(text, name, kinds) {
+                faults.push(format!("{path}:{number}: `{name}`; write: {better}"));
+            }
+        }
+    }
+    for (name, home) in HOMES.iter().filter(|(_, home)| !path.starts_with(home)) {
+        for number in declared(text, name, TYPE_WORDS) {
+            faults.push(format!(
+                "{path}:{number}: `{name}` is the name of a type in {home}"
+            ));
+        }
+    }
+}
+
+const TYPE_WORDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
+const FUNCTION_WORDS: &[&str] = &["fn", "mod"];
+
+/// The lines that declare this name with one of these words.
+fn declared(text: &str, name: &str, kinds: &[&str]) -> Vec<usize> {
+    let is_declared = |line: &str| {
+        kinds
+            .iter()
+            .any(|kind| has_word(line, &format!("{kind} {name}")))
+    };
+    let lines = text.lines().enumerate();
+    lines
+        .filter(|(_, line)| is_declared(line))
+        .map(|(n, _)| n + 1)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(files: &[(&str, &str)], unmended: &[&str]) -> Vec<String> {
+        let mut faults = Vec::new();
+        check_with(&Tree::of(files), unmended, &mut faults);
+        faults
+    }
+
+    #[test]
+    fn phrases_are_found_in_any_text() {
+        let told = faults(
+            &[
+                ("a.toml", "# So many\nname = 1\n"),
+                ("b.md", "how is told\n"),
+            ],
+            &[],
+        );
+        let expected = [
+            "a.toml:1: \"so many\"; write: the number, or N",
+            "b.md:1: \"is told\"; write: receives, or is reported",
+        ];
+        assert_eq!(told, expected);
+        assert!(faults(&[("c.rs", "// this tolder of lateness\n")], &[]).is_empty());
+    }
+
+    #[test]
+    fn names_are_found_where_they_are_declared() {
+        let text =
+            "pub(crate) struct Known {}\n// Known limits\nfn look(&self) {}\nfn looks() {}\n";
+        let told = faults(&[("a.rs", text)], &[]);
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
+
+    #[test]
+    fn one_type_is_called_order() {
+        let files = [
+            ("a.rs", "struct Order;\nenum Ordering {}\n"),
+            ("control/controller/b.rs", "enum Order {}\n"),
+        ];
+        let told = faults(&files, &[]);
+        assert_eq!(
+            told,
+            ["a.rs:1: `Order` is the name of a type in control/controller"]
+        );
+    }
+
+    #[test]
+    fn a_mended_file_leaves_the_list() {
+        assert!(faults(&[("a.md", "so many\n")], &["a.md"]).is_empty());
+        assert_eq!(faults(&[("a.md", "ten\n")], &["a.md"]).len(), 1);
+        assert_eq!(faults(&[], &["a.md"]).len(), 1);
+    }
+}
