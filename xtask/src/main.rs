@@ -1,7 +1,7 @@
 //! The repository checks itself.
 //!
 //! - `cargo xtask ci`: everything that CI does, in its order
-//! - `cargo xtask tidy`: the rules of ARCHITECTURE.md that a program can check
+//! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
 //! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab (`lab/examples/experiments`)
 
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formatting, lints, tidy, dependencies, then every test. The last lines are those of the test runner.
+/// Formatting, lints, tidy, dependencies, then every test, so that the test runner prints the last lines.
 fn ci() -> bool {
     cargo(&["fmt", "--all", "--check"], &[])
         && tidy()
@@ -54,15 +54,15 @@ fn ci() -> bool {
         && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])
 }
 
-/// What is linked in: licences, bans, sources and, where the data base of advisories can be had, advisories.
-/// Where cargo-deny is not installed nothing is checked, and that is said.
+/// Checks linked crates: licences, bans, sources and, if their database can be fetched, advisories.
+/// Without cargo-deny it checks nothing and prints a hint.
 fn dependencies() -> bool {
     let version = Command::new(env!("CARGO"))
         .args(["deny", "--version"])
         .output();
     if !version.is_ok_and(|output| output.status.success()) {
         eprintln!(
-            "dependencies are not checked: there is no cargo-deny here \
+            "dependencies are not checked: cargo-deny is not installed \
              (`cargo install cargo-deny --locked`)"
         );
         return true;
@@ -73,7 +73,7 @@ fn dependencies() -> bool {
     if cargo(&["deny", "fetch", "db"], &[]) {
         return cargo(&["deny", "check", "--disable-fetch", "advisories"], &[]);
     }
-    eprintln!("advisories are not checked: their data base cannot be fetched");
+    eprintln!("advisories are not checked: their database cannot be fetched");
     true
 }
 
