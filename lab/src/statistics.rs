@@ -69,6 +69,15 @@ pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
+/// The slope of the line that fits best, for each step; none for fewer than two values.
+pub fn slope(values: &[f64]) -> Option<f64> {
+    let middle = (values.len() as f64 - 1.0) / 2.0;
+    let x = |place: usize| place as f64 - middle;
+    let square: f64 = (0..values.len()).map(|n| x(n) * x(n)).sum();
+    let sum: f64 = values.iter().enumerate().map(|(n, y)| x(n) * y).sum();
+    (square > 0.0).then(|| sum / square)
+}
+
 /// Jain's index: 1 when all have the same, 1/n when one has all.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
@@ -116,6 +125,14 @@ mod tests {
         assert_eq!(percentile(&sorted, 0.99), Some(99.0));
         assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
         assert_eq!(percentile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn slope_by_hand() {
+        assert_eq!(slope(&[1.0, 3.0, 5.0]), Some(2.0));
+        // x = -1.5, -.5, .5, 1.5: (1.5 + .5 * 0 + 0 + 4.5) / 5.
+        assert_eq!(slope(&[-1.0, 0.0, 0.0, 3.0]), Some(1.2));
+        assert_eq!(slope(&[1.0]), None);
     }
 
     #[test]

@@ -1,21 +1,28 @@
-//! Claims that compare measured points, as data: what is measured where, and what it must be.
+//! Claims that compare numbers, as data: what is measured where, and what it must be.
 //!
 //! ```toml
 //! [[result.claim.condition]]
-//! each = [{ mechanism = "ramaf", s = 3 }, { mechanism = "eccm", s = 3 }]    # once for each; `{NAME}` stands for its value
+//! each = [{ mechanism = "ramaf", s = 3 }, { mechanism = "eccm", s = 3 }]    # once for each row
 //! what = "delay, basic to {mechanism} {s} s"
 //! of = { scenario = "afan-eccm/gigabit", variant = "none", metric = "acceptance_delay_s.stream" }
 //! is = { times = { than = { variant = "{mechanism} {s}" }, factor = 10 } }  # all else as in `of`
+//!
+//! [[result.claim.shown]]                                                    # evidence that decides nothing
+//! what = "goodput, Mbit/s"
+//! each = { s = [3, 6] }
+//! named = "{s} s"
+//! of = { scenario = "afan-eccm/gigabit", variant = "eccm {s}", metric = "tcp_goodput_mbps" }
 //! ```
-
-use std::collections::BTreeMap;
+//!
+//! [`Quantity`] has what `each` and `of` may be, [`Test`] what `is` may be.
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::judge::{Findings, Samples};
-use super::measured::{Measured, shown};
+use super::measured::Measured;
+use super::quantity::{Each, Number, Other, Quantity, Row, Step, filled, is_filled};
+#[cfg(test)]
 use super::recipe::At;
+use super::verdict::{Findings, Samples};
 
 /// One thing that must be so.
 #[derive(Debug, Deserialize)]
@@ -23,46 +30,32 @@ use super::recipe::At;
 pub struct Condition {
     /// What is compared, in words.
     pub what: String,
-    /// Values for `{NAME}` in all texts: the condition holds for each of these rows.
+    /// The condition holds for each of these rows.
     #[serde(default)]
-    pub each: Vec<Row>,
+    pub each: Each,
     /// The quantity.
     pub of: Quantity,
     /// What it must be.
     pub is: Test,
 }
 
-/// Names and what stands in their place.
-type Row = BTreeMap<String, Value>;
-
-/// What is measured, and where.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Quantity {
-    /// The scenario.
-    pub scenario: String,
-    /// The variant.
-    #[serde(default)]
-    pub variant: String,
-    /// Values of the sweep.
-    #[serde(default)]
-    pub place: Row,
-    /// The metric.
-    pub metric: String,
-    /// What it is multiplied by.
-    pub scale: Option<f64>,
-    /// A number that is taken off it.
-    pub less: Option<f64>,
-}
-
-/// A quantity that is as another one, but for what is said.
+/// A number that the evidence shows, and that decides nothing.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Other {
-    scenario: Option<String>,
-    variant: Option<String>,
-    place: Option<Row>,
-    metric: Option<String>,
+pub struct Shown {
+    /// What it is, in words.
+    pub what: String,
+    /// It is shown for each of these rows.
+    #[serde(default)]
+    pub each: Each,
+    /// What a row is called.
+    #[serde(default)]
+    pub named: String,
+    /// The quantity.
+    pub of: Quantity,
+    /// Whether it is shown with the values that the paper prints, not as read.
+    #[serde(default)]
+    pub as_printed: bool,
 }
 
 /// What a quantity must be. The statistics are those of [`Findings`].
@@ -70,23 +63,23 @@ pub struct Other {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Test {
     /// At most this.
-    AtMost(f64),
+    AtMost(Number),
     /// At least this.
-    AtLeast(f64),
+    AtLeast(Number),
     /// Greater than this.
-    Above(f64),
+    Above(Number),
     /// In this range.
-    Between([f64; 2]),
+    Between([Number; 2]),
     /// Less than another one.
     LessThan(Other),
     /// Not more than another one, as far as the intervals tell.
     NotMoreThan(Other),
-    /// At least so many times another one.
+    /// At least this many times another one.
     Times {
         /// The other one.
         than: Other,
         /// How many times.
-        factor: f64,
+        factor: Number,
     },
     /// Within a share of another one.
     Within {
@@ -106,38 +99,35 @@ pub enum Test {
 #[serde(deny_unknown_fields)]
 pub struct Steps {
     /// The values of `{step}`.
-    pub along: Vec<Value>,
+    pub along: Vec<Step>,
     /// What a step is called.
     pub named: String,
 }
 
 impl Condition {
     /// Adds what was found to the findings of its claim.
-    pub(super) fn judge(&'static self, m: &Measured, f: &mut Findings) {
-        for row in self.rows() {
-            let what = filled(&self.what, &row);
-            let of = |quantity: &Quantity| quantity.samples(m, &row);
-            let a = || of(&self.of);
-            let other = |other: &Other| of(&self.of.but(other));
-            match &self.is {
-                Test::AtMost(bound) => f.at_most(&what, &a(), *bound),
-                Test::AtLeast(bound) => f.at_least(&what, &a(), *bound),
-                Test::Above(bound) => f.above(&what, &a(), *bound),
-                Test::Between(range) => f.between(&what, &a(), *range),
-                Test::LessThan(than) => f.less(&what, &a(), &other(than)),
-                Test::NotMoreThan(than) => f.not_more(&what, &a(), &other(than)),
-                Test::Times { than, factor } => f.times(&what, &a(), &other(than), *factor),
-                Test::Within { than, share } => f.within(&what, &a(), &other(than), *share),
-                Test::Rises(steps) => f.rises(&what, &self.steps(m, &row, steps)),
-                Test::Ascends(steps) => f.ascends(&what, &self.steps(m, &row, steps)),
-            }
+    pub(super) fn decide(&self, m: &Measured, f: &mut Findings) {
+        for row in self.each.rows() {
+            self.decide_row(m, f, &row);
         }
     }
 
-    fn rows(&self) -> Vec<Row> {
-        match self.each.is_empty() {
-            true => vec![Row::new()],
-            false => self.each.clone(),
+    fn decide_row(&self, m: &Measured, f: &mut Findings, row: &Row) {
+        let what = filled(&self.what, row);
+        let a = || self.of.samples(m, row);
+        let b = |other: &Other| self.of.but(other).samples(m, row);
+        let number = |number: &Number| number.of(row).unwrap_or(f64::NAN); // `check` has refused it
+        match &self.is {
+            Test::AtMost(bound) => f.at_most(&what, &a(), number(bound)),
+            Test::AtLeast(bound) => f.at_least(&what, &a(), number(bound)),
+            Test::Above(bound) => f.above(&what, &a(), number(bound)),
+            Test::Between(range) => f.between(&what, &a(), range.each_ref().map(number)),
+            Test::LessThan(than) => f.less(&what, &a(), &b(than)),
+            Test::NotMoreThan(than) => f.not_more(&what, &a(), &b(than)),
+            Test::Times { than, factor } => f.times(&what, &a(), &b(than), number(factor)),
+            Test::Within { than, share } => f.within(&what, &a(), &b(than), *share),
+            Test::Rises(steps) => f.rises(&what, &self.steps(m, row, steps)),
+            Test::Ascends(steps) => f.ascends(&what, &self.steps(m, row, steps)),
         }
     }
 
@@ -149,80 +139,112 @@ impl Condition {
         each.collect()
     }
 
-    /// Every place that it asks for.
+    /// The rows at which the quantity is measured.
+    fn measured_rows(&self) -> Vec<Row> {
+        let rows = self.each.rows().into_iter();
+        match &self.is {
+            Test::Rises(steps) | Test::Ascends(steps) => {
+                let stepped = rows.flat_map(|row| steps.rows(&row).collect::<Vec<_>>());
+                stepped.collect()
+            }
+            _ => rows.collect(),
+        }
+    }
+
+    /// The quantities that are compared.
+    fn quantities(&self) -> Vec<Quantity> {
+        let other = match &self.is {
+            Test::LessThan(than)
+            | Test::NotMoreThan(than)
+            | Test::Times { than, .. }
+            | Test::Within { than, .. } => Some(self.of.but(than)),
+            _ => None,
+        };
+        [self.of.clone()].into_iter().chain(other).collect()
+    }
+
+    fn numbers(&self) -> Vec<&Number> {
+        match &self.is {
+            Test::AtMost(bound) | Test::AtLeast(bound) | Test::Above(bound) => vec![bound],
+            Test::Between(range) => range.iter().collect(),
+            Test::Times { factor, .. } => vec![factor],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Says what is wrong with its formulas.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let quantities = self.quantities();
+        for row in self.measured_rows() {
+            quantities.iter().try_for_each(|q| q.check(&row))?;
+        }
+        for row in self.each.rows() {
+            is_filled(&self.what, &row)?;
+            let mut numbers = self.numbers().into_iter();
+            numbers.try_for_each(|number| number.of(&row).map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// Every point that it asks for.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<At> {
-        let of_row = |row: Row| {
-            let rows: Vec<Row> = match &self.is {
-                Test::Rises(steps) | Test::Ascends(steps) => steps.rows(&row).collect(),
-                _ => vec![row.clone()],
-            };
-            let other = match &self.is {
-                Test::LessThan(than)
-                | Test::NotMoreThan(than)
-                | Test::Times { than, .. }
-                | Test::Within { than, .. } => Some(self.of.but(than).at(&row)),
-                _ => None,
-            };
-            rows.iter()
-                .map(|row| self.of.at(row))
-                .chain(other)
-                .collect::<Vec<_>>()
+        let (rows, quantities) = (self.measured_rows(), self.quantities());
+        let of_row = |row: &Row| {
+            let places = quantities.iter().map(|quantity| quantity.places(row));
+            places.flatten().collect::<Vec<_>>()
         };
-        self.rows().into_iter().flat_map(of_row).collect()
+        rows.iter().flat_map(of_row).collect()
+    }
+}
+
+impl Shown {
+    /// Adds it to the evidence.
+    pub(super) fn remark(&self, m: &Measured, f: &mut Findings) {
+        let m = match self.as_printed {
+            true => m.as_printed(),
+            false => Some(m),
+        };
+        let Some(m) = m else {
+            return;
+        };
+        let rows = self.each.rows();
+        let shown = rows.iter().map(|row| {
+            let samples = self.of.samples(m, row).shown();
+            match self.named.is_empty() {
+                true => samples,
+                false => format!("{} {samples}", filled(&self.named, row)),
+            }
+        });
+        let shown: Vec<String> = shown.collect();
+        f.remark(format!("{}: {}", self.what, shown.join(", ")));
+    }
+
+    /// Says what is wrong with its formula, or if its rows have no names.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.named.is_empty() != self.each.is_empty() {
+            return Err(format!(
+                "`{}` needs `each` and `named`, or neither",
+                self.what
+            ));
+        }
+        let mut rows = self.each.rows().into_iter();
+        rows.try_for_each(|row| {
+            is_filled(&self.named, &row)?;
+            self.of.check(&row)
+        })
+    }
+
+    /// Every point that it asks for.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> Vec<At> {
+        let rows = self.each.rows().into_iter();
+        rows.flat_map(|row| self.of.places(&row)).collect()
     }
 }
 
 impl Steps {
     fn rows(&self, row: &Row) -> impl Iterator<Item = Row> {
-        self.along.iter().map(move |step| {
-            let mut row = row.clone();
-            row.insert("step".to_owned(), step.clone());
-            row
-        })
+        self.along.iter().map(move |step| step.row(row))
     }
-}
-
-impl Quantity {
-    fn but(&self, other: &Other) -> Self {
-        let or =
-            |own: &String, other: &Option<String>| other.clone().unwrap_or_else(|| own.clone());
-        Self {
-            scenario: or(&self.scenario, &other.scenario),
-            variant: or(&self.variant, &other.variant),
-            place: other.place.clone().unwrap_or_else(|| self.place.clone()),
-            metric: or(&self.metric, &other.metric),
-            ..self.clone()
-        }
-    }
-
-    fn at(&self, row: &Row) -> At {
-        let place = self.place.iter();
-        let place = place.map(|(key, value)| (key.clone(), filled(&shown(value), row)));
-        At {
-            scenario: filled(&self.scenario, row),
-            variant: filled(&self.variant, row),
-            place: place.collect(),
-        }
-    }
-
-    fn samples(&self, m: &Measured, row: &Row) -> Samples {
-        let samples = m.samples(&self.at(row), &filled(&self.metric, row));
-        let samples = match self.scale {
-            Some(scale) => samples.map(|x| x * scale),
-            None => samples,
-        };
-        match self.less {
-            Some(less) => samples.map(|x| x - less),
-            None => samples,
-        }
-    }
-}
-
-/// A text with the values of a row in the places of their names.
-fn filled(text: &str, row: &Row) -> String {
-    let fill = |text: String, (name, value): (&String, &Value)| {
-        text.replace(&format!("{{{name}}}"), &shown(value))
-    };
-    row.iter().fold(text.to_owned(), fill)
 }

@@ -1,82 +1,170 @@
-//! Pictures of results: what the paper draws, with our numbers.
+//! Pictures of results: what the paper draws, with our numbers, as papers' files have it.
+//!
+//! ```toml
+//! [[result.figure]]
+//! title = "TCP's share of UDP and long TCP"
+//! x = "flows in the cache"
+//! [[result.figure.line]]                     # over a sweep: `{step}` is on the axis below
+//! each = { floods = [2, 3] }
+//! name = "{floods} floods"
+//! along = [2, 4, 8]
+//! of = { scenario = "S", variant = "V", place = { flows = "{floods}", cache = "{step}" }, metric = "tcp_share_ratio" }
+//! [[result.figure.line]]                     # without `along`: a curve over time, and `metric` is its name
+//! name = "edge router"
+//! of = { scenario = "S", variant = "V", metric = "queue_packets.wan" }
+//! scale = "1 / 0.946"
+//! ```
 
-use super::judge::Samples;
-use super::measured::Measured;
+use serde::Deserialize;
+
+use super::measured::{Measured, shown};
+use super::quantity::{Each, Number, Quantity, Row, Step, filled};
+#[cfg(test)]
 use super::recipe::At;
 use crate::report::{Dot, Form, LINES_MAX, Line, Plot, mean_curve};
 
 /// A picture.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Figure {
     /// What it shows, with the quantity and its unit.
-    pub title: &'static str,
+    pub title: String,
     /// The axis below, with its unit.
-    pub x: &'static str,
-    /// Draws its lines. More than fit one picture become several pictures.
-    pub draw: fn(&Measured, &mut Lines),
+    pub x: String,
+    /// Its lines, in the order of their colours. More than fit one picture become several pictures.
+    #[serde(rename = "line")]
+    pub lines: Vec<LineSpec>,
 }
 
-/// The lines of a picture, in the order of their colours.
-#[derive(Debug, Default)]
-pub struct Lines(Vec<Line>);
+/// A line of a picture, or one for each of several rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineSpec {
+    /// What it is called.
+    pub name: String,
+    /// There is a line for each of these rows.
+    #[serde(default)]
+    pub each: Each,
+    /// The values of `{step}`, which are also the places on the axis below; none for a curve over time.
+    #[serde(default)]
+    pub along: Vec<Step>,
+    /// The quantity.
+    pub of: Quantity,
+    /// What a curve is multiplied by.
+    #[serde(default = "one")]
+    pub scale: Number,
+}
 
-impl Lines {
-    /// Means with their intervals over what was swept; what was not measured is left out.
-    pub fn swept(&mut self, name: impl Into<String>, points: impl Iterator<Item = (f64, Samples)>) {
-        let dot = |(x, samples): (f64, Samples)| {
-            let summary = samples.summary()?;
-            Some(Dot {
-                x,
-                y: summary.mean,
-                interval: summary
-                    .ci95
-                    .map(|half| [summary.mean - half, summary.mean + half]),
-            })
-        };
-        self.0.push(Line {
-            name: name.into(),
-            points: points.filter_map(dot).collect(),
-            is_marked: true,
-        });
-    }
-
-    /// A curve over time, the mean of all runs, each value times `scale`.
-    pub fn over_time(
-        &mut self,
-        name: impl Into<String>,
-        measured: &Measured,
-        (at, curve): (&At, &str),
-        scale: f64,
-    ) {
-        let dots = measured.point(at).map(|point| mean_curve(point, curve));
-        let scaled = |dot: Dot| Dot {
-            y: dot.y * scale,
-            ..dot
-        };
-        self.0.push(Line {
-            name: name.into(),
-            points: dots.into_iter().flatten().map(scaled).collect(),
-            is_marked: false,
-        });
-    }
+const fn one() -> Number {
+    Number::Plain(1.0)
 }
 
 impl Figure {
     /// The pictures as SVG; none if nothing of it was measured. The error is a sentence.
     pub(super) fn svgs(&self, measured: &Measured) -> Result<Vec<String>, String> {
-        let mut lines = Lines::default();
-        (self.draw)(measured, &mut lines);
-        lines.0.retain(|line| !line.points.is_empty());
+        let lines = self.lines.iter().flat_map(|line| line.draw(measured));
+        let lines: Vec<Line> = lines.filter(|line| !line.points.is_empty()).collect();
         let draw = |lines: &[Line]| {
             let plot = Plot {
-                title: self.title.to_owned(),
-                x: self.x.to_owned(),
+                title: self.title.clone(),
+                x: self.x.clone(),
                 lines: lines.to_vec(),
                 form: Form::Values,
             };
             let failed = |why| format!("no picture \"{}\": {why}", self.title);
             plot.svg().map_err(failed)
         };
-        lines.0.chunks(LINES_MAX).map(draw).collect()
+        lines.chunks(LINES_MAX).map(draw).collect()
+    }
+
+    /// Says what is wrong with its lines.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let failed = |why: String| format!("the picture \"{}\": {why}", self.title);
+        let mut lines = self.lines.iter();
+        lines.try_for_each(|line| line.check().map_err(failed))
+    }
+}
+
+impl LineSpec {
+    fn draw(&self, m: &Measured) -> Vec<Line> {
+        let rows = self.each.rows();
+        let line = |row: &Row| Line {
+            name: filled(&self.name, row),
+            is_marked: !self.along.is_empty(),
+            points: match self.along.is_empty() {
+                true => self.curve(m, row),
+                false => self.swept(m, row),
+            },
+        };
+        rows.iter().map(line).collect()
+    }
+
+    /// Means with their intervals over the sweep; what was not measured is left out.
+    fn swept(&self, m: &Measured, row: &Row) -> Vec<Dot> {
+        let dot = |step: &Step| {
+            let row = step.row(row);
+            let summary = self.of.samples(m, &row).summary()?;
+            let interval = |half| [summary.mean - half, summary.mean + half];
+            Some(Dot {
+                x: place_of(&row)?,
+                y: summary.mean,
+                interval: summary.ci95.map(interval),
+            })
+        };
+        self.along.iter().filter_map(dot).collect()
+    }
+
+    /// The mean of all runs over time.
+    fn curve(&self, m: &Measured, row: &Row) -> Vec<Dot> {
+        let name = filled(&self.of.metric, row);
+        let scale = self.scale.of(row).unwrap_or(f64::NAN); // `check` has refused it
+        m.check_curve(&name);
+        let point = m.point(&self.of.at(row));
+        let dots = point.map(|point| mean_curve(point, &name));
+        let scaled = |dot: Dot| Dot {
+            y: dot.y * scale,
+            ..dot
+        };
+        dots.into_iter().flatten().map(scaled).collect()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for row in self.each.rows() {
+            self.scale.of(&row)?;
+            for step in &self.along {
+                let row = step.row(&row);
+                self.of.check(&row)?;
+                place_of(&row).ok_or("a step is no number")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every point that it asks for.
+    #[cfg(test)]
+    fn places(&self) -> Vec<At> {
+        let of_row = |row: Row| match self.along.is_empty() {
+            true => vec![self.of.at(&row)],
+            false => {
+                let steps = self.along.iter();
+                steps
+                    .flat_map(|step| self.of.places(&step.row(&row)))
+                    .collect()
+            }
+        };
+        self.each.rows().into_iter().flat_map(of_row).collect()
+    }
+}
+
+/// Where the step of a row is on the axis below.
+fn place_of(row: &Row) -> Option<f64> {
+    shown(row.get("step")?).parse().ok()
+}
+
+#[cfg(test)]
+impl Figure {
+    /// Every point that it asks for.
+    pub(super) fn places(&self) -> Vec<At> {
+        self.lines.iter().flat_map(LineSpec::places).collect()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::judge::{Verdict, shown};
 use super::text::{place, within};
+use super::verdict::{Verdict, shown};
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, counts};
 
 /// The document.

@@ -11,16 +11,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::judge::Samples;
 use super::recipe::At;
+use super::verdict::Samples;
 use crate::error::Error;
 use crate::measure::goodput_curve;
 use crate::namespaces;
 use crate::results::{OneRun, PointResult};
 use crate::run::{Habitat, RunOptions};
 use crate::scenario::{
-    self, Choices, Kind, Override, Plan, Point, Reading, Scenario, ScenarioError, Traffic,
-    TrafficKind,
+    self, Choices, Override, Plan, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
 };
 use crate::simulation;
 use crate::statistics::mean;
@@ -30,8 +29,8 @@ const LAB: [&str; 2] = ["40 s", "10 s"];
 
 /// What was measured, by scenario.
 #[derive(Debug, Default)]
-pub struct Measured {
-    scenarios: BTreeMap<&'static str, Vec<Known>>,
+pub(super) struct Measured {
+    scenarios: BTreeMap<&'static str, Vec<Measurement>>,
     /// The same with the values that the papers print, if it was asked for.
     printed: Option<Box<Self>>,
     /// What was asked for and does not exist, in words.
@@ -44,9 +43,9 @@ pub struct Measured {
     pub runs: u64,
 }
 
-/// A point that was run. Several points may be one run.
+/// A point that was run. Several points may share their runs.
 #[derive(Debug)]
-struct Known {
+struct Measurement {
     variant: Option<String>,
     set: Map<String, Value>,
     result: Arc<PointResult>,
@@ -62,7 +61,7 @@ impl Measured {
         self.printed.as_deref()
     }
 
-    /// What was asked for since the last time and does not exist: points, metrics, curves.
+    /// The points, metrics and curves that do not exist, and were asked for since the last call.
     pub(super) fn take_unknown(&self) -> Vec<String> {
         self.unknown.take().into_iter().collect()
     }
@@ -72,7 +71,7 @@ impl Measured {
     }
 
     /// The values of a metric at a point, one for each seed; none if it was not measured.
-    pub fn samples(&self, at: &At, metric: &str) -> Samples {
+    pub(super) fn samples(&self, at: &At, metric: &str) -> Samples {
         let samples = self.of_runs(at, |run| run.metrics.get(metric).copied());
         if !self.has(|run| run.metrics.contains_key(metric)) {
             self.note_unknown(format!("there is no metric `{metric}`"));
@@ -85,8 +84,8 @@ impl Measured {
 
     /// Whether any run has this.
     fn has(&self, what: impl Fn(&OneRun) -> bool) -> bool {
-        let known = self.scenarios.values().flatten();
-        let mut runs = known.flat_map(|known| &known.result.runs);
+        let all = self.scenarios.values().flatten();
+        let mut runs = all.flat_map(|one| &one.result.runs);
         runs.any(what)
     }
 
@@ -98,7 +97,8 @@ impl Measured {
         Samples::new(values.unwrap_or_default())
     }
 
-    fn check_curve(&self, name: &str) {
+    /// Notes the name of a curve that no run has.
+    pub(super) fn check_curve(&self, name: &str) {
         if !self.has(|run| run.series.contains_key(name)) {
             self.note_unknown(format!("there is no curve `{name}`"));
         }
@@ -113,9 +113,7 @@ impl Measured {
         number: impl Fn(&[&[f64]]) -> Option<f64>,
     ) -> Samples {
         names.iter().for_each(|name| self.check_curve(name));
-        let warm_up = self
-            .known(at)
-            .map_or(0.0, |known| known.scenario.window().0);
+        let warm_up = self.window(at).map_or(0.0, |[from, _]| from);
         self.of_runs(at, |run| {
             let curves: Option<Vec<&[f64]>> = names
                 .iter()
@@ -129,7 +127,7 @@ impl Measured {
         })
     }
 
-    /// What a function makes of a curve's values in a window; none if there is no such curve.
+    /// A function of a curve's values in a window; none if there is no such curve.
     pub(super) fn curve(
         &self,
         at: &At,
@@ -145,14 +143,9 @@ impl Measured {
         })
     }
 
-    /// Delivered by offered in a window, of a traffic that offers a rate at all times: what its schedule
-    /// says, not what a transport took of it.
-    pub(super) fn delivered(&self, at: &At, traffic: &str, window: Window) -> Samples {
-        self.delivered_of_all(at, &[traffic], window)
-    }
-
-    /// The same of several traffics together.
-    pub(super) fn delivered_of_all(&self, at: &At, traffics: &[&str], window: Window) -> Samples {
+    /// Delivered by offered in a window, of traffics together that offer a rate at all times: the rate of their
+    /// schedule, not what a transport took of it.
+    pub(super) fn delivered(&self, at: &At, traffics: &[&str], window: Window) -> Samples {
         let (mut offered, mut delivered) = (0.0, None::<Samples>);
         for traffic in traffics {
             let Some((scenario, found)) = self.traffic(at, traffic) else {
@@ -173,14 +166,8 @@ impl Measured {
         delivered.map(|goodput| goodput / offered).as_shares()
     }
 
-    /// The curve of a traffic's goodput, and of which kind the traffic is.
-    pub(super) fn goodput(&self, at: &At, traffic: &str) -> Option<(Kind, String)> {
-        let (scenario, found) = self.traffic(at, traffic)?;
-        Some((found.kind.kind(), goodput_curve(scenario, found)))
-    }
-
     fn traffic(&self, at: &At, name: &str) -> Option<(&Scenario, &Traffic)> {
-        let scenario = &self.known(at)?.scenario;
+        let scenario = &self.measurement(at)?.scenario;
         let found = scenario.traffic.iter().find(|t| t.name == name);
         if found.is_none() {
             self.note_unknown(format!("there is no traffic `{name}` in {at}"));
@@ -188,28 +175,28 @@ impl Measured {
         Some((scenario, found?))
     }
 
-    /// What of a point's runs is counted.
+    /// From when to when the metrics of a point count.
     pub(super) fn window(&self, at: &At) -> Option<Window> {
-        let (from, until) = self.known(at)?.scenario.window();
+        let (from, until) = self.measurement(at)?.scenario.window();
         Some([from, until])
     }
 
     /// The runs of a point.
     pub(super) fn point(&self, at: &At) -> Option<&PointResult> {
-        self.known(at).map(|known| &*known.result)
+        self.measurement(at).map(|one| &*one.result)
     }
 
     /// The one point that a place names.
-    fn known(&self, at: &At) -> Option<&Known> {
+    fn measurement(&self, at: &At) -> Option<&Measurement> {
         let points = self
             .scenarios
             .get(at.scenario.as_str())
             .map_or(&[][..], Vec::as_slice);
         let mut fitting = points
             .iter()
-            .filter(|known| is_at(known.variant.as_deref(), &known.set, at));
+            .filter(|one| is_at(one.variant.as_deref(), &one.set, at));
         match (fitting.next(), fitting.count()) {
-            (Some(known), 0) => return Some(known),
+            (Some(one), 0) => return Some(one),
             (None, _) => self.note_unknown(format!("there is no point {at}")),
             (Some(_), more) => self.note_unknown(format!("{at} names {} points", more + 1)),
         }
@@ -233,7 +220,7 @@ fn is_share(metric: &str) -> bool {
     shares.iter().any(|share| name.ends_with(share))
 }
 
-/// What all flows of a traffic offer in a window, on average; none if that depends on chance.
+/// The mean rate that all flows of a traffic offer in a window; none if it depends on chance.
 fn offered_mbps(scenario: &Scenario, traffic: &Traffic, [from, until]: Window) -> Option<f64> {
     let offered = match &traffic.kind {
         TrafficKind::Tcp {
@@ -296,8 +283,8 @@ pub(super) fn measure(
             };
             let own = self::points(wanted.scenario, reading, how, options.on)?;
             let places = own.into_iter().map(|point| {
-                let known = points.iter().position(|p| p.scenario == point.scenario);
-                let place = known.unwrap_or_else(|| {
+                let same = points.iter().position(|p| p.scenario == point.scenario);
+                let place = same.unwrap_or_else(|| {
                     points.push(point.clone());
                     points.len() - 1
                 });
@@ -323,7 +310,7 @@ pub(super) fn measure(
     let measured = |places: Places| Measured {
         scenarios: places
             .into_iter()
-            .map(|(name, places)| (name, known(places, &ran)))
+            .map(|(name, places)| (name, measurements(places, &ran)))
             .collect(),
         on: options.on,
         ..Measured::default()
@@ -336,8 +323,8 @@ pub(super) fn measure(
     })
 }
 
-fn known(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Known> {
-    let one = |(point, place): (Point, usize)| Known {
+fn measurements(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Measurement> {
+    let one = |(point, place): (Point, usize)| Measurement {
         variant: point.variant,
         set: point.set,
         result: ran[place].clone(),
@@ -346,7 +333,7 @@ fn known(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Known> {
     places.into_iter().map(one).collect()
 }
 
-/// The points of a scenario, without what does not change a run.
+/// The points of a scenario, without the fields that do not change a run.
 fn points(
     name: &str,
     reading: Reading,
@@ -401,7 +388,7 @@ fn in_simulation(points: Vec<Point>, options: &RunOptions) -> Result<Vec<PointRe
     Ok(placed.into_iter().map(|(_, point)| point).collect())
 }
 
-/// One point after another; what the lab cannot do is left out.
+/// One point after another; points that the lab cannot run are left out.
 fn in_the_lab(
     points: Vec<Point>,
     options: &RunOptions,

@@ -2,38 +2,39 @@
 //!
 //! ```text
 //!   Paper ─▶ Recipe ─▶ scenarios ─▶ points, each once ─▶ Measured ─┐
-//!                   ─▶ rows (the paper's numbers) ◀────────────────┤
-//!                   ─▶ claims (text, check) ◀── Findings ◀─────────┘
+//!                   ─▶ tables (the paper's numbers), figures ◀─────┤
+//!                   ─▶ claims (text, conditions) ◀── Findings ◀────┘
 //! ```
 //!
-//! - [`recipe`]: what a result is made of; each paper has a file with all of it, `scenarios/PAPER/paper.toml`
-//! - [`condition`]: claims that compare measured points
-//! - [`lru_fq`], [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: what a paper has in Rust: claims with arithmetic of
-//!   their own, and pictures
+//! - [`recipe`]: the parts of a result; each paper has a file with all of its results, `scenarios/PAPER/paper.toml`
+//! - [`condition`]: claims that compare numbers
+//! - [`figure`]: the pictures of a result
+//! - [`quantity`], [`formula`]: the quantities that conditions, tables and pictures name
+//! - [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: claims with arithmetic of their own
 //! - [`measured`]: from scenarios to runs and back
-//! - [`figure`]: its pictures
-//! - [`judge`]: the statistics of claims, in one place
-//! - [`page`], [`markdown`], [`text`]: what comes out
+//! - [`verdict`]: the statistics of claims, in one place
+//! - [`page`], [`markdown`], [`text`]: the output
 //!
 //! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
-//! verdict. A verdict is on a claim's own check, which the claim's function spells out.
+//! verdict. A verdict follows from the claim's own conditions.
 //!
 //! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some
-//! of its rows. Then there are two verdicts on each claim, as it is read and as it is printed, and claims
-//! on the rows that were calibrated on are told, but counted nowhere.
+//! of its rows. Then there are two verdicts on each claim, as it is read and as it is printed. Claims on the rows
+//! that were calibrated on are shown, but counted nowhere.
 
 mod afan_eccm;
-mod condition;
+pub mod condition;
 pub mod figure;
 mod forces_flow_control;
-pub mod judge;
-mod lru_fq;
+mod formula;
 mod markdown;
 mod measured;
 mod page;
+pub mod quantity;
 pub mod recipe;
 mod sd_bm;
 mod text;
+pub mod verdict;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,18 +47,28 @@ use weir_base::setting::{did_you_mean, nearest};
 use crate::error::Error;
 use crate::run::{Habitat, RunOptions};
 use crate::scenario::Override;
-use judge::{Findings, Verdict};
 use measured::{Measured, Wanted};
-use recipe::{At, Claim, Code, Column, Line, Paper, Recipe, Table};
+use recipe::{Checks, Claim, Column, Line, Paper, Recipe, Table};
+use verdict::{Findings, Verdict};
 
 pub use text::text;
 
-/// Every paper's file, and what it has in Rust.
-const PAPERS: [(&str, &[Code]); 4] = [
-    (lru_fq::TEXT, lru_fq::CODE),
-    (afan_eccm::TEXT, afan_eccm::CODE),
-    (sd_bm::TEXT, sd_bm::CODE),
-    (forces_flow_control::TEXT, forces_flow_control::CODE),
+/// The text of a paper's file.
+macro_rules! paper {
+    ($name:literal) => {
+        include_str!(concat!("../../../scenarios/", $name, "/paper.toml"))
+    };
+}
+
+/// Every paper's file, and its claims that are decided in Rust.
+const PAPERS: [(&str, &[&Checks]); 4] = [
+    (paper!("lru-fq"), &[]),
+    (paper!("afan-eccm"), &[afan_eccm::CHECKS]),
+    (paper!("sd-bm"), sd_bm::CHECKS),
+    (
+        paper!("forces-flow-control"),
+        &[forces_flow_control::CHECKS],
+    ),
 ];
 
 /// Every paper. They are built in, so one that cannot be read is a mistake of ours; a test reads them all.
@@ -68,15 +79,6 @@ pub fn papers() -> &'static [Paper] {
         read.into()
     });
     &READ
-}
-
-/// The lines of a result's tables.
-fn lines(result: &str) -> impl Iterator<Item = &'static Line> {
-    let results = papers().iter().flat_map(|paper| &paper.results);
-    let found = results.filter(move |recipe| recipe.id == result);
-    found
-        .flat_map(|recipe| &recipe.tables)
-        .flat_map(|table| &table.lines)
 }
 
 /// Seeds of each point, and of a quick run; runs of each point in the lab.
@@ -125,7 +127,7 @@ pub struct ResultReport {
     /// What it shows.
     #[serde(skip)]
     pub title: &'static str,
-    /// Set-up, readings, findings.
+    /// Set-up and readings.
     #[serde(skip)]
     pub notes: &'static [String],
     /// The scenarios that were run.
@@ -173,8 +175,8 @@ pub struct ClaimReport {
     pub evidence: String,
 }
 
-/// The results that are named, all if none is: `PAPER` or `PAPER/RESULT`. A name that is unknown is
-/// told with the nearest known one.
+/// The results that are named (`PAPER` or `PAPER/RESULT`), or all of them if none is. The error for an unknown name
+/// names the nearest known one.
 pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
     let all = || papers().iter().flat_map(|paper| &paper.results);
     if names.is_empty() {
@@ -200,7 +202,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
     Ok(chosen)
 }
 
-/// Runs what these results need, and judges.
+/// Runs the scenarios of these results and decides their claims.
 pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproduction, Error> {
     let runs = options
         .run
@@ -227,9 +229,9 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
         began.elapsed().as_secs_f64()
     );
     if options.quick {
-        how += " A quick look: fewer seeds and shorter runs than the verdicts are meant for.";
+        how += " A preview: fewer seeds and shorter runs than the verdicts are meant for.";
     }
-    // A picture that fails is said, and costs none of what was measured.
+    // A picture that fails is reported, and costs none of the results.
     let mut notes = measured.notes.clone();
     Ok(Reproduction {
         results: recipes
@@ -260,10 +262,8 @@ fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
 
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
     let paper = paper_of(recipe);
-    let drawn = paper
-        .figures(recipe)
-        .iter()
-        .map(|figure| figure.svgs(measured));
+    let drawn = recipe.figures.iter();
+    let drawn = drawn.map(|figure| figure.svgs(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
     notes.extend(failed.into_iter().filter_map(Result::err));
     let files = recipe.scenarios.iter().chain(&recipe.readings);
@@ -310,17 +310,14 @@ impl RowReport {
 }
 
 fn compare(
-    at: &At,
+    table: &Table,
     line: &Line,
     column: &'static Column,
     paper: f64,
     measured: &Measured,
 ) -> RowReport {
-    let mut samples = measured.samples(at, &column.metric);
-    if let Some(plus) = &column.plus {
-        samples = samples.with(&measured.samples(at, plus), |a, b| a + b);
-    }
-    let summary = samples.map(|x| x * column.scale).summary();
+    let quantity = table.quantity(line, column);
+    let summary = quantity.samples(measured, &line.set).summary();
     let set = line.set.iter();
     RowReport {
         set: set
@@ -339,9 +336,8 @@ fn compare(
 fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
     let lines = table.lines.iter();
     let cells = lines.flat_map(|line| {
-        let at = table.at(line);
         let cells = table.columns.iter().zip(&line.numbers);
-        cells.map(move |(column, paper)| compare(&at, line, column, *paper, measured))
+        cells.map(move |(column, paper)| compare(table, line, column, *paper, measured))
     });
     cells.collect()
 }
@@ -355,12 +351,12 @@ fn paper_of(recipe: &Recipe) -> &'static Paper {
 }
 
 fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimReport {
-    let (verdict, mut evidence) = judge(paper, claim, measured);
+    let (verdict, mut evidence) = verdict_of(paper, claim, measured);
     let printed = measured
         .as_printed()
         .filter(|_| paper.has_two_columns)
-        .map(|printed| judge(paper, claim, printed));
-    // The evidence is that of the reading; but what is missing must be told.
+        .map(|printed| verdict_of(paper, claim, printed));
+    // The evidence is that of the reading; but what is missing must be reported.
     if let Some((Verdict::Missing, why)) = &printed {
         evidence += &format!("; as printed: {why}");
     }
@@ -376,13 +372,13 @@ fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimRep
 
 /// A verdict and its evidence. In a simulation, what is missing is a mistake; a lab does not measure all that
 /// a simulation does, and may be unable to run a scenario.
-fn judge(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Verdict, String) {
+fn verdict_of(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Verdict, String) {
     if let Some(why) = &claim.not_run {
         return (Verdict::NotRun, why.clone());
     }
     let mut findings = Findings::default();
-    paper.judge(claim, measured, &mut findings);
-    let (verdict, evidence) = findings.judgement();
+    paper.decide(claim, measured, &mut findings);
+    let (verdict, evidence) = findings.verdict();
     let unknown = measured.take_unknown();
     match measured.on {
         Habitat::Lab if verdict == Verdict::Missing => (Verdict::NotRun, evidence),
@@ -515,10 +511,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_named() {
-        let text = lru_fq::TEXT;
+        let text = paper!("lru-fq");
         let wrong = |old: &str, new: &str| {
             assert!(text.contains(old), "{old}");
-            Paper::read(&text.replacen(old, new, 1), lru_fq::CODE).unwrap_err()
+            Paper::read(&text.replacen(old, new, 1), &[]).unwrap_err()
         };
         let error = wrong("calibrated = true", "calibratd = true");
         assert!(error.contains("unknown field `calibratd`"), "{error}");
@@ -530,8 +526,24 @@ mod tests {
             "lru-fq/table1.4: is there twice"
         );
         assert_eq!(
-            wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.55\""),
-            "lru-fq/table1.55: nothing decides it"
+            wrong(
+                "than = { variant = \"fifo\" }, factor = 5.0",
+                "than = { variant = \"fifo\" }, factor = \"x\""
+            ),
+            "lru-fq/table1.1: `x` is no number"
+        );
+        assert_eq!(
+            wrong(
+                "\"{floods} floods, fetches a second\"",
+                "\"{flood} floods\""
+            ),
+            "lru-fq/table1.1: `{flood}` stands for nothing"
+        );
+        let text = paper!("afan-eccm");
+        let text = text.replacen("afan-eccm/fig7.2\"", "afan-eccm/fig7.22\"", 1);
+        assert_eq!(
+            Paper::read(&text, &[afan_eccm::CHECKS]).unwrap_err(),
+            "afan-eccm/fig7.22: nothing decides it"
         );
         let short = wrong("5.883, 0.0617] }", "5.883] }");
         assert_eq!(
@@ -540,15 +552,19 @@ mod tests {
         );
     }
 
-    /// Every point that a table or a condition asks for is one that is run.
+    /// Every point that a table, a claim or a picture asks for is one that is run.
     #[test]
     fn every_place_is_one_point() {
         for recipe in papers().iter().flat_map(|paper| &paper.results) {
-            let conditions = recipe.claims.iter().flat_map(|claim| &claim.conditions);
-            let of_conditions = conditions.flat_map(condition::Condition::places);
+            let of_claims = recipe.claims.iter().flat_map(|claim| {
+                let conditions = claim.conditions.iter();
+                let conditions = conditions.flat_map(condition::Condition::places);
+                conditions.chain(claim.shown.iter().flat_map(condition::Shown::places))
+            });
+            let of_figures = recipe.figures.iter().flat_map(figure::Figure::places);
             let of_lines = recipe.tables.iter();
             let of_lines = of_lines.flat_map(|table| table.lines.iter().map(|line| table.at(line)));
-            for at in of_conditions.chain(of_lines) {
+            for at in of_claims.chain(of_figures).chain(of_lines) {
                 let mut known = recipe.scenarios.iter().chain(&recipe.readings);
                 assert!(
                     known.any(|name| *name == at.scenario),

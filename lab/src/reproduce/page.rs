@@ -1,8 +1,8 @@
 //! A reproduction as a page that needs nothing else: every claim at a glance, then each result with its
 //! numbers beside the paper's and the evidence of its claims.
 
-use super::judge::{Verdict, shown};
 use super::text::{beside, place, within};
+use super::verdict::{Verdict, shown};
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
 use crate::report::{STYLE, escape, section};
 

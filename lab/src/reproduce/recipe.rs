@@ -1,19 +1,20 @@
 //! What a paper's results are made of: scenarios to run, the paper's numbers, its claims.
 //!
-//! All of it is data, `paper.toml` beside the scenarios of the paper. What only a program can say stands in Rust,
-//! under the name of the claim or result that it belongs to ([`Code`]): checks with arithmetic of their own, and
-//! how pictures are drawn.
+//! All of it is data, `paper.toml` beside the scenarios of the paper: [`condition`](super::condition) and
+//! [`figure`](super::figure) have the language. Checks with arithmetic of their own are Rust, under the name of
+//! their claim ([`Checks`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::condition::Condition;
+use super::condition::{Condition, Shown};
 use super::figure::Figure;
-use super::judge::Findings;
-use super::measured::{Measured, shown};
+use super::measured::Measured;
+use super::quantity::{Quantity, Row};
+use super::verdict::Findings;
 
 /// A paper, as its file has it.
 #[derive(Debug, Deserialize)]
@@ -23,14 +24,14 @@ pub struct Paper {
     pub name: String,
     /// Authors, title, where and when.
     pub source: String,
-    /// Whether it is judged twice: as read, and with the values that it prints instead of calibrated ones.
+    /// Whether each claim is decided twice: as read, and with the values that it prints instead of calibrated ones.
     pub has_two_columns: bool,
     /// Its results.
     #[serde(rename = "result")]
     pub results: Vec<Recipe>,
-    /// What stands in Rust.
+    /// Claims that are decided in Rust.
     #[serde(skip)]
-    pub(super) code: &'static [Code],
+    pub(super) code: &'static [&'static Checks],
 }
 
 /// One table or figure, or what the text claims without one.
@@ -41,7 +42,7 @@ pub struct Recipe {
     pub id: String,
     /// What it shows.
     pub title: String,
-    /// How it was set up, how open places were read, and what we found about them.
+    /// How it was set up, and how open places were read.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The scenarios that its numbers and claims need, by their names among those that come with the program.
@@ -56,6 +57,9 @@ pub struct Recipe {
     /// The paper's claims.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
+    /// Its pictures.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
 }
 
 /// A table that the paper prints.
@@ -76,13 +80,8 @@ pub struct Table {
 pub struct Column {
     /// What it is called, with its unit.
     pub name: String,
-    /// Our metric.
+    /// Our metric, or a formula of metrics and of what sets the line apart.
     pub metric: String,
-    /// Another one that is added to it, if there is one.
-    pub plus: Option<String>,
-    /// What ours is multiplied by.
-    #[serde(default = "one")]
-    pub scale: f64,
     /// How far ours may be off, as a share of the paper's.
     #[serde(default = "tolerance")]
     pub tolerance: f64,
@@ -93,14 +92,14 @@ pub struct Column {
 #[serde(deny_unknown_fields)]
 pub struct Line {
     /// What sets it apart, in words.
-    pub set: BTreeMap<String, Value>,
+    pub set: Row,
     /// Our scenario, if it is not the table's.
     pub scenario: Option<String>,
     /// Our variant.
     pub variant: String,
     /// Values of the sweep.
     #[serde(default)]
-    pub place: BTreeMap<String, Value>,
+    pub place: Row,
     /// The paper's numbers.
     pub numbers: Vec<f64>,
 }
@@ -113,36 +112,27 @@ pub struct Claim {
     pub id: String,
     /// What it says, in our words.
     pub text: String,
-    /// Whether open places were read such that it holds: it is told, and is no evidence.
+    /// Whether open places were read such that it holds: it is shown, but is no evidence.
     #[serde(default)]
     pub calibrated: bool,
     /// Why it is not decided here, if it is not.
     pub not_run: Option<String>,
-    /// What decides it, where that is a comparison of measured points.
+    /// What decides it, where that is a comparison of numbers.
     #[serde(default, rename = "condition")]
     pub conditions: Vec<Condition>,
+    /// Numbers that are shown besides.
+    #[serde(default)]
+    pub shown: Vec<Shown>,
     /// What the reader of its evidence must know.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
 
-/// What a claim or a result has in Rust.
-#[derive(Debug)]
-pub(super) struct Code {
-    /// How claims are decided, by their names without the paper's.
-    pub(super) checks: &'static [(&'static str, Check)],
-    /// What is told besides of claims whose conditions are data; it decides nothing.
-    pub(super) remarks: &'static [(&'static str, Check)],
-    /// Pictures, by the name of their result without the paper's.
-    pub(super) figures: &'static [(&'static str, &'static [Figure])],
-}
+/// How claims are decided whose arithmetic is Rust, by their names without the paper's.
+pub(super) type Checks = [(&'static str, Check)];
 
 /// Adds to the findings of a claim.
 pub(super) type Check = fn(&Measured, &mut Findings);
-
-const fn one() -> f64 {
-    1.0
-}
 
 /// How far a number may be off where nothing else is said: 15 %, as the list of claims has it.
 const fn tolerance() -> f64 {
@@ -151,46 +141,21 @@ const fn tolerance() -> f64 {
 
 impl Paper {
     /// Reads a paper's file, and says what does not fit together.
-    pub(super) fn read(text: &str, code: &'static [Code]) -> Result<Self, String> {
+    pub(super) fn read(text: &str, code: &'static [&'static Checks]) -> Result<Self, String> {
         let paper: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        let paper = Self { code, ..paper };
+        let mut paper = Self { code, ..paper };
+        paper.results.iter_mut().try_for_each(Recipe::resolve)?;
         let mut ids = BTreeSet::new();
         for recipe in &paper.results {
-            let is_own = |id: &str| {
-                id.strip_prefix(&paper.name)
-                    .is_some_and(|rest| rest.starts_with('/'))
-            };
-            if !is_own(&recipe.id) {
-                return Err(format!("{}: is not of {}", recipe.id, paper.name));
-            }
-            for table in &recipe.tables {
-                if table
-                    .lines
-                    .iter()
-                    .any(|line| line.numbers.len() != table.columns.len())
-                {
-                    return Err(format!(
-                        "{}: a line has too few numbers, or too many",
-                        recipe.id
-                    ));
-                }
-            }
+            recipe.check(&paper.name)?;
             for claim in &recipe.claims {
                 paper.check_claim(recipe, claim, ids.insert(&claim.id))?;
             }
         }
-        let all = || paper.code.iter();
-        let mut checks = all().flat_map(|code| code.checks.iter().chain(code.remarks));
+        let mut checks = paper.code.iter().copied().flatten();
         let is_claim = |name: &str| ids.contains(&format!("{}/{name}", paper.name));
-        if let Some((name, _)) = checks.find(|(name, _)| !is_claim(name)) {
-            return Err(format!(
-                "{name}: stands in Rust, and there is no such claim"
-            ));
-        }
-        let mut figures = all().flat_map(|code| code.figures.iter().map(|(name, _)| *name));
-        let is_result = |name: &&str| paper.results.iter().any(|r| paper.short(&r.id) == *name);
-        match figures.find(|name| !is_result(name)) {
-            Some(name) => Err(format!("{name}: there are figures, and no such result")),
+        match checks.find(|(name, _)| !is_claim(name)) {
+            Some((name, _)) => Err(format!("{name}: is decided in Rust, and is no claim")),
             None => Ok(paper),
         }
     }
@@ -200,7 +165,7 @@ impl Paper {
         let ways = [
             claim.not_run.is_some(),
             !claim.conditions.is_empty(),
-            self.find(claim, |code| code.checks).is_some(),
+            self.check_of(claim).is_some(),
         ];
         match ways.iter().filter(|way| **way).count() {
             _ if !is_new => Err(format!("{}: is there twice", claim.id)),
@@ -213,40 +178,66 @@ impl Paper {
         }
     }
 
-    fn short<'a>(&self, id: &'a str) -> &'a str {
-        id.split_once('/').map_or(id, |(_, short)| short)
-    }
-
-    /// Judges a claim that is decided here.
-    pub(super) fn judge(&self, claim: &'static Claim, m: &Measured, f: &mut Findings) {
-        claim
-            .conditions
-            .iter()
-            .for_each(|condition| condition.judge(m, f));
+    /// Decides a claim.
+    pub(super) fn decide(&self, claim: &Claim, m: &Measured, f: &mut Findings) {
+        let mut conditions = claim.conditions.iter();
+        conditions
+            .by_ref()
+            .for_each(|condition| condition.decide(m, f));
+        if let Some(check) = self.check_of(claim) {
+            check(m, f);
+        }
+        claim.shown.iter().for_each(|shown| shown.remark(m, f));
         claim.remarks.iter().for_each(|remark| f.remark(remark));
-        let in_rust = [
-            self.find(claim, |code| code.checks),
-            self.find(claim, |code| code.remarks),
-        ];
-        in_rust.into_iter().flatten().for_each(|add| add(m, f));
     }
 
-    /// What a claim has in Rust.
-    fn find(
-        &self,
-        claim: &Claim,
-        table: fn(&Code) -> &'static [(&'static str, Check)],
-    ) -> Option<Check> {
-        let mut all = self.code.iter().flat_map(table);
-        let found = all.find(|(name, _)| *name == self.short(&claim.id));
+    /// How a claim is decided in Rust.
+    fn check_of(&self, claim: &Claim) -> Option<Check> {
+        let (_, short) = claim.id.split_once('/')?;
+        let mut checks = self.code.iter().copied().flatten();
+        let found = checks.find(|(name, _)| *name == short);
         found.map(|(_, check)| *check)
     }
+}
 
-    /// The pictures of a result.
-    pub(super) fn figures(&self, recipe: &Recipe) -> &'static [Figure] {
-        let mut figures = self.code.iter().flat_map(|code| code.figures);
-        let found = figures.find(|(name, _)| *name == self.short(&recipe.id));
-        found.map_or(&[], |(_, figures)| figures)
+impl Recipe {
+    /// Puts the lines of its tables where a claim asks for them.
+    fn resolve(&mut self) -> Result<(), String> {
+        let lines: Vec<Row> = self.tables.iter().flat_map(Table::rows).collect();
+        let failed = |why: String| format!("{}: {why}", self.id);
+        for claim in &mut self.claims {
+            let conditions = claim.conditions.iter_mut().map(|c| &mut c.each);
+            let mut each = conditions.chain(claim.shown.iter_mut().map(|s| &mut s.each));
+            each.try_for_each(|each| each.resolve(&lines))
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Says what does not fit together.
+    fn check(&self, paper: &str) -> Result<(), String> {
+        let rest = self.id.strip_prefix(paper);
+        if !rest.is_some_and(|rest| rest.starts_with('/')) {
+            return Err(format!("{}: is not of {paper}", self.id));
+        }
+        let failed = |id: &str| {
+            let id = id.to_owned();
+            move |why: String| format!("{id}: {why}")
+        };
+        let mut tables = self.tables.iter();
+        tables
+            .try_for_each(Table::check)
+            .map_err(failed(&self.id))?;
+        let mut figures = self.figures.iter();
+        figures
+            .try_for_each(Figure::check)
+            .map_err(failed(&self.id))?;
+        self.claims.iter().try_for_each(|claim| {
+            let mut conditions = claim.conditions.iter();
+            let conditions = conditions.try_for_each(Condition::check);
+            let shown = conditions.and_then(|()| claim.shown.iter().try_for_each(Shown::check));
+            shown.map_err(failed(&claim.id))
+        })
     }
 }
 
@@ -290,23 +281,40 @@ impl fmt::Display for At {
 }
 
 impl Table {
-    /// Where ours was measured for a line.
+    /// Where ours is measured for a line.
     pub fn at(&self, line: &Line) -> At {
+        self.quantity(line, &self.columns[0]).at(&Row::new())
+    }
+
+    /// What is compared in a cell.
+    pub(super) fn quantity(&self, line: &Line, column: &Column) -> Quantity {
         let scenario = line.scenario.as_ref().unwrap_or(&self.scenario);
-        let place = line.place.iter();
-        At {
+        Quantity {
             scenario: scenario.clone(),
             variant: line.variant.clone(),
-            place: place
-                .map(|(key, value)| (key.clone(), shown(value)))
-                .collect(),
+            place: line.place.clone(),
+            metric: column.metric.clone(),
+            ..Quantity::default()
         }
     }
-}
 
-impl Line {
-    /// One of the words or numbers that set it apart, as it is written.
-    pub(super) fn word(&self, key: &str) -> String {
-        self.set.get(key).map(shown).unwrap_or_default()
+    /// What sets each line apart, and the paper's numbers by the names of their columns.
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.lines.iter().map(|line| {
+            let names = self.columns.iter().map(|column| column.name.clone());
+            let numbers = names.zip(line.numbers.iter().map(|x| Value::from(*x)));
+            line.set.clone().into_iter().chain(numbers).collect()
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for line in &self.lines {
+            if line.numbers.len() != self.columns.len() {
+                return Err("a line has too few numbers, or too many".to_owned());
+            }
+            let mut columns = self.columns.iter();
+            columns.try_for_each(|column| self.quantity(line, column).check(&line.set))?;
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A reproduction as plain text, for a terminal.
 
-use super::judge::shown;
+use super::verdict::shown;
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
 
 /// Width of the text of a claim.

@@ -1,31 +1,27 @@
-//! Table I, Figure 5, and what can be worked out from printed numbers alone.
+//! Table I and Figure 5: how long packets are held, worked out.
 
-use crate::reproduce::judge::Findings;
 use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::Code;
+use crate::reproduce::recipe::Checks;
+use crate::reproduce::verdict::Findings;
 
 /// The thresholds of the tables.
-pub(super) const THRESHOLDS: [u32; 4] = [20, 30, 40, 50];
+const THRESHOLDS: [u32; 4] = [20, 30, 40, 50];
 
 /// All links of the paper, and its packets.
 const LINK_BPS: f64 = 10e6;
 const PACKET_BITS: f64 = 8000.0;
 
-pub(super) const CODE: Code = Code {
-    checks: &[
-        ("table1.1", likeliest_is_half),
-        ("table1.2", printed_b),
-        ("table1.3", hold_delay),
-        ("table1.4", total_delay),
-        ("table1.5", likelihood),
-        ("table1.6", at_a_gigabit),
-        ("fig5.1", bounded_by_power),
-        ("fig5.2", grows_late),
-        ("fig5.3", one_peak),
-    ],
-    remarks: &[],
-    figures: &[],
-};
+pub(super) const CHECKS: &Checks = &[
+    ("table1.1", likeliest_is_half),
+    ("table1.2", printed_b),
+    ("table1.3", hold_delay),
+    ("table1.4", total_delay),
+    ("table1.5", likelihood),
+    ("table1.6", at_a_gigabit),
+    ("fig5.1", bounded_by_power),
+    ("fig5.2", grows_late),
+    ("fig5.3", one_peak),
+];
 
 /// C(n, k) / 2^n.
 fn ways(n: u32, k: u32) -> f64 {
@@ -160,57 +156,6 @@ fn one_peak(_: &Measured, f: &mut Findings) {
             rises && even,
         );
     }
-}
-
-/// Table II's own numbers.
-pub(super) const DELAYS_MS: [f64; 5] = [81.0, 88.0, 97.0, 106.0, 117.0];
-/// Table III's own numbers.
-pub(super) const LOSSES: [f64; 5] = [2.266, 2.062, 1.867, 1.715, 1.350];
-
-pub(super) fn printed_increments(_: &Measured, f: &mut Findings) {
-    let printed = [7.0, 16.0, 25.0, 36.0];
-    for ((l, delay), printed) in THRESHOLDS.into_iter().zip(&DELAYS_MS[1..]).zip(printed) {
-        let more = delay - DELAYS_MS[0];
-        f.is(
-            format!(
-                "L = {l}: {delay} - {} = {more} ms (paper {printed})",
-                DELAYS_MS[0]
-            ),
-            more == printed,
-        );
-    }
-}
-
-pub(super) fn printed_reductions(_: &Measured, f: &mut Findings) {
-    let printed = [9.0, 17.6, 24.3, 40.4];
-    for ((l, loss), printed) in THRESHOLDS.into_iter().zip(&LOSSES[1..]).zip(printed) {
-        let less = 100.0 * (1.0 - loss / LOSSES[0]);
-        f.is(
-            format!("L = {l}: {less:.2} % (paper {printed})"),
-            (less - printed).abs() <= 0.1,
-        );
-    }
-}
-
-pub(super) fn rule_of_thumb(_: &Measured, f: &mut Findings) {
-    let bytes = 40e9 * 0.25 / 8.0;
-    f.is(
-        format!("40 Gbit/s x 250 ms = {:.2} GB", bytes / 1e9),
-        bytes == 1.25e9,
-    );
-}
-
-pub(super) fn equal_buffers(_: &Measured, f: &mut Findings) {
-    let packets = 100.0 + 4.0 * 50.0;
-    let time = ms(packets, LINK_BPS);
-    f.is(
-        format!("100 + 4 x 50 = {packets} packets"),
-        packets == 300.0,
-    );
-    f.is(
-        format!("they are {time} ms of the link, 250 ms by the rule of thumb"),
-        (time / 250.0 - 1.0).abs() <= 0.1,
-    );
 }
 
 #[cfg(test)]

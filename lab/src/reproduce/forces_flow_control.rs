@@ -1,4 +1,5 @@
-//! The equations: what is computed, and what two queues and five forwarding elements make of them.
+//! Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers": claims with arithmetic of
+//! their own: the equations, and the controller that computes with them.
 
 use rand::RngExt;
 use weir_base::setting::{Scalar, Setting};
@@ -7,50 +8,37 @@ use weir_controller::flow_control::{committed, excess};
 use weir_controller::{Controller, Order, QueueName, QueueSample, Sample, Spec};
 use weir_discipline::channel::dppbrb::{Law, by_rate};
 
-use super::many_fes::{all_control, fig17, redirect};
-use super::{TCP, UDP};
-use crate::reproduce::judge::{Findings, Samples, shown};
-use crate::reproduce::measured::Measured;
-use crate::reproduce::recipe::{At, Code};
+use super::measured::Measured;
+use super::recipe::{At, Checks};
+use super::verdict::{Findings, Samples, shown};
 
-const SHARES: &str = "forces-flow-control/shares";
+pub(super) const CHECKS: &Checks = &[
+    ("model.7", trims),
+    ("model.8", stays),
+    ("model.9", |_, f| {
+        let rate = committed(TOTAL, &[CONTROL; 5]);
+        f.between("B_c / T_s, Mbit/s", &one(rate / 1e6), [15.0, 15.0]);
+        f.between("B_c, Mbit", &one(rate * 1.5 / 1e6), [22.5, 22.5]);
+    }),
+    ("model.10", |_, f| {
+        f.between("B_e, Mbit/s", &one(two_quiet(0.01)), [21.91, 21.93])
+    }),
+    ("model.11", |_, f| {
+        let rate = committed(TOTAL, &[CONTROL; 5]);
+        let all = excess(rate, 0.0, &mut [50e6; 5]);
+        f.is(
+            format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6)),
+            all == rate,
+        );
+    }),
+    ("model.12", smaller_delta),
+    ("model.14", |_, f| anew(f)),
+    ("fig17.2", some_burst),
+];
 
-/// Figure 17 at x = 50, by delta.
-const DELTA: &str = "forces-flow-control/delta";
-
-fn at_delta(delta: &str) -> At {
-    At::new(DELTA, "on, x 50").and("delta", delta)
-}
-
-pub(super) const CODE: Code = Code {
-    checks: &[
-        ("model.4", shares),
-        ("model.5", ends),
-        ("model.7", trims),
-        ("model.8", stays),
-        ("model.9", |_, f| {
-            let rate = committed(TOTAL, &[CONTROL; 5]);
-            f.between("B_c / T_s, Mbit/s", &one(rate / 1e6), [15.0, 15.0]);
-            f.between("B_c, Mbit", &one(rate * 1.5 / 1e6), [22.5, 22.5]);
-        }),
-        ("model.10", |_, f| {
-            f.between("B_e, Mbit/s", &one(two_quiet(0.01)), [21.91, 21.93])
-        }),
-        ("model.11", |_, f| {
-            let rate = committed(TOTAL, &[CONTROL; 5]);
-            let all = excess(rate, 0.0, &mut [50e6; 5]);
-            f.is(
-                format!("all FEs clipped: B_e {} Mbit/s", shown(all / 1e6)),
-                all == rate,
-            );
-        }),
-        ("model.12", smaller_delta),
-        ("model.13", no_delta),
-        ("model.14", |_, f| anew(f)),
-    ],
-    remarks: &[],
-    figures: &[],
-};
+/// The part of a frame of 1000 B that is payload of a redirect message: rates of the paper count frames.
+const UDP: f64 = 0.958;
+const FRAME_BITS: f64 = 8000.0;
 
 /// Five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
 const TOTAL: f64 = 100e6;
@@ -64,47 +52,6 @@ fn two_quiet(delta: f64) -> f64 {
 
 fn one(x: f64) -> Samples {
     Samples::new(vec![x])
-}
-
-fn at(variant: &str) -> At {
-    At::new(SHARES, variant)
-}
-
-/// Frames of control and of redirect messages that arrive, in Mbit/s.
-fn frames(m: &Measured, variant: &str) -> [Samples; 2] {
-    let goodput = |kind: &str| m.samples(&at(variant), &format!("{kind}_goodput_mbps"));
-    [
-        goodput("tcp").map(|x| x / TCP),
-        goodput("udp").map(|x| x / UDP),
-    ]
-}
-
-fn shares(m: &Measured, f: &mut Findings) {
-    for share in [0.5, 0.65, 0.8, 0.95] {
-        let [control, redirect] = frames(m, &share.to_string());
-        let measured = control.with(&redirect, |c, r| c / (c + r));
-        f.between(
-            &format!("p_c = {share}, share of control messages"),
-            &measured,
-            [share - 0.01, share + 0.01],
-        );
-    }
-    f.remark("a unit test has both queues filled at every moment: dppbrb::tests::fixed::both_backlogged_share_by_the_probability");
-}
-
-fn ends(m: &Measured, f: &mut Findings) {
-    let [control, _] = frames(m, "0");
-    f.at_most("p_c = 0, control messages, Mbit/s", &control, 0.0);
-    let [_, redirect] = frames(m, "1");
-    f.at_most("p_c = 1, redirect messages, Mbit/s", &redirect, 0.0);
-    for variant in ["0, only control", "1, only redirect"] {
-        let use_of_link = m.samples(&at(variant), "utilisation_ratio.uplink");
-        f.at_least(
-            &format!("p_c = {variant} messages, use of the link"),
-            &use_of_link,
-            0.999,
-        );
-    }
 }
 
 fn trims(_: &Measured, f: &mut Findings) {
@@ -169,11 +116,13 @@ fn stays(_: &Measured, f: &mut Findings) {
 }
 
 fn smaller_delta(m: &Measured, f: &mut Findings) {
+    // Figure 17 at x = 50, by delta.
+    let at = |delta| At::new("forces-flow-control/delta", "on, x 50").and("delta", delta);
     let deltas = [
-        (0.0, at_delta("0")),
-        (0.001, at_delta("0.001")),
-        (0.01, at_delta("0.01")),
-        (0.05, at_delta("0.05")),
+        (0.0, at("0")),
+        (0.001, at("0.001")),
+        (0.01, at("0.01")),
+        (0.05, at("0.05")),
     ];
     let name = |delta: f64| format!("{} %", 100.0 * delta);
     let level = deltas.each_ref().map(|(delta, _)| two_quiet(*delta));
@@ -195,28 +144,25 @@ fn smaller_delta(m: &Measured, f: &mut Findings) {
         "share of time with a full queue at the CE's link, by delta,",
         &full,
     );
-    let control = deltas.map(|(delta, at)| {
-        let control = all_control(m, &at).shown();
-        format!("{} {control}", name(delta))
-    });
-    f.remark(format!(
-        "control messages of all, Mbit/s: {}",
-        control.join(", ")
-    ));
 }
 
-fn no_delta(m: &Measured, f: &mut Findings) {
-    let none = at_delta("0");
-    let rate = |fe| redirect(m, &none, fe);
-    for (a, b) in [(1, 2), (2, 3), (1, 3)] {
-        f.within(&format!("FE{a} and FE{b}"), &rate(a), &rate(b), 0.02);
+fn some_burst(m: &Measured, f: &mut Findings) {
+    let at = At::new("forces-flow-control/fig17", "on, x 50");
+    for fe in 1..=3 {
+        let goodput = m.samples(&at, &format!("goodput_mbps.redirect{fe}"));
+        let rate = goodput.map(|goodput| goodput / UDP);
+        let what = format!("busy FE{fe}, Mbit/s of redirect messages");
+        f.above(&what, &rate, 15.0);
+        f.at_most(&what, &rate, 21.92 * 1.05);
     }
-    let used = |at: &At| m.samples(at, "utilisation_ratio.ce");
-    f.less(
-        "use of the CE's link at 0 and at 1 %",
-        &used(&none),
-        &used(&fig17("on", 50)),
-    );
+    let seconds = m.window(&at).map_or(f64::NAN, |[from, until]| until - from);
+    let frames = (1..=5).map(|fe| {
+        let packets = m.samples(&at, &format!("packets_sent.uplink{fe}"));
+        packets.map(|packets| packets * FRAME_BITS / seconds / 1e6)
+    });
+    let all = frames.reduce(|a, b| a.with(&b, |a, b| a + b));
+    let all = all.unwrap_or_default();
+    f.at_most("all FEs send to the CE's link, Mbit/s", &all, 101.5);
 }
 
 /// Five FEs; the fifth answers up to 1 s and from 2 s on. How long it takes until all others have been

@@ -11,7 +11,7 @@
 //!   not, the finding is unclear.
 //! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly.
 //!   *Ascends*: every step is strict.
-//! - *Mostly less*: clearly less at so many places at least, and at none is the mean greater or equal.
+//! - *Mostly less*: clearly less at a given number of places or more, and at none is the mean greater or equal.
 //!
 //! Between two measured quantities significance is not enough: a difference that many seeds make certain
 //! may still mean nothing. *Less* and *rises* want an effect besides, of at least 0.01 where the
@@ -20,17 +20,17 @@
 //! compare losses of 1 or 2 %.)
 //!
 //! A claim HOLDS if every finding does, FAILS if none does, and holds PARTLY if some do. It is
-//! UNDECIDED if nothing contradicts it, but an interval does not separate. If a quantity was not measured
-//! that it asks for, its verdict is MISSING, which is a mistake of ours and fails the run.
+//! UNDECIDED if nothing contradicts it, but an interval does not separate. If a quantity that it asks for was not
+//! measured, its verdict is MISSING, which is a mistake of ours and fails the run.
 
 use serde::Serialize;
 
 use crate::statistics::Summary;
 
-/// Findings that the evidence spells out at most.
+/// Maximum number of findings that the evidence spells out.
 const SPELLED_MAX: usize = 6;
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -78,8 +78,8 @@ impl Verdict {
     }
 }
 
-/// The values of a quantity at one point, one for each seed, in the order of the seeds. None, if it was
-/// not measured.
+/// The values of a quantity at one point, one for each seed, in the order of the seeds; empty if it was not
+/// measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     values: Vec<f64>,
@@ -103,7 +103,7 @@ impl Samples {
         }
     }
 
-    /// What a function makes of each. Shares stay shares.
+    /// A function of each value. Shares stay shares.
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
         Self {
             values: self.values.iter().copied().map(function).collect(),
@@ -111,8 +111,8 @@ impl Samples {
         }
     }
 
-    /// What a function makes of each pair; of two shares it makes a share. Nothing, if the two were not run
-    /// with the same seeds.
+    /// A function of each pair of values; of two shares it makes a share. Empty if the two were not run with the
+    /// same seeds.
     pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
         if self.values.len() != other.values.len() {
             return Self::default();
@@ -127,6 +127,12 @@ impl Samples {
     /// `self - other`, seed by seed.
     pub fn less(&self, other: &Self) -> Self {
         self.with(other, |a, b| a - b)
+    }
+
+    /// The values.
+    #[cfg(test)]
+    pub(super) fn values(&self) -> &[f64] {
+        &self.values
     }
 
     /// The mean of all seeds.
@@ -172,11 +178,11 @@ enum Met {
     Yes,
     Unclear,
     No,
-    /// There is nothing to judge.
+    /// Something was not measured.
     Missing,
 }
 
-/// What the conditions of one claim came to.
+/// The findings on one claim: one for each condition.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     all: Vec<(Met, String)>,
@@ -224,8 +230,8 @@ impl Findings {
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
-    /// The first is less than the second at so many of these places at least, and reversed at none: nowhere
-    /// is its mean as great as the second's, or greater.
+    /// The first is less than the second at `least` of these places or more, and reversed at none: nowhere is its
+    /// mean as great as the second's, or greater.
     pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
         let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
         let count = |wanted: Met| each.iter().filter(|met| **met == wanted).count();
@@ -251,7 +257,7 @@ impl Findings {
 
     /// Of two quantities, given as ours and theirs, one of ours is less, and the mean of the other is greater
     /// by at most this share of theirs.
-    pub fn one_less(&mut self, said: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
+    pub fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
         let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
             let met = match (ours.mean(), theirs.mean()) {
                 (Some(ours), Some(theirs)) if ours <= (1.0 + share) * theirs => Met::Yes,
@@ -266,7 +272,7 @@ impl Findings {
             [Met::Unclear, _] | [_, Met::Unclear] => Met::Unclear,
             [Met::No, Met::No] => Met::No,
         };
-        self.push(met, said);
+        self.push(met, text);
     }
 
     /// The first is not more than the second, as far as the intervals tell.
@@ -275,15 +281,15 @@ impl Findings {
         self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
     }
 
-    /// The first is at least so many times the second.
+    /// The first is at least `factor` times the second.
     pub fn times(&mut self, what: &str, a: &Samples, b: &Samples, factor: f64) {
         let met = sign(&a.with(b, |a, b| a - factor * b));
         let ratio = match (a.mean(), b.mean()) {
             (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
             _ => "no ratio".to_owned(),
         };
-        let said = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
-        self.push(met, format!("{said} (at least {} times)", shown(factor)));
+        let text = format!("{what}: {ratio}, {} to {}", a.shown(), b.shown());
+        self.push(met, format!("{text} (at least {} times)", shown(factor)));
     }
 
     /// The two differ by at most this share of the second.
@@ -294,10 +300,10 @@ impl Findings {
             (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
             _ => "no ratio".to_owned(),
         };
-        let said = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
+        let text = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
         self.push(
             worse(low, high),
-            format!("{said} (within {} %)", 100.0 * share),
+            format!("{text} (within {} %)", 100.0 * share),
         );
     }
 
@@ -331,12 +337,12 @@ impl Findings {
         self.push(met, format!("{what} ascends: {}", shown.join(", ")));
     }
 
-    /// A condition that was judged elsewhere.
+    /// A condition that was decided elsewhere.
     pub fn is(&mut self, what: impl Into<String>, met: bool) {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
     }
 
-    /// A condition that was judged elsewhere; none if something was not measured that it asks for.
+    /// A condition that was decided elsewhere; none if something that it asks for was not measured.
     pub fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
         match met {
             Some(met) => self.is(what, met),
@@ -344,22 +350,22 @@ impl Findings {
         }
     }
 
-    /// It was measured that there was nothing to judge: no packet of a kind, no event.
+    /// There was nothing to compare: no packet of a kind, no event.
     pub fn nothing(&mut self, what: impl Into<String>) {
         self.push(Met::Unclear, what.into());
     }
 
-    /// Something the reader must know that decides nothing.
+    /// Something that the reader must know, and that decides nothing.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
 
-    fn push(&mut self, met: Met, said: String) {
-        self.all.push((met, said));
+    fn push(&mut self, met: Met, text: String) {
+        self.all.push((met, text));
     }
 
     /// The verdict and its evidence.
-    pub fn judgement(&self) -> (Verdict, String) {
+    pub fn verdict(&self) -> (Verdict, String) {
         let count = |wanted: Met| self.all.iter().filter(|(met, _)| *met == wanted).count();
         let (yes, unclear, no) = (count(Met::Yes), count(Met::Unclear), count(Met::No));
         let verdict = match (yes, unclear, no) {
@@ -369,13 +375,13 @@ impl Findings {
             (_, 1.., 0) => Verdict::Undecided,
             (_, 0, 0) => Verdict::Holds,
         };
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         if self.all.len() > SPELLED_MAX || (verdict.is_bad() && self.all.len() > 1) {
             let unclear = match unclear {
                 0 => String::new(),
                 n => format!(", {n} unclear"),
             };
-            said.push(format!("{yes} of {} hold{unclear}", self.all.len()));
+            parts.push(format!("{yes} of {} hold{unclear}", self.all.len()));
         }
         // What stands against the claim comes first.
         for (wanted, prefix) in [
@@ -386,13 +392,13 @@ impl Findings {
         ] {
             let of = self.all.iter().filter(|(met, _)| *met == wanted);
             let room = match wanted {
-                Met::Yes => SPELLED_MAX.saturating_sub(said.len()).max(2),
+                Met::Yes => SPELLED_MAX.saturating_sub(parts.len()).max(2),
                 _ => SPELLED_MAX,
             };
-            said.extend(of.take(room).map(|(_, text)| format!("{prefix}{text}")));
+            parts.extend(of.take(room).map(|(_, text)| format!("{prefix}{text}")));
         }
-        said.extend(self.remarks.iter().cloned());
-        (verdict, said.join("; "))
+        parts.extend(self.remarks.iter().cloned());
+        (verdict, parts.join("; "))
     }
 }
 
@@ -468,7 +474,7 @@ mod tests {
     fn verdict(find: impl Fn(&mut Findings)) -> Verdict {
         let mut findings = Findings::default();
         find(&mut findings);
-        findings.judgement().0
+        findings.verdict().0
     }
 
     #[test]
@@ -618,7 +624,7 @@ mod tests {
         assert_eq!(two(true, false), Verdict::Partly);
         assert_eq!(two(false, false), Verdict::Fails);
         assert_eq!(verdict(|_| {}), Verdict::Missing);
-        // What was not measured decides nothing, nor does what has other seeds: somebody must mend it.
+        // A quantity that was not measured, or that has other seeds, decides nothing: somebody must mend it.
         let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
         assert_eq!(verdict(missing), Verdict::Missing);
         let unknown = |f: &mut Findings| f.is_if_known("a", None);
@@ -638,6 +644,6 @@ mod tests {
         findings.remark("by the way");
         let expected = "1 of 2 hold; not: bad: 3.000 (at most 2.000); \
                         good: 1.000 (at most 2.000); by the way";
-        assert_eq!(findings.judgement(), (Verdict::Partly, expected.to_owned()));
+        assert_eq!(findings.verdict(), (Verdict::Partly, expected.to_owned()));
     }
 }
