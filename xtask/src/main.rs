@@ -3,9 +3,12 @@
 //! - `cargo xtask ci`: everything that CI does, in its order
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
+//! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout of it
 //! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab (`lab/examples/experiments`)
 
+mod lines;
 mod tidy;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -16,12 +19,14 @@ fn main() -> ExitCode {
     let good = match words[..] {
         ["ci"] => ci(),
         ["tidy"] => tidy(),
+        ["lines"] => lines(&root()),
+        ["lines", folder] => lines(Path::new(folder)),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
         ["compare" | "attacks" | "hostile" | "peers", ..] => experiment(&words),
         _ => {
             eprintln!(
-                "usage: cargo xtask ci | tidy | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
+                "usage: cargo xtask ci | tidy | lines [FOLDER] | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
                  attacks [SCENARIO...] | hostile [TABLE...]"
             );
             return ExitCode::from(2);
@@ -96,6 +101,17 @@ fn experiment(words: &[&str]) -> bool {
         "--",
     ];
     cargo(&[&run, words].concat(), &[])
+}
+
+fn lines(root: &Path) -> bool {
+    match tree::Tree::read(root) {
+        Ok(tree) => print!("{}", lines::table(&tree)),
+        Err(error) => {
+            eprintln!("{}: {error}", root.display());
+            return false;
+        }
+    }
+    true
 }
 
 fn tidy() -> bool {

@@ -1,6 +1,6 @@
 //! Which crate may use which: nothing that is not permitted, and no permission that is not used.
 
-use super::tree::{Tree, has_word};
+use crate::tree::{Tree, has_word};
 
 /// Which of our crates a crate may depend on. What is not listed here is forbidden.
 pub(super) const EDGES: &[(&str, &[&str])] = &[

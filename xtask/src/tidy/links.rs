@@ -1,6 +1,6 @@
 //! Links between pages lead somewhere, and so do the pages that sources name.
 
-use super::tree::{Tree, folder, resolved};
+use crate::tree::{Tree, folder, resolved};
 
 pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
     for (path, text) in tree.files() {

@@ -4,13 +4,12 @@ mod dependencies;
 mod links;
 mod rooms;
 mod source;
-mod tree;
 mod unused;
 mod words;
 
 use std::path::Path;
 
-use tree::Tree;
+use crate::tree::Tree;
 
 /// Everything that is not as it should be, a sentence each.
 pub(crate) fn check(root: &Path) -> Vec<String> {

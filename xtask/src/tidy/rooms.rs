@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::tree::{Tree, is_test, without_tests};
+use crate::tree::{Tree, is_test, without_tests};
 
 /// Rooms that still use each other in circles: crate, rooms, and why that is not mended yet. This list only
 /// shrinks: a room that is in no circle with the others any more must leave it.

@@ -1,7 +1,7 @@
 //! What a source file must not contain: too many lines, leftovers, unsafe code, and in pure code
 //! anything that touches the machine.
 
-use super::tree::{Tree, is_test, without_tests};
+use crate::tree::{Tree, is_test, without_tests};
 
 /// Lines of a source file, its tests not counted.
 const LINES_MAX: usize = 500;

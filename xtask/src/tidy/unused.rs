@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::links;
-use super::tree::{Tree, folder, has_word, is_test, resolved};
+use crate::tree::{Tree, folder, has_word, is_test, resolved};
 
 /// The folders of Rust files that cargo compiles one by one.
 const TARGETS: &[&str] = &["src/bin", "tests", "examples", "benches", "fuzz_targets"];

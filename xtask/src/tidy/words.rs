@@ -1,6 +1,6 @@
 //! Words that make a reader stumble, and what to write instead.
 
-use super::tree::{Tree, has_word};
+use crate::tree::{Tree, has_word};
 
 /// Phrases, in lower case, with better ones. They do not occur anywhere, comments included.
 const PHRASES: &[(&str, &str)] = &[

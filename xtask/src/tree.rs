@@ -9,10 +9,10 @@ use std::path::Path;
 const MADE: &[&str] = &[".git", "target", "out"];
 
 /// What each file contains, by its path from the root.
-pub(super) struct Tree(BTreeMap<String, String>);
+pub(crate) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    pub(super) fn read(root: &Path) -> io::Result<Self> {
+    pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         collect(root, "", &mut files)?;
         Ok(Self(files))
@@ -20,7 +20,7 @@ impl Tree {
 
     /// A tree of these files, for tests of rules.
     #[cfg(test)]
-    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let files = files.iter();
         Self(
             files
@@ -29,17 +29,17 @@ impl Tree {
         )
     }
 
-    pub(super) fn text(&self, path: &str) -> Option<&str> {
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.0.get(path).map(String::as_str)
     }
 
     /// All files, each with its text, in the order of their paths.
-    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(path, text)| (&**path, &**text))
     }
 
     /// The files below a folder whose names end with this.
-    pub(super) fn below<'a>(
+    pub(crate) fn below<'a>(
         &'a self,
         folder: &'a str,
         ending: &'a str,
@@ -72,19 +72,19 @@ fn collect(root: &Path, folder: &str, files: &mut BTreeMap<String, String>) -> i
 }
 
 /// The code of a source file: its text up to its unit tests.
-pub(super) fn without_tests(text: &str) -> &str {
+pub(crate) fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests")
         .next()
         .unwrap_or_default()
 }
 
 /// Whether a source file is nothing but tests.
-pub(super) fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("tests.rs")
 }
 
 /// Whether a text contains a word that no letter, digit or underscore continues.
-pub(super) fn has_word(text: &str, word: &str) -> bool {
+pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -94,7 +94,7 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// A path without `.` and `..`, as the file system reads it.
-pub(super) fn resolved(path: &str) -> String {
+pub(crate) fn resolved(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -109,6 +109,6 @@ pub(super) fn resolved(path: &str) -> String {
 }
 
 /// The folder of a file, empty for the root.
-pub(super) fn folder(path: &str) -> &str {
+pub(crate) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
