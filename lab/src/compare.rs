@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::options::{Habitat, RunOptions};
 use crate::results::{PointResult, RunResult};
-use crate::run::{Habitat, RunOptions};
 
 /// What `weir run` gives for one scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]

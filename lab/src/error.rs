@@ -4,7 +4,7 @@ use std::io;
 
 use weir_live::namespace::PrivilegeError;
 
-use crate::run::Habitat;
+use crate::options::Habitat;
 use crate::scenario::ScenarioError;
 
 /// Why a run did not give a result.

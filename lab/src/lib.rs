@@ -8,7 +8,7 @@
 //!
 //! - [`scenario`]: the file, checked: what a network, its queues and its traffic are
 //! - [`topology`]: nodes, links, addresses, first hops
-//! - [`run`](mod@run): what to run and how, and where
+//! - [`options`]: what to run, where and how; [`run`](mod@run) runs it
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
 //! - `simulation`: the same in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
@@ -31,6 +31,7 @@ pub mod error;
 pub mod measure;
 pub mod metrics;
 pub mod namespaces;
+pub mod options;
 mod progress;
 pub mod report;
 pub mod reported;
@@ -49,8 +50,9 @@ use std::sync::atomic::AtomicBool;
 pub use compare::{Ran, run_both};
 pub use error::Error;
 pub use namespaces::traffic;
+pub use options::{Capture, Habitat, RunOptions};
 pub use results::RunResult;
-pub use run::{Capture, Habitat, RunOptions, run};
+pub use run::run;
 pub use traffic_info::TrafficInfo;
 
 /// A flag that becomes true when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second

@@ -6,7 +6,7 @@
 //! a host that would have to open connections of both kinds is refused.
 
 use crate::error::Error;
-use crate::run::Habitat;
+use crate::options::Habitat;
 use crate::scenario::{Congestion, Scenario, TcpOptions};
 use crate::topology::Topology;
 

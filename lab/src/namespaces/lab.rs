@@ -32,10 +32,10 @@ use super::wire;
 use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
 use crate::error::Error;
 use crate::measure::{distributions, measure};
+use crate::options::{Habitat, RunOptions};
 use crate::progress::Progress;
 use crate::reported::Reported;
 use crate::results::{OneRun, PointResult, RunResult};
-use crate::run::{Habitat, RunOptions};
 use crate::scenario::{Plan, Point, Scenario};
 use crate::topology::Topology;
 

@@ -8,7 +8,7 @@ use super::routes::spread_hosts;
 use super::traffic;
 use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
-use crate::run::Habitat;
+use crate::options::Habitat;
 use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
 

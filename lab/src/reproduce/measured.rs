@@ -16,8 +16,8 @@ use super::verdict::Samples;
 use crate::error::Error;
 use crate::measure::goodput_curve;
 use crate::namespaces;
+use crate::options::{Habitat, RunOptions};
 use crate::results::{OneRun, PointResult};
-use crate::run::{Habitat, RunOptions};
 use crate::scenario::{
     self, Choices, Override, Plan, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
 };

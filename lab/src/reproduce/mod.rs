@@ -45,7 +45,7 @@ use serde_json::{Map, Value};
 use weir_base::setting::{did_you_mean, nearest};
 
 use crate::error::Error;
-use crate::run::{Habitat, RunOptions};
+use crate::options::{Habitat, RunOptions};
 use crate::scenario::Override;
 use measured::{Measured, Wanted};
 use recipe::{Checks, Claim, Column, Line, Paper, Recipe, Table};

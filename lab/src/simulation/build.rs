@@ -16,7 +16,7 @@ use weir_sim::{Network, NodeId, PortId};
 use super::control::{ControllerActor, SharedRecord};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
-use crate::run::Habitat;
+use crate::options::Habitat;
 use crate::scenario::{Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 

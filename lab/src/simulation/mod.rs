@@ -31,9 +31,9 @@ use weir_base::{Instant, Rate, Span};
 use crate::cpu::cpu_seconds;
 use crate::error::Error;
 use crate::measure::{distributions, measure};
+use crate::options::{Capture, Habitat, RunOptions};
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
-use crate::run::{Capture, Habitat, RunOptions};
 use crate::scenario::{Plan, Scenario};
 
 /// Simulated time between two looks at progress and Ctrl-C.

@@ -4,8 +4,8 @@ use weir_sim::PortId;
 
 use super::build::World;
 use crate::error::Error;
+use crate::options::{Capture, Habitat};
 use crate::results::Captured;
-use crate::run::{Capture, Habitat};
 
 /// Names that an error lists at most.
 const NAMES_MAX: usize = 24;

@@ -64,21 +64,6 @@ const KNOTS: &[Knot] = &[
         "endpoints call the fabric that holds them; types of both are to go below them",
     ),
     (
-        "lab",
-        &[
-            "control",
-            "error",
-            "measure",
-            "namespaces",
-            "results",
-            "run",
-            "simulation",
-            "topology",
-            "traffic_info",
-        ],
-        "`run` starts both habitats, which use its options and its error",
-    ),
-    (
         "bin/weir",
         &["configuration", "journal", "operator", "router"],
         "the running router lives in the binary",

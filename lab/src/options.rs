@@ -1,0 +1,146 @@
+//! Options of a run: which scenario, in which habitat, with which values.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::scenario::{self, Choices, Override, Plan, Reading, ScenarioError, Sweep};
+
+/// Where a scenario is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Habitat {
+    /// Virtual time, modelled TCP and UDP; the same seed gives the same run
+    #[default]
+    Sim,
+    /// Network namespaces, real TCP stacks, real packets
+    Lab,
+}
+
+impl Habitat {
+    /// What it is called in a sentence.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Sim => "simulator",
+            Self::Lab => "lab",
+        }
+    }
+
+    /// The word of a result.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Lab => "lab",
+        }
+    }
+}
+
+/// What to run, and how.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// The scenario's file.
+    pub scenario: PathBuf,
+    /// Where.
+    pub on: Habitat,
+    /// Its text, if it is not in a file: that of a scenario that comes with the program.
+    pub text: Option<String>,
+    /// Which of two values is run where one was calibrated.
+    pub reading: Reading,
+    /// Whether runs are as short as the scenario's `[quick]` says.
+    pub quick: bool,
+    /// Values put at paths of the file.
+    pub overrides: Vec<Override>,
+    /// Values swept at paths of the file.
+    pub sweeps: Vec<Sweep>,
+    /// Only these variants; all if empty.
+    pub variants: Vec<String>,
+    /// Seed of the first run, instead of the scenario's.
+    pub seed: Option<u64>,
+    /// Runs of each point, instead of the scenario's.
+    pub runs: Option<u64>,
+    /// Simulations side by side; as many as the machine has processors if not given. The lab runs
+    /// one after another, because it needs the machine for itself.
+    pub jobs: Option<usize>,
+    /// Links whose packets are to be written down, in simulation only.
+    pub captures: Vec<Capture>,
+    /// The `weir` executable for the lab's tools and routers; this process's own if not given.
+    pub executable: Option<PathBuf>,
+    /// Progress on standard error.
+    pub progress: bool,
+    /// Ends the run when it becomes true; see [`crate::interrupt_flag`].
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// A link whose packets are to be written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The link's name.
+    pub link: String,
+    /// Maximum packets written, from the first one on.
+    pub packets: usize,
+}
+
+impl Capture {
+    /// Packets if no number is given.
+    pub const PACKETS: usize = 10_000;
+    /// Maximum of packets that can be asked for.
+    pub const PACKETS_MAX: usize = 1_000_000;
+}
+
+impl FromStr for Capture {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (link, packets) = match text.rsplit_once('=') {
+            Some((link, packets)) => (link, packets.parse().unwrap_or(0)),
+            None => (text, Self::PACKETS),
+        };
+        match (link, packets) {
+            ("", _) => Err(format!("\"{text}\" is not LINK or LINK=PACKETS")),
+            (_, 1..=Self::PACKETS_MAX) => Ok(Self {
+                link: link.to_owned(),
+                packets,
+            }),
+            _ => Err(format!(
+                "\"{text}\": PACKETS must be a whole number from 1 to {}",
+                Self::PACKETS_MAX
+            )),
+        }
+    }
+}
+
+impl RunOptions {
+    /// The points to run.
+    pub(crate) fn plan(&self) -> Result<Plan, ScenarioError> {
+        let choices = Choices {
+            overrides: &self.overrides,
+            sweeps: &self.sweeps,
+            variants: &self.variants,
+            reading: self.reading,
+            quick: self.quick,
+        };
+        match &self.text {
+            Some(text) => scenario::load_text(&self.scenario, text, choices),
+            None => scenario::load(&self.scenario, choices),
+        }
+    }
+
+    /// How many runs each point of a plan gets, and the seed of the first.
+    pub(crate) fn runs_of(&self, plan: &Plan) -> (u64, u64) {
+        let runs = self.runs.unwrap_or(plan.base.runs);
+        (runs, self.seed.unwrap_or(plan.base.seed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_are_links_and_numbers_of_packets() {
+        let capture = |text: &str| text.parse::<Capture>().map(|c| (c.link, c.packets));
+        assert_eq!(capture("out"), Ok(("out".into(), 10_000)));
+        assert_eq!(capture("out.reverse=5"), Ok(("out.reverse".into(), 5)));
+        assert!(capture("=5").is_err() && capture("out=0").is_err());
+        assert!(capture("out=many").is_err() && capture("out=2000000").is_err());
+    }
+}
