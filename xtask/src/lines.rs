@@ -75,7 +75,7 @@ mod tests {
             "docs                       0       0       1       0",
             "all                        1       5       3       1",
         ];
-        let told = table(&tree);
-        assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+        let found = table(&tree);
+        assert_eq!(found.lines().collect::<Vec<_>>(), expected);
     }
 }

@@ -117,17 +117,21 @@ impl Document {
             print!("{measured}");
             return Ok(());
         }
-        let summary = (self.summary)(&loads);
+        self.write(root, &(self.summary)(&loads), &measured)
+    }
+
+    /// Replaces the summary in the document, and writes all tables to a file of their own.
+    fn write(&self, root: &Path, summary: &str, tables: &str) -> Result<(), String> {
         let document = root.join(self.path);
         let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&document).map_err(|error| at(&document, error))?;
-        let text = replaced(&text, &self.marks(), &summary);
+        let text = replaced(&text, &self.marks(), summary);
         let text = text.ok_or(format!("{}: the marks are gone", self.path))?;
         fs::write(&document, text).map_err(|error| at(&document, error))?;
         let full = root.join(self.tables_path());
         fs::create_dir_all(root.join("out")).map_err(|error| at(&full, error))?;
         let title = format!("# Tables of `cargo xtask {}`\n", self.command);
-        fs::write(&full, title + &measured).map_err(|error| at(&full, error))
+        fs::write(&full, title + tables).map_err(|error| at(&full, error))
     }
 
     /// Where all tables go.
@@ -368,13 +372,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_the_marks_is_replaced() {
-        let marks = DOCUMENT.marks();
-        let [begin, end] = &marks;
+    fn the_summary_is_replaced_and_all_tables_are_written() {
+        let root = std::env::temp_dir().join(format!("weir-tables-{}", std::process::id()));
+        let page = root.join(DOCUMENT.path);
+        fs::create_dir_all(root.join("docs")).unwrap();
+        let [begin, end] = DOCUMENT.marks();
         assert!(begin.contains("cargo xtask count"), "{begin}");
-        let text = format!("by hand\n{begin}old\n{end}by hand too\n");
+        fs::write(&page, format!("by hand\n{begin}old\n{end}by hand too\n")).unwrap();
+        DOCUMENT.write(&root, "new\n", "\n## One\n").unwrap();
         let expected = format!("by hand\n{begin}new\n{end}by hand too\n");
-        assert_eq!(replaced(&text, &marks, "new\n"), Some(expected));
-        assert_eq!(replaced("by hand\n", &marks, "new\n"), None);
+        assert_eq!(fs::read_to_string(&page).unwrap(), expected);
+        let full = fs::read_to_string(root.join("out/count.md")).unwrap();
+        assert_eq!(full, "# Tables of `cargo xtask count`\n\n## One\n");
+        fs::write(&page, "by hand\n").unwrap();
+        assert!(DOCUMENT.write(&root, "new\n", "").is_err());
+        fs::remove_dir_all(&root).unwrap();
     }
 }

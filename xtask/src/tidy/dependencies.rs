@@ -178,12 +178,12 @@ mod tests {
         let mut faults = Vec::new();
         check_with(&tree, edges, &mut faults);
         workspace(&tree, edges, &mut faults);
-        let told = [
+        let expected = [
             "lab must not depend on live",
             "lab may depend on wire and does not: remove the permission in xtask",
             "lab/Cargo.toml: no source uses toml of [dependencies]",
             "Cargo.toml: no crate uses why-not",
         ];
-        assert_eq!(faults, told);
+        assert_eq!(faults, expected);
     }
 }

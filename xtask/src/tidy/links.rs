@@ -97,12 +97,12 @@ mod tests {
         ]);
         let mut faults = Vec::new();
         check(&tree, &mut faults);
-        let told = [
+        let expected = [
             "README.md:1: a link to docs/lost.md, which does not exist",
             "README.md:1: there is no docs/lost.md",
             "base/src/a.rs:1: there is no docs/old.md",
             "docs/one.md:2: docs/one.md has no heading #what-it-was",
         ];
-        assert_eq!(faults, told);
+        assert_eq!(faults, expected);
     }
 }

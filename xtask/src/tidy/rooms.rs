@@ -86,8 +86,8 @@ fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<Str
         let found = tied(&uses);
         for knot in &found {
             let is_permitted = |(_, rooms, _): &&&Knot| knot.iter().all(|r| rooms.contains(r));
-            if !permitted.iter().any(|known| is_permitted(&known)) {
-                faults.push(told(folder, &uses, knot));
+            if !permitted.iter().any(|set| is_permitted(&set)) {
+                faults.push(sentence(folder, &uses, knot));
             }
         }
         for (_, rooms, _) in permitted {
@@ -102,7 +102,7 @@ fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<Str
 }
 
 /// A circle of rooms as a sentence, with one shortest circle and where it is closed.
-fn told(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
+fn sentence(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
     let circles = knot.iter().filter_map(|room| circle(uses, room));
     let rooms = circles.min_by_key(Vec::len).unwrap_or_default();
     let places = rooms.windows(2).filter_map(|w| uses[w[0]].get(w[1]));
@@ -320,9 +320,9 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_through_exports_and_supers() {
-        let told = "base: rooms use each other in circles: a, b; for example a -> b -> a \
+        let expected = "base: rooms use each other in circles: a, b; for example a -> b -> a \
                     (base/src/a.rs:1, base/src/b/inner.rs:3)";
-        assert_eq!(faults(CIRCLE, &[]), [told]);
+        assert_eq!(faults(CIRCLE, &[]), [expected]);
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
     fn trees_of_uses_are_read() {
         let mut paths = Vec::new();
         use_tree("a::{b, c::{d, e as f},\n    self}; more", &[], &mut paths);
-        let told: Vec<String> = paths.iter().map(|path| path.join("::")).collect();
-        assert_eq!(told, ["a::b", "a::c::d", "a::c::e::f", "a::self"]);
+        let found: Vec<String> = paths.iter().map(|path| path.join("::")).collect();
+        assert_eq!(found, ["a::b", "a::c::d", "a::c::e::f", "a::self"]);
     }
 }

@@ -205,12 +205,12 @@ mod tests {
             ("base/tests/big/part.rs", ""),
             ("base/tests/big/lost.rs", ""),
         ];
-        let told = [
+        let expected = [
             "base/src/dead.rs: no `mod` reaches this file",
             "base/src/dead/worse.rs: no `mod` reaches this file",
             "base/tests/big/lost.rs: no `mod` reaches this file",
         ];
-        assert_eq!(faults(sources, &files), told);
+        assert_eq!(faults(sources, &files), expected);
     }
 
     #[test]
@@ -228,8 +228,8 @@ mod tests {
             ("scenarios/room/paper.toml", ""),
             ("scenarios/room/shown.toml", "extends = \"network.toml\"\n"),
         ];
-        let told = ["scenarios/room/lost.toml: nothing names this scenario"];
-        assert_eq!(faults(scenarios, &files), told);
+        let expected = ["scenarios/room/lost.toml: nothing names this scenario"];
+        assert_eq!(faults(scenarios, &files), expected);
     }
 
     #[test]
@@ -240,8 +240,8 @@ mod tests {
             ("docs/one.md", "[two](deep/two.md)\n"),
             ("docs/deep/two.md", ""),
         ];
-        let told = ["docs/lost.md: no page links to this file"];
-        assert_eq!(faults(pages, &files), told);
+        let expected = ["docs/lost.md: no page links to this file"];
+        assert_eq!(faults(pages, &files), expected);
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
             ("bin/tests/golden/old.txt", ""),
             ("bin/tests/golden/wrong/some.toml", ""),
         ];
-        let told = ["bin/tests/golden/old.txt: no test reads this file"];
-        assert_eq!(faults(fixtures, &files), told);
+        let expected = ["bin/tests/golden/old.txt: no test reads this file"];
+        assert_eq!(faults(fixtures, &files), expected);
     }
 }

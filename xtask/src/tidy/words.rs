@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn phrases_are_found_in_any_text() {
-        let told = faults(
+        let found = faults(
             &[
                 ("a.toml", "# So many\nname = 1\n"),
                 ("b.md", "how is told\n"),
@@ -155,7 +155,7 @@ mod tests {
             "a.toml:1: \"so many\"; write: the number, or N",
             "b.md:1: \"is told\"; write: receives, or is reported",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         assert!(faults(&[("c.rs", "// this tolder of lateness\n")], &[]).is_empty());
     }
 
@@ -163,8 +163,8 @@ mod tests {
     fn names_are_found_where_they_are_declared() {
         let text =
             "pub(crate) struct Known {}\n// Known limits\nfn look(&self) {}\nfn looks() {}\n";
-        let told = faults(&[("a.rs", text)], &[]);
-        assert_eq!(told.len(), 2, "{told:?}");
+        let found = faults(&[("a.rs", text)], &[]);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]
@@ -173,9 +173,9 @@ mod tests {
             ("a.rs", "struct Order;\nenum Ordering {}\n"),
             ("control/controller/b.rs", "enum Order {}\n"),
         ];
-        let told = faults(&files, &[]);
+        let found = faults(&files, &[]);
         assert_eq!(
-            told,
+            found,
             ["a.rs:1: `Order` is the name of a type in control/controller"]
         );
     }
