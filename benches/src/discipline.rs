@@ -1,4 +1,4 @@
-//! What a discipline costs a packet, in memory: enqueue and dequeue, by number of flows.
+//! Cost of a discipline per packet, in memory: enqueue and dequeue, by number of flows.
 //!
 //! Packets come in batches of 32, as from a receive ring: each batch is touched (`prefetch`), then
 //! offered, then as many packets are taken. A standing backlog keeps the scheduler at work. Half of
@@ -40,7 +40,7 @@ const GAP: Span = Span::from_nanos(1_230);
 /// Time that passes while all slots are held.
 const HELD: Span = Span::from_millis(1);
 
-/// What one discipline costs under one traffic.
+/// Cost of one discipline under one traffic.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its name.
@@ -121,7 +121,7 @@ pub fn table(rows: &[Row]) -> String {
     table
 }
 
-/// How long to measure.
+/// Length of the measurement.
 #[derive(Clone, Copy)]
 struct Effort {
     rounds: u32,
@@ -284,7 +284,7 @@ impl Load {
         self.discipline.backlog().packets as usize
     }
 
-    /// What a port does with a batch that came in.
+    /// Enqueues a batch, as a port does.
     fn offer(&mut self, batch: &mut Vec<Packet>) {
         let mut cx = Cx {
             now: self.now,
@@ -361,7 +361,7 @@ impl Load {
     }
 }
 
-/// What reading the clock twice costs, nanoseconds.
+/// Cost of reading the clock twice, nanoseconds.
 fn clock_ns() -> f64 {
     let costs = (0..10_000).map(|_| Clock::now().elapsed().as_nanos());
     costs.min().unwrap_or(0) as f64

@@ -1,4 +1,4 @@
-//! How well the flow cache of LRU-FQ knows the largest flows, by its size and its admission.
+//! Measures which of the largest flows the flow cache of LRU-FQ holds, by its size and its admission.
 //!
 //! 400 000 flows send ten million packets. Afterwards the flows in the cache are ranked, by their mean
 //! rate since they are known and by the packets counted since then, and the first k of each ranking are
@@ -51,7 +51,7 @@ const TRAFFICS: [(&str, Traffic); 6] = [
     ("flood 1.0", Traffic::Flood(1.0)),
 ];
 
-/// What one cache knew.
+/// The measurement of one cache.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The traffic.
@@ -60,7 +60,7 @@ pub struct Row {
     pub cache: u64,
     /// Flows that it should know.
     pub top: usize,
-    /// How it admits.
+    /// Its admission.
     pub admission: &'static str,
     /// Share of them that is in the cache.
     pub present: f64,

@@ -1,4 +1,4 @@
-//! What the whole path costs in memory: parse, classify, forward, queue, dequeue, rewrite.
+//! Cost of the whole path in memory: parse, classify, forward, queue, dequeue, rewrite.
 //!
 //! 64-byte UDP frames of 4096 flows to 4096 destinations behind 10 000 routes, in bursts of 64, from
 //! one port to another. There is no device: what is left of `weir bench live` when input and

@@ -1,4 +1,4 @@
-//! What is measured, and how: numbers for people, never assertions.
+//! Measurements for people; nothing here asserts a number.
 //!
 //! - [`discipline`]: what a discipline costs a packet, in memory
 //! - [`flow_cache`]: how well LRU-FQ knows the largest flows

@@ -1,4 +1,4 @@
-//! What forwarding costs on real interfaces, against a bare copy loop and against the kernel.
+//! Cost of forwarding on real interfaces, compared with a bare copy loop and with the kernel.
 //!
 //! One source, one router, one sink (see [`crate::testbed`]). For each way to forward, the
 //! source sends 64-byte frames of many flows as fast as it can, and the processor time of the
@@ -30,7 +30,7 @@ const FLOWS: u16 = 4096;
 const FRAME_BYTES: usize = 60;
 const BURST: usize = 64;
 
-/// What was measured.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Processor time for each forwarded frame, by way of forwarding.

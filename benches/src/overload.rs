@@ -1,4 +1,4 @@
-//! What honest traffic keeps beside a flood that is more than the processor can take.
+//! Measures honest traffic beside a flood that exceeds the processor's capacity.
 //!
 //! ```text
 //!  source a0 ------ r0 router r1 ------ b0 sink      one TCP connection, and pings
@@ -50,7 +50,7 @@ enum Flood {
     OtherPort,
 }
 
-/// What honest traffic kept, medians of the rounds.
+/// Results of honest traffic, medians of the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// `weir` or `kernel`.

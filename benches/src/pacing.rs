@@ -1,4 +1,4 @@
-//! How well a paced port keeps its rate on a real interface.
+//! Measures how well a paced port keeps its rate on a real interface.
 //!
 //! The source offers more than the rate; each frame is stamped as the worker hands it to the device.
 //! Reported for each rate: what went out over the whole time, the largest burst, and the processor
@@ -22,20 +22,20 @@ use weir_live::worker::Worker;
 
 use crate::testbed::{Testbed, udp_frame};
 
-/// What a frame costs on the wire: 1514 bytes and Ethernet's 24.
+/// Bytes of a frame on the wire: 1514 and Ethernet's 24.
 const WIRE_BYTES: u64 = 1538;
 const FRAME_BYTES: usize = 1514;
 /// The queue fills within this time; it is not measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What one rate gave.
+/// The measurement of one rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The rate, Mbit/s.
     pub rate_mbps: f64,
-    /// What went out, Mbit/s on the wire.
+    /// Rate of sent frames, Mbit/s on the wire.
     pub measured_mbps: f64,
-    /// How far that is from the rate, per cent.
+    /// Difference to the configured rate, per cent.
     pub error_percent: f64,
     /// The largest burst, bytes on the wire.
     pub burst_bytes: u64,

@@ -1,4 +1,4 @@
-//! How fast the simulator is: packets through the bottleneck in a second of processor time.
+//! Speed of the simulator: packets through the bottleneck in a second of processor time.
 //!
 //! ```text
 //!  source 1 ──┐                                  ┌── sink 1
@@ -27,9 +27,9 @@ use weir_sim::{Course, Measurement, Network, NodeId, PortId, Sender, Simulation}
 /// The links have no Ethernet header, as in the simulators to compare with: 14 bytes less than a
 /// frame's length.
 const OVERHEAD: i32 = -14;
-/// What the access links delay.
+/// Delay of the access links.
 const ACCESS_DELAY: Span = Span::from_millis(1);
-/// What the bottleneck delays.
+/// Delay of the bottleneck.
 const DELAY: Span = Span::from_millis(10);
 
 /// One workload's speed.
@@ -60,7 +60,7 @@ pub enum Error {
     Network(#[from] NetworkError),
 }
 
-/// What is simulated.
+/// The simulated network and its traffic.
 struct Workload {
     name: &'static str,
     rate: Rate,
