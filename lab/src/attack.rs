@@ -1,4 +1,4 @@
-//! What an attack does to everybody else: honest traffic before, during and after it.
+//! The effect of an attack on honest traffic: before, during and after it.
 //!
 //! The attack is the traffic with `hog = true`, from the first of its starts to the last of its stops;
 //! honest traffic is all other. Without honest traffic before the attack there is nothing to compare with.
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use crate::reported::{Reported, mbps};
 use crate::scenario::{Scenario, Traffic};
 
-/// Honest traffic has recovered when it has this share of what it had.
+/// Honest traffic has recovered when it has this share of its goodput before the attack.
 const RECOVERED: f64 = 0.9;
-/// Step in which recovery is told, in seconds: several round trips of a recovering TCP.
+/// Resolution of the recovery time, in seconds: several round trips of a recovering TCP.
 const STEP_S: f64 = 0.1;
-/// Steps that are looked at together, so that one burst is no recovery.
+/// Steps that are taken together, so that one burst is no recovery.
 const STEPS: usize = 5;
 
 /// Adds the metrics of an attack, if there is one that begins after the warm-up.

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::options::{Habitat, RunOptions};
 use crate::results::{PointResult, RunResult};
 
-/// What `weir run` gives for one scenario.
+/// The results of one scenario, in one habitat or both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Ran {
@@ -38,7 +38,7 @@ pub struct Both {
 pub struct Compared {
     /// The point's variant.
     pub variant: Option<String>,
-    /// What sets the point apart.
+    /// The values that set the point apart.
     pub set: Map<String, Value>,
     /// The point in words.
     pub title: String,
@@ -104,7 +104,7 @@ const METRICS: [Metric; 12] = [
     size("transfer_s_mean", 0.25, 0.05),
 ];
 
-/// Known causes of differences: the begins of the names that each applies to, and a sentence.
+/// Known causes of differences: the prefixes of the metrics that each applies to, and a sentence.
 const CAUSES: [(&[&str], &str); 6] = [
     (
         &["web_"],
@@ -160,7 +160,7 @@ pub fn run_both(options: &RunOptions) -> Result<Both, Error> {
         on,
         ..options.clone()
     };
-    // What the simulator cannot run is told before the lab has taken its time.
+    // A scenario that the simulator cannot run is refused before the lab has taken its time.
     crate::run::check(&on(Habitat::Sim))?;
     let lab = crate::run(&RunOptions {
         captures: Vec::new(),

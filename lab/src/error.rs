@@ -1,4 +1,4 @@
-//! What can go wrong with a run, in sentences.
+//! The errors of a run, in sentences.
 
 use std::io;
 
@@ -28,22 +28,22 @@ pub enum Error {
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     /// A program that the lab runs failed.
-    #[error("{what} failed{}{said}", if said.is_empty() { "" } else { ": " })]
+    #[error("{what} failed{}{output}", if output.is_empty() { "" } else { ": " })]
     Program {
         /// Which, and where.
         what: String,
-        /// What it said.
-        said: String,
+        /// Its standard error.
+        output: String,
     },
     /// The system refused something.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The action that failed.
         doing: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted; everything that was started has been ended")]
     Interrupted,
 }
@@ -55,7 +55,7 @@ impl Error {
         move |source| Self::Io { doing, source }
     }
 
-    /// What `on` cannot do.
+    /// That the habitat cannot run the scenario, and why.
     pub fn unsupported(on: Habitat, why: impl Into<String>) -> Self {
         let why = why.into();
         Self::Unsupported { on, why }

@@ -6,14 +6,14 @@
 //!                                           simulation (--on sim) ─┘      results ─▶ report
 //! ```
 //!
-//! - [`scenario`]: the file, checked: what a network, its queues and its traffic are
+//! - [`scenario`]: the file, checked: a network, its queues and its traffic
 //! - [`topology`]: nodes, links, addresses, first hops
-//! - [`options`]: what to run, where and how; [`run`](mod@run) runs it
+//! - [`options`]: the options of a run; [`run`](mod@run) runs it
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
 //! - `simulation`: the same in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
-//! - [`metrics`]: what each number means
-//! - `attack`: what an attack does to everybody else
+//! - [`metrics`]: the meaning of each number
+//! - `attack`: the effect of an attack on honest traffic
 //! - [`compare`]: both habitats side by side
 //! - [`report`]: results as a page, tables, sheets, plots
 //!

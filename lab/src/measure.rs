@@ -262,7 +262,7 @@ impl Metrics {
         self.set_each(|what| format!("{name}_{what}"), described);
     }
 
-    /// What there is of these, each under the name that its word makes.
+    /// Sets the values that exist, each under the name that its word makes.
     fn set_each<const N: usize>(
         &mut self,
         name: impl Fn(&str) -> String,

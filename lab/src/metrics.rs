@@ -1,4 +1,4 @@
-//! What each metric of a run is: which packets, flows and transfers count, and where.
+//! The metrics of a run: which packets, flows and transfers count, and where.
 //!
 //! A test runs one scenario with three variants, in simulation, and fails if one of its metrics is not described
 //! here, or is described twice.
@@ -11,7 +11,7 @@ pub struct Metric {
     pub name: &'static str,
     /// The habitats that measure it: `sim`, `lab`, or `both`.
     pub on: &'static str,
-    /// What it is.
+    /// Its definition.
     pub about: &'static str,
 }
 

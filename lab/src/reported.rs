@@ -1,11 +1,11 @@
-//! What receivers and senders report of a run, the same in both habitats.
+//! The counts of receivers and senders in a run, the same in both habitats.
 //!
 //! The lab's tools write these as JSON lines; the simulator fills them in. Every metric is defined
 //! once, over [`Reported`], in [`crate::measure`](mod@crate::measure).
 
 use serde::{Deserialize, Serialize};
 
-/// What the ends of one traffic said.
+/// The counts of both ends of one traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     /// Flows at the receiver.
@@ -14,7 +14,7 @@ pub struct Reported {
     pub window_bytes: Option<u64>,
     /// Payload by interval at the receiver, one series for each receiver.
     pub series: Vec<Series>,
-    /// What the senders did.
+    /// The counts of the senders.
     pub sent: Vec<Sent>,
     /// Transfers of a given size.
     pub transfers: Vec<Transfer>,
@@ -59,7 +59,7 @@ impl Reported {
     }
 }
 
-/// Mbit/s of so many bytes in so many seconds.
+/// The rate in Mbit/s of a number of bytes in a number of seconds.
 pub(crate) fn mbps(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / 1e6 / seconds
 }
@@ -70,11 +70,11 @@ pub(crate) fn mbps(bytes: u64, seconds: f64) -> f64 {
 pub enum Line {
     /// The tool listens, or is about to send.
     Ready,
-    /// What a receiver counted of one flow.
+    /// The counts of a receiver for one flow.
     Flow(Flow),
     /// Payload that a receiver counted on one port, by interval.
     Series(Series),
-    /// What a sender did.
+    /// The counts of a sender.
     Sent(Sent),
     /// One transfer of a given size.
     Transfer(Transfer),
@@ -82,7 +82,7 @@ pub enum Line {
     Fetch(Fetch),
 }
 
-/// What a receiver counted of one flow.
+/// The counts of a receiver for one flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// `tcp` or `udp`.
@@ -118,7 +118,7 @@ pub struct Series {
     pub bytes: Vec<u64>,
 }
 
-/// What a sender did in the window.
+/// The counts of a sender in the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// `tcp` or `udp`.

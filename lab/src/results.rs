@@ -1,4 +1,4 @@
-//! What `weir run` gives: every run's metrics and curves, and a summary of each point.
+//! The results of `weir run`: every run's metrics and curves, and a summary of each point.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub struct RunResult {
     /// Its title.
     #[serde(default)]
     pub title: String,
-    /// What it shows.
+    /// Its explanation.
     #[serde(default)]
     pub about: String,
     /// `lab` or `sim`.
@@ -28,10 +28,10 @@ pub struct RunResult {
     /// Length of a run, in seconds.
     #[serde(default)]
     pub duration_s: f64,
-    /// What is left out of the metrics, from the start of a run.
+    /// The time from the start of a run that the metrics leave out.
     #[serde(default)]
     pub warm_up_s: f64,
-    /// What the reader must know: what was left out, what went late.
+    /// Notes for the reader: what was left out, what went late.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The traffic of the scenario, as far as one must know it to read the metrics.
@@ -53,14 +53,14 @@ pub struct PointResult {
     /// The variant's name, if the scenario has variants.
     #[serde(default)]
     pub variant: Option<String>,
-    /// What sets the point apart: path and value.
+    /// The values that set the point apart, by path.
     pub set: Map<String, Value>,
     /// The part of it that was swept; the rest is what the variant's name stands for.
     #[serde(default)]
     pub sweep: Map<String, Value>,
     /// Its runs.
     pub runs: Vec<OneRun>,
-    /// What they say together.
+    /// The summary of each metric.
     pub summary: BTreeMap<String, Summary>,
 }
 
@@ -69,14 +69,14 @@ pub struct PointResult {
 pub struct OneRun {
     /// Its seed.
     pub seed: u64,
-    /// What was measured, with the unit in the name.
+    /// The metrics, with the unit in the name.
     pub metrics: BTreeMap<String, f64>,
     /// Curves.
     pub series: BTreeMap<String, Curve>,
     /// How the values of which `metrics` has means and percentiles are distributed.
     #[serde(default)]
     pub distributions: BTreeMap<String, Distribution>,
-    /// What each router said of itself at the end, by its name.
+    /// The pages of each router at the end, by its name.
     #[serde(default)]
     pub routers: Map<String, Value>,
     /// Every flow, for tables only: they can be many.
@@ -87,7 +87,7 @@ pub struct OneRun {
     pub captures: Vec<Captured>,
 }
 
-/// What was captured at a link.
+/// The capture of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captured {
     /// The link's name.
@@ -154,7 +154,7 @@ impl From<Distribution> for BTreeMap<String, f64> {
 }
 
 impl From<BTreeMap<String, f64>> for Distribution {
-    /// What has no share for its name is left out.
+    /// Values that have no share for their name are left out.
     fn from(values: BTreeMap<String, f64>) -> Self {
         let pair = |(share, value): (String, f64)| Some([share.parse().ok()?, value]);
         let mut pairs: Vec<[f64; 2]> = values.into_iter().filter_map(pair).collect();
@@ -272,7 +272,7 @@ impl PointResult {
         })
     }
 
-    /// What sets the point apart, in words: the variant, and the values of the sweep.
+    /// The values that set the point apart, in words: the variant, and the values of the sweep.
     pub fn title(&self) -> String {
         let place = place(&self.sweep);
         match (&self.variant, place.as_str()) {
@@ -285,7 +285,7 @@ impl PointResult {
 }
 
 /// Values at paths in words, each once: `flows 3`. A kind is a name, which comes first and needs no more; two paths
-/// that end alike are told by more than their ends.
+/// that end alike are named by more than their ends.
 fn place(sweep: &Map<String, Value>) -> String {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let (mut names, mut words) = (Vec::new(), Vec::new());

@@ -6,7 +6,7 @@ use crate::options::{Habitat, RunOptions};
 use crate::results::RunResult;
 use crate::simulation;
 
-/// Whether the habitat can run the scenario, as far as that can be told without running it.
+/// Whether the habitat can run the scenario, as far as a check can tell.
 pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
     let plan = options.plan()?;
     match options.on {

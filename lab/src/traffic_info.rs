@@ -1,4 +1,4 @@
-//! What a reader of the metrics must know of the traffic behind them.
+//! The facts about the traffic that a reader of the metrics needs.
 
 use std::collections::BTreeSet;
 

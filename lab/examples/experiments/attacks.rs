@@ -1,11 +1,11 @@
-//! What honest traffic keeps under attack: the scenarios of `scenarios/attack`. In short: docs/attacks.md.
+//! The share that honest traffic keeps under attack: the scenarios of `scenarios/attack`. In short: docs/attacks.md.
 
 use serde_json::Value;
 
 use crate::summary;
 use crate::tables::{self, Column, Document, Load, Metrics, Place, column, mean};
 
-/// What `cargo xtask attacks` makes.
+/// The document of `cargo xtask attacks`.
 pub(crate) const DOCUMENT: Document = Document {
     command: "attacks",
     path: "docs/attacks.md",
@@ -46,7 +46,7 @@ fn place(point: &Value) -> Option<Place> {
     })
 }
 
-/// What honest traffic keeps with the rows that every attack on the link has.
+/// The share that honest traffic keeps, with the rows that every attack on the link has.
 fn summary(loads: &[Load]) -> String {
     let common = common(loads);
     let mut rows = tables::names(common.iter().copied());

@@ -10,7 +10,7 @@ use crate::tables::{
 /// Where a point says which discipline it is for.
 const DISCIPLINE: &str = "link.bottleneck.discipline.kind";
 
-/// What `cargo xtask compare` makes.
+/// The document of `cargo xtask compare`.
 pub(crate) const DOCUMENT: Document = Document {
     command: "compare",
     path: "docs/comparison.md",

@@ -1,4 +1,4 @@
-//! What weir and the kernel do under the same attacks on real interfaces, as docs/hostile-network.md.
+//! weir and the kernel under the same attacks on real interfaces, as docs/hostile-network.md.
 //!
 //! The tests of `bin/weir/tests/hostile` print the tables between marks; those that take minutes are
 //! ignored otherwise.

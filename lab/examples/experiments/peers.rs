@@ -41,7 +41,7 @@ struct Options {
     scenarios: Vec<String>,
 }
 
-/// What runs the cases: programs and folders.
+/// The programs and folders that run the cases.
 struct Bench {
     options: Options,
     root: PathBuf,

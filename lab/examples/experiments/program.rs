@@ -24,13 +24,13 @@ pub(crate) fn build_weir(root: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// What a program prints, if it ends well.
+/// The output of a program, if it ends well.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output();
     let output = output.map_err(|error| format!("{command:?}: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?} failed: {}", said.trim()));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?} failed: {}", errors.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -25,7 +25,7 @@ pub(crate) struct Document {
     pub(crate) folders: &'static [&'static str],
     /// Which load and which row of its table a point of the results is.
     pub(crate) place: fn(&Value) -> Option<Place>,
-    /// What is between the marks of the document.
+    /// The text between the marks at the top.
     pub(crate) summary: fn(&[Load]) -> String,
     /// All tables.
     pub(crate) tables: fn(&[Load]) -> String,
@@ -35,7 +35,7 @@ pub(crate) struct Document {
 pub(crate) struct Place {
     /// The row: a discipline, mostly.
     pub(crate) row: String,
-    /// What the load's name has besides the scenario's.
+    /// The part of the load's name after the scenario's.
     pub(crate) load: String,
 }
 
@@ -88,7 +88,7 @@ impl Load {
         all.iter().filter(told).collect()
     }
 
-    /// What all runs of a row say together.
+    /// The summary of all runs of a row.
     pub(crate) fn cell(
         &self,
         name: &str,

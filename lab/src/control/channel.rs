@@ -75,7 +75,7 @@ impl Channel {
         self.runner.handle_timeout(now + self.delay);
     }
 
-    /// What came of a request.
+    /// The outcome of a request.
     pub(crate) fn handle_response(&mut self, now: Instant, id: RequestId, response: Response) {
         self.runner.handle_response(now + self.delay, id, response);
     }

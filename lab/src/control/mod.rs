@@ -20,9 +20,9 @@ use crate::topology::{Topology, Watched};
 /// A queue that a controller has.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlledQueue {
-    /// What the controller has it for.
+    /// Its role for the controller.
     pub(crate) role: &'static Role,
-    /// What the controller knows it by: the names of its node and of the node's interface.
+    /// Its name for the controller: the names of its node and of the node's interface.
     pub(crate) name: QueueName,
     /// Where it is.
     pub(crate) place: Watched,

@@ -1,5 +1,5 @@
-//! What is kept of a controller's work in a run: its gauges after each round, as metrics and curves, and
-//! what went wrong.
+//! The record of a controller's work in a run: its gauges after each round, as metrics and curves, and
+//! errors.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::statistics::mean;
 
-/// What a controller did.
+/// The record of a controller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     /// How far rounds are apart, which on the lab may be more than the scenario says.
@@ -53,7 +53,7 @@ impl Record {
         }
     }
 
-    /// What went wrong, in sentences.
+    /// The errors, in sentences.
     pub(crate) fn trouble(&self) -> Vec<String> {
         let refused = self
             .refused

@@ -25,8 +25,7 @@ use super::wire::{self, Long};
 use crate::error::Error;
 use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
-/// What a packet costs on an Ethernet wire beyond its layer-2 length: preamble, frame check
-/// sequence, gap.
+/// Bytes of a packet on an Ethernet wire beyond its layer-2 length: preamble, frame check sequence, gap.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 /// Two full frames: the least that the kernel's token bucket may hold.
 const BURST_BYTES_MIN: u64 = 3200;
@@ -142,7 +141,7 @@ impl Site {
         namespace: &Namespace,
     ) -> Result<(), Error> {
         let name = long.name();
-        // The bridge speaks to nobody: a message of its own kernel would be no one's.
+        // The bridge sends nothing of its own: a message of its kernel would belong to no host.
         let silent = ("ipv6/conf/default/disable_ipv6", "1");
         self.set(namespace, &name, &[silent])?;
         let mut batch = String::new();

@@ -218,7 +218,7 @@ egress = ["wan"]
         let folder = std::env::temp_dir().join(format!("weir-lab-hung-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = |name: &str| folder.join(name);
-        // Of `hung` connections are accepted by the kernel, and nobody ever reads from them.
+        // Of `hung` connections are accepted by the kernel, and never read.
         let _hung = UnixListener::bind(socket("hung")).unwrap();
         let yes = r#"{"applied": true, "messages": []}"#;
         let no = r#"{"applied": false, "messages": ["busy"]}"#;

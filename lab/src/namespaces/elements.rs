@@ -7,7 +7,7 @@
 //!   responses ◀── in any order
 //! ```
 //!
-//! Each router has a task and a connection of its own, so that one that does not answer holds up nobody
+//! Each router has a task and a connection of its own, so that one that does not answer delays no other
 //! else. A request whose deadline has passed is given up without a response: who asked knows the
 //! deadline too.
 
@@ -32,7 +32,7 @@ const WAITING_MAX: usize = 64;
 // A runner never puts more into one request than the service of a router takes.
 const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_northbound::CHANGES_MAX);
 
-/// What came of a request.
+/// The outcome of a request.
 pub(super) type Answer = (RequestId, Response);
 
 /// The routers of a controller. It lives as long as the runtime in which it was made.
@@ -73,7 +73,7 @@ impl Elements {
     pub(super) async fn answer(&mut self) -> Answer {
         match self.answers.recv().await {
             Some(answer) => answer,
-            None => std::future::pending().await, // without routers there is nobody to answer
+            None => std::future::pending().await, // without routers no answer comes
         }
     }
 
@@ -83,7 +83,7 @@ impl Elements {
     }
 }
 
-/// What the connections of one thread run in.
+/// The runtime of the connections of one thread.
 pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,7 +1,7 @@
-//! What the kernel of each host is told of TCP, so that its connections are what the scenario says.
+//! The TCP settings of each host's kernel, so that its connections are as the scenario says.
 //!
 //! Selective acknowledgements, time stamps and explicit congestion notification are agreed on when
-//! a connection is opened, and the opener proposes: so only hosts that open connections are told,
+//! a connection is opened, and the opener proposes: so only hosts that open connections are set,
 //! and a server takes what each of its clients proposes. These are settings of a whole namespace;
 //! a host that would have to open connections of both kinds is refused.
 
@@ -10,11 +10,11 @@ use crate::options::Habitat;
 use crate::scenario::{Congestion, Scenario, TcpOptions};
 use crate::topology::Topology;
 
-/// What the hosts are told, by the topology's index of nodes.
+/// The settings of the hosts, by the topology's index of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints(pub Vec<Settings>);
 
-/// What one host proposes when it opens a connection; the kernel's default if it opens none.
+/// The proposals of a host that opens a connection; the kernel's default if it opens none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     sack: Option<bool>,
@@ -23,7 +23,7 @@ pub struct Settings {
 }
 
 impl Endpoints {
-    /// What the scenario's traffic needs.
+    /// The settings that the scenario's traffic needs.
     pub fn new(scenario: &Scenario, topology: &Topology) -> Result<Self, Error> {
         let mut all = vec![Settings::default(); topology.nodes.len()];
         for traffic in &scenario.traffic {

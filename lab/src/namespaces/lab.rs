@@ -156,10 +156,10 @@ impl Lab<'_> {
         let controllers = Controllers::start(scenario, &topology, &socket, window, seed)?;
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
         self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
-        let mut said = Map::new();
+        let mut pages = Map::new();
         let mut router_cpu = 0.0;
         for router in &routers[..bridges.start] {
-            said.insert(router.name.clone(), router.inspect());
+            pages.insert(router.name.clone(), router.inspect());
             router_cpu += router.cpu_seconds();
         }
         notes.extend(
@@ -188,7 +188,7 @@ impl Lab<'_> {
             metrics,
             series,
             distributions: distributions(scenario, &reported),
-            routers: said,
+            routers: pages,
             flows: Vec::new(),
             captures: Vec::new(),
         })

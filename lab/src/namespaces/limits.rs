@@ -1,4 +1,4 @@
-//! What the lab cannot do, in a sentence before anything is started, and what it leaves out.
+//! The limits of the lab: what it refuses, in a sentence before anything is started, and what it leaves out.
 
 use weir_base::Span;
 
@@ -20,7 +20,7 @@ pub const CONNECTIONS_MAX: u64 = 5_000;
 const SPREAD_MAX: usize = 16;
 /// Flows of one tool that can each have a start of their own: they stand on its command line.
 const STARTS_MAX: u32 = 5_000;
-/// What a packet costs on the lab's wires beyond its IP length: they are Ethernet.
+/// Bytes of a packet on the lab's wires beyond its IP length: they are Ethernet.
 const FRAMING_BYTES: u32 = 38;
 /// The largest segment's payload in 1500 bytes of IPv4.
 const MSS_MAX: u32 = 1460;
@@ -215,8 +215,8 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     notes
 }
 
-/// What the scenario says of its endpoints that differs from what the kernel does, and that the
-/// lab's tools cannot change. The scenario's defaults are what the kernel does.
+/// Options of the scenario's endpoints that differ from the kernel's behaviour, and that the lab's tools cannot
+/// change. The scenario's defaults are the kernel's behaviour.
 fn not_emulated(options: &TcpOptions) -> Vec<&'static str> {
     let kernel = TcpOptions::default();
     let options = [
@@ -276,7 +276,7 @@ rate = "1 Mbit"
     }
 
     #[test]
-    fn what_the_lab_cannot_do_is_said_in_a_sentence() {
+    fn a_limit_of_the_lab_is_a_sentence() {
         let link = "ends = [\"left\", \"a\"]";
         let cases = [
             ("count = 2", "count = 4000".to_owned(), "4002 nodes"),

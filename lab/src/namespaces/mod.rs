@@ -9,7 +9,7 @@
 //!
 //! - [`limits`]: what the lab cannot do, and what it leaves out
 //! - [`routes`]: the routes as the kernel reads them
-//! - [`endpoints`]: what the kernel of each host is told of TCP
+//! - [`endpoints`]: the TCP settings of each host's kernel
 //! - [`build`]: namespaces, links and addresses in being
 //! - [`wire`]: wires with a delay
 //! - [`process`]: programs inside namespaces, each with an end

@@ -1,7 +1,7 @@
 //! Programs inside namespaces: short ones that set things up, and the tools and routers of a run.
 //!
 //! Every program is started by the lab's [`Spawner`], so none outlives the lab; every wait has an
-//! end; what a program says on its standard error becomes part of the lab's error.
+//! end; its standard error becomes part of the lab's error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -16,8 +16,8 @@ use crate::namespaces::traffic::Line;
 
 /// A program that only sets something up must end within this time.
 const SETUP_MAX: Duration = Duration::from_secs(20);
-/// What is kept of a program's standard error.
-const SAID_BYTES_MAX: u64 = 16 << 10;
+/// Maximum number of bytes kept of a program's standard error.
+const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
 /// Runs a short program to its end; `input` goes to its standard input.
 pub fn run_to_end(
@@ -47,7 +47,7 @@ pub struct Running {
     what: String,
     child: Child,
     ended: Option<ExitStatus>,
-    said: Option<JoinHandle<String>>,
+    output: Option<JoinHandle<String>>,
 }
 
 impl Running {
@@ -62,21 +62,24 @@ impl Running {
         let mut child = spawner
             .spawn(namespace, command)
             .map_err(Error::io(format!("cannot start {program} for {what}")))?;
-        let said = child.stderr.take().map(|stderr| {
+        let output = child.stderr.take().map(|stderr| {
             thread::spawn(move || {
-                let mut said = Vec::new();
+                let mut output = Vec::new();
                 let mut stderr = stderr;
                 // Half a sentence is better than none.
-                let _ = stderr.by_ref().take(SAID_BYTES_MAX).read_to_end(&mut said);
+                let _ = stderr
+                    .by_ref()
+                    .take(OUTPUT_BYTES_MAX)
+                    .read_to_end(&mut output);
                 let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-                String::from_utf8_lossy(&said).trim().to_owned()
+                String::from_utf8_lossy(&output).trim().to_owned()
             })
         });
         Ok(Self {
             what: what.to_owned(),
             child,
             ended: None,
-            said,
+            output,
         })
     }
 
@@ -130,14 +133,14 @@ impl Running {
         }
     }
 
-    /// The error that it failed, with what it said. Ends it first.
+    /// The error that it failed, with its standard error. Ends it first.
     pub fn failed(&mut self, how: &str) -> Error {
         self.kill();
-        let said = self.said.take().and_then(|thread| thread.join().ok());
+        let output = self.output.take().and_then(|thread| thread.join().ok());
         Error::Program {
             what: self.what.clone(),
-            said: match said {
-                Some(said) if !said.is_empty() => format!("{how}: {said}"),
+            output: match output {
+                Some(output) if !output.is_empty() => format!("{how}: {output}"),
                 _ => how.to_owned(),
             },
         }

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::scenario::Discipline;
 use crate::topology::{Node, QUEUE_PACKETS};
 
-/// What is fetched from a router at the end of a run, by its name in the result.
+/// The pages that are fetched from a router at the end of a run, by their names in the result.
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 /// A router must answer within this time after its start.
 const READY_MAX: Duration = Duration::from_secs(10);
@@ -81,7 +81,7 @@ impl Router {
         }
     }
 
-    /// What it says of its ports, queues, hogs and drops. A page that it does not have is null.
+    /// Its pages about ports, queues, hogs and drops. A page that it does not have is null.
     pub fn inspect(&self) -> Value {
         let pages = PAGES.map(|name| (name.to_owned(), self.page(name)));
         Value::Object(pages.into_iter().collect::<Map<_, _>>())

@@ -20,14 +20,14 @@ use crate::topology::{PORT_FIRST, Topology};
 pub(crate) struct Invocation {
     /// Index of the node in the topology.
     pub(crate) node: usize,
-    /// What it is, for messages.
+    /// Its name in messages.
     pub(crate) what: String,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) role: Role,
     command: Command,
 }
 
-/// What a tool is for.
+/// The purpose of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Receives for every traffic to its host.

@@ -26,7 +26,7 @@ pub const DELAY_MIN: Span = Span::from_millis(1);
 pub const LONG_MAX: usize = 16;
 /// The shortest frame on an Ethernet wire, with preamble and gap.
 const FRAME_BYTES_MIN: u64 = 84;
-/// What a wire without a rate can carry: more than the lab's senders do together.
+/// The rate of a wire without one: more than the lab's senders reach together.
 const RATE_MAX: Rate = Rate::from_mbps(1_000);
 /// Packets that one direction of a wire holds at least, and at most.
 const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
@@ -70,7 +70,7 @@ impl Long {
         all
     }
 
-    /// What the bridge is called.
+    /// The name of the bridge.
     pub fn name(&self) -> String {
         format!("wire{}", self.wire)
     }
@@ -91,7 +91,7 @@ impl Long {
     }
 }
 
-/// What a bridge lost, if it did: then the run was not what the scenario asks for.
+/// The packets that a bridge lost, if any: then the run was not the scenario's.
 pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     let drops = bridge.page("drops");
     let count = |drop: &Value| match drop["loss"] == true {

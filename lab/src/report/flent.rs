@@ -52,7 +52,7 @@ struct Test {
     name: &'static str,
     /// Curves by the names that Flent has for them.
     curves: Vec<(&'static str, Vec<f64>)>,
-    /// What its ping is.
+    /// The metric of its ping.
     ping: &'static str,
 }
 

@@ -13,7 +13,7 @@ const SUBJECTS_MAX: usize = 4;
 
 /// Something that takes time.
 pub(super) struct Subject {
-    /// What it is, as the beginning of a sentence.
+    /// Its name, as the beginning of a sentence.
     what: String,
     /// Its distribution.
     name: String,
@@ -43,7 +43,7 @@ impl Subject {
         ))
     }
 
-    /// What it takes where it takes longest and where it does not, in a sentence.
+    /// The longest and the shortest time, in a sentence.
     fn headline(&self, points: &[&PointResult]) -> Option<String> {
         let metric = self.metric("p50");
         let mut sorted: Vec<_> = points
@@ -100,7 +100,7 @@ impl Subject {
     }
 }
 
-/// What takes time in a result: small packets first; of other packets only where there is nothing else.
+/// The delays of a result: those of small packets first, those of other packets only where there are no small ones.
 pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
     let is_measured = |subject: &Subject| {
         let metric = subject.metric("p50");
@@ -118,7 +118,7 @@ pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
         Subject::new("A transfer".into(), "transfer_s".into(), "s"),
     ];
     let mut subjects: Vec<Subject> = small.chain(times).filter(is_measured).collect();
-    // A flood's delay is the last that anybody asks for.
+    // A flood's delay matters least.
     let (floods, answering): (Vec<_>, Vec<_>) = others.into_iter().partition(|t| t.kind == "udp");
     for traffics in [answering, floods] {
         if subjects.is_empty() {

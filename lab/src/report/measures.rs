@@ -18,7 +18,7 @@ type Column = (&'static str, &'static str, &'static str);
 
 /// A table: a row for each traffic, link or class of each point.
 pub(super) struct Group {
-    /// What a row is of.
+    /// The subject of a row.
     of: &'static str,
     /// Its columns.
     pub(super) columns: &'static [Column],
@@ -142,7 +142,7 @@ pub(super) fn html(result: &RunResult) -> String {
 }
 
 /// The message of the queues: where waiting is longest and where it is shortest. A flood's packets are most of them,
-/// so it is told whose waiting this is.
+/// so the text names the owner of the waiting time.
 fn waiting(result: &RunResult) -> String {
     let name = QUEUES.columns[1].2;
     let mut waits: Vec<(f64, &str, String)> = Vec::new();

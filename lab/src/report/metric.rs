@@ -1,4 +1,4 @@
-//! What the name of a metric or curve says: what it is, its unit, and whose it is.
+//! The name of a metric or curve, taken apart: quantity, unit and owner.
 //!
 //! ```text
 //!   queue_delay_ms_p99.out      "Queue delay, 99 %"   ms        out
@@ -82,7 +82,7 @@ impl<'a> Metric<'a> {
         }
     }
 
-    /// What it is and whose, in one line.
+    /// The quantity and its owner, in one line.
     pub(super) fn heading(&self) -> String {
         match self.of {
             Some(of) => format!("{}: {of}", self.title),

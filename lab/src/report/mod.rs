@@ -91,7 +91,7 @@ pub fn write(all: &[Ran], folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(written)
 }
 
-/// What the names of a result's files begin with, so that they differ from another result's.
+/// The prefix of a result's file names, so that they differ from another result's.
 fn prefixes(results: &[&RunResult]) -> Vec<String> {
     let stem = |result: &RunResult| {
         let stem = Path::new(&result.scenario).file_stem().unwrap_or_default();

@@ -15,7 +15,7 @@ const HOGS_MAX: usize = 8;
 
 /// A plot in a file beside the page.
 pub(super) struct Drawn {
-    /// What it shows.
+    /// Its title.
     pub(super) title: String,
     /// The file without its ending, as seen from the page.
     pub(super) path: String,

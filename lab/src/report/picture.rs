@@ -142,7 +142,7 @@ pub(super) fn axis(
     Ok(())
 }
 
-/// What each kind of traffic got over time, stacked.
+/// The goodput of each kind of traffic over time, stacked.
 pub(super) fn over_time(curves: &[Option<Curve>], about: &str, top_mbps: f64) -> String {
     draw((520, 280), about, |area| {
         let Some(first) = curves.iter().flatten().next() else {
@@ -171,7 +171,7 @@ fn from_zero(end: f64) -> Ticked {
     Ticked::new(0.0..end, scale::ticks(0.0, end))
 }
 
-/// Axes from nothing to so many seconds and to so much.
+/// Axes from zero to the given greatest time and value.
 fn axes<'a, 'b>(
     area: &'a Canvas<'b>,
     seconds: f64,
@@ -216,7 +216,7 @@ pub(super) fn lines(curves: &[Option<Curve>], about: &str, top: f64) -> String {
 
 /// The area between two curves.
 fn layer(floor: &[f64], ceiling: &[f64], step: f64, colour: RGBColor) -> Polygon<(f64, f64)> {
-    // Each value holds for its whole step: stairs, not slopes that nobody measured.
+    // Each value holds for its whole step: stairs, not slopes, which were not measured.
     let stairs = |values: &[f64]| -> Vec<(f64, f64)> {
         let ends = |(n, v): (usize, &f64)| [(n as f64 * step, *v), ((n + 1) as f64 * step, *v)];
         values.iter().enumerate().flat_map(ends).collect()

@@ -18,17 +18,17 @@ use super::scale::{self, Ticked};
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plot {
-    /// What it shows.
+    /// Its title.
     pub(crate) title: String,
     /// The axis below.
     pub(crate) x: String,
     /// Its lines.
     pub(crate) lines: Vec<Line>,
-    /// What they are lines of.
+    /// The form of its lines.
     pub(crate) form: Form,
 }
 
-/// What the lines of a plot are.
+/// The form of the lines of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Values, from zero on.
@@ -41,7 +41,7 @@ pub(crate) enum Form {
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Line {
-    /// What is told by its colour.
+    /// The meaning of its colour.
     pub(crate) name: String,
     /// Its points from left to right.
     pub(crate) points: Vec<Dot>,
@@ -83,7 +83,7 @@ const FAR_APART: f64 = 20.0;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// What is drawn on: its size, the units of a bitmap, the font, and whether it is a page.
+/// The canvas: its size, the units of a bitmap, the font, and whether it is a page.
 #[derive(Clone, Copy)]
 struct Canvas {
     size: (u32, u32),

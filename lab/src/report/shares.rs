@@ -46,7 +46,7 @@ impl Group {
             group.links.dedup();
             groups.push(group);
         }
-        // What crosses no watched link meets nobody there.
+        // Traffic that crosses no watched link competes with nothing there.
         groups.retain(|group| !group.links.is_empty());
         if groups.len() < 2 {
             let all = Self {
@@ -158,7 +158,7 @@ pub(super) fn html(result: &RunResult) -> String {
     html
 }
 
-/// What long TCP gets beside UDP, where that is no small packets: where it has most and where least.
+/// The share of long TCP beside UDP other than small packets: its greatest and its least.
 fn share(result: &RunResult, group: &Group) -> Option<String> {
     let heavy = result
         .traffic

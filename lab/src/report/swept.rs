@@ -1,4 +1,4 @@
-//! What was swept: its axes of numbers, the lines over them, and the point in the middle.
+//! The sweep of a result: its axes of numbers, the lines over them, and the point in the middle.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ impl Axis {
         units.iter().all(fits).then_some(axis)
     }
 
-    /// What one of `unit` is in units of the axis.
+    /// One of `unit`, in units of the axis.
     fn factor(&self, unit: &str) -> Option<f64> {
         if unit == self.unit {
             return Some(1.0);
@@ -74,7 +74,7 @@ impl Axis {
         }
     }
 
-    /// What was swept, from where to where: `flows from 2 to 4`.
+    /// The swept values in words: `flows from 2 to 4`.
     pub(super) fn words(&self, result: &RunResult) -> String {
         let values = || result.points.iter().filter_map(|p| self.value(p));
         let (least, most) = (
@@ -162,7 +162,7 @@ pub(super) fn middles(result: &RunResult) -> Vec<&PointResult> {
     middles
 }
 
-/// What a reader of pictures at the middle must know: which points they leave out.
+/// A sentence for pictures of the middle: which points they leave out.
 pub(super) fn middle_note(result: &RunResult) -> String {
     let words: Vec<String> = axes(result).iter().map(|axis| axis.words(result)).collect();
     match (middles(result).len(), words.join("; ").as_str()) {
@@ -188,7 +188,7 @@ fn without(point: &PointResult, axes: &[Axis]) -> PointResult {
     others
 }
 
-/// What became of a number from the begin of its line to the end: `lru_fq: 0.469 to 0.483`.
+/// A number at the begin of its line and at the end: `lru_fq: 0.469 to 0.483`.
 pub(super) fn told(lines: &[Line], unit: &str) -> Option<String> {
     let tell = |line: &Line| {
         let (first, last) = (line.points.first()?, line.points.last()?);

@@ -40,7 +40,7 @@ fn column(
 
 /// The columns for which a result has numbers.
 pub(super) fn columns(result: &RunResult) -> Vec<Column> {
-    // Beside small packets nobody asks for TCP's share.
+    // Beside small packets TCP's share does not matter.
     let is_beside = |t: &TrafficInfo| t.kind == "udp" && !t.is_sparse;
     let is_shared = result.traffic.is_empty() || result.traffic.iter().any(is_beside);
     let mut all = small_packets(result);
@@ -80,7 +80,7 @@ pub(super) fn columns(result: &RunResult) -> Vec<Column> {
     all
 }
 
-/// The delay of small packets: what a run with any is made for.
+/// The delay of small packets, the purpose of a run with any.
 fn small_packets(result: &RunResult) -> Vec<Column> {
     let sparse = result.traffic.iter().filter(|t| t.is_sparse);
     let columns = sparse.take(OF_TRAFFIC_MAX / 2).flat_map(|t| {
@@ -223,7 +223,7 @@ pub(super) fn measured(result: &RunResult) -> String {
     )
 }
 
-/// What stands below the medians, in a sentence; empty for a single run.
+/// The sentence below the medians; empty for a single run.
 pub(super) fn spreads(result: &RunResult) -> String {
     let runs = result
         .points

@@ -28,14 +28,14 @@ use super::verdict::{Findings, Samples};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// What is compared, in words.
+    /// The quantity in words.
     pub what: String,
     /// The condition holds for each of these rows.
     #[serde(default)]
     pub each: Each,
     /// The quantity.
     pub of: Quantity,
-    /// What it must be.
+    /// The test that it must pass.
     pub is: Test,
 }
 
@@ -43,12 +43,12 @@ pub struct Condition {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shown {
-    /// What it is, in words.
+    /// The quantity in words.
     pub what: String,
     /// It is shown for each of these rows.
     #[serde(default)]
     pub each: Each,
-    /// What a row is called.
+    /// The name of a row.
     #[serde(default)]
     pub named: String,
     /// The quantity.
@@ -58,7 +58,7 @@ pub struct Shown {
     pub as_printed: bool,
 }
 
-/// What a quantity must be. The statistics are those of [`Findings`].
+/// A test of a quantity. The statistics are those of [`Findings`].
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Test {
@@ -100,7 +100,7 @@ pub enum Test {
 pub struct Steps {
     /// The values of `{step}`.
     pub along: Vec<Step>,
-    /// What a step is called.
+    /// The name of a step.
     pub named: String,
 }
 

@@ -27,7 +27,7 @@ use crate::report::{Dot, Form, LINES_MAX, Line, Plot, mean_curve};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it shows, with the quantity and its unit.
+    /// Its title, with the quantity and its unit.
     pub title: String,
     /// The axis below, with its unit.
     pub x: String,
@@ -40,7 +40,7 @@ pub struct Figure {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineSpec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// There is a line for each of these rows.
     #[serde(default)]
@@ -50,7 +50,7 @@ pub struct LineSpec {
     pub along: Vec<Step>,
     /// The quantity.
     pub of: Quantity,
-    /// What a curve is multiplied by.
+    /// The factor of a curve.
     #[serde(default = "one")]
     pub scale: Number,
 }

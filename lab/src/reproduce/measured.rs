@@ -1,7 +1,7 @@
 //! From scenarios to points to runs, and back: every point that several results need is run once.
 //!
 //! A paper whose open places were calibrated is run twice: as it is read, and as it is printed. A claim asks
-//! for points by name, and gets those of the column that it is judged in. What does not exist is noted, so
+//! for points by name, and gets those of the column in which it is decided. A name that does not exist is noted, so
 //! that no claim is decided, or left open, by a misspelt name.
 
 use std::cell::RefCell;
@@ -27,17 +27,17 @@ use crate::statistics::mean;
 /// Length and warm-up of a run in the lab: 30 s are counted.
 const LAB: [&str; 2] = ["40 s", "10 s"];
 
-/// What was measured, by scenario.
+/// The measurements, by scenario.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     scenarios: BTreeMap<&'static str, Vec<Measurement>>,
     /// The same with the values that the papers print, if it was asked for.
     printed: Option<Box<Self>>,
-    /// What was asked for and does not exist, in words.
+    /// Names that were asked for and do not exist, in words.
     unknown: RefCell<BTreeSet<String>>,
     /// Where.
     pub on: Habitat,
-    /// What the habitat could not do or left out.
+    /// Limits of the habitat, and what it left out.
     pub notes: Vec<String>,
     /// Runs of all points.
     pub runs: u64,
@@ -56,7 +56,7 @@ struct Measurement {
 pub(super) type Window = [f64; 2];
 
 impl Measured {
-    /// What was measured with the values that the papers print.
+    /// The measurements with the values that the papers print.
     pub(super) fn as_printed(&self) -> Option<&Self> {
         self.printed.as_deref()
     }

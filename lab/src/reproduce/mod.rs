@@ -86,7 +86,7 @@ const RUNS: u64 = 10;
 const RUNS_QUICK: u64 = 3;
 const RUNS_LAB: u64 = 5;
 
-/// What to reproduce, and how.
+/// Options of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Where, side by side, interruption, progress; the scenario and its settings are ours.
@@ -97,7 +97,7 @@ pub struct Options {
     pub overrides: Vec<Override>,
 }
 
-/// What was reproduced.
+/// The results that were reproduced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reproduction {
     /// One for each result.
@@ -105,7 +105,7 @@ pub struct Reproduction {
     /// How it was run, in a sentence.
     #[serde(skip)]
     pub how: String,
-    /// What the reader must know.
+    /// Sentences that the reader needs.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
@@ -124,7 +124,7 @@ pub struct ResultReport {
     /// Its pictures, as SVG.
     #[serde(skip)]
     pub pictures: Vec<String>,
-    /// What it shows.
+    /// Its title.
     #[serde(skip)]
     pub title: &'static str,
     /// Set-up and readings.
@@ -133,7 +133,7 @@ pub struct ResultReport {
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
-    /// What its numbers and pictures ask for and does not exist, and lines of its tables without a number of ours.
+    /// Names that its numbers and pictures ask for and that do not exist, and lines of its tables without a number of ours.
     #[serde(skip)]
     pub missing: Vec<String>,
 }
@@ -141,9 +141,9 @@ pub struct ResultReport {
 /// A number of the paper beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowReport {
-    /// What sets it apart.
+    /// The values that set it apart.
     pub set: Map<String, Value>,
-    /// What is compared.
+    /// Its column.
     pub metric: &'static str,
     /// The paper's number.
     pub paper: f64,
@@ -158,14 +158,14 @@ pub struct RowReport {
     pub tolerance: f64,
 }
 
-/// A claim and what became of it.
+/// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimReport {
     /// `PAPER/RESULT.n`.
     pub id: &'static str,
-    /// What it says.
+    /// The claim.
     pub text: &'static str,
-    /// What became of it, as the paper is read.
+    /// The verdict, as the paper is read.
     pub verdict: Verdict,
     /// The same with the values that the paper prints; none if no value of the paper was calibrated.
     pub as_printed: Option<Verdict>,
@@ -402,7 +402,7 @@ impl Reproduction {
             .filter(|claim| !claim.calibrated && claim.verdict.is_bad())
     }
 
-    /// What could not be decided because a name does not exist: which claim or result, and what it asks for.
+    /// Claims and results that could not be decided because a name does not exist, with that name.
     pub fn missing(&self) -> impl Iterator<Item = (&'static str, String)> {
         let of_claims = self.claims().filter(|claim| {
             claim.verdict == Verdict::Missing || claim.as_printed == Some(Verdict::Missing)
@@ -610,7 +610,7 @@ mod tests {
         "outage_s_max.elastic",
     ];
 
-    /// Runs results for a moment, and gives what their claims, rows and pictures ask for and nobody has.
+    /// Runs results for a moment, and gives the names that their claims, rows and pictures ask for and that do not exist.
     fn unknown(results: &[&str], set: &[(&str, &str)]) -> Vec<String> {
         let overrides = set.iter().map(|(path, value)| Override {
             path: (*path).to_owned(),

@@ -6,7 +6,7 @@ use super::verdict::{Verdict, shown};
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
 use crate::report::{STYLE, escape, section};
 
-/// What a verdict with a second one, and one in brackets, mean.
+/// Legend of a verdict with a second one, and of one in brackets.
 const TWO_COLUMNS: &str = "<li>A dot at the end is the verdict with the values that the paper prints instead of \
      calibrated ones. Dashed: places were calibrated on it; it is counted nowhere.</li>";
 
@@ -67,7 +67,7 @@ fn dot(verdict: Verdict) -> String {
 fn chip(claim: &ClaimReport) -> String {
     let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
     let printed = claim.as_printed.map(dot).unwrap_or_default();
-    let beside = beside(claim).map(|said| format!(" ({said})"));
+    let beside = beside(claim).map(|words| format!(" ({words})"));
     format!(
         "<a class=\"{}\" href=\"#{}\" title=\"{}{}: {}\">{}{printed}</a>",
         chip_class(claim),
@@ -123,7 +123,7 @@ fn claim(claim: &ClaimReport) -> String {
         id = escape(claim.id),
         class = chip_class(claim),
         beside = beside(claim)
-            .map(|said| format!("; {}", escape(&said)))
+            .map(|words| format!("; {}", escape(&words)))
             .unwrap_or_default(),
         verdict = claim.verdict.word(),
         text = escape(claim.text),

@@ -22,7 +22,7 @@ use crate::statistics::{mean, percentile, slope};
 /// Names and what stands in their place.
 pub(super) type Row = BTreeMap<String, Value>;
 
-/// What is measured, and where.
+/// A quantity and the point at which it is measured.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
@@ -209,7 +209,7 @@ impl Quantity {
         Some((quantity, row))
     }
 
-    /// What was measured, one value for each seed.
+    /// Its values, one for each seed.
     pub(super) fn samples(&self, m: &Measured, row: &Row) -> Samples {
         let Ok(formula) = self.formula(row) else {
             return Samples::default(); // `check` has refused it

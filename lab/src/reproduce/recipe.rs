@@ -1,4 +1,4 @@
-//! What a paper's results are made of: scenarios to run, the paper's numbers, its claims.
+//! The parts of a paper's results: scenarios to run, the paper's numbers, its claims, its pictures.
 //!
 //! All of it is data, `paper.toml` beside the scenarios of the paper: [`condition`](super::condition) and
 //! [`figure`](super::figure) have the language. Checks with arithmetic of their own are Rust, under the name of
@@ -34,13 +34,13 @@ pub struct Paper {
     pub(super) code: &'static [&'static Checks],
 }
 
-/// One table or figure, or what the text claims without one.
+/// One table or figure, or the claims of the text without one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// `PAPER/RESULT`.
     pub id: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// How it was set up, and how open places were read.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Recipe {
 pub struct Table {
     /// Where ours is measured, unless a line says otherwise.
     pub scenario: String,
-    /// What is compared.
+    /// The cells of each line.
     pub columns: Vec<Column>,
     /// Its lines.
     pub lines: Vec<Line>,
@@ -78,7 +78,7 @@ pub struct Table {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// What it is called, with its unit.
+    /// Its name, with its unit.
     pub name: String,
     /// Our metric, or a formula of metrics and of what sets the line apart.
     pub metric: String,
@@ -91,7 +91,7 @@ pub struct Column {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// What sets it apart, in words.
+    /// The values that set it apart, in words.
     pub set: Row,
     /// Our scenario, if it is not the table's.
     pub scenario: Option<String>,
@@ -110,20 +110,20 @@ pub struct Line {
 pub struct Claim {
     /// `PAPER/RESULT.n`.
     pub id: String,
-    /// What it says, in our words.
+    /// The claim, in our words.
     pub text: String,
     /// Whether open places were read such that it holds: it is shown, but is no evidence.
     #[serde(default)]
     pub calibrated: bool,
     /// Why it is not decided here, if it is not.
     pub not_run: Option<String>,
-    /// What decides it, where that is a comparison of numbers.
+    /// The conditions that decide it, where it compares numbers.
     #[serde(default, rename = "condition")]
     pub conditions: Vec<Condition>,
     /// Numbers that are shown besides.
     #[serde(default)]
     pub shown: Vec<Shown>,
-    /// What the reader of its evidence must know.
+    /// Sentences that the reader of its evidence needs.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
@@ -134,7 +134,7 @@ pub(super) type Checks = [(&'static str, Check)];
 /// Adds to the findings of a claim.
 pub(super) type Check = fn(&Measured, &mut Findings);
 
-/// How far a number may be off where nothing else is said: 15 %, as the list of claims has it.
+/// The default tolerance of a number: 15 %, as the list of claims has it.
 const fn tolerance() -> f64 {
     0.15
 }
@@ -286,7 +286,7 @@ impl Table {
         self.quantity(line, &self.columns[0]).at(&Row::new())
     }
 
-    /// What is compared in a cell.
+    /// Our quantity in a cell.
     pub(super) fn quantity(&self, line: &Line, column: &Column) -> Quantity {
         let scenario = line.scenario.as_ref().unwrap_or(&self.scenario);
         Quantity {
@@ -298,7 +298,7 @@ impl Table {
         }
     }
 
-    /// What sets each line apart, and the paper's numbers by the names of their columns.
+    /// The values that set each line apart, and the paper's numbers by the names of their columns.
     fn rows(&self) -> impl Iterator<Item = Row> {
         self.lines.iter().map(|line| {
             let names = self.columns.iter().map(|column| column.name.clone());

@@ -41,7 +41,7 @@ fn result(result: &ResultReport) -> String {
     text
 }
 
-/// What stands beside a verdict: the one as printed, and whether it is evidence; none if there is nothing.
+/// The words beside a verdict: the one as printed, and whether it is evidence; none if there are no such words.
 pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
     let printed = claim
         .as_printed
@@ -49,8 +49,8 @@ pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
     let calibrated = claim
         .calibrated
         .then(|| "calibrated on, no evidence".to_owned());
-    let said: Vec<String> = printed.into_iter().chain(calibrated).collect();
-    (!said.is_empty()).then(|| said.join("; "))
+    let words: Vec<String> = printed.into_iter().chain(calibrated).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 fn rows(rows: &[RowReport]) -> String {
@@ -87,7 +87,7 @@ fn rows(rows: &[RowReport]) -> String {
     text
 }
 
-/// What sets a row apart, in words.
+/// The values that set a row apart, in words.
 pub(super) fn place(row: &RowReport) -> String {
     let words = row.set.iter().map(|(key, value)| match value.as_str() {
         Some(text) => text.to_owned(),
@@ -106,7 +106,7 @@ pub(super) fn within(row: &RowReport) -> String {
     }
 }
 
-/// Lines of at most so many characters, broken between words.
+/// Lines of at most `width` characters, broken between words.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

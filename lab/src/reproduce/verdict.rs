@@ -624,7 +624,7 @@ mod tests {
         assert_eq!(two(true, false), Verdict::Partly);
         assert_eq!(two(false, false), Verdict::Fails);
         assert_eq!(verdict(|_| {}), Verdict::Missing);
-        // A quantity that was not measured, or that has other seeds, decides nothing: somebody must mend it.
+        // A quantity that was not measured, or that has other seeds, makes the claim missing.
         let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
         assert_eq!(verdict(missing), Verdict::Missing);
         let unknown = |f: &mut Findings| f.is_if_known("a", None);

@@ -19,11 +19,11 @@ use super::traffic::Traffic;
 pub struct Scenario {
     /// One line.
     pub title: String,
-    /// What it shows.
+    /// Its title.
     pub about: String,
     /// Length of a run.
     pub duration: Span,
-    /// What is left out of the means, from the start.
+    /// The time from the start that the metrics leave out.
     pub warm_up: Span,
     /// Seed of the first run.
     pub seed: u64,
@@ -31,7 +31,7 @@ pub struct Scenario {
     pub runs: u64,
     /// Step of the curves.
     pub sample: Span,
-    /// Links whose queues are sampled; if nothing is said, those that name a discipline.
+    /// Links whose queues are sampled; by default those that name a discipline.
     pub watch: Option<Vec<String>>,
     /// Routers, by name.
     pub routers: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Link {
     pub rate: Option<Rate>,
     /// One-way delay.
     pub delay: Span,
-    /// What a packet costs on the wire beyond its IP length, in bytes.
+    /// Bytes of a packet on the wire beyond its IP length.
     pub framing: u32,
     /// The queue at the first end.
     pub discipline: Option<Discipline>,

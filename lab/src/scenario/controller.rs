@@ -35,7 +35,7 @@ pub struct Queue {
     pub link: String,
     /// Whether it is the queue at the link's second end.
     pub reverse: bool,
-    /// What the controller has it for.
+    /// Its role for the controller.
     pub role: &'static Role,
 }
 
@@ -51,7 +51,7 @@ impl Queue {
     }
 }
 
-/// Wires of a link, by its name: what a role's list of links comes to.
+/// Wires of a link, by its name: the meaning of a role's list of links.
 type Wires<'a> = &'a dyn Fn(&Link) -> usize;
 
 impl Controller {

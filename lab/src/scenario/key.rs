@@ -1,4 +1,4 @@
-//! What a key of a scenario is, and what it may say.
+//! A key of a scenario: its meaning and its values.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use weir_base::{Bytes, Spacing, Span, setting::Kind};
 pub struct Key {
     /// As it is written.
     pub name: &'static str,
-    /// What may be said.
+    /// The permitted values.
     pub form: Form,
     /// The default as it would be written; empty if there is none.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub about: &'static str,
 }
 
-/// What a key may say.
+/// The permitted values of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// A single value with its unit and range.

@@ -104,7 +104,7 @@ pub use tcp::{Congestion, TcpOptions};
 pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
 pub use weir_base::{Offered, Sizes, Spacing, Times};
 
-/// What is wrong with a scenario, and where.
+/// An error of a scenario, and its place.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}{origin}: {why}", file.as_ref().map(|f| format!("{f}, ")).unwrap_or_default())]
 pub struct ScenarioError {
@@ -112,7 +112,7 @@ pub struct ScenarioError {
     pub file: Option<String>,
     /// Where in the file, or which override.
     pub origin: Origin,
-    /// What is wrong, and what would be right.
+    /// The error, and the permitted values.
     pub why: String,
 }
 

@@ -77,7 +77,7 @@ fn split_list(text: &str) -> Vec<String> {
     items.iter().map(|item| item.trim().to_owned()).collect()
 }
 
-/// What the caller chooses of a file.
+/// The caller's choices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices<'a> {
     /// Values put at paths.
@@ -108,7 +108,7 @@ pub struct Plan {
 pub struct Point {
     /// The variant's name, if the file has variants.
     pub variant: Option<String>,
-    /// What was put at which path.
+    /// The values put at paths.
     pub set: Map<String, Json>,
     /// The part of it that the sweep put there.
     pub sweep: Map<String, Json>,
@@ -467,17 +467,17 @@ total_rate = "8 Mbit"
             "{SMALL}[[variant]]\nname = \"a\"\nset = {{ \"duration\" = \"30 s\" }}\n\
              [sweep]\n\"traffic.long.flows\" = [1, 2]\n\"traffic.flood.flows\" = [3, 4]\n"
         );
-        let said = ["duration=40 s", "traffic.long.flows=7"].map(|o| o.parse().unwrap());
-        let (_, points) = plan(&text, &said, &[]).unwrap();
+        let overrides = ["duration=40 s", "traffic.long.flows=7"].map(|o| o.parse().unwrap());
+        let (_, points) = plan(&text, &overrides, &[]).unwrap();
         assert_eq!(points.len(), 2); // the other sweep's values
         for point in points {
             assert_eq!(point.scenario.duration, weir_base::Span::from_secs(40));
             assert_eq!(point.scenario.traffic[0].kind.flows(), 7);
         }
-        let said = ["sweep={ \"traffic.flood.flows\" = [1, 2, 3] }"
+        let overrides = ["sweep={ \"traffic.flood.flows\" = [1, 2, 3] }"
             .parse()
             .unwrap()];
-        assert_eq!(plan(&text, &said, &[]).unwrap().1.len(), 3);
+        assert_eq!(plan(&text, &overrides, &[]).unwrap().1.len(), 3);
     }
 
     #[test]

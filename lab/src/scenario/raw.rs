@@ -1,4 +1,4 @@
-//! What a scenario file says, before anybody judges it: a tree of values that remember their line.
+//! A scenario file before any check: a tree of values that remember their line.
 //!
 //! Overrides (`--set PATH=VALUE`, a variant's `set`, a `sweep`) work on this tree, so that a
 //! changed value is checked exactly like a written one, and its error says where it came from.
@@ -62,7 +62,7 @@ pub enum Reading {
     /// The calibrated one: the paper as it is read.
     #[default]
     Calibrated,
-    /// What the paper prints.
+    /// The value that the paper prints.
     Printed,
 }
 

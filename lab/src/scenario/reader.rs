@@ -187,7 +187,7 @@ impl<'a> Section<'a> {
         Ok(Some(times))
     }
 
-    /// What reads itself from a text, or its own default.
+    /// A value that reads itself from a text, or its own default.
     pub(super) fn parsed<T: FromStr<Err = String> + Default>(
         &self,
         key: &'static Key,

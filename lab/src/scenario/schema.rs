@@ -199,7 +199,7 @@ fn quantity(units: &str) -> String {
     format!("{NUMBER} *{units}")
 }
 
-/// A text with a unit; the range is said in words.
+/// A text with a unit; the range is given in words.
 fn text(pattern: &str, permitted: impl std::fmt::Display) -> Value {
     json!({ "type": "string", "pattern": format!("^ *{pattern} *$"),
             "title": permitted.to_string() })

@@ -2,7 +2,7 @@
 //! lists of variants that several files share.
 //!
 //! A file on disk uses files on disk, and a scenario that comes with the program uses others that do: what is
-//! built in never depends on the folder in which somebody starts the program. Paths are relative to the
+//! built in never depends on the folder in which the program is started. Paths are relative to the
 //! file that names them.
 
 use std::path::{Component, Path, PathBuf};
@@ -40,7 +40,7 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
     }
 }
 
-/// What a file says, with all that it takes from others. Without `text` it is read from disk; with it, the files that it
+/// The content of a file, with all that it takes from others. Without `text` it is read from disk; with it, the files that it
 /// names are those that come with the program.
 pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioError> {
     let shelf = match text {

@@ -1,4 +1,4 @@
-//! What a scenario says of TCP endpoints.
+//! TCP endpoints of a scenario.
 
 use std::str::FromStr;
 
@@ -38,7 +38,7 @@ pub struct TcpOptions {
 }
 
 impl Default for TcpOptions {
-    /// What a scenario that says nothing gets.
+    /// The defaults of a scenario.
     fn default() -> Self {
         Self {
             congestion: Congestion::Cubic,

@@ -32,7 +32,7 @@ pub struct Traffic {
     pub ipv6: bool,
     /// Whether it is the attack, or part of it.
     pub hog: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: TrafficKind,
 }
 
@@ -45,7 +45,7 @@ pub enum Starts {
     Arrivals(Times),
 }
 
-/// What kind of traffic, and how much.
+/// The kind of traffic, and how much of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrafficKind {
     /// TCP connections, opened by the sender.
@@ -54,7 +54,7 @@ pub enum TrafficKind {
         flows: u32,
         /// Bytes that each transfers before it closes; it sends to the end without.
         size: Option<Sizes>,
-        /// What each connection's application offers, while it is on; greedy without.
+        /// The rate that each connection's application offers while it is on; greedy without.
         offered: Option<Offered>,
         /// How the application's writes follow each other, if it offers a rate.
         spacing: Spacing,
@@ -67,7 +67,7 @@ pub enum TrafficKind {
     Udp {
         /// Flows (source ports) of each sending host.
         flows: u32,
-        /// What each flow offers while it is on, in payload.
+        /// The rate that each flow offers while it is on, in payload.
         offered: Offered,
         /// When it offers; always without.
         activity: Option<OnOff>,
@@ -91,7 +91,7 @@ pub enum TrafficKind {
     },
 }
 
-/// What kind of traffic, without the details.
+/// The kind of traffic, without the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -388,7 +388,7 @@ to = "b"
     }
 
     #[test]
-    fn every_option_of_an_endpoint_can_be_said() {
+    fn every_option_of_an_endpoint_can_be_set() {
         let lines = r#"
 congestion = "newreno"
 mss = "1000 B"
@@ -424,7 +424,7 @@ timestamps = true
     }
 
     #[test]
-    fn every_key_of_traffic_can_be_said() {
+    fn every_key_of_traffic_can_be_set() {
         let lines = r#"
 flows = 3
 size = "pareto 1.5 26 MB to 2 GB"

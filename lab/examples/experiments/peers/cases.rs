@@ -1,4 +1,4 @@
-//! What is compared: the peers' programs with their options, and our scenarios made like them.
+//! The cases: the peers' programs with their options, and our scenarios made like them.
 
 use super::read::{self, Measure};
 

@@ -1,4 +1,4 @@
-//! What is read from a line of a peer and from a run of ours, so that like is compared with like.
+//! Readers of a peer's line and of a run of ours, so that like is compared with like.
 
 use serde_json::Value;
 

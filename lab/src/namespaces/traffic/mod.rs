@@ -32,7 +32,7 @@ const INTERVAL_MIN: Span = Span::from_millis(1);
 pub enum Command {
     /// Receive TCP and UDP, and count.
     Sink(sink::Options),
-    /// Send over TCP: without end, by an offered load, or so many bytes.
+    /// Send over TCP: without end, by an offered load, or a number of bytes.
     Tcp(tcp::Options),
     /// Send UDP, paced packet by packet.
     Udp(udp::Options),
@@ -58,7 +58,7 @@ pub struct Timing {
     /// Length of the run.
     #[arg(long, default_value = "10 s")]
     pub duration: Span,
-    /// What is left out of the totals of the window, from the start.
+    /// The time from the start that the totals of the window leave out.
     #[arg(long, default_value = "0 s")]
     pub warm_up: Span,
     /// Length of the intervals in which receivers count.
@@ -162,7 +162,7 @@ impl Rhythm {
         args
     }
 
-    /// The schedule of a flow that offers `rate` in pieces of so many bytes, in times of the run.
+    /// The schedule of a flow that offers `rate` in pieces of a number of bytes, in times of the run.
     pub(crate) fn pace(
         &self,
         rate: Offered,

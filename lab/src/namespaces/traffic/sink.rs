@@ -58,7 +58,7 @@ struct Count {
     window_packets: u64,
 }
 
-/// What one port has counted.
+/// The counts of one port.
 #[derive(Debug)]
 struct PortCount {
     protocol: &'static str,
@@ -251,7 +251,7 @@ impl PortCount {
     }
 }
 
-/// Reads what waits; false once the peer has closed or reset.
+/// Reads the bytes that wait; false once the peer has closed or reset.
 fn read_all(stream: &mut TcpStream, buffer: &mut [u8], mut count: impl FnMut(usize)) -> bool {
     loop {
         match stream.read(buffer) {

@@ -24,7 +24,7 @@ use super::{Line, Rhythm, RunClock, Sent, Timetable, Transfer, listed, nth, repo
 pub const FLOWS_MAX: u32 = 1000;
 /// How much a greedy connection hands over at once.
 const WRITE_BYTES: usize = 64 << 10;
-/// A segment's payload if nothing is said: what a connection with an offered load hands over.
+/// Default payload of a segment, which a connection with an offered load hands over.
 const MSS_DEFAULT: u32 = 1460;
 /// Pause before a connection that failed is tried again.
 const RETRY: Span = Span::from_millis(250);
@@ -101,7 +101,7 @@ impl Options {
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Shared {
     run: RunClock,
@@ -217,7 +217,7 @@ fn connect(options: &Options) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// What writes to one connection after another.
+/// A writer to one connection after another.
 struct Application {
     size: Option<u64>,
     /// The schedule; greedy without.

@@ -162,7 +162,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
         }
         queue.extend(due(&mut paces[flow]).map(|next| Reverse((next, flow))));
     }
-    sleep_until(end); // whoever has no more to send stays as long as the others
+    sleep_until(end); // a sender that has nothing more to send stays as long as the others
     Ok(counts)
 }
 

@@ -1,4 +1,4 @@
-//! What the text claims, without a table or figure.
+//! Claims of the text without a table or figure.
 
 use super::TABLES;
 use crate::reproduce::measured::Measured;
@@ -128,7 +128,7 @@ mod tests {
             better(&mut f, "x", [&ours, &theirs]);
             f.verdict().0.word()
         };
-        // Where nothing is delivered there is no delay to compare; where it is not known, somebody must look.
+        // Where nothing is delivered there is no delay to compare; where goodput was not measured, the claim is missing.
         let of_goodput = |goodput: Vec<f64>| Outcome {
             delay: Samples::default(),
             loss: Samples::default(),

@@ -1,6 +1,6 @@
 //! The web clients: closed loops, one thread each, a new connection for each fetch.
 //!
-//! Every fetch is told, also those that the end of the run cut off, with the age that they had
+//! Every fetch is reported, also those that the end of the run cut off, with the age that they had
 //! then: a mean over the finished ones only would call a router good that starves the rest.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// What one client has done and is doing.
+/// The state of one client.
 #[derive(Debug, Default)]
 struct Diary {
     done: Vec<Fetch>,
