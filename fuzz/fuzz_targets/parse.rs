@@ -80,7 +80,7 @@ fn carry(frame: &[u8], mode: Mode) {
     }
 
     let bytes = pool.frame_mut(&packet);
-    rewrite::decrement_ttl(bytes, &headers);
+    rewrite::decrement_hops(bytes, &headers);
     rewrite::write_ecn(bytes, &headers, Ecn::Congested);
     rewrite::mark_congestion(bytes);
 }

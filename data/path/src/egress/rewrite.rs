@@ -13,7 +13,7 @@ use crate::headers::{self, Headers};
 
 /// Takes one hop off the TTL or hop limit, not below zero. `headers` keeps the received one.
 #[inline]
-pub fn decrement_ttl(frame: &mut [u8], headers: &Headers) {
+pub fn decrement_hops(frame: &mut [u8], headers: &Headers) {
     let Some(packet) = frame.get_mut(headers.l3.into()..) else {
         return;
     };
@@ -112,7 +112,7 @@ mod tests {
         let mut frame = v4(9, 0);
         frame[24] ^= 0x10;
         let headers = headers::peek(&frame);
-        decrement_ttl(&mut frame, &headers);
+        decrement_hops(&mut frame, &headers);
         assert!(!checksum::is_right(&frame[14..34]));
     }
 
@@ -121,7 +121,7 @@ mod tests {
         for mut frame in [v4(0, 0), v6(0, 0)] {
             let headers = headers::peek(&frame);
             let before = frame.clone();
-            decrement_ttl(&mut frame, &headers);
+            decrement_hops(&mut frame, &headers);
             assert_eq!(frame, before);
         }
     }
@@ -159,7 +159,7 @@ mod tests {
                 (v6(ttl, class), v6(ttl - 1, class)),
             ] {
                 let headers = headers::peek(&frame);
-                decrement_ttl(&mut frame, &headers);
+                decrement_hops(&mut frame, &headers);
                 prop_assert_eq!(frame, expected);
             }
         }

@@ -1,15 +1,18 @@
-//! Where a packet goes: longest prefix match, ECMP, neighbour, TTL and MTU.
+//! Where an IP packet goes: longest prefix match, ECMP, neighbour, TTL and MTU.
 //!
 //! ```text
-//!  Classified --> [ way known? ] --------------------------------------> TTL? --> MTU? --> Exit
-//!                   | no                                             ^     |        |
-//!                   +--> route? --> next hop --> interface? --> neighbour? |        |
-//!                          |                         |               |     v        v
-//!                        no-route               not a port   unknown: wait expired  too big
+//!  headers --> [ next hop cached? ] ------------------------------> TTL? --> MTU? --> Departure
+//!                | no                                             ^     |        |
+//!                +--> route? --> next hop --> interface? --> neighbour? |        |
+//!                       |                         |               |     v        v
+//!                     no-route               not a port   unknown: wait expired  too big
 //! ```
 //!
 //! Source: RFC 1812, section 5.2 (the order of the steps), RFC 8200, section 3, RFC 2992 (a flow
 //! stays on one path).
+//!
+//! It takes headers, not frames, and changes nothing. The simulator's routers, which have no frames,
+//! choose their next hops by [`next_hop`], too.
 //!
 //! Deviation: no ICMP redirect is sent (RFC 1812, section 5.2.7.2, permits that): a router in
 //! front of a paced link has no business in rearranging its own segment's paths.
@@ -18,83 +21,79 @@ use std::net::IpAddr;
 
 use weir_packet::Reason;
 
+use crate::egress::{Departure, Exit, Rewrites};
 use crate::headers::Headers;
 use crate::ip::icmp_error::IcmpCause;
 use crate::ip::next_hop_cache::{Adjacency, NextHopCache};
-use crate::ip::tables::{Action, Mac, Neighbour, NeighbourKey, NextHop, Tables};
+use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 
-/// Where a packet comes from, as far as forwarding cares.
+/// Former name of [`NeighbourKey`].
+pub use crate::ip::tables::NeighbourKey as Neighbourhood;
+
+/// Whether a packet is from another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// From another machine: its TTL counts.
+    /// It is: its TTL counts.
     Transit,
-    /// From this router itself (an ICMP error).
+    /// It is from this router itself (an ICMP error).
     Router,
 }
 
-/// What forwarding has decided.
+/// The verdict about a packet: how it is sent, or why it is not.
+pub type Verdict = Result<Departure, Stop>;
+
+/// Why a packet is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Send it this way.
-    Send(Exit),
-    /// Send it this way, in fragments of at most `mtu` bytes of IP packet.
-    Fragment(Exit, u32),
-    /// It could go if this neighbour's MAC address were known.
+pub enum Stop {
+    /// It waits for this neighbour's MAC address.
     Wait(NeighbourKey),
-    /// It ends, and perhaps its sender is told.
-    End(Reason, Option<IcmpCause>),
+    /// It is dropped, and its sender may be informed.
+    Drop(Reason, Option<IcmpCause>),
 }
 
-/// Former name of [`NeighbourKey`](crate::ip::tables::NeighbourKey).
-pub use crate::ip::tables::NeighbourKey as Neighbourhood;
-
-/// The way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// Kernel index of the interface.
-    pub interface: u32,
-    /// Its MAC address.
-    pub source: Mac,
-    /// The neighbour's MAC address.
-    pub destination: Mac,
-}
-
-/// Decides where a packet with these headers goes. `ways` belongs to `tables`: whoever changes the
-/// tables clears it.
+/// Decides about a packet with these headers. `cache` belongs to `tables`: it must be cleared when they
+/// change.
 #[inline]
 pub fn forward(
     tables: &Tables,
-    ways: &mut NextHopCache,
+    cache: &mut NextHopCache,
     headers: &Headers,
     flow_hash: u64,
     origin: Origin,
 ) -> Verdict {
-    let way = match ways.get(headers.destination) {
-        Some(way) => Ok(way),
-        None => find(tables, ways, headers.destination, flow_hash),
+    let next_hop = match cache.get(headers.destination) {
+        Some(next_hop) => Ok(next_hop),
+        None => find(tables, cache, headers.destination, flow_hash),
     };
     let expired = origin == Origin::Transit && headers.ttl <= 1;
-    match way {
-        Err(Verdict::Wait(_)) | Ok(_) if expired => {
-            Verdict::End(Reason::TtlExpired, Some(IcmpCause::TtlExpired))
+    match next_hop {
+        Err(Stop::Wait(_)) | Ok(_) if expired => {
+            Err(Stop::Drop(Reason::TtlExpired, Some(IcmpCause::TtlExpired)))
         }
-        Err(verdict) => verdict,
-        Ok(way) if headers.total_len <= way.mtu => Verdict::Send(way.exit),
-        Ok(Adjacency { mtu, .. }) if headers.dont_fragment => {
-            Verdict::End(Reason::TooBig, Some(IcmpCause::TooBig { mtu }))
+        Err(stop) => Err(stop),
+        Ok(Adjacency { mtu, .. }) if headers.total_len > mtu && headers.dont_fragment => {
+            Err(Stop::Drop(Reason::TooBig, Some(IcmpCause::TooBig { mtu })))
         }
-        Ok(Adjacency { exit, mtu }) => Verdict::Fragment(exit, mtu),
+        Ok(next_hop) => Ok(Departure {
+            rewrites: Rewrites {
+                decrement_hops: origin == Origin::Transit,
+                fragment: (headers.total_len > next_hop.mtu).then_some(next_hop.mtu),
+                macs: Some([next_hop.destination, next_hop.source]),
+                push_tag: None,
+            },
+            exit: Exit::Interface(next_hop.interface),
+        }),
     }
 }
 
-/// Looks the way out up in the tables, and remembers it if the destination alone decides.
+/// Looks the next hop up in the tables, and caches it if the destination alone decides.
 fn find(
     tables: &Tables,
-    ways: &mut NextHopCache,
+    cache: &mut NextHopCache,
     destination: IpAddr,
     flow_hash: u64,
-) -> Result<Adjacency, Verdict> {
-    let unreachable = |reason, cause| Err(Verdict::End(reason, Some(cause)));
+) -> Result<Adjacency, Stop> {
+    let unreachable = |reason, cause| Err(Stop::Drop(reason, Some(cause)));
     let route = tables.route(destination).map(|(_, route)| &route.action);
     let hop = next_hop(route, flow_hash)?;
     let interface = match tables.interfaces.get(&hop.interface) {
@@ -107,38 +106,36 @@ fn find(
     let key = (hop.interface, hop.gateway.unwrap_or(destination));
     let neighbour = match tables.neighbours.get(&key) {
         Some(Neighbour::Reachable(mac) | Neighbour::Permanent(mac)) => *mac,
-        Some(Neighbour::Failed) | None => return Err(Verdict::Wait(key)),
+        Some(Neighbour::Failed) | None => return Err(Stop::Wait(key)),
     };
-    let way = Adjacency {
-        exit: Exit {
-            interface: hop.interface,
-            source: interface.mac,
-            destination: neighbour,
-        },
+    let adjacency = Adjacency {
+        interface: hop.interface,
+        source: interface.mac,
+        destination: neighbour,
         mtu: interface.mtu,
     };
     if matches!(route, Some(Action::Forward(next_hops)) if next_hops.len() == 1) {
-        ways.set(destination, way, key);
+        cache.set(destination, adjacency, key);
     }
-    Ok(way)
+    Ok(adjacency)
 }
 
 /// The next hop by which a route forwards a flow, or why it does not; `None` where no route leads to the
 /// destination. A flow takes one of several next hops by its hash, so it stays on one path.
 #[inline]
-pub fn next_hop(route: Option<&Action>, flow_hash: u64) -> Result<&NextHop, Verdict> {
-    let end = |reason, cause| Err(Verdict::End(reason, cause));
+pub fn next_hop(route: Option<&Action>, flow_hash: u64) -> Result<&NextHop, Stop> {
+    let drop = |reason, cause| Err(Stop::Drop(reason, cause));
     match route {
         Some(Action::Forward(next_hops)) => match Action::choose(next_hops, flow_hash) {
             Some(next_hop) => Ok(next_hop),
-            None => end(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
+            None => drop(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
         },
-        None => end(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
-        Some(Action::Local) => end(Reason::LocalDelivery, None),
-        Some(Action::Blackhole) => end(Reason::RouteBlackhole, None),
+        None => drop(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
+        Some(Action::Local) => drop(Reason::LocalDelivery, None),
+        Some(Action::Blackhole) => drop(Reason::RouteBlackhole, None),
         Some(Action::Unreachable) => {
-            end(Reason::RouteUnreachable, Some(IcmpCause::HostUnreachable))
+            drop(Reason::RouteUnreachable, Some(IcmpCause::HostUnreachable))
         }
-        Some(Action::Prohibit) => end(Reason::RouteProhibit, Some(IcmpCause::Prohibited)),
+        Some(Action::Prohibit) => drop(Reason::RouteProhibit, Some(IcmpCause::Prohibited)),
     }
 }

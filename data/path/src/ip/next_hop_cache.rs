@@ -11,8 +11,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::ip::forward::Exit;
-use crate::ip::tables::NeighbourKey;
+use crate::ip::tables::{Mac, NeighbourKey};
 
 /// Destinations: 256 kB, which fits a core's second-level cache.
 const ENTRIES: usize = 4096;
@@ -22,8 +21,12 @@ const NEIGHBOURS_MAX: usize = 65_536;
 /// A next hop with everything that sending there takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjacency {
-    /// Interface and neighbour.
-    pub exit: Exit,
+    /// Kernel index of the interface.
+    pub interface: u32,
+    /// Its MAC address.
+    pub source: Mac,
+    /// The neighbour's MAC address.
+    pub destination: Mac,
     /// The longest IP packet that the interface carries.
     pub mtu: u32,
 }
@@ -144,11 +147,9 @@ mod tests {
     #[test]
     fn a_next_hop_is_found_until_it_is_replaced_or_forgotten() {
         let hop = |interface| Adjacency {
-            exit: Exit {
-                interface,
-                source: [1; 6],
-                destination: [2; 6],
-            },
+            interface,
+            source: [1; 6],
+            destination: [2; 6],
             mtu: 1500,
         };
         let mut cache = NextHopCache::default();
@@ -174,11 +175,9 @@ mod tests {
     #[test]
     fn marks_of_neighbours_outlive_the_entries() {
         let hop = Adjacency {
-            exit: Exit {
-                interface: 1,
-                source: [1; 6],
-                destination: [2; 6],
-            },
+            interface: 1,
+            source: [1; 6],
+            destination: [2; 6],
             mtu: 1500,
         };
         let mut cache = NextHopCache::default();

@@ -25,8 +25,8 @@ use std::net::IpAddr;
 use weir_packet::Reason;
 
 use crate::headers::Headers;
+use crate::ip::next_hop_cache::spread;
 use crate::ip::tables::{Action, Tables};
-use crate::plane::Plane;
 
 /// How much a source must have to do with the port where its packet came in (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub enum SourceCheck {
     Strict,
 }
 
-/// Sources that are remembered at most: 100 kB.
+/// Sources that are remembered: 100 kB.
 const ENTRIES: usize = 4096;
 
 /// Sources that passed, by the port where they came in; direct-mapped. It is emptied with each new
@@ -58,50 +58,57 @@ impl Default for Passed {
     }
 }
 
+/// The port where a packet came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ingress {
+    /// Its number.
+    pub(crate) port: usize,
+    /// Kernel index of its interface, if there is one.
+    pub(crate) interface: Option<u32>,
+    /// Its check; none for the kernel's.
+    pub(crate) check: Option<SourceCheck>,
+}
+
 impl Passed {
     pub(crate) fn clear(&mut self) {
         self.entries.fill(None);
     }
-}
 
-impl Plane {
-    /// Sets how sources are checked that come in by a port; none: as the kernel does it.
-    pub fn set_source_check(&mut self, number: usize, check: Option<SourceCheck>) {
-        self.ports[number].source_check = check;
-        self.passed.clear();
-    }
-
-    /// Whether a packet may come from where it says; if not, why it ends.
+    /// Whether a packet with these headers may come in there; if not, why it is dropped.
     #[inline]
-    pub(crate) fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
-        let key = (headers.source, ingress as u16);
-        let place = crate::ip::next_hop_cache::spread(headers.source, ENTRIES);
-        if self.passed.entries[place] == Some(key) {
+    pub(crate) fn check(
+        &mut self,
+        tables: &Tables,
+        ingress: Ingress,
+        headers: &Headers,
+    ) -> Result<(), Reason> {
+        let key = (headers.source, ingress.port as u16);
+        let place = spread(headers.source, ENTRIES);
+        if self.entries[place] == Some(key) {
             return Ok(());
         }
-        self.look_up_source(ingress, headers)?;
-        self.passed.entries[place] = Some(key);
+        look_up(tables, ingress, headers)?;
+        self.entries[place] = Some(key);
         Ok(())
     }
+}
 
-    #[cold]
-    fn look_up_source(&self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
-        let port = &self.ports[ingress];
-        let interface = port.index.unwrap_or_default(); // 0 is nobody's
-        let kernels = || match headers.source {
-            IpAddr::V4(_) => self.tables.source_checks.get(&interface).copied(),
-            IpAddr::V6(_) => None,
-        };
-        let check = port.source_check.or_else(kernels).unwrap_or_default();
-        check_route_back(&self.tables, headers.source, interface, check).map_err(|reason| {
-            // What is for the router itself the kernel checks, and counts.
-            let route = self.tables.route(headers.destination);
-            match route.map(|(_, route)| &route.action) {
-                Some(Action::Local) => Reason::LocalDelivery,
-                _ => reason,
-            }
-        })
-    }
+#[cold]
+fn look_up(tables: &Tables, ingress: Ingress, headers: &Headers) -> Result<(), Reason> {
+    let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
+    let kernels = || match headers.source {
+        IpAddr::V4(_) => tables.source_checks.get(&interface).copied(),
+        IpAddr::V6(_) => None,
+    };
+    let check = ingress.check.or_else(kernels).unwrap_or_default();
+    check_route_back(tables, headers.source, interface, check).map_err(|reason| {
+        // The kernel checks, and counts, what is for the router itself.
+        let route = tables.route(headers.destination);
+        match route.map(|(_, route)| &route.action) {
+            Some(Action::Local) => Reason::LocalDelivery,
+            _ => reason,
+        }
+    })
 }
 
 fn check_route_back(

@@ -4,6 +4,7 @@
 //! for each, and hands packets between them by rings. How a packet moves through it is in
 //! [`step`](crate::plane::step); what is here is how ports come, change and go.
 
+mod layers;
 pub mod step;
 pub mod watch;
 
@@ -125,6 +126,12 @@ impl Plane {
         });
         self.find_indices();
         self.ports.len() - 1
+    }
+
+    /// Sets how the sources of packets that come in by a port are checked; none: as the kernel does it.
+    pub fn set_source_check(&mut self, number: usize, check: Option<SourceCheck>) {
+        self.ports[number].source_check = check;
+        self.passed.clear();
     }
 
     /// Queues nothing more at a port: what it holds leaves at its rate, until it is removed.

@@ -1,31 +1,20 @@
-//! The stages joined: from a received frame to a frame that a device may send.
+//! From a received frame to a frame that a device may send.
 //!
 //! ```text
-//!  receive(frame) -> segment? -> parse -> classify -> forward --> Port::offer      one burst
-//!                      \_________ \________ \________ \______
-//!                                                            \__ fates.discard, perhaps an ICMP error
+//!  receive(frame) -> segment? -> pool -> network layer (`layers`) -> Port::offer      one burst
 //!
 //!  step(now)  -> Port::step -> outbox                                    then, for each port
 //!  flush(port, device)  -> frames leave, slots return to the pool
 //! ```
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::Instant;
-use weir_packet::{Ecn, Packet, Reason, Slot};
+use weir_packet::{Ecn, Reason, Slot};
 
-use crate::bridge;
-use crate::classify::{Classified, classify};
-use crate::egress::fragment;
 use crate::egress::rewrite;
-use crate::headers::{self, Headers, Parsed};
-use crate::ip::forward::{Exit, Origin, Verdict, forward};
-use crate::ip::icmp_error::{self, IcmpCause};
-use crate::ip::parse::{Refused, parse};
-use crate::ip::tables::{Neighbour, NeighbourKey, Tables};
-use crate::ip::waiting::Held;
-use crate::link;
+use crate::headers;
+use crate::ip::tables::Tables;
 use crate::link::offload::Offload;
 use crate::link::segment::Superframe;
 use crate::plane::watch;
@@ -261,221 +250,4 @@ impl Plane {
         }
         Ok(false)
     }
-
-    fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
-            self.fates.discard(packet, Reason::UnknownVlan);
-            return;
-        }
-        let link = match link::validate(self.pool.frame(&packet)) {
-            Ok(link) => link,
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-                return;
-            }
-        };
-        match parse(&mut self.pool, packet, &link) {
-            Ok(parsed) => {
-                if let Err(reason) = self.check_source(ingress, &parsed.headers) {
-                    self.fates.discard(parsed.packet, reason);
-                    return;
-                }
-                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-                    self.fates.discard(parsed.packet, reason);
-                    return;
-                }
-                let held = Held {
-                    packet: classify(&mut self.pool, parsed),
-                    ingress: Some(ingress),
-                    origin: Origin::Transit,
-                };
-                self.send_on(held, arrival.at);
-            }
-            Err(Refused { packet, reason }) => {
-                self.fates.discard(packet, reason);
-            }
-        }
-    }
-
-    fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
-        let parsed = bridge::parse(&self.pool, packet);
-        if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-            self.fates.discard(parsed.packet, reason);
-            return;
-        }
-        let mut packet = classify(&mut self.pool, parsed).packet;
-        let tagged = arrival
-            .vlan
-            .is_none_or(|tci| link::tag::insert(&mut self.pool, &mut packet, tci));
-        match (ingress, self.ports.len()) {
-            (0 | 1, 2) if tagged => self.ports[1 - ingress].port.offer(packet),
-            (0 | 1, 2) => {
-                self.fates.discard(packet, Reason::TruncatedFrame);
-            }
-            _ => {
-                self.fates.discard(packet, Reason::NotAPort);
-            }
-        }
-    }
-
-    /// Finishes a checksum that the sender left to hardware, if it did.
-    #[inline]
-    fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
-        let Some(partial) = arrival.offload.checksum else {
-            return Ok(());
-        };
-        let stripped = self.pool.stripped(&parsed.packet);
-        let end = parsed.headers.l3_range().end; // what follows is padding
-        let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
-        partial.finish(frame, stripped)
-    }
-
-    /// Forwards a classified packet; also after it has waited.
-    fn send_on(&mut self, held: Held, now: Instant) {
-        let Held {
-            packet: Classified { packet, headers },
-            ingress,
-            origin,
-        } = held;
-        let hash = self.pool.keys.hash(&packet, weir_packet::KeyKind::Flow);
-        match forward(&self.tables, &mut self.next_hops, &headers, hash, origin) {
-            Verdict::Send(exit) => self.send(packet, &headers, exit, origin),
-            Verdict::Fragment(exit, mtu) => {
-                self.send_fragments(packet, &headers, exit, mtu, origin)
-            }
-            Verdict::Wait(neighbour) => {
-                let packet = Classified { packet, headers };
-                let held = Held {
-                    packet,
-                    ingress,
-                    origin,
-                };
-                self.wait(held, neighbour, now);
-            }
-            Verdict::End(reason, cause) => {
-                self.end(ingress, packet, reason, told(origin, headers, cause), now);
-            }
-        }
-    }
-
-    /// Lets a packet wait for its next hop. One that did not answer when it was asked last is asked
-    /// again: it may be back.
-    fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
-        let known = self.tables.neighbours.get(&neighbour);
-        let failed = known == Some(&Neighbour::Failed);
-        let mut refused = Vec::new();
-        self.waiting
-            .push(now, neighbour, failed, held, &mut refused);
-        for held in refused {
-            let packet = held.packet.packet;
-            self.fates.discard(packet, Reason::NeighbourQueueFull);
-        }
-    }
-
-    /// Ends packets whose next hop does not answer.
-    fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
-        for held in failed {
-            let place = self.came_by(held.ingress);
-            let Classified { packet, headers } = held.packet;
-            let notify = told(held.origin, headers, Some(IcmpCause::HostUnreachable));
-            self.end(held.ingress, packet, Reason::NeighbourFailed, notify, now);
-            self.reclaim(place);
-        }
-    }
-
-    /// Rewrites a packet's headers and offers it to the port it leaves by.
-    fn send(&mut self, packet: Packet, headers: &Headers, exit: Exit, origin: Origin) {
-        let Some(port) = self.port_of(exit.interface) else {
-            self.fates.discard(packet, Reason::NotAPort);
-            return;
-        };
-        let frame = self.pool.frame_mut(&packet);
-        if origin == Origin::Transit {
-            rewrite::decrement_ttl(frame, headers);
-        }
-        rewrite::set_macs(frame, exit.destination, exit.source);
-        self.ports[port].port.offer(packet);
-    }
-
-    fn send_fragments(
-        &mut self,
-        packet: Packet,
-        headers: &Headers,
-        exit: Exit,
-        mtu: u32,
-        origin: Origin,
-    ) {
-        if origin == Origin::Transit {
-            rewrite::decrement_ttl(self.pool.frame_mut(&packet), headers);
-        }
-        let mut fragments = Vec::new();
-        let made = fragment::fragment(&mut self.pool, &packet, headers, mtu, &mut |fragment| {
-            fragments.push(fragment);
-        });
-        for fragment in fragments {
-            self.send(fragment, headers, exit, Origin::Router); // its TTL is right already
-        }
-        match made {
-            Ok(()) => self.pool.release(packet),
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-            }
-        }
-    }
-
-    /// Ends a packet; its sender may be told why.
-    fn end(
-        &mut self,
-        ingress: Option<usize>,
-        packet: Packet,
-        reason: Reason,
-        notify: Option<(Headers, IcmpCause)>,
-        now: Instant,
-    ) {
-        if let Some((headers, cause)) = notify
-            && let Some(from) = self.error_source(ingress, headers.source)
-            && let Some(error) = icmp_error::build(
-                &mut self.pool,
-                &mut self.errors,
-                &packet,
-                &headers,
-                cause,
-                from,
-                now,
-            )
-        {
-            let held = Held {
-                packet: classify(&mut self.pool, error),
-                ingress,
-                origin: Origin::Router,
-            };
-            self.send_on(held, now);
-        }
-        self.fates.discard(packet, reason);
-    }
-
-    /// The address that an ICMP error comes from: that of the port where the offender came in
-    /// (RFC 1812, section 4.3.2.4), or of any other port if that one has none.
-    fn error_source(&self, ingress: Option<usize>, to: IpAddr) -> Option<IpAddr> {
-        let own = ingress
-            .and_then(|n| self.ports.get(n))
-            .and_then(|p| p.index);
-        let all = self.ports.iter().map(|p| p.index);
-        [own]
-            .into_iter()
-            .chain(all)
-            .flatten()
-            .filter_map(|index| self.tables.interfaces.get(&index))
-            .find_map(|interface| interface.address_for(to))
-    }
-}
-
-/// Whom to tell: nobody about our own errors (RFC 1812, section 4.3.2.7).
-fn told(
-    origin: Origin,
-    headers: Headers,
-    cause: Option<IcmpCause>,
-) -> Option<(Headers, IcmpCause)> {
-    let cause = cause.filter(|_| origin == Origin::Transit)?;
-    Some((headers, cause))
 }

@@ -1,0 +1,232 @@
+//! From a packet in the pool to its port: the network layers joined to everything around them.
+//!
+//! ```text
+//!  route:   link -> ip::parse -> source check -> classify -> ip::forward --+--> depart -> Port::offer
+//!  bridge:  bridge::parse ---------------------> classify -> bridge::forward-+
+//!                     \______________ fates.discard, perhaps an ICMP error
+//! ```
+
+use std::net::IpAddr;
+
+use weir_base::Instant;
+use weir_packet::{KeyKind, Packet, Reason};
+
+use crate::bridge;
+use crate::classify::{Classified, classify};
+use crate::egress::{self, Departure, Exit};
+use crate::headers::{Headers, Parsed};
+use crate::ip::forward::{Origin, Stop, forward};
+use crate::ip::icmp_error::{self, IcmpCause};
+use crate::ip::parse::{Refused, parse};
+use crate::ip::source_check::Ingress;
+use crate::ip::tables::{Neighbour, NeighbourKey};
+use crate::ip::waiting::Held;
+use crate::link;
+use crate::plane::Plane;
+use crate::plane::step::Arrival;
+
+impl Plane {
+    /// Takes a packet in at a routed port.
+    pub(super) fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+        if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
+            self.fates.discard(packet, Reason::UnknownVlan);
+            return;
+        }
+        let link = match link::validate(self.pool.frame(&packet)) {
+            Ok(link) => link,
+            Err(reason) => {
+                self.fates.discard(packet, reason);
+                return;
+            }
+        };
+        match parse(&mut self.pool, packet, &link) {
+            Ok(parsed) => {
+                let port = &self.ports[ingress];
+                let at = Ingress {
+                    port: ingress,
+                    interface: port.index,
+                    check: port.source_check,
+                };
+                if let Err(reason) = self.passed.check(&self.tables, at, &parsed.headers) {
+                    self.fates.discard(parsed.packet, reason);
+                    return;
+                }
+                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+                    self.fates.discard(parsed.packet, reason);
+                    return;
+                }
+                let held = Held {
+                    packet: classify(&mut self.pool, parsed),
+                    ingress: Some(ingress),
+                    origin: Origin::Transit,
+                };
+                self.send_on(held, arrival.at);
+            }
+            Err(Refused { packet, reason }) => {
+                self.fates.discard(packet, reason);
+            }
+        }
+    }
+
+    /// Takes a packet in at a bridged port.
+    pub(super) fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+        let parsed = bridge::parse(&self.pool, packet);
+        if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+            self.fates.discard(parsed.packet, reason);
+            return;
+        }
+        let Classified { packet, headers } = classify(&mut self.pool, parsed);
+        match (ingress, self.ports.len()) {
+            (0 | 1, 2) => {
+                let departure = bridge::forward(arrival.vlan, 1 - ingress);
+                self.depart(packet, &headers, &departure);
+            }
+            _ => {
+                self.fates.discard(packet, Reason::NotAPort);
+            }
+        }
+    }
+
+    /// Finishes a checksum that the sender left to hardware, if it did.
+    #[inline]
+    fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
+        let Some(partial) = arrival.offload.checksum else {
+            return Ok(());
+        };
+        let stripped = self.pool.stripped(&parsed.packet);
+        let end = parsed.headers.l3_range().end; // what follows is padding
+        let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
+        partial.finish(frame, stripped)
+    }
+
+    /// Forwards a classified IP packet; also after it has waited.
+    pub(super) fn send_on(&mut self, held: Held, now: Instant) {
+        let Held {
+            packet: Classified { packet, headers },
+            ingress,
+            origin,
+        } = held;
+        let hash = self.pool.keys.hash(&packet, KeyKind::Flow);
+        match forward(&self.tables, &mut self.next_hops, &headers, hash, origin) {
+            Ok(departure) => self.depart(packet, &headers, &departure),
+            Err(Stop::Wait(neighbour)) => {
+                let packet = Classified { packet, headers };
+                let held = Held {
+                    packet,
+                    ingress,
+                    origin,
+                };
+                self.wait(held, neighbour, now);
+            }
+            Err(Stop::Drop(reason, cause)) => {
+                let notify = notified(origin, headers, cause);
+                self.drop(ingress, packet, reason, notify, now);
+            }
+        }
+    }
+
+    /// Lets a packet wait for its next hop. A next hop that did not answer the last request is asked
+    /// again: it may be back.
+    fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
+        let known = self.tables.neighbours.get(&neighbour);
+        let failed = known == Some(&Neighbour::Failed);
+        let mut refused = Vec::new();
+        self.waiting
+            .push(now, neighbour, failed, held, &mut refused);
+        for held in refused {
+            let packet = held.packet.packet;
+            self.fates.discard(packet, Reason::NeighbourQueueFull);
+        }
+    }
+
+    /// Drops packets whose next hop does not answer.
+    pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
+        for held in failed {
+            let place = self.came_by(held.ingress);
+            let Classified { packet, headers } = held.packet;
+            let notify = notified(held.origin, headers, Some(IcmpCause::HostUnreachable));
+            self.drop(held.ingress, packet, Reason::NeighbourFailed, notify, now);
+            self.reclaim(place);
+        }
+    }
+
+    /// Rewrites a packet and offers it to the port by which it leaves.
+    fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
+        let port = match departure.exit {
+            Exit::Port(port) => Some(port),
+            Exit::Interface(interface) => self.port_of(interface),
+        };
+        let Some(port) = port else {
+            self.fates.discard(packet, Reason::NotAPort);
+            return;
+        };
+        let port = &mut self.ports[port].port;
+        match egress::carry_out(&departure.rewrites, &mut self.pool, &mut packet, headers) {
+            Ok(None) => port.offer(packet),
+            Ok(Some(fragments)) => {
+                self.pool.release(packet);
+                fragments.into_iter().for_each(|f| port.offer(f));
+            }
+            Err(reason) => {
+                self.fates.discard(packet, reason);
+            }
+        }
+    }
+
+    /// Drops an IP packet, and informs its sender if `notify` says of what.
+    fn drop(
+        &mut self,
+        ingress: Option<usize>,
+        packet: Packet,
+        reason: Reason,
+        notify: Option<(Headers, IcmpCause)>,
+        now: Instant,
+    ) {
+        if let Some((headers, cause)) = notify
+            && let Some(from) = self.error_source(ingress, headers.source)
+            && let Some(error) = icmp_error::build(
+                &mut self.pool,
+                &mut self.errors,
+                &packet,
+                &headers,
+                cause,
+                from,
+                now,
+            )
+        {
+            let held = Held {
+                packet: classify(&mut self.pool, error),
+                ingress,
+                origin: Origin::Router,
+            };
+            self.send_on(held, now);
+        }
+        self.fates.discard(packet, reason);
+    }
+
+    /// The address that an ICMP error comes from: that of the port where the offender came in
+    /// (RFC 1812, section 4.3.2.4), or of any other port if that one has none.
+    fn error_source(&self, ingress: Option<usize>, to: IpAddr) -> Option<IpAddr> {
+        let own = ingress
+            .and_then(|n| self.ports.get(n))
+            .and_then(|p| p.index);
+        let all = self.ports.iter().map(|p| p.index);
+        [own]
+            .into_iter()
+            .chain(all)
+            .flatten()
+            .filter_map(|index| self.tables.interfaces.get(&index))
+            .find_map(|interface| interface.address_for(to))
+    }
+}
+
+/// The error that a sender gets. Never answer our own ICMP errors with ICMP errors (RFC 1812, section
+/// 4.3.2.7).
+fn notified(
+    origin: Origin,
+    headers: Headers,
+    cause: Option<IcmpCause>,
+) -> Option<(Headers, IcmpCause)> {
+    let cause = cause.filter(|_| origin == Origin::Transit)?;
+    Some((headers, cause))
+}
