@@ -83,14 +83,14 @@ fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
 }
 
 fn plane(spec: Spec) -> Plane {
-    let mut plane = Plane::new(Mode::Routed, 16_384, 1518, Streams::new(1));
+    let mut plane = Plane::new(16_384, 1518, Streams::new(1));
     for name in ["lan", "wan"] {
         let link = Link {
             rate: None,
             overhead: 24,
             frame_bytes_max: 1514,
         };
-        plane.add_port(name, name, spec.clone(), link, Instant::ZERO);
+        plane.add_port(name, name, Mode::Routed, spec.clone(), link, Instant::ZERO);
     }
     plane.set_tables(Arc::new(tables()), Instant::ZERO);
     plane

@@ -23,6 +23,7 @@ use weir_discipline::Spec;
 use weir_live::device::Device;
 use weir_live::namespace::Namespace;
 use weir_live::worker::{Handle, Worker};
+use weir_path::plane::Mode;
 use weir_path::port::Link;
 use weir_path::tables::Mac;
 
@@ -174,7 +175,9 @@ impl Bed {
             overhead: 24,
             frame_bytes_max: 1514,
         };
-        worker.plane.add_port("r2", "r2", spec, link, now);
+        worker
+            .plane
+            .add_port("r2", "r2", Mode::Routed, spec, link, now);
         worker.set_tables(Arc::new(tables));
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         worker.bind(Some(Box::new(device)), Box::new(move |_| Err(gone())));

@@ -148,7 +148,7 @@ impl Testbed {
             Self::open(&self.router, "r0")?,
             Self::open(&self.router, "r1")?,
         );
-        let mut plane = Plane::new(Mode::Routed, 16_384, FRAME_BYTES_MAX, Streams::new(1));
+        let mut plane = Plane::new(16_384, FRAME_BYTES_MAX, Streams::new(1));
         plane.set_tables(Arc::new(tables(near.index(), far.index())), clock::now());
         let mut worker = Worker::new(plane, Box::new(|_| {}));
         let near: Box<dyn Device> = Box::new(near);
@@ -160,7 +160,7 @@ impl Testbed {
             };
             worker
                 .plane
-                .add_port(name, name, spec.clone(), link, clock::now());
+                .add_port(name, name, Mode::Routed, spec.clone(), link, clock::now());
             let gone = || io::Error::from(io::ErrorKind::NotFound);
             worker.bind(Some(device), Box::new(move |_| Err(gone())));
         }

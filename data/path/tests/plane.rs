@@ -85,7 +85,7 @@ fn tables(wan_mtu: u32) -> Tables {
 }
 
 fn plane(mode: Mode, tables: Tables, rate: Option<Rate>) -> Plane {
-    let mut plane = Plane::new(mode, 64, 1518, Streams::new(1));
+    let mut plane = Plane::new(64, 1518, Streams::new(1));
     for name in ["lan", "wan"] {
         let spec = Spec::check("fifo", []).unwrap();
         let link = Link {
@@ -93,7 +93,7 @@ fn plane(mode: Mode, tables: Tables, rate: Option<Rate>) -> Plane {
             overhead: 24,
             frame_bytes_max: 1518,
         };
-        plane.add_port(name, name, spec, link, Instant::ZERO);
+        plane.add_port(name, name, mode, spec, link, Instant::ZERO);
     }
     plane.set_tables(Arc::new(tables), Instant::ZERO);
     plane
@@ -165,7 +165,7 @@ fn assert_balanced(plane: &mut Plane) {
         overhead: 0,
         frame_bytes_max: 1518,
     };
-    plane.add_port("lan", "lan", spec, link, Instant::ZERO);
+    plane.add_port("lan", "lan", Mode::Routed, spec, link, Instant::ZERO);
     // Every slot is free again: so many packets can wait at once.
     for host in 0..64_u8 {
         let frame = udp([10, 0, 1, 100 + host], 9, b"x");
@@ -335,6 +335,30 @@ fn a_bridge_puts_the_tag_back_that_came_out_of_band() {
 }
 
 #[test]
+fn routed_and_bridged_ports_live_side_by_side() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let link = *plane.ports()[LAN].port.link();
+    let bridged = |plane: &mut Plane, name: &str| {
+        let spec = Spec::check("fifo", []).unwrap();
+        plane.add_port(name, name, Mode::Bridged, spec, link, Instant::ZERO)
+    };
+    let frame = udp([192, 0, 2, 1], 64, b"payload");
+    let left = bridged(&mut plane, "left");
+    // A bridge with one end leads nowhere.
+    send(&mut plane, left, &frame);
+    assert_eq!(plane.fates().ended(Reason::NotAPort).packets, 1);
+    let right = bridged(&mut plane, "right");
+    for port in [left, LAN, right] {
+        send(&mut plane, port, &frame);
+    }
+    assert_eq!(leaving(&mut plane, left, Instant::ZERO)[0], frame);
+    assert_eq!(leaving(&mut plane, right, Instant::ZERO)[0], frame);
+    let routed = leaving(&mut plane, WAN, Instant::ZERO);
+    assert_eq!((routed.len(), &routed[0][..6]), (1, &NEXT_MAC[..]));
+    assert_balanced(&mut plane);
+}
+
+#[test]
 fn a_new_discipline_takes_over_what_the_old_one_holds() {
     let mut plane = plane(Mode::Routed, tables(1500), Some(Rate::from_mbps(1)));
     for n in 0..10 {
@@ -355,7 +379,7 @@ fn a_new_discipline_takes_over_what_the_old_one_holds() {
 
 #[test]
 fn a_backlog_beyond_the_outbox_leaves_without_another_arrival() {
-    let mut plane = Plane::new(Mode::Routed, 2048, 1518, Streams::new(1));
+    let mut plane = Plane::new(2048, 1518, Streams::new(1));
     let spec = Spec::check("fifo", []).unwrap();
     for name in ["lan", "wan"] {
         let link = Link {
@@ -363,7 +387,7 @@ fn a_backlog_beyond_the_outbox_leaves_without_another_arrival() {
             overhead: 24,
             frame_bytes_max: 1518,
         };
-        plane.add_port(name, name, spec.clone(), link, Instant::ZERO);
+        plane.add_port(name, name, Mode::Routed, spec.clone(), link, Instant::ZERO);
     }
     plane.set_tables(Arc::new(tables(1500)), Instant::ZERO);
     for _ in 0..600 {
@@ -399,7 +423,7 @@ fn a_port_may_be_removed_while_its_packets_wait_for_a_neighbour() {
         frame_bytes_max: 1518,
     };
     let spec = Spec::check("fifo", []).unwrap();
-    let number = plane.add_port("third", "third", spec, third, Instant::ZERO);
+    let number = plane.add_port("third", "third", Mode::Routed, spec, third, Instant::ZERO);
     send(&mut plane, number, &udp([10, 0, 2, 77], 64, b"x"));
     send(&mut plane, WAN, &udp([10, 0, 1, 77], 64, b"x"));
     plane.remove_port(number, Reason::Reconfigured);

@@ -46,7 +46,7 @@ fn tables() -> Tables {
 }
 
 fn plane() -> Plane {
-    let mut plane = Plane::new(Mode::Routed, 2000, 1518, Streams::new(1));
+    let mut plane = Plane::new(2000, 1518, Streams::new(1));
     for name in ["lan", "wan"] {
         let link = Link {
             rate: None,
@@ -54,7 +54,7 @@ fn plane() -> Plane {
             frame_bytes_max: 1518,
         };
         let spec = Spec::check("fifo", []).unwrap();
-        plane.add_port(name, name, spec, link, START);
+        plane.add_port(name, name, Mode::Routed, spec, link, START);
     }
     plane.set_tables(Arc::new(tables()), START);
     plane

@@ -245,7 +245,7 @@ mod tests {
 
     /// A router with two ports and no devices.
     fn router() -> Handle {
-        let plane = Plane::new(Mode::Routed, 16, 1518, Streams::new(1));
+        let plane = Plane::new(16, 1518, Streams::new(1));
         let mut worker = Worker::new(plane, Box::new(|_| {}));
         for name in ["lan", "wan"] {
             let link = Link {
@@ -254,7 +254,9 @@ mod tests {
                 frame_bytes_max: 1518,
             };
             let spec = Spec::check("fifo", []).unwrap();
-            worker.plane.add_port(name, name, spec, link, Instant::ZERO);
+            worker
+                .plane
+                .add_port(name, name, Mode::Routed, spec, link, Instant::ZERO);
             let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
             worker.bind(None, Box::new(move |_| Err(gone())));
         }

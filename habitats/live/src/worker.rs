@@ -344,7 +344,7 @@ impl Worker {
             let Some(device) = link.device.as_mut() else {
                 continue;
             };
-            let bridged = plane.mode() == Mode::Bridged;
+            let bridged = plane.ports()[number].mode == Mode::Bridged;
             let received = device.receive(share, &mut |frame| match frame.direction {
                 Direction::Outgoing => {
                     plane.charge(number, frame.bytes, &arrival(&frame));

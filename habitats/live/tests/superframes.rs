@@ -362,7 +362,7 @@ fn a_checksum_is_finished_at_any_depth() {
         veth_pair();
         let (a, mut b) = (open("x0"), open("x1"));
         let raw = Raw::new(a.index());
-        let mut plane = Plane::new(Mode::Bridged, 64, 1518, Streams::new(1));
+        let mut plane = Plane::new(64, 1518, Streams::new(1));
         for name in ["x1", "out"] {
             let link = Link {
                 rate: None,
@@ -370,7 +370,7 @@ fn a_checksum_is_finished_at_any_depth() {
                 frame_bytes_max: 1518,
             };
             let spec = Spec::check("fifo", []).unwrap();
-            plane.add_port(name, name, spec, link, clock::now());
+            plane.add_port(name, name, Mode::Bridged, spec, link, clock::now());
         }
         for (frame, start) in tunnels() {
             let checksum = PartialChecksum { start, offset: 16 };

@@ -61,7 +61,7 @@ impl Device for Endless {
 
 /// How many bytes each of two devices hands over until the second one has handed over 10 MB.
 fn shares(first: Frame, second: Frame) -> [u64; 2] {
-    let plane = Plane::new(Mode::Routed, 4096, 1518, Streams::new(1));
+    let plane = Plane::new(4096, 1518, Streams::new(1));
     let mut worker = Worker::new(plane, Box::new(|_| {}));
     let mut handed = Vec::new();
     for (name, frame) in [("first", first), ("second", second)] {
@@ -71,7 +71,9 @@ fn shares(first: Frame, second: Frame) -> [u64; 2] {
             frame_bytes_max: 1514,
         };
         let spec = Spec::check("fifo", []).unwrap();
-        worker.plane.add_port(name, name, spec, link, clock::now());
+        worker
+            .plane
+            .add_port(name, name, Mode::Routed, spec, link, clock::now());
         let bytes = Arc::new(AtomicU64::new(0));
         handed.push(Arc::clone(&bytes));
         let device = Box::new(Endless { frame, bytes });
@@ -183,7 +185,7 @@ fn devices_are_opened_and_closed_beside_the_forwarding_thread() {
         closed_on: Arc::clone(&closed_on),
     };
     let (tell, events) = mpsc::channel();
-    let plane = Plane::new(Mode::Bridged, 64, 1518, Streams::new(1));
+    let plane = Plane::new(64, 1518, Streams::new(1));
     let mut worker = Worker::new(plane, Box::new(move |event| drop(tell.send(event))));
     let (open, good) = (Arc::clone(&opened_on), Arc::clone(&closed_on));
     let opener = move |_: &str| -> io::Result<Box<dyn Device>> {
@@ -200,7 +202,9 @@ fn devices_are_opened_and_closed_beside_the_forwarding_thread() {
         frame_bytes_max: 1514,
     };
     let spec = Spec::check("fifo", []).unwrap();
-    worker.plane.add_port("a", "a", spec, link, clock::now());
+    worker
+        .plane
+        .add_port("a", "a", Mode::Bridged, spec, link, clock::now());
     worker.bind(Some(Box::new(device(true))), Box::new(opener));
     let mut tables = Tables::default();
     let interface = Interface {

@@ -139,7 +139,6 @@ mod tests {
     use std::thread;
     use weir_base::Streams;
     use weir_live::worker::Worker;
-    use weir_path::parse::Mode;
     use weir_path::plane::Plane;
 
     /// Bytes that wait.
@@ -149,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_forwarding_thread_that_stands_still_stops_the_heart() {
-        let plane = Plane::new(Mode::Routed, 64, 1518, Streams::new(1));
+        let plane = Plane::new(64, 1518, Streams::new(1));
         let (handle, _thread) = Worker::new(plane, Box::new(|_| {})).start().unwrap();
         let (ours, theirs) = UnixStream::pair().unwrap();
         for socket in [&ours, &theirs] {

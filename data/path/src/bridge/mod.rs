@@ -1,10 +1,11 @@
 //! The network layer of a bridged port: a bump in the wire.
 //!
-//! It refuses nothing. It reads headers only for the flow key, through two tags; a frame that it does not
+//! It validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
 //! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link). A tag that came
-//! out of band is put back, and the frame leaves by the other port.
+//! out of band is put back, and the frame leaves by the other
+//! bridged port.
 
-use weir_packet::{Packet, Pool};
+use weir_packet::{Packet, Pool, Reason};
 
 use crate::egress::{Departure, Exit, Rewrites};
 use crate::headers::{self, Parsed};
@@ -17,14 +18,24 @@ pub fn parse(pool: &Pool, mut packet: Packet) -> Parsed {
     Parsed { packet, headers }
 }
 
-/// Sends a frame, whose tag came out of band if it had one, to the other port of its bridge.
+/// Sends a frame, whose tag came out of band if it had one, from one of two bridged ports to the other. With
+/// fewer ports or more there is nowhere to send it.
 #[inline]
-pub fn forward(tag: Option<u16>, other: usize) -> Departure {
-    Departure {
+pub fn forward(
+    mut ports: impl Iterator<Item = usize>,
+    ingress: usize,
+    tag: Option<u16>,
+) -> Result<Departure, Reason> {
+    let other = match [ports.next(), ports.next(), ports.next()] {
+        [Some(first), Some(second), None] if second == ingress => first,
+        [Some(_), Some(second), None] => second,
+        _ => return Err(Reason::NotAPort),
+    };
+    Ok(Departure {
         rewrites: Rewrites {
             push_tag: tag,
             ..Rewrites::default()
         },
         exit: Exit::Port(other),
-    }
+    })
 }

@@ -22,8 +22,8 @@ use crate::ip::source_check::Ingress;
 use crate::ip::tables::{Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
 use crate::link;
-use crate::plane::Plane;
 use crate::plane::step::Arrival;
+use crate::plane::{Mode, Plane};
 
 impl Plane {
     /// Takes a packet in at a routed port.
@@ -76,13 +76,14 @@ impl Plane {
             return;
         }
         let Classified { packet, headers } = classify(&mut self.pool, parsed);
-        match (ingress, self.ports.len()) {
-            (0 | 1, 2) => {
-                let departure = bridge::forward(arrival.vlan, 1 - ingress);
-                self.depart(packet, &headers, &departure);
-            }
-            _ => {
-                self.fates.discard(packet, Reason::NotAPort);
+        let ports = self.ports.iter().enumerate();
+        let bridged = ports
+            .filter(|(_, p)| p.mode == Mode::Bridged)
+            .map(|(n, _)| n);
+        match bridge::forward(bridged, ingress, arrival.vlan) {
+            Ok(departure) => self.depart(packet, &headers, &departure),
+            Err(reason) => {
+                self.fates.discard(packet, reason);
             }
         }
     }

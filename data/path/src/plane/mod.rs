@@ -25,12 +25,12 @@ use crate::ip::waiting::Waiting;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
-/// How a router treats the frames of its ports.
+/// The network layer of a port: how frames that come in by it find their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As a router does: by RFC 1812 and RFC 8200.
+    /// By routes, as in a router (RFC 1812, RFC 8200). They leave by routed ports.
     Routed,
-    /// As a bump in the wire does.
+    /// By the other bridged port, as through a bump in the wire.
     Bridged,
 }
 
@@ -45,6 +45,8 @@ pub struct PlanePort {
     pub interface: String,
     /// Name of the interface in the configuration.
     pub configured_interface: String,
+    /// Its network layer.
+    pub mode: Mode,
     /// Discipline and link.
     pub port: Port,
     /// Received by it.
@@ -63,7 +65,6 @@ pub struct PlanePort {
 
 /// Everything that a packet touches, driven by one thread.
 pub struct Plane {
-    pub(crate) mode: Mode,
     pub(crate) pool: Pool,
     pub(crate) fates: Fates,
     pub(crate) ports: Vec<PlanePort>,
@@ -82,10 +83,9 @@ pub struct Plane {
 
 impl Plane {
     /// A plane without ports, for at most `packets` packets of `frame_bytes_max` bytes.
-    pub fn new(mode: Mode, packets: usize, frame_bytes_max: usize, streams: Streams) -> Self {
+    pub fn new(packets: usize, frame_bytes_max: usize, streams: Streams) -> Self {
         let secret = streams.hash_key("flow-hash");
         Self {
-            mode,
             pool: Pool::new(packets, frame_bytes_max, secret),
             fates: Fates::default(),
             ports: Vec::new(),
@@ -106,6 +106,7 @@ impl Plane {
         &mut self,
         name: &str,
         interface: &str,
+        mode: Mode,
         spec: Spec,
         link: Link,
         now: Instant,
@@ -115,6 +116,7 @@ impl Plane {
             name: name.to_owned(),
             interface: interface.to_owned(),
             configured_interface: interface.to_owned(),
+            mode,
             port: Port::new(spec, link, now, &streams),
             received: Tally::ZERO,
             charged: Tally::ZERO,
@@ -310,14 +312,11 @@ impl Plane {
         self.pool.frame_bytes_max()
     }
 
-    /// How frames get from port to port.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
+    /// The routed port by which packets leave an interface.
     pub(crate) fn port_of(&self, interface: u32) -> Option<usize> {
-        let is_way_out = |p: &PlanePort| p.index == Some(interface) && !p.closing;
-        self.ports.iter().position(is_way_out)
+        let leads_out =
+            |p: &PlanePort| p.index == Some(interface) && !p.closing && p.mode == Mode::Routed;
+        self.ports.iter().position(leads_out)
     }
 
     /// Finds the interface of each port. One that was found once is followed by its index, whatever it

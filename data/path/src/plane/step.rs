@@ -124,7 +124,7 @@ impl Plane {
             return Err(Reason::PoolExhausted);
         };
         let slot = packet.slot;
-        match self.mode {
+        match self.ports[ingress].mode {
             Mode::Routed => self.route(ingress, packet, arrival),
             Mode::Bridged => self.bridge(ingress, packet, arrival),
         }

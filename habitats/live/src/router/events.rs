@@ -164,7 +164,6 @@ mod tests {
 
     use crate::namespace::Namespace;
     use weir_base::Streams;
-    use weir_path::parse::Mode;
     use weir_path::plane::Plane;
     use weir_path::tables::Tables;
 
@@ -179,7 +178,7 @@ mod tests {
         let port = ComponentPath::new(["port", "nowhere"]);
         let plan = Plan::check(&[Change::block(port)]).unwrap();
         let (event, inbox) = Inbox::new();
-        let plane = Plane::new(Mode::Routed, 64, 1518, Streams::new(1));
+        let plane = Plane::new(64, 1518, Streams::new(1));
         let (handle, _thread) = Worker::new(plane, event).start().unwrap();
         let limits = Limits {
             frame_bytes_max: 1518,

@@ -23,7 +23,6 @@ pub(super) fn worker(plan: &Plan, event: Box<dyn FnMut(Event) + Send>) -> Result
         .map(|p| frame_bytes_max(&p.interface))
         .max();
     let plane = Plane::new(
-        plan.router.mode,
         plan.router.pool.unwrap_or(2 * plan.packets_needed()),
         frame_bytes_max.unwrap_or_default(),
         Streams::new(entropy()),
@@ -32,7 +31,7 @@ pub(super) fn worker(plan: &Plan, event: Box<dyn FnMut(Event) + Send>) -> Result
     worker.set_age_max(plan.router.age_max);
     for port in &plan.ports {
         let device = opened(port, plan.router.mode)?;
-        add(&mut worker, port, device);
+        add(&mut worker, port, plan.router.mode, device);
     }
     Ok(worker)
 }
@@ -77,10 +76,11 @@ pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
 }
 
 /// On the forwarding thread: adds a port at the end.
-pub(super) fn add(worker: &mut Worker, port: &PortPlan, (device, open): Opened) {
+pub(super) fn add(worker: &mut Worker, port: &PortPlan, mode: Mode, (device, open): Opened) {
     let number = worker.plane.add_port(
         &port.name,
         &port.interface,
+        mode,
         port.discipline.clone(),
         port.link(frame_bytes_max(&port.interface) as u32),
         clock::now(),

@@ -192,12 +192,13 @@ impl Running {
         }
         // Without an answer the change is still on its way to a slow worker: what is recorded here
         // must be what will be in force.
+        let mode = plan.router.mode;
         in_force.plan = plan;
         self.handle
             .call(move |worker| {
                 ports::remove(worker, &gone);
                 for (port, device) in opened {
-                    ports::add(worker, &port, device);
+                    ports::add(worker, &port, mode, device);
                 }
                 ports::reconfigure(worker, &changed);
             })

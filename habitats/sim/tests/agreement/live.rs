@@ -72,10 +72,17 @@ impl Router {
         let read: Clock = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
         let (_, lan) = Loopback::pair(4096, read.clone());
         let (wan, next) = Loopback::pair(4096, read);
-        let mut plane = Plane::new(Mode::Routed, 16_384, 1514, Streams::new(SEED));
+        let mut plane = Plane::new(16_384, 1514, Streams::new(SEED));
         let fifo = Spec::check("fifo", []).unwrap();
-        plane.add_port("lan", "lan", fifo, LINK, Instant::ZERO);
-        plane.add_port("wan", "wan", spec.clone(), LINK, Instant::ZERO);
+        plane.add_port("lan", "lan", Mode::Routed, fifo, LINK, Instant::ZERO);
+        plane.add_port(
+            "wan",
+            "wan",
+            Mode::Routed,
+            spec.clone(),
+            LINK,
+            Instant::ZERO,
+        );
         plane.set_tables(Arc::new(tables()), Instant::ZERO);
         let want = Want {
             ports: vec!["wan".to_owned()],
