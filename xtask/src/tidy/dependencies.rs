@@ -13,6 +13,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
     ("control/controller", &["base"]),
+    ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",
         &["base", "model", "packet", "discipline", "path"],
@@ -36,6 +37,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "sim",
             "model",
             "lfb",
+            "element",
             "northbound",
         ],
     ),

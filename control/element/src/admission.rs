@@ -1,0 +1,237 @@
+//! The one check of a plan: against the machine, and against what runs.
+//!
+//! A start, `weir apply`, SIGHUP, `weir set` and `weir check` all ask [`admit`].
+//!
+//! ```text
+//!  (plan in force, its limits) or nothing ---+
+//!  plan that is asked for -------------------+--> [admit] --> faults, or doubts and steps
+//!  facts about the machine ------------------+
+//! ```
+//!
+//! What a plan says is checked before, by [`Plan::check`]; here is what depends on where and when it is put
+//! in force.
+
+use std::collections::BTreeMap;
+
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_model::{ComponentPath, Fault};
+use weir_path::parse::Mode;
+
+use crate::difference::differences;
+
+/// What a plan depends on, as the machine is now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The longest frame of each interface, in bytes.
+    pub frame_bytes_max: BTreeMap<String, usize>,
+    /// Interfaces that cannot be ports now.
+    pub unfit: BTreeMap<String, Unfit>,
+    /// Netfilter chains that forwarded packets would bypass.
+    pub bypassed: Vec<String>,
+    /// Settings of the kernel that are 0, and switch its own forwarding off.
+    pub forwarding_off: Vec<String>,
+    /// The kernel's bridge that each interface is in; none where that cannot be read.
+    pub bridges: Option<BTreeMap<String, u32>>,
+}
+
+/// Why an interface cannot be a port now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is not there; the kernel's own words.
+    Missing(String),
+    /// It carries no Ethernet frames.
+    NotEthernet,
+}
+
+/// What a router cannot change while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest frame that the pool can hold, in bytes.
+    pub frame_bytes_max: usize,
+    /// Packets that the pool can hold.
+    pub pool: usize,
+}
+
+/// A plan that may be put in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admitted {
+    /// What is permitted, but probably not meant.
+    pub doubts: Vec<String>,
+    /// What changes, a line for each component.
+    pub differences: Vec<String>,
+    /// Ports that go, or get another interface.
+    pub gone: Vec<String>,
+    /// Ports that come, or get another interface.
+    pub added: Vec<PortPlan>,
+    /// Ports whose components change.
+    pub changed: Vec<PortPlan>,
+    /// What will be fixed from the start on.
+    pub limits: Limits,
+}
+
+impl Limits {
+    /// Of a router that starts with this plan.
+    fn of_start(plan: &Plan, facts: &Facts) -> Self {
+        Self {
+            frame_bytes_max: longest_frame(plan, facts),
+            pool: plan.router.pool.unwrap_or(2 * plan.packets_needed()),
+        }
+    }
+}
+
+/// Whether a plan may be put in force: by a start, or by the router that runs with `in_force`.
+pub fn admit(
+    in_force: Option<(&Plan, Limits)>,
+    plan: &Plan,
+    facts: &Facts,
+) -> Result<Admitted, Vec<Fault>> {
+    let shown = in_force.map(|(old, _)| old.shown()).unwrap_or_default();
+    let differences = differences(&shown, &plan.shown());
+    let old = in_force.map_or(&[][..], |(old, _)| &old.ports);
+    let added: Vec<_> = plan.ports.iter().filter(|p| !is_kept(p, old)).collect();
+    // A router that runs waits for an interface; a start does not, since the name is probably wrong.
+    let unfit = unfit(&added, facts, in_force.is_some());
+    if !unfit.is_empty() {
+        return Err(unfit); // rules at the wrong interfaces mean nothing
+    }
+    let limits = match in_force {
+        Some((old, limits)) => {
+            fits(old, limits, plan, facts, &differences).map_err(|why| vec![whole(why)])?;
+            limits
+        }
+        None => Limits::of_start(plan, facts),
+    };
+    if let Some(why) = bypasses(plan, facts) {
+        return Err(vec![whole(why)]);
+    }
+    let gone = old.iter().filter(|p| !is_kept(p, &plan.ports));
+    let kept = plan.ports.iter().filter(|p| is_kept(p, old));
+    Ok(Admitted {
+        doubts: doubts(plan, facts),
+        differences,
+        gone: gone.map(|p| p.name.clone()).collect(),
+        changed: kept.filter(|p| !old.contains(p)).cloned().collect(),
+        added: added.into_iter().cloned().collect(),
+        limits,
+    })
+}
+
+/// Whether a port has its interface among these ports too.
+pub(crate) fn is_kept(port: &PortPlan, others: &[PortPlan]) -> bool {
+    let is_same = |other: &PortPlan| other.name == port.name && other.interface == port.interface;
+    others.iter().any(is_same)
+}
+
+/// A fault of the whole plan.
+fn whole(why: String) -> Fault {
+    Fault::new(ComponentPath::default(), why)
+}
+
+fn longest_frame(plan: &Plan, facts: &Facts) -> usize {
+    let ports = plan.ports.iter();
+    let longest = ports.filter_map(|port| facts.frame_bytes_max.get(&port.interface));
+    longest.max().copied().unwrap_or_default()
+}
+
+fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
+    let fault = |port: &&PortPlan| {
+        let (name, interface) = (&port.name, &port.interface);
+        let why = match facts.unfit.get(interface)? {
+            Unfit::Missing(_) if may_wait => return None,
+            Unfit::Missing(why) => format!(
+                "port `{name}`: interface `{interface}`: {why}; `ip link` lists the interfaces of \
+                 this machine"
+            ),
+            Unfit::NotEthernet => format!(
+                "port `{name}`: interface `{interface}` carries no Ethernet frames; only Ethernet \
+                 interfaces can be ports"
+            ),
+        };
+        let path = ComponentPath::new(["port", name, "interface"]);
+        Some(Fault::new(path, why))
+    };
+    ports.iter().filter_map(fault).collect()
+}
+
+/// Whether a running router can go from one plan to another.
+fn fits(
+    from: &Plan,
+    limits: Limits,
+    to: &Plan,
+    facts: &Facts,
+    differences: &[String],
+) -> Result<(), String> {
+    if from.router != to.router {
+        return Err(format!(
+            "mode, socket, pool, age_max, watchdog, bypass_netfilter and netfilter_change cannot \
+             change while the router runs; restart it for: {}",
+            differences.join(", ")
+        ));
+    }
+    if longest_frame(to, facts) > limits.frame_bytes_max {
+        return Err(format!(
+            "an interface has a larger MTU than this router was started for (frames of {} \
+             bytes); restart it",
+            limits.frame_bytes_max
+        ));
+    }
+    let needed = to.packets_needed();
+    if needed > limits.pool {
+        return Err(format!(
+            "full queues would need {needed} packets, but this router was started with a pool \
+             of {}; restart it",
+            limits.pool
+        ));
+    }
+    Ok(())
+}
+
+fn bypasses(plan: &Plan, facts: &Facts) -> Option<String> {
+    if plan.router.bypass_netfilter || facts.bypassed.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "forwarded packets would bypass these netfilter rules of this machine: {}; remove them, or \
+         set `bypass_netfilter = true` if that is what you want",
+        facts.bypassed.join("; ")
+    ))
+}
+
+fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if !facts.bypassed.is_empty() {
+        doubts.push(format!(
+            "`bypass_netfilter` is true: forwarded packets bypass {}",
+            facts.bypassed.join("; ")
+        ));
+    }
+    match plan.router.mode {
+        Mode::Bridged => doubts.extend(no_bridge(plan, facts)),
+        Mode::Routed => doubts.extend(facts.forwarding_off.iter().map(|name| {
+            format!("{name} is 0: when weir ends, the kernel will not forward in its place")
+        })),
+    }
+    doubts
+}
+
+/// What is missing for the kernel to take over from a bridge when weir ends: a bridge of its own with both
+/// ports.
+fn no_bridge(plan: &Plan, facts: &Facts) -> Option<String> {
+    let bridges = facts.bridges.as_ref()?;
+    let of_port = |port: &PortPlan| bridges.get(&port.interface).copied();
+    let of_ports: Vec<Option<u32>> = plan.ports.iter().map(of_port).collect();
+    let is_first = |bridge: &Option<u32>| bridge.is_some() && *bridge == of_ports[0];
+    if of_ports.iter().all(is_first) {
+        return None;
+    }
+    let interfaces = plan.ports.iter().map(|port| port.interface.as_str());
+    let interfaces: Vec<&str> = interfaces.collect();
+    Some(format!(
+        "the interfaces {} are not in one bridge of the kernel: when weir ends, nothing passes (no \
+         fail-open). Put them into one: ip link add br0 type bridge; ip link set {} master br0; ip link \
+         set br0 up",
+        interfaces.join(" and "),
+        interfaces.join(" master br0; ip link set "),
+    ))
+}

@@ -1,0 +1,229 @@
+//! What the element is asked, what it asks for, and what is reported back: plain values.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weir_base::Instant;
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_model::Change;
+use weir_path::parse::Mode;
+
+use crate::admission::{Facts, Limits};
+use crate::element::InForce;
+
+/// The number of a request, given by the one who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// What the element can be asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Start with a plan that was admitted by these facts.
+    Start(Plan, Facts),
+    /// Put a whole plan in force.
+    Apply(Plan),
+    /// Change single components. A port that is named hears of it also if nothing changes: a discipline may
+    /// take a value that is set again as a sign of life.
+    Change(Vec<Change>),
+    /// Give everything back, so that the router can end.
+    Stop,
+}
+
+/// What became of a request: what changed or should be known, or why nothing changed; a line each.
+pub type Answer = Result<Vec<String>, Vec<String>>;
+
+/// What a device of a port did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The device failed and is closed.
+    Lost {
+        /// Name of the port.
+        port: String,
+    },
+    /// The device is open again.
+    Back(Place),
+    /// The interface has another name. Its frames are the kernel's until they are taken again, because rules
+    /// that keep transit from the kernel go by names.
+    Renamed {
+        /// The port, and what its interface is called now.
+        place: Place,
+        /// What it was called.
+        from: String,
+    },
+    /// The link works now, or no more.
+    Carrier {
+        /// Name of the port.
+        port: String,
+        /// Whether it works.
+        works: bool,
+    },
+}
+
+/// A port, and the interface that it has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the port.
+    pub port: String,
+    /// Name of the interface.
+    pub interface: String,
+}
+
+/// An instant by two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// By the monotonic clock, by which the element waits.
+    pub at: Instant,
+    /// By the wall clock, by which the kernel stamps frames: nanoseconds since 1970.
+    pub unix_nanos: u64,
+}
+
+/// What is to be done to the machine. Each effect is answered by one [`Completion`], named below;
+/// [`Completion::Failed`] answers any of them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Read what the plan depends on: the frame sizes of its interfaces, or all [`Facts`]. Answer: `Facts`.
+    Survey {
+        /// The plan.
+        plan: Plan,
+        /// Whether all facts are needed.
+        all: bool,
+    },
+    /// Claim the interface, so that no other router uses it. One that is not there is claimed when it comes.
+    /// Answer: `Done`.
+    Claim(Place),
+    /// Open the device of a port and keep it for [`Effect::Launch`] or [`Effect::Exchange`]; one that is down
+    /// or missing is opened when it comes. Answer: `Done`.
+    Open(PortPlan, Mode),
+    /// Read the kernel's tables for the first time. Answer: `Done`.
+    ReadTables,
+    /// Start the forwarding thread with this plan, the tables and the devices. Answer: `Done`.
+    Launch(Plan, Limits),
+    /// On the forwarding thread: which of these ports have their device? Answer: `Open`.
+    ListOpen(Vec<String>),
+    /// From a moment on that lies ahead the kernel forwards no more what comes in at these interfaces, all or
+    /// none of them. Answer: `Moment`.
+    Take(Vec<Place>, Mode),
+    /// On the forwarding thread: frames of these ports are the router's from this moment on. Answer: `Done`.
+    Begin(Vec<String>, Moment),
+    /// The moment has come: forget the rule that named it. Answer: `Done`.
+    Settle(Vec<Place>),
+    /// From a moment on that lies ahead the kernel forwards again what comes in at these interfaces. Those that
+    /// are not there any more need nothing. Answer: `Moment`.
+    GiveBack(Vec<Place>),
+    /// On the forwarding thread: frames of these ports are the router's until this moment. Answer: `Done`.
+    End(Vec<String>, Moment),
+    /// On the forwarding thread: queue nothing more at these ports. Answer: `Done`.
+    Close(Vec<String>),
+    /// On the forwarding thread: have these ports sent what they held, and (if `waiting` is true) does no packet
+    /// wait for a neighbour's address? Answer: `Drained`.
+    AskDrained {
+        /// The ports.
+        ports: Vec<String>,
+        /// Whether packets that wait for an address count.
+        waiting: bool,
+    },
+    /// Remove the rules of a port at once. Answer: `Done`.
+    Unprotect(Place),
+    /// On the forwarding thread, between two packets: remove ports, add ports with the devices that were opened
+    /// for them, and change components of ports, in this order. Answer: `Done`.
+    Exchange {
+        /// Names of those that are removed.
+        gone: Vec<String>,
+        /// Those that are added.
+        added: Vec<PortPlan>,
+        /// Those that change.
+        changed: Vec<PortPlan>,
+    },
+    /// Give back the claims of all interfaces but these, and close devices that were opened and not used.
+    /// Answer: `Done`.
+    Release {
+        /// Interfaces whose claims are kept.
+        kept: Vec<String>,
+    },
+}
+
+/// How an effect ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Completion {
+    /// It is done.
+    Done,
+    /// What was read about the machine.
+    Facts(Facts),
+    /// The ports that have their device.
+    Open(Vec<String>),
+    /// When it begins or ends.
+    Moment(Moment),
+    /// Whether everything has been sent.
+    Drained(bool),
+    /// It could not be done, and why.
+    Failed(String),
+}
+
+/// What an operator should know beside the answers, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The plan is permitted, but this is probably not meant.
+    Doubt(String),
+    /// Transit at a port is not the router's.
+    KernelForwards {
+        /// The ports, separated by commas.
+        ports: String,
+        /// Why.
+        why: String,
+    },
+    /// Ports were closed with packets in their queues.
+    NotDrained {
+        /// The ports, separated by commas; none if the router stops.
+        ports: Option<String>,
+    },
+    /// Ports were closed, and it was not possible to hand their transit over without loss.
+    NotGivenBack {
+        /// The ports, separated by commas; none if the router stops.
+        ports: Option<String>,
+        /// Why.
+        why: String,
+    },
+    /// The rules of a port stay although it is removed or lost.
+    RulesStay {
+        /// The port.
+        port: String,
+        /// Whether they go when its device comes back.
+        is_lost: bool,
+        /// Why.
+        why: String,
+    },
+    /// An interface has another name.
+    Renamed {
+        /// The port, and the new name.
+        place: Place,
+        /// The old name.
+        from: String,
+    },
+    /// A link works now, or no more.
+    Carrier {
+        /// Name of the port.
+        port: String,
+        /// Whether it works.
+        works: bool,
+    },
+}
+
+/// What the element gives, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// To be carried out and completed before the next effect is given.
+    Effect(Effect),
+    /// The answer to a request.
+    Answer(Ticket, Answer),
+    /// To be logged.
+    Notice(Notice),
+    /// What is in force now, to be published.
+    InForce(Arc<InForce>),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.port, self.interface)
+    }
+}

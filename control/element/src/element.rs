@@ -1,0 +1,262 @@
+//! The state machine: what is in force, which requests and events wait, and which job is under way.
+//!
+//! Order of calls: any `handle_*`, then [`Element::poll_output`] until it gives nothing. An effect that it gives
+//! is carried out and reported by [`Element::handle_completion`] before the next one comes. When nothing comes,
+//! wait for whatever is first: a request, an event, or [`Element::poll_timeout`], which is reported by
+//! [`Element::handle_timeout`].
+//!
+//! One job runs at a time, from its first effect to its last; `job.rs` has the order of each. What comes in the
+//! meantime waits: the end of the router first, then events, then requests as they came. Only a start is given
+//! up when the router shall stop, and only before it has taken anything from the kernel.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use weir_base::Instant;
+use weir_lfb::Plan;
+use weir_model::Fault;
+
+use crate::admission::Limits;
+use crate::effect::{Answer, Completion, Effect, Event, Notice, Output, Place, Request, Ticket};
+use crate::job::{Job, Progress};
+
+/// Requests that wait; more are refused.
+const REQUESTS_MAX: usize = 256;
+
+/// What is in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InForce {
+    /// The plan.
+    pub plan: Plan,
+    /// The interface of each port whose transit is taken from the kernel.
+    pub taken: BTreeMap<String, String>,
+    /// What cannot change while the router runs.
+    pub limits: Limits,
+}
+
+/// A router, without the machine that it runs on.
+#[derive(Debug, Default)]
+pub struct Element {
+    state: State,
+    job: Option<Job>,
+    requests: VecDeque<(Ticket, Request)>,
+    /// The latest event of each port: it says all that matters of those before it.
+    events: BTreeMap<String, Event>,
+    stop: Option<Ticket>,
+    is_stopping: bool,
+}
+
+/// What jobs read and change.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Nothing before the forwarding thread has started.
+    pub(crate) in_force: Option<Arc<InForce>>,
+    pub(crate) outputs: VecDeque<Output>,
+}
+
+impl Element {
+    /// An element that has not started.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is in force, once the forwarding thread has started.
+    pub fn in_force(&self) -> Option<&Arc<InForce>> {
+        self.state.in_force.as_ref()
+    }
+
+    /// Somebody asks for something; the answer carries the same ticket.
+    pub fn handle_request(&mut self, now: Instant, ticket: Ticket, request: Request) {
+        if self.is_stopping || self.stop.is_some() {
+            return self.state.refuse(ticket, "the router stops");
+        }
+        match request {
+            Request::Stop => {
+                self.stop = Some(ticket);
+                self.give_up_start();
+            }
+            _ if self.requests.len() >= REQUESTS_MAX => {
+                return self
+                    .state
+                    .refuse(ticket, "too many changes wait; try again");
+            }
+            request => self.requests.push_back((ticket, request)),
+        }
+        self.proceed(now);
+    }
+
+    /// A device did something.
+    pub fn handle_event(&mut self, now: Instant, event: Event) {
+        let port = match &event {
+            Event::Carrier { port, works } => {
+                let (port, works) = (port.clone(), *works);
+                return self.state.notice(Notice::Carrier { port, works });
+            }
+            Event::Renamed { place, from } => {
+                let (place, from) = (place.clone(), from.clone());
+                self.state.notice(Notice::Renamed {
+                    place: place.clone(),
+                    from,
+                });
+                place.port
+            }
+            Event::Back(place) => place.port.clone(),
+            Event::Lost { port } => port.clone(),
+        };
+        self.events.insert(port, event);
+        self.proceed(now);
+    }
+
+    /// The effect that was given last has ended. The end of one whose job was given up means nothing.
+    pub fn handle_completion(&mut self, now: Instant, completion: Completion) {
+        if let Some(job) = &mut self.job {
+            job.complete(now, completion, &mut self.state);
+            self.proceed(now);
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.proceed(now);
+    }
+
+    /// The next thing to do; none before something is handled.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.state.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] should be called, if ever.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.job.as_ref().and_then(Job::timeout)
+    }
+
+    /// Gives up a start that has taken nothing from the kernel yet.
+    fn give_up_start(&mut self) {
+        let Some(ticket) = self.job.as_ref().and_then(Job::start_to_give_up) else {
+            return;
+        };
+        self.job = None;
+        self.state.in_force = None;
+        let outputs = &mut self.state.outputs;
+        outputs.retain(|output| !matches!(output, Output::Effect(_)));
+        outputs.push_back(Output::Effect(Effect::Release { kept: Vec::new() }));
+        self.state.refuse(ticket, "stopped while it started");
+    }
+
+    /// Goes on with the job, or with the next one.
+    fn proceed(&mut self, now: Instant) {
+        loop {
+            let Some(job) = &mut self.job else {
+                match self.next_job() {
+                    Some(job) => self.job = Some(job),
+                    None => return,
+                }
+                continue;
+            };
+            match job.advance(now, &mut self.state) {
+                Progress::UnderWay => return,
+                Progress::Finished(answer) => {
+                    if let Some((ticket, answer)) = answer {
+                        self.state.answer(ticket, answer);
+                    }
+                    self.job = None;
+                }
+            }
+        }
+    }
+
+    /// What is to be done next, if anything waits.
+    fn next_job(&mut self) -> Option<Job> {
+        if let Some(ticket) = self.stop.take() {
+            self.is_stopping = true;
+            while let Some((waiting, _)) = self.requests.pop_front() {
+                self.state.refuse(waiting, "the router stops");
+            }
+            let in_force = self.state.in_force.clone();
+            if in_force.is_none() {
+                self.state.answer(ticket, Ok(Vec::new())); // it holds nothing
+            }
+            return in_force.map(|in_force| Job::stop(ticket, &in_force));
+        }
+        if self.is_stopping {
+            return None;
+        }
+        if let Some(in_force) = self.state.in_force.clone() {
+            while let Some((port, event)) = self.events.pop_first() {
+                let is_ours = in_force.plan.ports.iter().any(|p| p.name == port);
+                match event {
+                    _ if !is_ours => {} // removed in the meantime
+                    Event::Lost { port } => return Some(Job::lost(port)),
+                    Event::Back(place) | Event::Renamed { place, .. } => {
+                        return Some(Job::take_again(place));
+                    }
+                    Event::Carrier { .. } => {}
+                }
+            }
+        }
+        while let Some((ticket, request)) = self.requests.pop_front() {
+            match self.job_of(ticket, request) {
+                Ok(job) => return Some(job),
+                Err(why) => self.state.answer(ticket, Err(why)),
+            }
+        }
+        None
+    }
+
+    fn job_of(&mut self, ticket: Ticket, request: Request) -> Result<Job, Vec<String>> {
+        match (request, self.state.in_force.clone()) {
+            (Request::Start(plan, facts), None) => {
+                Job::start(ticket, plan, &facts, &mut self.state)
+            }
+            (Request::Apply(plan), Some(_)) => Ok(Job::apply(ticket, plan)),
+            (Request::Change(changes), Some(in_force)) => {
+                let plan = in_force.plan.with(&changes);
+                let told =
+                    |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
+                let plan = plan.map_err(told)?;
+                Ok(Job::change(ticket, plan, &changes, &in_force))
+            }
+            (_, None) => Err(vec!["the router has not started".to_owned()]),
+            (_, Some(_)) => Err(vec!["the router runs already".to_owned()]),
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        self.outputs.push_back(Output::Notice(notice));
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        self.outputs.push_back(Output::Answer(ticket, answer));
+    }
+
+    pub(crate) fn refuse(&mut self, ticket: Ticket, why: &str) {
+        self.answer(ticket, Err(vec![why.to_owned()]));
+    }
+
+    /// Sets what is in force, and publishes it.
+    pub(crate) fn put_in_force(&mut self, in_force: InForce) {
+        let in_force = Arc::new(in_force);
+        self.in_force = Some(Arc::clone(&in_force));
+        self.outputs.push_back(Output::InForce(in_force));
+    }
+
+    /// Changes what is in force, and publishes it.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut InForce)) {
+        if let Some(in_force) = &self.in_force {
+            let mut in_force = InForce::clone(in_force);
+            change(&mut in_force);
+            self.put_in_force(in_force);
+        }
+    }
+
+    /// A port, and the interface at which its transit is taken.
+    pub(crate) fn taken(&self, port: &str) -> Option<Place> {
+        let interface = self.in_force.as_ref()?.taken.get(port)?;
+        Some(Place {
+            port: port.to_owned(),
+            interface: interface.clone(),
+        })
+    }
+}

@@ -1,0 +1,434 @@
+//! One job from its first effect to its last.
+//!
+//! ```text
+//!  start:              claim, open -> tables, thread -> take
+//!  change:   survey -> claim, open -> give back -> unprotect -> exchange -> release -> take
+//!  stop:                              give back
+//!  lost:               is it open? -------------> unprotect
+//!  back:                                          unprotect -> claim -> take -> release
+//!
+//!  take:      which are open? -> take: from a moment on frames are the router's -> wait -> settle
+//!  give back: give back: from a moment on they are the kernel's -> wait -> close -> drained?
+//! ```
+//!
+//! In doubt a frame is the kernel's. A change that cannot claim and open what it needs changes nothing; from the
+//! first port that is given back it goes on, whatever fails, and what could not be taken stays with the kernel
+//! until the next change.
+
+mod handover;
+mod outcome;
+
+use std::collections::VecDeque;
+
+use weir_base::{Instant, Span};
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_model::Change;
+
+use self::handover::taken;
+use self::outcome::told;
+use crate::admission::{Admitted, Facts, admit, is_kept};
+use crate::effect::{Answer, Completion, Effect, Notice, Place, Ticket};
+use crate::element::{InForce, State};
+
+/// Queues that are to be emptied get this time, which holds a second's worth of the slowest sensible
+/// queue; whoever waits for the end of a router or of a change waits no longer.
+const DRAIN_TIME_MAX: Span = Span::from_secs(3);
+/// Whether they are empty is asked again after this time.
+const DRAIN_POLL: Span = Span::from_millis(2);
+
+/// A job under way.
+#[derive(Debug)]
+pub(crate) struct Job {
+    task: Task,
+    stage: Stage,
+    /// Those that follow.
+    stages: &'static [Stage],
+    /// What is left of this stage.
+    steps: VecDeque<Step>,
+    under_way: Option<Effect>,
+    wait_until: Option<Instant>,
+    drain_until: Option<Instant>,
+    /// Why the request is refused.
+    failure: Option<Vec<String>>,
+    /// Ports that the kernel did not let go, a line each.
+    untaken: Vec<String>,
+}
+
+/// What is to be reached.
+#[derive(Debug)]
+enum Task {
+    Start {
+        ticket: Ticket,
+        plan: Plan,
+        admitted: Admitted,
+    },
+    Change {
+        ticket: Ticket,
+        plan: Plan,
+        /// Ports whose components are set, changed or not.
+        named: Vec<String>,
+        survey_all: bool,
+        /// Once the machine has been surveyed.
+        admitted: Option<Admitted>,
+    },
+    Stop {
+        ticket: Ticket,
+        ports: Vec<String>,
+    },
+    Lost {
+        port: String,
+    },
+    TakeAgain(Place),
+}
+
+/// A part of a job; a failure has the same consequence in all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Survey,
+    Prepare,
+    Launch,
+    IsOpen,
+    GiveBack,
+    Unprotect,
+    Exchange,
+    Release,
+    Take,
+}
+
+#[derive(Debug)]
+enum Step {
+    Do(Effect),
+    Wait(Instant),
+}
+
+/// How far a job has come.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// It waits: for a completion, or for time to pass.
+    UnderWay,
+    /// It has ended; the answer, if somebody asked.
+    Finished(Option<(Ticket, Answer)>),
+}
+
+impl Job {
+    /// The first job of an element. Refused if the plan is not admitted.
+    pub(crate) fn start(
+        ticket: Ticket,
+        plan: Plan,
+        facts: &Facts,
+        state: &mut State,
+    ) -> Result<Self, Vec<String>> {
+        let admitted = admit(None, &plan, facts).map_err(|faults| told(&faults))?;
+        for doubt in &admitted.doubts {
+            state.notice(Notice::Doubt(doubt.clone()));
+        }
+        let task = Task::Start {
+            ticket,
+            plan,
+            admitted,
+        };
+        Ok(Self::new(task))
+    }
+
+    /// Goes to another plan.
+    pub(crate) fn apply(ticket: Ticket, plan: Plan) -> Self {
+        Self::new(Task::Change {
+            ticket,
+            plan,
+            named: Vec::new(),
+            survey_all: true,
+            admitted: None,
+        })
+    }
+
+    /// Goes to a plan that differs in single components. As long as every port keeps its interface, little of
+    /// the machine matters.
+    pub(crate) fn change(
+        ticket: Ticket,
+        plan: Plan,
+        changes: &[Change],
+        in_force: &InForce,
+    ) -> Self {
+        let port = |change: &Change| match change.path.segments()[..] {
+            ["port", port, ..] => Some(port.to_owned()),
+            _ => None,
+        };
+        let old = &in_force.plan.ports;
+        Self::new(Task::Change {
+            ticket,
+            survey_all: plan.ports.iter().any(|p| !is_kept(p, old)),
+            plan,
+            named: changes.iter().filter_map(port).collect(),
+            admitted: None,
+        })
+    }
+
+    /// Gives everything back.
+    pub(crate) fn stop(ticket: Ticket, in_force: &InForce) -> Self {
+        let ports = in_force.taken.keys().cloned().collect();
+        Self::new(Task::Stop { ticket, ports })
+    }
+
+    /// Gives the transit of a port to the kernel whose device is lost: whoever is there first when its
+    /// interface works again forwards, and that is the kernel.
+    pub(crate) fn lost(port: String) -> Self {
+        Self::new(Task::Lost { port })
+    }
+
+    /// Takes the transit of a port anew: its interface has come back or has another name, and the rules may
+    /// be gone with what it was.
+    pub(crate) fn take_again(place: Place) -> Self {
+        Self::new(Task::TakeAgain(place))
+    }
+
+    fn new(task: Task) -> Self {
+        use Stage::{
+            Exchange, GiveBack, IsOpen, Launch, Prepare, Release, Survey, Take, Unprotect,
+        };
+        let stages: &[Stage] = match &task {
+            Task::Start { .. } => &[Prepare, Launch, Take],
+            Task::Change { .. } => &[
+                Survey, Prepare, GiveBack, Unprotect, Exchange, Release, Take,
+            ],
+            Task::Stop { .. } => &[GiveBack],
+            Task::Lost { .. } => &[IsOpen, Unprotect],
+            Task::TakeAgain(_) => &[Unprotect, Prepare, Take, Release],
+        };
+        Self {
+            task,
+            stage: stages[0],
+            stages,
+            steps: VecDeque::new(),
+            under_way: None,
+            wait_until: None,
+            drain_until: None,
+            failure: None,
+            untaken: Vec::new(),
+        }
+    }
+
+    /// When it goes on, if it waits for time to pass.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        self.wait_until
+    }
+
+    /// The ticket of a start that has taken nothing from the kernel yet.
+    pub(crate) fn start_to_give_up(&self) -> Option<Ticket> {
+        match self.task {
+            Task::Start { ticket, .. } if self.stage != Stage::Take => Some(ticket),
+            _ => None,
+        }
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn advance(&mut self, now: Instant, state: &mut State) -> Progress {
+        if self.under_way.is_some() || self.wait_until.is_some_and(|at| now < at) {
+            return Progress::UnderWay;
+        }
+        self.wait_until = None;
+        loop {
+            match self.steps.pop_front() {
+                Some(Step::Wait(at)) if now < at => {
+                    self.wait_until = Some(at);
+                    return Progress::UnderWay;
+                }
+                Some(Step::Wait(_)) => {}
+                Some(Step::Do(effect)) => {
+                    self.under_way = Some(effect.clone());
+                    state.outputs.push_back(crate::Output::Effect(effect));
+                    return Progress::UnderWay;
+                }
+                None => {
+                    let is_refused = self.failure.is_some();
+                    let follows = |stage: &Stage| !is_refused || *stage == Stage::Release;
+                    let [stage, rest @ ..] = self.stages else {
+                        return Progress::Finished(self.answer(state));
+                    };
+                    self.stages = rest;
+                    if follows(stage) {
+                        self.stage = *stage;
+                        self.enter(state);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The steps of the stage that begins.
+    fn enter(&mut self, state: &mut State) {
+        let effects: Vec<Effect> = match (self.stage, &self.task) {
+            (
+                Stage::Survey,
+                Task::Change {
+                    plan, survey_all, ..
+                },
+            ) => vec![Effect::Survey {
+                plan: plan.clone(),
+                all: *survey_all,
+            }],
+            (Stage::Prepare, Task::TakeAgain(place)) => vec![Effect::Claim(place.clone())],
+            (Stage::Prepare, _) => self.claim_and_open(),
+            (Stage::Launch, Task::Start { plan, admitted, .. }) => vec![
+                Effect::ReadTables,
+                Effect::Launch(plan.clone(), admitted.limits),
+            ],
+            (Stage::IsOpen, Task::Lost { port }) => vec![Effect::ListOpen(vec![port.clone()])],
+            (Stage::GiveBack, Task::Change { .. }) if self.gone().is_empty() => Vec::new(),
+            (Stage::GiveBack, _) => {
+                vec![Effect::GiveBack(self.places_to_leave(state))]
+            }
+            (Stage::Unprotect, _) => {
+                let places = self.places_to_leave(state).into_iter();
+                places.map(Effect::Unprotect).collect()
+            }
+            (Stage::Exchange, _) => self.exchange(state),
+            (Stage::Release, _) => vec![release(state)],
+            (Stage::Take, _) => match self.places_to_take(state) {
+                places if places.is_empty() => Vec::new(),
+                places => vec![Effect::ListOpen(
+                    places.into_iter().map(|place| place.port).collect(),
+                )],
+            },
+            (stage, task) => unreachable!("{task:?} has no stage {stage:?}"),
+        };
+        self.steps.extend(effects.into_iter().map(Step::Do));
+    }
+
+    fn admitted(&self) -> Option<&Admitted> {
+        match &self.task {
+            Task::Start { admitted, .. } => Some(admitted),
+            Task::Change { admitted, .. } => admitted.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Ports that the kernel gets back.
+    fn gone(&self) -> Vec<String> {
+        match &self.task {
+            Task::Stop { ports, .. } => ports.clone(),
+            Task::Lost { port } | Task::TakeAgain(Place { port, .. }) => vec![port.clone()],
+            _ => self.admitted().map(|a| a.gone.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn claim_and_open(&self) -> Vec<Effect> {
+        let (Task::Start { plan, .. } | Task::Change { plan, .. }) = &self.task else {
+            return Vec::new();
+        };
+        let added = self.admitted().map(|a| &a.added[..]).unwrap_or_default();
+        let claims = added.iter().map(|port| Effect::Claim(place(port)));
+        let mode = plan.router.mode;
+        let opened = added.iter().map(|port| Effect::Open(port.clone(), mode));
+        claims.chain(opened).collect()
+    }
+
+    fn exchange(&self, state: &mut State) -> Vec<Effect> {
+        let Task::Change {
+            plan,
+            named,
+            admitted: Some(admitted),
+            ..
+        } = &self.task
+        else {
+            return Vec::new();
+        };
+        let Admitted { added, changed, .. } = admitted;
+        let is_added = |port: &PortPlan| added.iter().any(|a| a.name == port.name);
+        let touched = |port: &&PortPlan| named.contains(&port.name) || changed.contains(port);
+        let changed = plan.ports.iter().filter(|port| !is_added(port));
+        let changed = changed.filter(touched).cloned().collect();
+        // Without an answer the change is still on its way to a slow forwarding thread: what is recorded here
+        // must be what will be in force.
+        state.change(|in_force| in_force.plan = plan.clone());
+        vec![Effect::Exchange {
+            gone: admitted.gone.clone(),
+            added: added.clone(),
+            changed,
+        }]
+    }
+
+    /// The effect that was under way has ended.
+    pub(crate) fn complete(&mut self, now: Instant, completion: Completion, state: &mut State) {
+        let Some(effect) = self.under_way.take() else {
+            return;
+        };
+        let follow: Vec<Step> = match (effect, completion) {
+            (effect, Completion::Failed(why)) => return self.fail(&effect, why, state),
+            (Effect::Survey { .. }, Completion::Facts(facts)) => return self.admit(&facts, state),
+            (Effect::ListOpen(_), Completion::Open(ports)) => self.opened(&ports, state),
+            (Effect::Launch(plan, limits), Completion::Done) => {
+                state.put_in_force(InForce {
+                    plan,
+                    taken: Default::default(),
+                    limits,
+                });
+                Vec::new()
+            }
+            (Effect::Take(places, _), Completion::Moment(from)) => taken(places, from, state),
+            (Effect::GiveBack(places), Completion::Moment(until)) => self.given_back(places, until),
+            (ask @ Effect::AskDrained { .. }, Completion::Drained(false)) => {
+                let until = *self.drain_until.get_or_insert(now + DRAIN_TIME_MAX);
+                match now < until {
+                    true => vec![Step::Wait(now + DRAIN_POLL), Step::Do(ask)],
+                    false => {
+                        let ports = self.removed();
+                        state.notice(Notice::NotDrained { ports });
+                        Vec::new()
+                    }
+                }
+            }
+            (Effect::Unprotect(place), _) => {
+                state.change(|in_force| drop(in_force.taken.remove(&place.port)));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        for step in follow.into_iter().rev() {
+            self.steps.push_front(step);
+        }
+    }
+
+    /// The machine has been surveyed.
+    fn admit(&mut self, facts: &Facts, state: &mut State) {
+        let (Task::Change { plan, admitted, .. }, Some(in_force)) =
+            (&mut self.task, &state.in_force)
+        else {
+            return;
+        };
+        match admit(Some((&in_force.plan, in_force.limits)), plan, facts) {
+            Ok(admission) => {
+                for doubt in &admission.doubts {
+                    let doubt = Notice::Doubt(doubt.clone());
+                    state.outputs.push_back(crate::Output::Notice(doubt));
+                }
+                *admitted = Some(admission);
+            }
+            Err(faults) => {
+                self.failure = Some(told(&faults));
+                self.stages = &[]; // nothing was claimed
+            }
+        }
+    }
+}
+
+/// A port at the interface that its plan names.
+fn place(port: &PortPlan) -> Place {
+    Place {
+        port: port.name.clone(),
+        interface: port.interface.clone(),
+    }
+}
+
+/// Keeps what the ports need: the interfaces that the plan names, and those that they have now.
+fn release(state: &State) -> Effect {
+    let in_force = state.in_force.iter();
+    let interfaces = in_force.flat_map(|in_force| {
+        let planned = in_force.plan.ports.iter().map(|port| &port.interface);
+        planned.chain(in_force.taken.values())
+    });
+    let mut kept: Vec<String> = interfaces.cloned().collect();
+    kept.sort_unstable();
+    kept.dedup();
+    Effect::Release { kept }
+}

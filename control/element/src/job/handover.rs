@@ -1,0 +1,84 @@
+//! Transit goes from the kernel to the router, and back, at a moment that lies ahead.
+
+use weir_base::Span;
+
+use super::{Job, Step, Task, place};
+use crate::effect::{Effect, Moment, Place};
+use crate::element::State;
+
+/// The kernel's rule goes by the time at which it sees a frame, which may be this much later than its stamp.
+const SETTLE: Span = Span::from_millis(1);
+
+impl Job {
+    /// Ports whose transit should be the router's and is not.
+    pub(super) fn places_to_take(&self, state: &State) -> Vec<Place> {
+        if let Task::TakeAgain(place) = &self.task {
+            return vec![place.clone()];
+        }
+        let in_force = state.in_force.iter();
+        let ports = in_force.flat_map(|in_force| &in_force.plan.ports);
+        let untaken = ports.filter(|port| state.taken(&port.name).is_none());
+        untaken.map(place).collect()
+    }
+
+    /// These of the ports that were asked about have their device.
+    pub(super) fn opened(&mut self, ports: &[String], state: &State) -> Vec<Step> {
+        if let Task::Lost { port } = &self.task {
+            if ports.contains(port) {
+                self.stages = &[]; // it has come back in the meantime
+            }
+            return Vec::new();
+        }
+        let mut places = self.places_to_take(state);
+        places.retain(|place| ports.contains(&place.port)); // the others are the kernel's until they are open
+        match state.in_force.as_ref() {
+            Some(in_force) if !places.is_empty() => {
+                vec![Step::Do(Effect::Take(places, in_force.plan.router.mode))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The kernel has transit at these places from a moment on.
+    pub(super) fn given_back(&self, places: Vec<Place>, until: Moment) -> Vec<Step> {
+        let is_removal = self.removed().is_some();
+        let ports = self.gone();
+        let taken = places.into_iter().map(|place| place.port).collect();
+        let mut steps = vec![Step::Do(Effect::End(taken, until)), Step::Wait(until.at)];
+        if is_removal {
+            steps.push(Step::Do(Effect::Close(ports.clone())));
+        }
+        steps.push(Step::Do(Effect::AskDrained {
+            ports,
+            waiting: !is_removal,
+        }));
+        steps
+    }
+
+    /// The ports that are removed; none if the router stops.
+    pub(super) fn removed(&self) -> Option<String> {
+        match self.task {
+            Task::Stop { .. } => None,
+            _ => Some(self.gone().join(", ")),
+        }
+    }
+
+    /// Where the router has transit that the kernel gets back.
+    pub(super) fn places_to_leave(&self, state: &State) -> Vec<Place> {
+        let gone = self.gone();
+        gone.iter().filter_map(|port| state.taken(port)).collect()
+    }
+}
+
+/// The kernel lets these places go at a moment: so do the rings, and then its rule needs no time any more.
+pub(super) fn taken(places: Vec<Place>, from: Moment, state: &mut State) -> Vec<Step> {
+    let taken = places.iter().cloned();
+    let taken = taken.map(|place| (place.port, place.interface));
+    state.change(|in_force| in_force.taken.extend(taken));
+    let ports = places.iter().map(|place| place.port.clone()).collect();
+    vec![
+        Step::Do(Effect::Begin(ports, from)),
+        Step::Wait(from.at + SETTLE),
+        Step::Do(Effect::Settle(places)),
+    ]
+}

@@ -1,0 +1,142 @@
+//! What a failure means for a job, and what a job answers.
+
+use weir_lfb::port::PortPlan;
+use weir_model::Fault;
+
+use super::{Job, Stage, Step, Task};
+use crate::effect::{Answer, Effect, Notice, Place, Ticket};
+use crate::element::State;
+
+impl Job {
+    /// What a failure means depends on how far the job has come.
+    pub(super) fn fail(&mut self, effect: &Effect, why: String, state: &mut State) {
+        let why = described(effect, &why);
+        match (self.stage, &self.task) {
+            (_, Task::Start { .. }) => {
+                self.failure = Some(vec![why]);
+                self.steps.clear();
+                state.in_force = None;
+            }
+            (Stage::GiveBack, _) => {
+                let ports = self.removed();
+                state.notice(Notice::NotGivenBack { ports, why });
+                self.steps.clear();
+            }
+            (Stage::Unprotect, Task::TakeAgain(_)) | (Stage::Prepare, Task::TakeAgain(_)) => {
+                self.kernel_forwards(&self.gone(), why, state);
+                self.steps.clear();
+                self.stages = &[Stage::Release];
+            }
+            (Stage::Unprotect, task) => {
+                let is_lost = matches!(task, Task::Lost { .. });
+                let Effect::Unprotect(Place { port, .. }) = effect else {
+                    return;
+                };
+                let port = port.clone();
+                state.notice(Notice::RulesStay { port, is_lost, why });
+            }
+            (Stage::Take, _) => self.fail_to_take(effect, why, state),
+            (Stage::IsOpen | Stage::Release, _) => self.steps.clear(),
+            _ => {
+                self.failure = Some(vec![why]);
+                self.steps.clear();
+            }
+        }
+    }
+
+    /// Ports that cannot be taken together are taken one by one, so that one whose rules the kernel refuses
+    /// leaves the others to the router.
+    fn fail_to_take(&mut self, effect: &Effect, why: String, state: &mut State) {
+        let ports = match effect {
+            Effect::Take(places, mode) if places.len() > 1 => {
+                let alone = |place: &Place| Step::Do(Effect::Take(vec![place.clone()], *mode));
+                self.steps.extend(places.iter().map(alone));
+                return;
+            }
+            Effect::Take(places, _) | Effect::Settle(places) => {
+                places.iter().map(|place| place.port.clone()).collect()
+            }
+            Effect::Begin(ports, _) | Effect::ListOpen(ports) => ports.clone(),
+            _ => Vec::new(),
+        };
+        let of_others = |step: &Step| matches!(step, Step::Do(Effect::Take(..)));
+        while self.steps.front().is_some_and(|step| !of_others(step)) {
+            self.steps.pop_front();
+        }
+        self.kernel_forwards(&ports, why, state);
+    }
+
+    fn kernel_forwards(&mut self, ports: &[String], why: String, state: &mut State) {
+        let named: Vec<_> = ports.iter().map(|port| format!("`{port}`")).collect();
+        let (plural, that) = match ports {
+            [_] => ("", "that port"),
+            _ => ("s", "those ports"),
+        };
+        self.untaken.push(format!(
+            "port{plural} {}: {why}: the kernel forwards what comes in by {that} until the next change",
+            named.join(", ")
+        ));
+        let ports = ports.join(", ");
+        state.notice(Notice::KernelForwards { ports, why });
+    }
+
+    /// The answer to whoever asked.
+    pub(super) fn answer(&mut self, state: &State) -> Option<(Ticket, Answer)> {
+        let answer = match self.failure.take() {
+            Some(why) => Err(why),
+            None => Ok(self.messages(state)),
+        };
+        match self.task {
+            Task::Start { ticket, .. }
+            | Task::Change { ticket, .. }
+            | Task::Stop { ticket, .. } => Some((ticket, answer)),
+            Task::Lost { .. } | Task::TakeAgain(_) => None,
+        }
+    }
+
+    /// What a change has changed, and which ports the router does not have yet.
+    fn messages(&self, state: &State) -> Vec<String> {
+        let (Task::Change { .. }, Some(admitted)) = (&self.task, self.admitted()) else {
+            return Vec::new();
+        };
+        let mut messages = admitted.differences.clone();
+        if messages.is_empty() {
+            messages.push("nothing to change".to_owned());
+        }
+        if !self.untaken.is_empty() {
+            messages.extend(self.untaken.iter().cloned());
+            return messages;
+        }
+        let waits = |port: &&PortPlan| state.taken(&port.name).is_none();
+        let waiting = admitted.added.iter().filter(waits);
+        messages.extend(waiting.map(|PortPlan { name, interface, .. }| {
+            format!("port `{name}`: interface `{interface}` is down or missing; the port waits for it")
+        }));
+        messages
+    }
+}
+
+/// Faults of a plan whose syntax is good: each names its port itself.
+pub(super) fn told(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(|fault| fault.message.clone()).collect()
+}
+
+/// What failed, with its cause.
+fn described(effect: &Effect, why: &str) -> String {
+    match effect {
+        Effect::Claim(Place { port, interface }) => {
+            format!("port `{port}`: interface `{interface}`: {why}")
+        }
+        Effect::Open(port, _) => {
+            format!(
+                "port `{}`: cannot open `{}`: {why}",
+                port.name, port.interface
+            )
+        }
+        Effect::Take(..) | Effect::Settle(_) => {
+            format!("cannot keep transit from the kernel: {why}")
+        }
+        Effect::GiveBack(_) => format!("cannot give transit back to the kernel: {why}"),
+        _ => why.to_owned(),
+    }
+}

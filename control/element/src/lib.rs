@@ -1,0 +1,28 @@
+//! The running router without I/O: requests and events in, effects out.
+//!
+//! ```text
+//!  Request: start, apply, change, stop ---+                 +--> Effect: claim, open, take, ...
+//!  Event: port lost, back, renamed -------+--> [Element] ---+--> Answer to a request
+//!  Completion of an effect ---------------+                 +--> Notice for the log, what is in force
+//!  time ----------------------------------+
+//! ```
+//!
+//! - [`admission`]: the one check of a plan against the machine and against what runs
+//! - [`element`]: the state machine: what is in force, and the order of every change
+//! - [`effect`]: what the machine asks for, and what is reported back
+//! - [`difference`]: how two sets of components differ
+//!
+//! The habitat carries the effects out; nothing here opens a socket, waits or reads a clock.
+
+pub mod admission;
+pub mod difference;
+pub mod effect;
+pub mod element;
+mod job;
+
+pub use admission::{Admitted, Facts, Limits, Unfit, admit};
+pub use difference::differences;
+pub use effect::{
+    Answer, Completion, Effect, Event, Moment, Notice, Output, Place, Request, Ticket,
+};
+pub use element::{Element, InForce};
