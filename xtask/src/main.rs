@@ -84,7 +84,8 @@ fn dependencies() -> bool {
 
 fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
-    let arguments = ["test", "-p", "weir", "--test", "golden", "--locked"];
+    let tests = "test --locked -p weir --test golden -p weir-element --test conversations";
+    let arguments: Vec<&str> = tests.split(' ').collect();
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
 }
 

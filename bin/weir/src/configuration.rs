@@ -5,9 +5,10 @@ use std::io::Read;
 use std::path::Path;
 
 use weir_config::Document;
+use weir_element::{Facts, admit, differences};
 use weir_lfb::Plan;
 use weir_live::file::read_text;
-use weir_live::router::{differences, doubts, interface_faults, obstacles};
+use weir_live::router::survey;
 use weir_model::{ApplyReport, ChangeRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
@@ -98,25 +99,38 @@ pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
     checked.map_err(|faults| Failure::Usage(faults.join("\n")))
 }
 
-/// The same, and the interfaces of this machine must be there.
-pub(crate) fn load_here(path: &Path) -> Result<Plan, Failure> {
+/// What is needed to start a router.
+pub(crate) struct Admission {
+    pub(crate) plan: Plan,
+    pub(crate) facts: Facts,
+    /// What is permitted, but probably not meant.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// Reads and checks a configuration file, for a start on this machine.
+pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
     let text = read(path)?;
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
     let (plan, document) = checked(&shown(path), &text).map_err(failed)?;
-    match interface_faults(&plan) {
-        faults if faults.is_empty() => Ok(plan),
-        faults => Err(failed(located(&document, &faults))),
+    let facts = survey(&plan);
+    match admit(None, &plan, &facts) {
+        Ok(admitted) => Ok(Admission {
+            plan,
+            facts,
+            doubts: admitted.doubts,
+        }),
+        // What concerns the machine, and no place in the file, is said without one.
+        Err(faults) if faults.iter().all(|fault| fault.path.is_root()) => {
+            Err(failed(faults.into_iter().map(|f| f.message).collect()))
+        }
+        Err(faults) => Err(failed(located(&document, &faults))),
     }
 }
 
 /// `weir check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let plan = load_here(path)?;
-    let problems = obstacles(&plan);
-    if !problems.is_empty() {
-        return Err(Failure::Usage(problems.join("\n")));
-    }
-    for doubt in doubts(&plan) {
+    let Admission { plan, doubts, .. } = load_here(path)?;
+    for doubt in doubts {
         print(&format!("note: {doubt}\n"))?;
     }
     let ports = plan.ports.len();

@@ -70,7 +70,7 @@ impl Console {
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
             pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
-            plan: self.running.plan(),
+            plan: self.running.in_force().plan.clone(),
         })
     }
 }
@@ -105,12 +105,12 @@ impl Operator for Console {
     }
 
     fn config(&self) -> BTreeMap<String, String> {
-        self.running.plan().shown()
+        self.running.in_force().plan.shown()
     }
 
     fn apply(&self, text: &str, by: Peer) -> ApplyReport {
         let plan = configuration::plan("configuration", text);
-        let done = plan.and_then(|plan| self.running.apply(plan).map_err(|why| vec![why]));
+        let done = plan.and_then(|plan| self.running.apply(plan));
         journal::changed("apply", Some(by), &done);
         report(done)
     }
@@ -122,7 +122,7 @@ impl Operator for Console {
         };
         let changes: Result<Vec<Change>, String> = requests.into_iter().map(read).collect();
         let changes = changes.map_err(|why| vec![why]);
-        let done = changes.and_then(|changes| self.running.change(&changes));
+        let done = changes.and_then(|changes| self.running.change(changes));
         journal::changed("set", Some(by), &done);
         report(done)
     }

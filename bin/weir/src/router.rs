@@ -29,13 +29,15 @@ use std::time::Instant;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
+use weir_element::Facts;
 use weir_lfb::Plan;
 use weir_live::router::journal::Totals;
-use weir_live::router::{self, Running, doubts, obstacles};
+use weir_live::router::{self, Running};
 use weir_live::worker::Worker;
 use weir_northbound::Service;
 
 use self::heartbeat::Heart;
+use crate::configuration::Admission;
 use crate::operator::Console;
 use crate::{Failure, configuration, journal, release_signals};
 
@@ -46,29 +48,22 @@ pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
             "a router reads its configuration again on SIGHUP: give it a file, not standard input";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let plan = configuration::load_here(config)?;
+    let Admission { plan, facts, .. } = configuration::load_here(config)?;
     let heart = match (is_child, plan.router.watchdog) {
         (false, Some(limit)) => return supervisor::supervise(config, limit),
         (true, Some(limit)) => Heart::of_child(limit),
         (_, None) => Heart::of_single_process(),
     };
-    let obstacles = obstacles(&plan);
-    if !obstacles.is_empty() {
-        return Err(Failure::Usage(obstacles.join("\n")));
-    }
-    for doubt in doubts(&plan) {
-        tracing::warn!("{doubt}");
-    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::Run(e.to_string()))?;
-    let result = runtime.block_on(serve(config, plan, heart));
+    let result = runtime.block_on(serve(config, plan, facts, heart));
     runtime.shutdown_background();
     result
 }
 
-async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
+async fn serve(config: &Path, plan: Plan, facts: Facts, heart: Heart) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let mut ending = Ending::new().map_err(failed)?;
@@ -77,17 +72,25 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     let service = Service::bind(&socket);
     let service =
         service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", socket.display())))?;
-    let (running, thread, inbox) = tokio::select! {
+    let mut starting = router::start(plan, facts).map_err(Failure::Run)?;
+    let started = tokio::select! {
         biased;
-        () = ending.asked() => return Ok(()), // nothing is taken from the kernel yet
-        started = router::start(plan) => started.map_err(Failure::Run)?,
+        () = ending.asked() => None,
+        started = starting.started() => Some(started.map_err(Failure::Run)?),
+    };
+    let Some((running, thread, inbox)) = started else {
+        tokio::select! {
+            () = starting.give_up() => {}
+            () = ending.asked() => {}
+        }
+        return Ok(());
     };
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
     tasks.spawn(serve_northbound(Arc::clone(&running), service));
     tasks.spawn(heart.clone().beat(running.handle.clone()));
     let started = Instant::now();
-    router::journal::started(&running.plan(), running.pool());
+    router::journal::started(&running.in_force());
     let result = loop {
         tokio::select! {
             _ = hangup.recv() => reload(&running, config),
@@ -102,7 +105,7 @@ async fn serve(config: &Path, plan: Plan, heart: Heart) -> Result<(), Failure> {
     );
     let drained = Arc::clone(&running);
     tokio::select! {
-        _ = tokio::task::spawn_blocking(move || drained.drain()) => {}
+        _ = tokio::task::spawn_blocking(move || drained.stop()) => {}
         () = ending.asked() => {}
     }
     let totals = running.handle.call(|worker| Totals::of(&worker.plane)).ok();
@@ -142,9 +145,9 @@ impl Ending {
 fn reload(running: &Arc<Running>, config: &Path) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {
-        let plan = configuration::load(&config).map_err(|failure| failure.to_string());
+        let plan = configuration::load(&config).map_err(|failure| vec![failure.to_string()]);
         let done = plan.and_then(|plan| running.apply(plan));
-        journal::changed("SIGHUP", None, &done.map_err(|why| vec![why]));
+        journal::changed("SIGHUP", None, &done);
     });
 }
 

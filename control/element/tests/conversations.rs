@@ -1,7 +1,7 @@
 //! Conversations with the element: what it is told, and what it asks for. No threads, no clock.
 //!
 //! Each file of `conversations/` is one. A line with `>` is said to the element, and the lines with `<` after it
-//! are what the element gives then; `WEIR_GOLDEN_UPDATE=1 cargo test -p weir-element` writes these anew.
+//! are what the element gives then; `cargo xtask golden --update` writes these anew.
 //!
 //! ```text
 //! > running PORT=INTERFACE..                  a start that succeeds, of which nothing is recorded
@@ -57,7 +57,7 @@ fn the_element_says_what_was_recorded() {
         }
         assert!(
             update || said == recorded,
-            "{}: the element says otherwise now; WEIR_GOLDEN_UPDATE=1 records it anew:\n{said}",
+            "{}: the element says otherwise now; `cargo xtask golden --update` records it anew:\n{said}",
             file.display()
         );
     }

@@ -41,6 +41,11 @@ impl UnixTime {
         Self(u64::from(seconds) * 1_000_000_000 + u64::from(nanos))
     }
 
+    /// The time this many nanoseconds after 1970 began.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     /// Nanoseconds since 1970.
     pub fn as_nanos(self) -> u64 {
         self.0

@@ -1,75 +1,109 @@
-//! The running router: what starts, changes and stops it.
+//! The running router: carries out what [`weir_element`] asks for.
 //!
-//! - [`bypass`]: rules of the machine that transit bypasses
-//! - [`checks`], [`interfaces`]: what a plan needs of the machine
-//! - [`events`]: what the forwarding thread asks for and reports
-//! - [`running`]: changes of what runs
+//! - [`driver`]: the thread on which the element runs
+//! - [`carrier`]: carries its effects out
+//! - [`survey`]: what a plan depends on, read from this machine
 //! - [`ports`]: ports and their devices
-//! - [`holdings`]: what is claimed and taken from the kernel, and given back
+//! - [`running`]: the router, as those who ask and change it see it
+//! - [`events`]: what the forwarding thread asks for and reports
 //! - [`limits`]: what the machine itself sends, and devices on ports
+//! - [`bypass`]: rules of the machine that forwarded packets bypass
 //! - [`journal`]: what is logged
 
 pub mod bypass;
-mod checks;
-mod differences;
+mod carrier;
+mod driver;
 mod events;
-mod holdings;
-mod interfaces;
 pub mod journal;
 mod limits;
 mod ports;
 mod running;
+mod survey;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use weir_element::{Answer, Facts, Request};
 use weir_lfb::Plan;
 use weir_path::tables::Tables;
 
-pub use self::checks::{doubts, obstacles};
-pub use self::differences::differences;
+use self::bypass::Bypassed;
+use self::carrier::{Carrier, Launched};
+use self::driver::{Driver, Input, Launch};
 pub use self::events::Inbox;
 use self::events::handle_events;
-use self::holdings::Holdings;
-pub use self::interfaces::faults as interface_faults;
-use self::running::Limits;
 pub use self::running::{Running, lock};
+pub use self::survey::survey;
 use crate::kernel::follow;
-use crate::kernel::neighbours::Neighbours;
+use crate::kernel::transit::TransitGuard;
 use crate::worker::Worker;
 
 /// A router, its forwarding thread, and what that thread reports.
 pub type Started = (Arc<Running>, JoinHandle<Worker>, Inbox);
 
-/// Claims the interfaces, opens the ports, and takes transit from the kernel, in this order. It waits for other
-/// tasks only before it takes anything, so that it can be given up.
-pub async fn start(plan: Plan) -> Result<Started, String> {
-    let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
-    let mut holdings = Holdings::claim(&plan)?;
-    let (event, inbox) = Inbox::new();
-    let mut worker = ports::worker(&plan, event)?;
-    let limits = Limits {
-        frame_bytes_max: worker.plane.frame_bytes_max(),
-        pool: worker.plane.pool_packets(),
+/// A router that starts.
+pub struct Starting {
+    element: mpsc::Sender<Input>,
+    launched: oneshot::Receiver<Launch>,
+    answered: oneshot::Receiver<Answer>,
+    guard: Arc<Mutex<TransitGuard>>,
+    bypassed: Arc<Mutex<Bypassed>>,
+}
+
+/// Begins to start a router with a plan that these facts permit, in the calling thread's network namespace.
+/// To be called in a runtime.
+pub fn start(plan: Plan, facts: Facts) -> Result<Starting, String> {
+    let (element, inbox) = mpsc::channel();
+    let carrier = Carrier::new(&plan, element.clone())?;
+    let (guard, bypassed) = (carrier.guard(), carrier.bypassed());
+    let (launch, launched) = oneshot::channel();
+    Driver::start(carrier, inbox, launch).map_err(|e| format!("control thread: {e}"))?;
+    let starting = Starting {
+        answered: ask(&element, Request::Start(plan, facts)),
+        element,
+        launched,
+        guard,
+        bypassed,
     };
-    // The kernel forwards until its tables are known here.
-    let tables = follow::read()
-        .await
-        .map_err(|e| failed("kernel tables", &e))?;
-    let tables = Arc::new(tables);
-    worker.set_tables(Arc::clone(&tables));
-    let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
-    let (handle, thread) = worker
-        .start()
-        .map_err(|e| failed("forwarding thread", &e))?;
-    let ports = plan.ports.iter();
-    let ports: Vec<_> = ports
-        .map(|port| (port.name.clone(), port.interface.clone()))
-        .collect();
-    holdings.take(&handle, &ports)?;
-    let running = Running::new(handle, tables, limits, neighbours, plan, holdings);
-    Ok((Arc::new(running), thread, inbox))
+    Ok(starting)
+}
+
+fn ask(element: &mpsc::Sender<Input>, request: Request) -> oneshot::Receiver<Answer> {
+    let (answer, answered) = oneshot::channel();
+    let _ = element.send(Input::Request(request, answer)); // the receiver hears of it
+    answered
+}
+
+impl Starting {
+    /// Waits until the router forwards.
+    pub async fn started(&mut self) -> Result<Started, String> {
+        const ENDED: &str = "the control thread has ended";
+        let answer = (&mut self.answered).await.map_err(|_| ENDED)?;
+        answer.map_err(|why| why.join("\n"))?;
+        let (launched, published) = self.launched.try_recv().map_err(|_| ENDED)?;
+        let Launched {
+            handle,
+            thread,
+            inbox,
+            tables,
+            neighbours,
+        } = launched;
+        let running = Running::new(
+            (handle, tables, neighbours),
+            published,
+            Arc::clone(&self.guard),
+            Arc::clone(&self.bypassed),
+            self.element.clone(),
+        );
+        Ok((Arc::new(running), thread, inbox))
+    }
+
+    /// Gives up, and waits until the kernel has everything back.
+    pub async fn give_up(self) {
+        let _ = ask(&self.element, Request::Stop).await; // what went wrong is in the log
+    }
 }
 
 /// Starts the tasks of a running router. Each ends only to end the router, with the reason.
@@ -81,7 +115,8 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
     tasks.spawn(bypass::follow(Arc::clone(running)));
 }
 
-/// Gives each new state of the kernel's tables to the forwarding thread.
+/// Gives each new state of the kernel's tables to the forwarding thread. It does not go through the element,
+/// whose decisions do not depend on it: a change of routes must not wait for a change of ports.
 async fn follow_kernel(running: Arc<Running>) -> String {
     let publish = |tables: Tables| {
         let tables = Arc::new(tables);

@@ -63,6 +63,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "model",
             "config",
             "controller",
+            "element",
             "lfb",
             "live",
             "northbound",

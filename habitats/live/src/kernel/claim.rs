@@ -21,7 +21,10 @@ use super::nft::{self, CommitError, NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, message
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// Another process has it.
-    #[error("another weir router has this interface: {0}")]
+    #[error(
+        "another weir router has this interface: {0}; stop that one first, or give this one another \
+         interface"
+    )]
     Taken(String),
     /// The kernel could not be asked.
     #[error(

@@ -250,6 +250,9 @@ impl TransitGuard {
         let Some(protected) = self.ports.get_mut(port) else {
             return Ok(true);
         };
+        if matches!(protected.kernels, Some((Compare::AtLeast, _))) {
+            return Ok(true); // the kernel gets its transit back, which is not the machine's own
+        }
         protected.local = most;
         let links = links::read()?;
         match self.put(None, self.chains(port, &links)) {

@@ -1,4 +1,4 @@
-//! Rules of the box that transit through weir bypasses: at the start, when a configuration is put in
+//! Netfilter rules of the machine that forwarded packets bypass: at the start, when a configuration is put in
 //! force, and while the router runs.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const GAP_MAX: Duration = Duration::from_secs(10);
 /// The bypassed chains, each with whether it was there at the start.
 pub type Bypassed = BTreeMap<BypassedChain, bool>;
 
-fn read(plan: &Plan) -> io::Result<Vec<BypassedChain>> {
+pub(super) fn read(plan: &Plan) -> io::Result<Vec<BypassedChain>> {
     let ports: Vec<_> = plan.ports.iter().map(|p| p.interface.as_str()).collect();
     rules::bypassed(plan.router.mode, &ports)
 }
@@ -33,57 +33,17 @@ fn names<'a>(chains: impl IntoIterator<Item = &'a BypassedChain>) -> String {
     names.join("; ")
 }
 
-/// Why this plan cannot be put in force on this machine, as far as its rules are concerned.
-pub fn obstacle(plan: &Plan) -> Option<String> {
-    if plan.router.bypass_netfilter {
-        return None;
-    }
-    match read(plan) {
-        Ok(chains) if chains.is_empty() => None,
-        Ok(chains) => Some(format!(
-            "transit through weir does not pass these rules of this machine: {}; remove them, or \
-             set `bypass_netfilter = true` if that is what you want",
-            names(&chains)
-        )),
-        Err(error) => {
-            tracing::warn!(%error, "cannot see which rules of this machine transit would bypass");
-            None
-        }
+/// What a plan permits to be bypassed before it is in force is not new afterwards. Those that are there when
+/// [`follow`] reads them for the first time were there at the start.
+pub(super) fn permit(chains: Vec<BypassedChain>, bypassed: &Mutex<Bypassed>) {
+    let mut bypassed = lock(bypassed);
+    for chain in chains {
+        bypassed.entry(chain).or_insert(false);
     }
 }
 
-/// What is bypassed because the plan permits it.
-pub fn doubt(plan: &Plan) -> Option<String> {
-    if !plan.router.bypass_netfilter {
-        return None;
-    }
-    let chains = read(plan).ok().filter(|chains| !chains.is_empty())?;
-    Some(format!(
-        "`bypass_netfilter` is true: transit through weir does not pass {}",
-        names(&chains)
-    ))
-}
-
-/// What a plan permits to be bypassed before it is in force is not new afterwards.
-pub fn permit(plan: &Plan, bypassed: &Mutex<Bypassed>) {
-    if !plan.router.bypass_netfilter {
-        return;
-    }
-    match read(plan) {
-        Ok(chains) => {
-            let mut bypassed = lock(bypassed);
-            for chain in chains {
-                bypassed.entry(chain).or_insert(false);
-            }
-        }
-        Err(error) => {
-            tracing::warn!(%error, "cannot see which rules of this machine transit bypasses");
-        }
-    }
-}
-
-/// Looks at the machine's rules whenever they change. Returns only to end the router.
-pub async fn follow(running: Arc<Running>) -> String {
+/// Reads the machine's rules again whenever they change. Returns only to end the router.
+pub(super) async fn follow(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_rules() {
         Ok(announcements) => Some(announcements),
         Err(error) => {
@@ -97,10 +57,10 @@ pub async fn follow(running: Arc<Running>) -> String {
         let began = Instant::now();
         tracing::debug!("the machine's rules are read");
         let asked = Arc::clone(&running);
-        // The plan may be under change for seconds.
         let read = tokio::task::spawn_blocking(move || {
-            let plan = asked.plan();
-            read(&plan).map(|chains| (plan.router, chains))
+            let in_force = asked.in_force();
+            let chains = read(&in_force.plan)?;
+            io::Result::Ok((in_force.plan.router.clone(), chains))
         });
         match read.await {
             Ok(Ok((router, chains))) => {
@@ -116,7 +76,7 @@ pub async fn follow(running: Arc<Running>) -> String {
                 }
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "cannot see which rules of this machine transit bypasses");
+                tracing::warn!(%error, "cannot read which rules of this machine forwarded packets bypass");
             }
             Err(error) => return error.to_string(),
         }

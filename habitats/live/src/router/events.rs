@@ -9,6 +9,7 @@ use crate::kernel::neighbours::Neighbours;
 use crate::worker::{Event, Worker};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
+use weir_element::Place;
 use weir_path::questions::Order;
 
 use super::running::{Running, lock};
@@ -132,46 +133,44 @@ fn carry_out(neighbours: &mut Neighbours, orders: &[Order]) {
     }
 }
 
-fn handle(running: &Arc<Running>, event: Event) {
-    // Taking transit waits; this thread must not.
-    let take_again = |port: String, interface: String| {
-        let running = Arc::clone(running);
-        tokio::task::spawn_blocking(move || running.take_again(&port, &interface));
-    };
-    match event {
-        Event::Question(_) => {} // these have a way of their own
-        Event::InUse(_) => {}    // these have a way of their own
-        Event::PortLost(port) => {
-            let running = Arc::clone(running);
-            tokio::task::spawn_blocking(move || running.lose(&port));
-        }
-        Event::Retired(tables) => drop(tables),
-        Event::PortBack { port, interface } => take_again(port, interface),
+fn handle(running: &Running, event: Event) {
+    let event = match event {
+        Event::Question(_) | Event::InUse(_) => return, // these are handled elsewhere
+        Event::Retired(tables) => return drop(tables),
+        Event::PortLost(port) => weir_element::Event::Lost { port },
+        Event::PortBack { port, interface } => weir_element::Event::Back(Place { port, interface }),
         Event::Renamed { port, from, to } => {
-            tracing::info!(port, from, to, "interface renamed; the port follows it");
-            take_again(port, to);
+            let place = Place {
+                port,
+                interface: to,
+            };
+            weir_element::Event::Renamed { place, from }
         }
-        Event::Carrier { port, works: true } => tracing::info!(port, "carrier found"),
-        Event::Carrier { port, works: false } => tracing::warn!(port, "carrier lost"),
-    }
+        Event::Carrier { port, works } => weir_element::Event::Carrier { port, works },
+    };
+    running.handle_event(event);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
     use std::thread;
     use std::time::Instant;
 
     use crate::namespace::Namespace;
     use weir_base::Streams;
     use weir_path::plane::Plane;
-    use weir_path::tables::Tables;
 
     use weir_lfb::Plan;
     use weir_model::{Change, ComponentPath};
 
-    use crate::router::holdings::Holdings;
-    use crate::router::running::Limits;
+    use std::collections::BTreeMap;
+
+    use weir_element::{InForce, Limits};
+
+    use crate::kernel::transit::TransitGuard;
+    use crate::router::running::Published;
 
     /// A router whose only interface is not there.
     fn router() -> (Arc<Running>, Inbox) {
@@ -184,9 +183,16 @@ mod tests {
             frame_bytes_max: 1518,
             pool: 64,
         };
-        let (neighbours, holdings) = (Neighbours::new().unwrap(), Holdings::claim(&plan).unwrap());
-        let tables = Arc::new(Tables::default());
-        let running = Running::new(handle, tables, limits, neighbours, plan, holdings);
+        let in_force = InForce {
+            plan,
+            taken: BTreeMap::new(),
+            limits,
+        };
+        let published = Arc::new(Published::new(Arc::new(in_force)));
+        let guard = Arc::new(Mutex::new(TransitGuard::install(&[]).unwrap()));
+        let launched = (handle, Arc::default(), Neighbours::new().unwrap());
+        let element = std::sync::mpsc::channel().0; // nobody listens
+        let running = Running::new(launched, published, guard, Arc::default(), element);
         (Arc::new(running), inbox)
     }
 

@@ -8,25 +8,24 @@ use std::fmt::Display;
 use std::time::Instant;
 
 use weir_base::Tally;
-use weir_lfb::Plan;
 use weir_packet::Reason;
 use weir_path::plane::{Plane, PlanePort};
 use weir_path::tables::{Action, Neighbour, Tables};
 
-use super::differences::differences;
+use weir_element::{InForce, Notice, Place, differences};
 
 /// Changes in one line; more are counted.
 const CHANGES_SHOWN_MAX: usize = 20;
 
 /// The router is there, with these ports.
-pub fn started(plan: &Plan, pool_packets: usize) {
+pub fn started(InForce { plan, limits, .. }: &InForce) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
         mode = plan.router.mode_word(),
         socket = plan.router.socket,
         ports = plan.ports.len(),
-        pool_packets,
+        pool_packets = limits.pool,
         "router started"
     );
     for port in &plan.ports {
@@ -40,6 +39,68 @@ pub fn started(plan: &Plan, pool_packets: usize) {
             discipline = port.discipline.kind(),
             "port opened"
         );
+    }
+}
+
+/// What an operator should know of the router's ports.
+pub(super) fn notice(notice: Notice) {
+    match notice {
+        Notice::Doubt(doubt) => tracing::warn!("{doubt}"),
+        Notice::KernelForwards { ports, why } => {
+            tracing::error!(
+                ports,
+                error = why,
+                "the kernel forwards what comes in by ports"
+            );
+        }
+        Notice::NotDrained { ports: Some(ports) } => {
+            tracing::warn!(ports, "removed with packets in their queues");
+        }
+        Notice::NotDrained { ports: None } => tracing::warn!("stopped with packets in queues"),
+        Notice::NotGivenBack {
+            ports: Some(ports),
+            why,
+        } => {
+            tracing::warn!(
+                ports,
+                error = why,
+                "removed without giving transit back in order"
+            );
+        }
+        Notice::NotGivenBack { ports: None, why } => {
+            tracing::warn!(error = why, "stopped without giving transit back in order");
+        }
+        Notice::RulesStay {
+            port,
+            is_lost: true,
+            why,
+        } => {
+            tracing::warn!(
+                port,
+                error = why,
+                "the rules of a lost port stay until it is back"
+            );
+        }
+        Notice::RulesStay { port, why, .. } => {
+            tracing::error!(
+                port,
+                error = why,
+                "the kernel does not forward what comes in by a removed port"
+            );
+        }
+        Notice::Renamed {
+            place: Place { port, interface },
+            from,
+        } => {
+            tracing::info!(
+                port,
+                from,
+                to = interface,
+                "interface renamed; the port follows it"
+            );
+        }
+        Notice::Carrier { port, works: true } => tracing::info!(port, "carrier found"),
+        Notice::Carrier { port, works: false } => tracing::warn!(port, "carrier lost"),
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
             Err(error) => return error.to_string(),
         }
         sleep(LIMITS_GAP).await;
-        running.rates_changed.notified().await;
+        running.published.rates_changed.notified().await;
     }
 }
 

@@ -7,33 +7,32 @@ use crate::device::af_packet::{self, AfPacket, Options};
 use crate::device::{Device, Tenure};
 use crate::worker::{Event, Opener, Worker};
 use weir_base::Streams;
-use weir_lfb::Plan;
+use weir_element::Limits;
 use weir_lfb::port::PortPlan;
+use weir_lfb::router::RouterPlan;
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 
 /// Ethernet header and two tags.
-const LAYER_2_BYTES: usize = 22;
+const LAYER_2_BYTES: u32 = 22;
+/// Of an interface that is not there.
+const MTU_DEFAULT: u32 = 1500;
 
-/// The worker with every port open. All frames are the kernel's until the ports' tenure is set.
-pub(super) fn worker(plan: &Plan, event: Box<dyn FnMut(Event) + Send>) -> Result<Worker, String> {
-    let frame_bytes_max = plan
-        .ports
-        .iter()
-        .map(|p| frame_bytes_max(&p.interface))
-        .max();
-    let plane = Plane::new(
-        plan.router.pool.unwrap_or(2 * plan.packets_needed()),
-        frame_bytes_max.unwrap_or_default(),
-        Streams::new(entropy()),
-    );
+/// The worker with these ports. All frames are the kernel's until the ports' tenure is set.
+pub(super) fn worker(
+    router: &RouterPlan,
+    limits: Limits,
+    ports: Vec<Addition>,
+    event: Box<dyn FnMut(Event) + Send>,
+) -> Worker {
+    let streams = Streams::new(entropy());
+    let plane = Plane::new(limits.pool, limits.frame_bytes_max, streams);
     let mut worker = Worker::new(plane, event);
-    worker.set_age_max(plan.router.age_max);
-    for port in &plan.ports {
-        let device = opened(port, plan.router.mode)?;
-        add(&mut worker, port, plan.router.mode, device);
+    worker.set_age_max(router.age_max);
+    for port in ports {
+        add(&mut worker, port);
     }
-    Ok(worker)
+    worker
 }
 
 /// A seed that no sender can know: the standard library keys its own hash maps with it.
@@ -43,6 +42,15 @@ fn entropy() -> u64 {
 
 /// A device if it could be opened, and how to open it (again).
 pub(super) type Opened = (Option<Box<dyn Device>>, Opener);
+
+/// A port that is to be added.
+pub(super) struct Addition {
+    pub(super) port: PortPlan,
+    pub(super) mode: Mode,
+    pub(super) device: Opened,
+    /// The longest frame of its interface, in bytes.
+    pub(super) frame_bytes_max: usize,
+}
 
 pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
     let mut open: Opener = Box::new(move |interface| {
@@ -67,22 +75,25 @@ pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
             std::io::ErrorKind::PermissionDenied => " (CAP_NET_RAW is needed)",
             _ => "",
         };
-        let (name, interface) = (&port.name, &port.interface);
-        Err(format!(
-            "port `{name}`: cannot open `{interface}`: {error}{hint}"
-        ))
+        Err(format!("{error}{hint}"))
     })?;
     Ok((device, open))
 }
 
 /// On the forwarding thread: adds a port at the end.
-pub(super) fn add(worker: &mut Worker, port: &PortPlan, mode: Mode, (device, open): Opened) {
+pub(super) fn add(worker: &mut Worker, addition: Addition) {
+    let Addition {
+        port,
+        mode,
+        device: (device, open),
+        frame_bytes_max,
+    } = addition;
     let number = worker.plane.add_port(
         &port.name,
         &port.interface,
         mode,
         port.discipline.clone(),
-        port.link(frame_bytes_max(&port.interface) as u32),
+        port.link(frame_bytes_max as u32),
         clock::now(),
     );
     worker.plane.set_source_check(number, port.source_check);
@@ -93,8 +104,7 @@ pub(super) fn add(worker: &mut Worker, port: &PortPlan, mode: Mode, (device, ope
 pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
     for port in ports {
         if let Some(number) = number(worker, &port.name) {
-            let interface = &worker.plane.ports()[number].interface;
-            let link = port.link(frame_bytes_max(interface) as u32);
+            let link = port.link(frame_bytes_now(&worker.plane, number));
             let discipline = port.discipline.clone();
             worker
                 .plane
@@ -102,6 +112,15 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
             worker.plane.set_source_check(number, port.source_check);
         }
     }
+}
+
+/// The longest frame of a port's interface, as the kernel's tables have it: no socket is opened on the
+/// forwarding thread.
+fn frame_bytes_now(plane: &Plane, number: usize) -> u32 {
+    let interface = &plane.ports()[number].interface;
+    let mut interfaces = plane.tables().interfaces.values();
+    let mtu = interfaces.find(|i| i.name == *interface).map(|i| i.mtu);
+    mtu.unwrap_or(MTU_DEFAULT) + LAYER_2_BYTES
 }
 
 /// On the forwarding thread: queues nothing more at these ports.
@@ -148,7 +167,8 @@ fn number(worker: &Worker, name: &str) -> Option<usize> {
     ports.position(|slot| slot.name == name)
 }
 
-/// The longest frame of an interface, its Ethernet header and a tag included.
+/// The longest frame of an interface, its Ethernet header and tags included. Opens a socket.
 pub(super) fn frame_bytes_max(interface: &str) -> usize {
-    af_packet::mtu(interface).unwrap_or(1500) + LAYER_2_BYTES
+    let mtu = af_packet::mtu(interface);
+    mtu.unwrap_or(MTU_DEFAULT as usize) + LAYER_2_BYTES as usize
 }

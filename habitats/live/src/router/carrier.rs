@@ -1,0 +1,302 @@
+//! Carries the element's effects out: claims, devices, rules, and what runs on the forwarding thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use weir_base::Span;
+use weir_element::{Completion, Effect, Limits, Moment, Place};
+use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
+use weir_path::parse::Mode;
+use weir_path::tables::Tables;
+
+use super::bypass::{self, Bypassed};
+use super::driver::Input;
+use super::events::Inbox;
+use super::ports::{self, Opened, frame_bytes_max};
+use super::running::lock;
+use super::survey;
+use crate::clock::{self, UnixTime};
+use crate::device::{Tenure, af_packet};
+use crate::kernel::claim::{ClaimError, Claims};
+use crate::kernel::follow;
+use crate::kernel::neighbours::Neighbours;
+use crate::kernel::transit::TransitGuard;
+use crate::worker::{Handle, Worker};
+
+/// What the router holds of the machine.
+pub(super) struct Carrier {
+    claims: Claims,
+    /// Locked for single changes only, so that whoever shows its counts does not wait.
+    guard: Arc<Mutex<TransitGuard>>,
+    /// Devices of ports that are not added yet, by name of the port.
+    opened: BTreeMap<String, (Mode, Opened)>,
+    tables: Option<Arc<Tables>>,
+    worker: Option<Handle>,
+    launched: Option<Launched>,
+    bypassed: Arc<Mutex<Bypassed>>,
+    /// Where the end of what takes long is reported; used once.
+    report: Option<mpsc::Sender<Input>>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// What has come to be with the forwarding thread.
+pub(super) struct Launched {
+    pub(super) handle: Handle,
+    pub(super) thread: JoinHandle<Worker>,
+    pub(super) inbox: Inbox,
+    pub(super) tables: Arc<Tables>,
+    pub(super) neighbours: Neighbours,
+}
+
+fn failed(what: &str, error: &dyn Display) -> String {
+    format!("{what}: {error}")
+}
+
+impl Carrier {
+    /// Makes what keeps claims and rules; nothing is claimed or taken yet. To be called in a runtime.
+    pub(super) fn new(plan: &Plan, report: mpsc::Sender<Input>) -> Result<Self, String> {
+        let owner = format!("process {}, {}", std::process::id(), plan.router.socket);
+        let guard = TransitGuard::install(&[])
+            .map_err(|e| failed("cannot keep transit from the kernel", &e))?;
+        Ok(Self {
+            claims: Claims::new(&owner).map_err(|e| failed("netlink", &e))?,
+            guard: Arc::new(Mutex::new(guard)),
+            opened: BTreeMap::new(),
+            tables: None,
+            worker: None,
+            launched: None,
+            bypassed: Arc::default(),
+            report: Some(report),
+            runtime: tokio::runtime::Handle::current(),
+        })
+    }
+
+    /// What keeps transit from the kernel.
+    pub(super) fn guard(&self) -> Arc<Mutex<TransitGuard>> {
+        Arc::clone(&self.guard)
+    }
+
+    /// Rules of the machine that forwarded packets bypass.
+    pub(super) fn bypassed(&self) -> Arc<Mutex<Bypassed>> {
+        Arc::clone(&self.bypassed)
+    }
+
+    /// What the effect [`Effect::Launch`] has brought, once.
+    pub(super) fn take_launched(&mut self) -> Option<Launched> {
+        self.launched.take()
+    }
+
+    /// The kernel's tables have been read, for the effect [`Effect::ReadTables`].
+    pub(super) fn tables_read(&mut self, tables: Result<Tables, String>) -> Completion {
+        match tables {
+            Ok(tables) => {
+                self.tables = Some(Arc::new(tables));
+                Completion::Done
+            }
+            Err(why) => Completion::Failed(why),
+        }
+    }
+
+    /// Carries an effect out; none if its end will be reported later.
+    pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Completion> {
+        if effect == Effect::ReadTables {
+            return self.read_tables();
+        }
+        let done = self.done(effect);
+        Some(done.unwrap_or_else(Completion::Failed))
+    }
+
+    /// The kernel may take long to tell its tables, and meanwhile the router may have to stop.
+    fn read_tables(&mut self) -> Option<Completion> {
+        let Some(report) = self.report.take() else {
+            return Some(Completion::Failed("the tables were read before".to_owned()));
+        };
+        self.runtime.spawn(async move {
+            let tables = follow::read().await;
+            let tables = tables.map_err(|e| failed("kernel tables", &e));
+            let _ = report.send(Input::Tables(tables)); // nobody waits any more: the router ends
+        });
+        None
+    }
+
+    fn done(&mut self, effect: Effect) -> Result<Completion, String> {
+        match effect {
+            Effect::Survey { plan, all } => return Ok(Completion::Facts(self.survey(&plan, all))),
+            Effect::ReadTables => {} // carried out elsewhere
+            Effect::Claim(place) => self.claim(&place.interface).map_err(|e| e.to_string())?,
+            Effect::Open(port, mode) => self.open(port, mode)?,
+            Effect::Launch(plan, limits) => self.launch(&plan, limits)?,
+            Effect::ListOpen(ports) => return self.list_open(ports),
+            Effect::Take(places, mode) => return self.take(&places, mode),
+            Effect::Begin(ports, from) => {
+                let tenure = Tenure::from(UnixTime::from_nanos(from.unix_nanos));
+                self.on_worker(move |worker| ports::set_tenure(worker, &ports, tenure))?;
+            }
+            Effect::Settle(places) => {
+                let interfaces: Vec<_> = interfaces(&places).collect();
+                let settled = lock(&self.guard).settle(&interfaces);
+                settled.map_err(|e| e.to_string())?;
+            }
+            Effect::GiveBack(places) => return self.give_back(&places),
+            Effect::End(ports, until) => {
+                let tenure = Tenure {
+                    until: UnixTime::from_nanos(until.unix_nanos),
+                    ..Tenure::ALWAYS
+                };
+                self.on_worker(move |worker| ports::set_tenure(worker, &ports, tenure))?;
+            }
+            Effect::Close(ports) => self.on_worker(move |worker| ports::close(worker, &ports))?,
+            Effect::AskDrained { ports, waiting } => return self.ask_drained(ports, waiting),
+            Effect::Unprotect(place) => {
+                let removed = lock(&self.guard).unprotect(&place.interface);
+                removed.map_err(|e| e.to_string())?;
+            }
+            Effect::Exchange {
+                gone,
+                added,
+                changed,
+            } => self.exchange(gone, added, changed)?,
+            Effect::Release { kept } => self.release(&kept),
+        }
+        Ok(Completion::Done)
+    }
+
+    fn on_worker<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let worker = self.worker.as_ref();
+        let worker = worker.ok_or("the forwarding thread has not started")?;
+        worker.call(work).map_err(|e| e.to_string())
+    }
+
+    fn survey(&self, plan: &Plan, all: bool) -> weir_element::Facts {
+        if !all {
+            return survey::frames(plan);
+        }
+        let (facts, chains) = survey::all(plan);
+        if plan.router.bypass_netfilter {
+            bypass::permit(chains, &self.bypassed);
+        }
+        facts
+    }
+
+    fn claim(&mut self, interface: &str) -> Result<(), ClaimError> {
+        match af_packet::index(interface) {
+            Ok(index) => self.claims.claim(index),
+            Err(error) if af_packet::device_gone(&error) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn open(&mut self, port: PortPlan, mode: Mode) -> Result<(), String> {
+        let opened = ports::opened(&port, mode)?;
+        self.opened.insert(port.name, (mode, opened));
+        Ok(())
+    }
+
+    /// The devices of ports that are to be added, each with the longest frame of its interface. Neither is to be
+    /// asked for on the forwarding thread, which opens no sockets.
+    fn with_devices(&mut self, ports: Vec<PortPlan>) -> Result<Vec<ports::Addition>, String> {
+        let with_device = |port: PortPlan| {
+            let opened = self.opened.remove(&port.name);
+            let (mode, device) =
+                opened.ok_or_else(|| format!("port `{}` was not opened", port.name))?;
+            Ok(ports::Addition {
+                frame_bytes_max: frame_bytes_max(&port.interface),
+                port,
+                mode,
+                device,
+            })
+        };
+        ports.into_iter().map(with_device).collect()
+    }
+
+    fn launch(&mut self, plan: &Plan, limits: Limits) -> Result<(), String> {
+        let (event, inbox) = Inbox::new();
+        let additions = self.with_devices(plan.ports.clone())?;
+        let mut worker = ports::worker(&plan.router, limits, additions, event);
+        let tables = self.tables.take().unwrap_or_default();
+        worker.set_tables(Arc::clone(&tables));
+        let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
+        let (handle, thread) = worker
+            .start()
+            .map_err(|e| failed("forwarding thread", &e))?;
+        self.worker = Some(handle.clone());
+        self.launched = Some(Launched {
+            handle,
+            thread,
+            inbox,
+            tables,
+            neighbours,
+        });
+        Ok(())
+    }
+
+    fn list_open(&self, ports: Vec<String>) -> Result<Completion, String> {
+        self.on_worker(move |worker| {
+            let open = ports.into_iter();
+            let open = open.filter(|port| ports::is_open(worker, port));
+            Completion::Open(open.collect())
+        })
+    }
+
+    fn take(&self, places: &[Place], mode: Mode) -> Result<Completion, String> {
+        let interfaces: Vec<_> = interfaces(places).map(|name| (name, mode)).collect();
+        let from = lock(&self.guard).take(&interfaces);
+        from.map(moment).map_err(|e| e.to_string())
+    }
+
+    fn give_back(&self, places: &[Place]) -> Result<Completion, String> {
+        // Rules go with their interface.
+        let there = interfaces(places).filter(|interface| af_packet::index(interface).is_ok());
+        let until = lock(&self.guard).give_back(&there.collect::<Vec<_>>());
+        until.map(moment).map_err(|e| e.to_string())
+    }
+
+    fn ask_drained(&self, ports: Vec<String>, waiting: bool) -> Result<Completion, String> {
+        self.on_worker(move |worker| {
+            let none_waits = worker.plane.waiting().neighbours().next().is_none();
+            let is_drained = ports::are_drained(worker, &ports) && (!waiting || none_waits);
+            Completion::Drained(is_drained)
+        })
+    }
+
+    fn exchange(
+        &mut self,
+        gone: Vec<String>,
+        added: Vec<PortPlan>,
+        changed: Vec<PortPlan>,
+    ) -> Result<(), String> {
+        let additions = self.with_devices(added)?;
+        self.on_worker(move |worker| {
+            ports::remove(worker, &gone);
+            for addition in additions {
+                ports::add(worker, addition);
+            }
+            ports::reconfigure(worker, &changed);
+        })
+    }
+
+    fn release(&mut self, kept: &[String]) {
+        self.opened.clear();
+        let kept = kept.iter();
+        let kept = kept.filter_map(|interface| af_packet::index(interface).ok());
+        self.claims.keep_only(&kept.collect::<BTreeSet<u32>>());
+    }
+}
+
+fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {
+    places.iter().map(|place| &place.interface[..])
+}
+
+fn moment(when: UnixTime) -> Completion {
+    let remaining = Span::from_nanos(when.remaining().as_nanos() as u64);
+    Completion::Moment(Moment {
+        at: clock::now() + remaining,
+        unix_nanos: when.as_nanos(),
+    })
+}

@@ -1,0 +1,147 @@
+//! The thread that lets the element run: it hands in requests, events and time, and carries effects out.
+//!
+//! ```text
+//!  operators, signals -- requests --+                                      +--> machine, forwarding thread
+//!  forwarding thread --- events ----+--> weir-element: [Element] [Carrier] +--> log
+//!  runtime ------------- tables ----+                                      +--> what is in force
+//! ```
+//!
+//! Between two effects it takes what has come in, so that the element knows at once that the router shall stop.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use weir_element::{Answer, Effect, Element, Event, InForce, Output, Request, Ticket};
+use weir_path::tables::Tables;
+
+use super::carrier::{Carrier, Launched};
+use super::journal;
+use super::running::Published;
+use crate::clock;
+
+/// What is handed to the element.
+pub(super) enum Input {
+    /// Somebody asks for something, and waits for the answer.
+    Request(Request, oneshot::Sender<Answer>),
+    /// A device did something.
+    Event(Event),
+    /// The kernel's tables have been read for the first time.
+    Tables(Result<Tables, String>),
+}
+
+/// The forwarding thread has started, with this in force.
+pub(super) type Launch = (Launched, Arc<Published>);
+
+pub(super) struct Driver {
+    element: Element,
+    carrier: Carrier,
+    inbox: mpsc::Receiver<Input>,
+    /// Those who wait, by ticket.
+    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
+    tickets: u64,
+    published: Option<Arc<Published>>,
+    launch: Option<oneshot::Sender<Launch>>,
+}
+
+impl Driver {
+    /// Starts the thread. It ends when nobody is left who could ask for anything, and gives back what it holds.
+    pub(super) fn start(
+        carrier: Carrier,
+        inbox: mpsc::Receiver<Input>,
+        launch: oneshot::Sender<Launch>,
+    ) -> io::Result<()> {
+        let driver = Self {
+            element: Element::new(),
+            carrier,
+            inbox,
+            waiting: BTreeMap::new(),
+            tickets: 0,
+            published: None,
+            launch: Some(launch),
+        };
+        let thread = thread::Builder::new().name("weir-element".to_owned());
+        thread.spawn(move || driver.run()).map(drop)
+    }
+
+    fn run(mut self) {
+        loop {
+            self.carry_on();
+            let input = match self.element.poll_timeout() {
+                None => self
+                    .inbox
+                    .recv()
+                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+                Some(at) => {
+                    let left = Duration::from_nanos(at.since(clock::now()).as_nanos());
+                    self.inbox.recv_timeout(left)
+                }
+            };
+            match input {
+                Ok(input) => self.hand_in(input),
+                Err(mpsc::RecvTimeoutError::Timeout) => self.element.handle_timeout(clock::now()),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Does everything that the element asks for now.
+    fn carry_on(&mut self) {
+        loop {
+            while let Ok(input) = self.inbox.try_recv() {
+                self.hand_in(input);
+            }
+            match self.element.poll_output() {
+                Some(Output::Effect(effect)) => self.carry_out(effect),
+                Some(Output::Answer(ticket, answer)) => self.answer(ticket, answer),
+                Some(Output::Notice(notice)) => journal::notice(notice),
+                Some(Output::InForce(in_force)) => self.publish(in_force),
+                None => return,
+            }
+        }
+    }
+
+    fn hand_in(&mut self, input: Input) {
+        let now = clock::now();
+        match input {
+            Input::Request(request, answer) => {
+                self.tickets += 1;
+                self.waiting.insert(self.tickets, answer);
+                let ticket = Ticket(self.tickets);
+                self.element.handle_request(now, ticket, request);
+            }
+            Input::Event(event) => self.element.handle_event(now, event),
+            Input::Tables(tables) => {
+                let completion = self.carrier.tables_read(tables);
+                self.element.handle_completion(now, completion);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        if let Some(completion) = self.carrier.carry_out(effect) {
+            self.element.handle_completion(clock::now(), completion);
+        }
+    }
+
+    fn answer(&mut self, Ticket(number): Ticket, answer: Answer) {
+        if let Some(waiting) = self.waiting.remove(&number) {
+            let _ = waiting.send(answer); // whoever gave up waiting does not need it
+        }
+    }
+
+    fn publish(&mut self, in_force: Arc<InForce>) {
+        if let Some(published) = &self.published {
+            published.renew(in_force);
+            return;
+        }
+        let published = Arc::new(Published::new(in_force));
+        self.published = Some(Arc::clone(&published));
+        if let (Some(launched), Some(launch)) = (self.carrier.take_launched(), self.launch.take()) {
+            let _ = launch.send((launched, published)); // nobody waits any more: the router ends
+        }
+    }
+}

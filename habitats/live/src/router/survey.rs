@@ -1,0 +1,74 @@
+//! What a plan depends on, read from this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use weir_element::{Facts, Unfit};
+use weir_lfb::Plan;
+use weir_path::parse::Mode;
+
+use super::bypass;
+use super::ports::frame_bytes_max;
+use crate::device::af_packet;
+use crate::kernel::bridge;
+use crate::kernel::netfilter::BypassedChain;
+
+/// Settings that switch the kernel's forwarding off when they are 0.
+const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
+
+/// Reads all facts.
+pub fn survey(plan: &Plan) -> Facts {
+    all(plan).0
+}
+
+/// Reads all facts, and the netfilter chains that forwarded packets would bypass.
+pub(super) fn all(plan: &Plan) -> (Facts, Vec<BypassedChain>) {
+    let chains = bypass::read(plan).unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read which rules of this machine forwarded packets would bypass");
+        Vec::new()
+    });
+    let facts = Facts {
+        unfit: unfit(plan),
+        bypassed: chains.iter().map(ToString::to_string).collect(),
+        forwarding_off: forwarding_off(),
+        // Whoever may not ask netlink will not start a router.
+        bridges: match plan.router.mode {
+            Mode::Bridged => bridge::masters().ok(),
+            Mode::Routed => None,
+        },
+        ..frames(plan)
+    };
+    (facts, chains)
+}
+
+/// Reads the frame sizes only: they alone matter as long as every port keeps its interface.
+pub(super) fn frames(plan: &Plan) -> Facts {
+    let sizes = plan.ports.iter();
+    let sizes = sizes.map(|port| (port.interface.clone(), frame_bytes_max(&port.interface)));
+    Facts {
+        frame_bytes_max: sizes.collect(),
+        ..Facts::default()
+    }
+}
+
+fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
+    let of_interface = |interface: &String| {
+        let unfit = match af_packet::is_ethernet(interface) {
+            Ok(true) => return None,
+            Ok(false) => Unfit::NotEthernet,
+            Err(error) => Unfit::Missing(error.to_string()),
+        };
+        Some((interface.clone(), unfit))
+    };
+    let interfaces = plan.ports.iter().map(|port| &port.interface);
+    interfaces.filter_map(of_interface).collect()
+}
+
+fn forwarding_off() -> Vec<String> {
+    let is_off = |name: &&str| {
+        let value = fs::read_to_string(format!("/proc/sys/{name}"));
+        value.is_ok_and(|value| value.trim() == "0")
+    };
+    let off = FORWARDING.into_iter().filter(is_off);
+    off.map(str::to_owned).collect()
+}
