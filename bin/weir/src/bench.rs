@@ -7,7 +7,7 @@ use crate::output::{print, print_json};
 use crate::table::Column::{Left, Right};
 use crate::table::Table;
 
-/// What can be measured.
+/// The measurements.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum BenchCommand {
     /// Each discipline in memory, over fifo, by number of flows

@@ -13,10 +13,10 @@ use weir_northbound::client::{self, ClientError};
 use crate::output::note;
 use crate::{Failure, RouterSocket};
 
-/// The router is asked for more so often.
+/// Time between two requests for more.
 const FETCH_PERIOD: Duration = Duration::from_millis(100);
 
-/// What shall be captured.
+/// Which packets to capture.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CaptureArguments {
     /// A port; may be repeated. All ports, if none is given
@@ -28,7 +28,7 @@ pub(crate) struct CaptureArguments {
     /// Bytes that are kept of each frame
     #[arg(long, default_value = "96", value_name = "BYTES")]
     snap: u32,
-    /// End after so many packets
+    /// End after this many packets
     #[arg(long, default_value = "10000", value_parser = clap::value_parser!(u64).range(1..=PACKETS_MAX))]
     packets: u64,
     /// End after this time
@@ -41,7 +41,7 @@ pub(crate) struct CaptureArguments {
     router: RouterSocket,
 }
 
-/// Captures until the router says that it is over, or somebody interrupts.
+/// Captures until the capture ends, or somebody interrupts.
 pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let failed = |e: ClientError| Failure::Run(e.to_string());
     let out = arguments.out;
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let CaptureTicket { id } = begun.map_err(failed)?;
     let path = format!("/v1/capture/{id}");
     let copied = copy(&socket, &path, &out);
-    let ended = client::delete(&socket, &path); // whatever went wrong, the router need not wait
+    let ended = client::delete(&socket, &path); // whatever went wrong, the router must not wait for us
     copied?;
     let report: CaptureReport = ended.map_err(failed)?;
     note(&summary(report));

@@ -16,7 +16,7 @@ use weir_northbound::client;
 use crate::output::print;
 use crate::{Arguments, Failure, SOCKET_DEFAULT, describe, scenarios as shipped};
 
-/// By this variable a shell says that it wants completions.
+/// A shell that asks for completions sets this variable.
 const VARIABLE: &str = "WEIR_COMPLETE";
 
 /// Answers a shell that wants completions, and ends; does nothing otherwise.
@@ -26,7 +26,7 @@ pub(crate) fn answer() {
         .complete();
 }
 
-/// Prints what a shell must read so that it asks.
+/// Prints the code that registers completions in a shell.
 pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Run(error.to_string());
     let name = shell.to_string();

@@ -18,7 +18,7 @@ use crate::output::print;
 /// A configuration file is not longer than this.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What `-` reads, in messages.
+/// The name of `-` in messages.
 const STANDARD_INPUT: &str = "standard input";
 
 /// A file as messages name it.
@@ -99,11 +99,11 @@ pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
     checked.map_err(|faults| Failure::Usage(faults.join("\n")))
 }
 
-/// What is needed to start a router.
+/// A plan that this machine permits.
 pub(crate) struct Admission {
     pub(crate) plan: Plan,
     pub(crate) facts: Facts,
-    /// What is permitted, but probably not meant.
+    /// Things that are permitted, but probably not meant.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
             facts,
             doubts: admitted.doubts,
         }),
-        // What concerns the machine, and no place in the file, is said without one.
+        // A fault of the machine has no line in the file.
         Err(faults) if faults.iter().all(|fault| fault.path.is_root()) => {
             Err(failed(faults.into_iter().map(|f| f.message).collect()))
         }
@@ -141,7 +141,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// `weir diff`; like the program diff it tells by its exit code whether there is a difference.
+/// `weir diff`; like diff(1) it exits with 1 if there is a difference.
 pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let plan = load(path)?;
     let in_force: BTreeMap<String, String> =
@@ -161,7 +161,7 @@ pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here too, so that the lines in the messages carry the file's own name.
     plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
-    said(client::put(socket, "/v1/config", text))
+    report(client::put(socket, "/v1/config", text))
 }
 
 /// `weir set`.
@@ -176,12 +176,12 @@ pub(crate) fn set(assignments: &[String], socket: &Path) -> Result<(), Failure> 
     };
     let requests: Result<Vec<_>, String> = assignments.iter().map(request).collect();
     let requests = requests.map_err(Failure::Usage)?;
-    said(client::patch(socket, "/v1/config", &requests))
+    report(client::patch(socket, "/v1/config", &requests))
 }
 
-/// Prints what a router says to a change.
-fn said(report: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
-    let report = report.map_err(|e| Failure::Run(e.to_string()))?;
+/// Prints a router's answer to a change.
+fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
+    let report = answer.map_err(|e| Failure::Run(e.to_string()))?;
     if !report.applied {
         return Err(Failure::Usage(report.messages.join("\n")));
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_configuration_is_told_with_its_lines() {
+    fn faults_of_a_configuration_name_their_lines() {
         let text = "mode = \"routed\"\n[port.wan]\nrat = \"1 Mbit\"\n";
         let faults = plan("weir.toml", text).unwrap_err();
         assert!(

@@ -1,4 +1,4 @@
-//! What the log says about changes of the configuration: at level `info`, with who asked for them.
+//! The log of configuration changes: at level `info`, with the process that asked for them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

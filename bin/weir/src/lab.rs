@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
 }
 
-/// What is to be run; a router's configuration is refused with what runs it.
+/// The scenario to run; a router's configuration is refused, with the command that runs it.
 fn source(given: &Path) -> Result<Source, Failure> {
     let source = scenarios::find(given).map_err(Failure::Usage)?;
     let text = read_text(given, configuration::FILE_BYTES_MAX);

@@ -46,7 +46,7 @@ enum What {
     Metrics,
 }
 
-/// What prints a list as text, and what as JSON.
+/// How a list is printed as text, and how as JSON.
 type Printers = (fn() -> String, fn() -> Value);
 
 /// `weir list`.

@@ -8,7 +8,7 @@ use weir_base::setting::{did_you_mean, nearest};
 /// The variable that filters logs.
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
 
-/// What the variable may say, for help and errors.
+/// The form of its value, for help and errors.
 pub(crate) const FORM: &str = "a level (error, warn, info, debug, trace, off), or levels by part \
                                like info,weir_live=debug";
 

@@ -30,10 +30,10 @@ use weir_live::signals;
 
 use crate::output::{note, print};
 
-/// Where a router listens, if nothing else is said.
+/// The default socket of a router.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
 
-/// What holds for all commands.
+/// Help text that holds for all commands.
 const AFTER_HELP: &str = "\
 Environment:
   WEIR_LOG     What is logged to standard error: a level (error, warn, info, debug, trace, off), or
@@ -157,7 +157,7 @@ impl fmt::Display for Failure {
 
 fn main() -> ExitCode {
     complete::answer();
-    // First of all: a router that is told to end while it starts ends in order.
+    // First of all: a router that gets a signal while it starts ends in order.
     if let Err(error) = signals::hold() {
         return fail(1, &format!("cannot hold signals: {error}"));
     }

@@ -1,4 +1,5 @@
-//! What the northbound service asks of the running router.
+//! Answers the northbound service: the bridge between it and the running router. It stays in the binary, so
+//! that neither the live habitat nor the service depends on the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -140,7 +141,7 @@ impl Operator for Console {
     }
 }
 
-/// What was put in force, or why nothing was.
+/// The changes that were put in force, or why none was.
 fn report(done: Result<Vec<String>, Vec<String>>) -> ApplyReport {
     let applied = done.is_ok();
     let (Ok(messages) | Err(messages)) = done;

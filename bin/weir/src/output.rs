@@ -1,4 +1,4 @@
-//! What is printed, where standard output may be full and its reader gone.
+//! Printing, where standard output may be full and its reader gone.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -11,7 +11,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(|_| ())
 }
 
-/// The same, for who prints again and again: whether somebody still reads.
+/// The same, for repeated output: whether somebody still reads.
 pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -31,7 +31,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to standard error. Where that cannot be written to there is nobody to tell.
+/// Prints a line to standard error. If that fails there is nobody to report it to.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -17,7 +17,7 @@
 //! program with arguments of its own and hands on its exit code.
 //!
 //! - [`heartbeat`], [`supervisor`]: a router that hangs is ended, so that the kernel forwards
-//! - [`service_manager`]: what systemd is told
+//! - [`service_manager`]: notifies systemd
 
 mod heartbeat;
 mod service_manager;
@@ -41,7 +41,7 @@ use crate::configuration::Admission;
 use crate::operator::Console;
 use crate::{Failure, configuration, journal, release_signals};
 
-/// Runs a router until it is told to stop. `is_child` says that a supervisor has started this process.
+/// Runs a router until a signal ends it. `is_child`: a supervisor has started this process.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
         let why =

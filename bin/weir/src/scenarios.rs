@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weir_base::setting::{did_you_mean, nearest};
 use weir_lab::scenario::source::BUILT_IN;
 
-/// Name and text of each that can be run, by name: what has no title is a part of others.
+/// Name and text of each that can be run, by name; files without a title are parts of others.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = BUILT_IN.iter().copied();
     all.filter(|(_, text)| !title(text).is_empty())
@@ -21,7 +21,7 @@ pub(crate) struct Source {
     pub(crate) text: Option<&'static str>,
 }
 
-/// What `given` means: a file that is there, or else a scenario that comes with the program.
+/// Finds the scenario `given`: a file that is there, or else one that comes with the program.
 pub(crate) fn find(given: &Path) -> Result<Source, String> {
     if given.exists() {
         return Ok(Source {
@@ -47,7 +47,7 @@ pub(crate) fn find(given: &Path) -> Result<Source, String> {
     }
 }
 
-/// What a scenario is called, by the line that says so.
+/// The title of a scenario, from its `title` line.
 pub(crate) fn title(text: &str) -> &str {
     let titles = text
         .lines()

@@ -8,8 +8,8 @@
 //!  facts about the machine ------------------+
 //! ```
 //!
-//! What a plan says is checked before, by [`Plan::check`]; here is what depends on where and when it is put
-//! in force.
+//! [`Plan::check`] has checked the plan itself before; the rules here depend on where and when it is put in
+//! force.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use weir_path::parse::Mode;
 
 use crate::difference::differences;
 
-/// What a plan depends on, as the machine is now.
+/// Facts about the machine on which a plan depends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// The longest frame of each interface, in bytes.
@@ -44,7 +44,7 @@ pub enum Unfit {
     NotEthernet,
 }
 
-/// What a router cannot change while it runs.
+/// Limits that a router cannot change while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest frame that the pool can hold, in bytes.
@@ -56,9 +56,9 @@ pub struct Limits {
 /// A plan that may be put in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admitted {
-    /// What is permitted, but probably not meant.
+    /// Things that are permitted, but probably not meant.
     pub doubts: Vec<String>,
-    /// What changes, a line for each component.
+    /// The changed components, a line each.
     pub differences: Vec<String>,
     /// Ports that go, or get another interface.
     pub gone: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Admitted {
     pub added: Vec<PortPlan>,
     /// Ports whose components change.
     pub changed: Vec<PortPlan>,
-    /// What will be fixed from the start on.
+    /// The limits that are fixed from the start on.
     pub limits: Limits,
 }
 
@@ -215,8 +215,7 @@ fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
     doubts
 }
 
-/// What is missing for the kernel to take over from a bridge when weir ends: a bridge of its own with both
-/// ports.
+/// For the kernel to take over from a bridge when weir ends, it needs a bridge of its own with both ports.
 fn no_bridge(plan: &Plan, facts: &Facts) -> Option<String> {
     let bridges = facts.bridges.as_ref()?;
     let of_port = |port: &PortPlan| bridges.get(&port.interface).copied();

@@ -1,4 +1,4 @@
-//! What the element is asked, what it asks for, and what is reported back: plain values.
+//! Requests, effects, completions and events: plain values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use weir_path::parse::Mode;
 use crate::admission::{Facts, Limits};
 use crate::element::InForce;
 
-/// The number of a request, given by the one who asks.
+/// The number of a request, chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// What the element can be asked for.
+/// A request to the element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Start with a plan that was admitted by these facts.
@@ -30,10 +30,10 @@ pub enum Request {
     Stop,
 }
 
-/// What became of a request: what changed or should be known, or why nothing changed; a line each.
+/// The answer to a request: the changes and remarks, or the reasons for a refusal; a line each.
 pub type Answer = Result<Vec<String>, Vec<String>>;
 
-/// What a device of a port did.
+/// An event of a port's device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The device failed and is closed.
@@ -46,9 +46,9 @@ pub enum Event {
     /// The interface has another name. Its frames are the kernel's until they are taken again, because rules
     /// that keep transit from the kernel go by names.
     Renamed {
-        /// The port, and what its interface is called now.
+        /// The port, and the new name of its interface.
         place: Place,
-        /// What it was called.
+        /// The old name.
         from: String,
     },
     /// The link works now, or no more.
@@ -78,11 +78,11 @@ pub struct Moment {
     pub unix_nanos: u64,
 }
 
-/// What is to be done to the machine. Each effect is answered by one [`Completion`], named below;
+/// Work on the machine. Each effect is answered by one [`Completion`], named below;
 /// [`Completion::Failed`] answers any of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Read what the plan depends on: the frame sizes of its interfaces, or all [`Facts`]. Answer: `Facts`.
+    /// Read the facts on which the plan depends: the frame sizes of its interfaces, or all [`Facts`]. Answer: `Facts`.
     Survey {
         /// The plan.
         plan: Plan,
@@ -148,7 +148,7 @@ pub enum Effect {
 pub enum Completion {
     /// It is done.
     Done,
-    /// What was read about the machine.
+    /// The facts about the machine.
     Facts(Facts),
     /// The ports that have their device.
     Open(Vec<String>),
@@ -160,7 +160,7 @@ pub enum Completion {
     Failed(String),
 }
 
-/// What an operator should know beside the answers, for the log.
+/// Something that an operator should know beside the answers, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The plan is permitted, but this is probably not meant.
@@ -209,7 +209,7 @@ pub enum Notice {
     },
 }
 
-/// What the element gives, in order.
+/// An output of the element, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// To be carried out and completed before the next effect is given.
@@ -218,7 +218,7 @@ pub enum Output {
     Answer(Ticket, Answer),
     /// To be logged.
     Notice(Notice),
-    /// What is in force now, to be published.
+    /// The new state in force, to be published.
     InForce(Arc<InForce>),
 }
 

@@ -1,12 +1,12 @@
-//! The state machine: what is in force, which requests and events wait, and which job is under way.
+//! The state machine: the state in force, waiting requests and events, and the job under way.
 //!
 //! Order of calls: any `handle_*`, then [`Element::poll_output`] until it gives nothing. An effect that it gives
 //! is carried out and reported by [`Element::handle_completion`] before the next one comes. When nothing comes,
 //! wait for whatever is first: a request, an event, or [`Element::poll_timeout`], which is reported by
 //! [`Element::handle_timeout`].
 //!
-//! One job runs at a time, from its first effect to its last; `job.rs` has the order of each. What comes in the
-//! meantime waits: the end of the router first, then events, then requests as they came. Only a start is given
+//! One job runs at a time, from its first effect to its last; `job.rs` has the order of each. Everything that comes in
+//! the meantime waits: the end of the router first, then events, then requests as they came. Only a start is given
 //! up when the router shall stop, and only before it has taken anything from the kernel.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,14 +23,14 @@ use crate::job::{Job, Progress};
 /// Requests that wait; more are refused.
 const REQUESTS_MAX: usize = 256;
 
-/// What is in force.
+/// The state in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InForce {
     /// The plan.
     pub plan: Plan,
     /// The interface of each port whose transit is taken from the kernel.
     pub taken: BTreeMap<String, String>,
-    /// What cannot change while the router runs.
+    /// Limits that cannot change while the router runs.
     pub limits: Limits,
 }
 
@@ -46,7 +46,7 @@ pub struct Element {
     is_stopping: bool,
 }
 
-/// What jobs read and change.
+/// The state that jobs read and change.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Nothing before the forwarding thread has started.
@@ -60,7 +60,7 @@ impl Element {
         Self::default()
     }
 
-    /// What is in force, once the forwarding thread has started.
+    /// The state in force, once the forwarding thread has started.
     pub fn in_force(&self) -> Option<&Arc<InForce>> {
         self.state.in_force.as_ref()
     }
@@ -165,7 +165,7 @@ impl Element {
         }
     }
 
-    /// What is to be done next, if anything waits.
+    /// The next job, if anything waits.
     fn next_job(&mut self) -> Option<Job> {
         if let Some(ticket) = self.stop.take() {
             self.is_stopping = true;

@@ -32,7 +32,7 @@ use crate::effect::{Answer, Completion, Effect, Notice, Place, Ticket};
 use crate::element::{InForce, State};
 
 /// Queues that are to be emptied get this time, which holds a second's worth of the slowest sensible
-/// queue; whoever waits for the end of a router or of a change waits no longer.
+/// queue; a stop or a change waits no longer.
 const DRAIN_TIME_MAX: Span = Span::from_secs(3);
 /// Whether they are empty is asked again after this time.
 const DRAIN_POLL: Span = Span::from_millis(2);
@@ -44,7 +44,7 @@ pub(crate) struct Job {
     stage: Stage,
     /// Those that follow.
     stages: &'static [Stage],
-    /// What is left of this stage.
+    /// The rest of this stage.
     steps: VecDeque<Step>,
     under_way: Option<Effect>,
     wait_until: Option<Instant>,
@@ -55,7 +55,7 @@ pub(crate) struct Job {
     untaken: Vec<String>,
 }
 
-/// What is to be reached.
+/// The goal of a job.
 #[derive(Debug)]
 enum Task {
     Start {
@@ -170,14 +170,14 @@ impl Job {
         Self::new(Task::Stop { ticket, ports })
     }
 
-    /// Gives the transit of a port to the kernel whose device is lost: whoever is there first when its
-    /// interface works again forwards, and that is the kernel.
+    /// Gives the transit of a port whose device is lost to the kernel, which is there first when the interface
+    /// works again.
     pub(crate) fn lost(port: String) -> Self {
         Self::new(Task::Lost { port })
     }
 
     /// Takes the transit of a port anew: its interface has come back or has another name, and the rules may
-    /// be gone with what it was.
+    /// be gone with the old one.
     pub(crate) fn take_again(place: Place) -> Self {
         Self::new(Task::TakeAgain(place))
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! - [`admission`]: the one check of a plan against the machine and against what runs
-//! - [`element`]: the state machine: what is in force, and the order of every change
-//! - [`effect`]: what the machine asks for, and what is reported back
+//! - [`element`]: the state machine, which decides the order of every change
+//! - [`effect`]: its inputs and outputs as plain values
 //! - [`difference`]: how two sets of components differ
 //!
 //! The habitat carries the effects out; nothing here opens a socket, waits or reads a clock.

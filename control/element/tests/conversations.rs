@@ -1,4 +1,4 @@
-//! Conversations with the element: what it is told, and what it asks for. No threads, no clock.
+//! Conversations with the element: inputs, and what it asks for. No threads, no clock.
 //!
 //! Each file of `conversations/` is one. A line with `>` is said to the element, and the lines with `<` after it
 //! are what the element gives then; `cargo xtask golden --update` writes these anew.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The forwarding thread copies and counts; stamps are turned into Unix time and blocks are written
-//! by whoever fetches. One capture runs at a time. It ends after its packets or its time, when it is
+//! by the thread that fetches. One capture runs at a time. It ends after its packets or its time, when it is
 //! told to, or when nobody has fetched for [`weir_path::watch::LEASE`].
 
 use std::sync::{Mutex, PoisonError};
@@ -43,7 +43,7 @@ struct State {
 struct Capture {
     writer: Writer,
     interfaces: Vec<Interface>,
-    /// What is written and not fetched yet.
+    /// Bytes written and not fetched yet.
     written: Vec<u8>,
     /// Memory for what the watch sees while we write; none once the watch has ended.
     spare: Option<Sightings>,
@@ -74,7 +74,7 @@ impl Captures {
         Ok(CaptureTicket { id: state.last })
     }
 
-    /// What is new of a capture; none if it has ended and everything was fetched.
+    /// New bytes of a capture; none if it has ended and everything was fetched.
     pub fn fetch(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal> {
         let mut state = self.lock();
         let capture = state.of(id)?;
@@ -98,7 +98,7 @@ impl Captures {
         }
     }
 
-    /// Ends a capture, if it has not ended by itself. What was not fetched is gone.
+    /// Ends a capture, if it has not ended by itself. Bytes that were not fetched are gone.
     pub fn end(&self, id: u64) -> Result<CaptureReport, CaptureRefusal> {
         let mut state = self.lock();
         let report = state.of(id)?.report;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use weir_base::{Instant, Span};
 
-/// What time it is.
+/// The current time.
 pub fn now() -> Instant {
     Instant::from_nanos(read_clock(libc::CLOCK_MONOTONIC))
 }
@@ -31,12 +31,12 @@ impl UnixTime {
     /// After everything.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// What time it is.
+    /// The current time.
     pub fn now() -> Self {
         Self(read_clock(libc::CLOCK_REALTIME))
     }
 
-    /// The time of a stamp of so many seconds and nanoseconds since 1970.
+    /// The time of a stamp in seconds and nanoseconds since 1970.
     pub fn from_stamp(seconds: u32, nanos: u32) -> Self {
         Self(u64::from(seconds) * 1_000_000_000 + u64::from(nanos))
     }
@@ -63,7 +63,7 @@ impl UnixTime {
     }
 }
 
-/// What [`Instant::ZERO`] is in Unix time, in nanoseconds, as both clocks stand now.
+/// [`Instant::ZERO`] in Unix time, in nanoseconds, as both clocks stand now.
 pub fn epoch() -> u64 {
     read_clock(libc::CLOCK_REALTIME).saturating_sub(read_clock(libc::CLOCK_MONOTONIC))
 }
@@ -126,7 +126,7 @@ impl Stamps {
         self.latest = self.latest.max(now);
     }
 
-    /// The instant of a stamp of so many seconds and nanoseconds since 1970.
+    /// The instant of a stamp in seconds and nanoseconds since 1970.
     pub fn instant(&mut self, seconds: u32, nanos: u32) -> Instant {
         let stamp = UnixTime::from_stamp(seconds, nanos).as_nanos();
         if stamp > self.realtime_nanos {
@@ -165,7 +165,7 @@ pub fn disagreement() -> io::Result<Span> {
         let processors = processors()?.into_iter();
         let looks: Vec<_> = processors.map(|p| scope.spawn(move || look(p))).collect();
         looks.into_iter().try_for_each(|thread| {
-            let panicked = |_| io::Error::other("a look at the clock panicked");
+            let panicked = |_| io::Error::other("reading the clock panicked");
             thread.join().map_err(panicked)?
         })
     })?;
@@ -177,7 +177,7 @@ const LOOK: Span = Span::from_millis(5);
 
 /// The processors that the calling thread may use.
 fn processors() -> io::Result<Vec<usize>> {
-    // SAFETY: all zeros is an empty set, and the kernel writes at most the size it is told.
+    // SAFETY: all zeros is an empty set, and the kernel writes at most the given size.
     let (result, set) = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         let size = std::mem::size_of::<libc::cpu_set_t>();
@@ -196,7 +196,7 @@ fn processors() -> io::Result<Vec<usize>> {
 /// Keeps the calling thread on one processor.
 fn run_on(processor: usize) -> io::Result<()> {
     // SAFETY: all zeros is an empty set, `processor` came from such a set, and the kernel reads the
-    // size it is told.
+    // given size.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_the_clocks_leaves_the_thread_where_it_may_run() {
+    fn reading_the_clocks_leaves_the_thread_where_it_may_run() {
         let before = processors().unwrap();
         disagreement().unwrap(); // what it finds is the machine's
         assert_eq!(processors().unwrap(), before);

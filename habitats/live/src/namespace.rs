@@ -72,10 +72,11 @@ impl Namespace {
 /// dropped, or when the process dies in whatever way.
 #[derive(Debug)]
 pub struct Spawner {
-    orders: mpsc::Sender<Order>,
+    jobs: mpsc::Sender<Job>,
 }
 
-struct Order {
+/// A program to start.
+struct Job {
     command: Command,
     answer: mpsc::Sender<io::Result<Child>>,
 }
@@ -83,16 +84,16 @@ struct Order {
 impl Spawner {
     /// Starts the thread.
     pub fn new() -> io::Result<Self> {
-        let (orders, inbox) = mpsc::channel::<Order>();
+        let (jobs, inbox) = mpsc::channel::<Job>();
         thread::Builder::new()
             .name("spawner".into())
             .spawn(move || {
-                for mut order in inbox {
+                for mut job in inbox {
                     // A caller that no longer waits has dropped the child's handle, not the child.
-                    let _ = order.answer.send(order.command.spawn());
+                    let _ = job.answer.send(job.command.spawn());
                 }
             })?;
-        Ok(Self { orders })
+        Ok(Self { jobs })
     }
 
     /// Starts `command` inside `namespace`, in a process group of its own.
@@ -111,8 +112,8 @@ impl Spawner {
         }
         let (answer, result) = mpsc::channel();
         let gone = || io::Error::other("the spawner's thread has ended");
-        let order = Order { command, answer };
-        self.orders.send(order).map_err(|_| gone())?;
+        let job = Job { command, answer };
+        self.jobs.send(job).map_err(|_| gone())?;
         result.recv().map_err(|_| gone())?
     }
 }
@@ -177,7 +178,7 @@ pub fn signal(child: &Child, signal: Signal) -> io::Result<()> {
     check(unsafe { libc::kill(child.id() as libc::pid_t, number) })
 }
 
-/// What can be sent by [`signal`].
+/// A signal for [`signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Read your configuration again (SIGHUP).

@@ -1,14 +1,14 @@
-//! The running router: carries out what [`weir_element`] asks for.
+//! The running router: carries out the effects of [`weir_element`].
 //!
 //! - [`driver`]: the thread on which the element runs
 //! - [`carrier`]: carries its effects out
-//! - [`survey`]: what a plan depends on, read from this machine
+//! - [`survey`]: reads the facts about this machine on which a plan depends
 //! - [`ports`]: ports and their devices
-//! - [`running`]: the router, as those who ask and change it see it
-//! - [`events`]: what the forwarding thread asks for and reports
-//! - [`limits`]: what the machine itself sends, and devices on ports
-//! - [`bypass`]: rules of the machine that forwarded packets bypass
-//! - [`journal`]: what is logged
+//! - [`running`]: the interface of a running router, for the rest of the program
+//! - [`events`]: events of the forwarding thread
+//! - [`limits`]: rules for the machine's own packets, and for devices on ports
+//! - [`bypass`]: netfilter rules that forwarded packets bypass
+//! - [`journal`]: the log
 
 pub mod bypass;
 mod carrier;
@@ -40,7 +40,7 @@ use crate::kernel::follow;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::Worker;
 
-/// A router, its forwarding thread, and what that thread reports.
+/// A router, its forwarding thread, and the events of that thread.
 pub type Started = (Arc<Running>, JoinHandle<Worker>, Inbox);
 
 /// A router that starts.
@@ -102,7 +102,7 @@ impl Starting {
 
     /// Gives up, and waits until the kernel has everything back.
     pub async fn give_up(self) {
-        let _ = ask(&self.element, Request::Stop).await; // what went wrong is in the log
+        let _ = ask(&self.element, Request::Stop).await; // failures are in the log
     }
 }
 

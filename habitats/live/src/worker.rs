@@ -48,7 +48,7 @@ const PACING_QUANTUM: Span = Span::from_micros(50);
 /// Under load frames are gathered for this long before the next turn, as a network card with
 /// interrupt moderation does.
 const GATHER: Span = Span::from_micros(50);
-/// So many frames for one wake-up are load.
+/// At least this many frames for one wake-up count as load.
 const LOAD_FRAMES_MIN: usize = 2;
 /// After this time a full device is tried again.
 const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
@@ -89,12 +89,12 @@ impl Moderation {
 /// Opens the device of a port whose interface has this name now; called again after the device was lost.
 pub type Opener = Box<dyn FnMut(&str) -> io::Result<Box<dyn Device>> + Send>;
 
-/// What a worker tells, from its own thread. The receiver must not block.
+/// An event that a worker reports from its own thread. The receiver must not block.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A neighbour's MAC address shall be found out, or no more.
+    /// Ask for a neighbour's MAC address, or give up asking.
     Question(Order),
-    /// What was sent since the last time went to these neighbours.
+    /// Packets were sent to these neighbours since the last report.
     InUse(Vec<Neighbourhood>),
     /// The device of the port with this name is gone.
     PortLost(String),
@@ -110,9 +110,9 @@ pub enum Event {
     Renamed {
         /// Name of the port.
         port: String,
-        /// What its interface was called.
+        /// The old name of its interface.
         from: String,
-        /// What it is called now.
+        /// The new name.
         to: String,
     },
     /// The link of a port's interface works now, or no more.
@@ -129,7 +129,7 @@ pub enum Event {
 
 /// The thread's state. Commands see it whole.
 pub struct Worker {
-    /// What the packets touch.
+    /// Everything that packets touch.
     pub plane: Plane,
     links: Vec<Link>,
     /// How many links there were: the next one's number.
@@ -141,12 +141,12 @@ pub struct Worker {
     stop: bool,
 }
 
-/// What a device says of itself.
+/// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
     /// Whether it is open.
     pub up: bool,
-    /// What it counted, over all the times that it was open.
+    /// Its counters, summed over all the times that it was open.
     pub counters: Counters,
 }
 
@@ -264,7 +264,7 @@ impl Worker {
         self.links[number].device.is_some()
     }
 
-    /// What the devices say of themselves, in the order of the ports.
+    /// The state of each device, in the order of the ports.
     pub fn links(&mut self) -> Vec<LinkState> {
         self.links.iter_mut().map(Link::state).collect()
     }
@@ -274,7 +274,7 @@ impl Worker {
         self.stop = true;
     }
 
-    /// Runs on a thread of its own until it is told to stop.
+    /// Runs on a thread of its own until [`Self::stop`].
     pub fn start(mut self) -> io::Result<(Handle, thread::JoinHandle<Worker>)> {
         let (commands, inbox) = mpsc::channel();
         let mut waiter = Waiter::new()?;

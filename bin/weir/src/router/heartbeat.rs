@@ -22,11 +22,11 @@ use weir_live::worker::Handle;
 
 use super::service_manager;
 
-/// Beats in the time after which a router without any is taken for hung.
+/// A router that misses this many beats in a row counts as hung.
 pub(super) const BEATS: u32 = 5;
-/// A byte that says: the router lives.
+/// The byte that means: the router lives.
 pub(super) const ALIVE: u8 = b'.';
-/// A byte that says: the kernel forwards again, and no more beats will come.
+/// The byte that means: the kernel forwards again, and no more beats will come.
 pub(super) const ENDS: u8 = b'e';
 
 /// The time between two beats.
@@ -50,7 +50,7 @@ impl Heart {
             Ok(Arc::new(socket))
         });
         if let Err(error) = &socket {
-            tracing::warn!(%error, "the supervisor cannot be told that this router lives");
+            tracing::warn!(%error, "signs of life do not reach the supervisor");
         }
         Self {
             supervisor: socket.ok(),
@@ -58,7 +58,7 @@ impl Heart {
         }
     }
 
-    /// Of a process that only a service manager looks after, if at all.
+    /// Of a process without a supervisor; a service manager may watch it.
     pub(super) fn of_single_process() -> Self {
         Self {
             supervisor: None,
@@ -69,7 +69,7 @@ impl Heart {
     /// Beats for as long as both threads work. Returns when the supervisor has died.
     pub(super) async fn beat(self, handle: Handle) -> String {
         if self.supervisor.is_none() {
-            service_manager::tell(service_manager::READY);
+            service_manager::notify(service_manager::READY);
         }
         let answered = Arc::new(AtomicBool::new(true));
         let beats = async {
@@ -94,7 +94,7 @@ impl Heart {
         }
     }
 
-    /// Says that the kernel forwards, and that the rest of the end may take its time.
+    /// Reports that the kernel forwards: from here on the end may take its time.
     pub(super) fn ends(&self) {
         self.say(ENDS);
     }
@@ -103,8 +103,8 @@ impl Heart {
         match &self.supervisor {
             // Full: the supervisor stands still itself. Broken: it has died, which the reader sees.
             Some(supervisor) => drop(io::Write::write(&mut &**supervisor, &[byte])),
-            None if byte == ALIVE => service_manager::tell(service_manager::ALIVE),
-            None => service_manager::tell(service_manager::STOPPING),
+            None if byte == ALIVE => service_manager::notify(service_manager::ALIVE),
+            None => service_manager::notify(service_manager::STOPPING),
         }
     }
 
@@ -125,7 +125,7 @@ impl Heart {
             let ready = socket.ready(Interest::READABLE).await;
             match ready.and_then(|_| socket.try_read(&mut [0; 16])) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Ok(1..) => {} // it says nothing, but what it says is no end
+                Ok(1..) => {} // it sends nothing, but a byte is not the end
                 Ok(0) | Err(_) => return "the supervisor has ended".to_owned(),
             }
         }

@@ -1,4 +1,4 @@
-//! What the service manager is told (sd_notify(3)): one datagram to the socket that it names in
+//! Notifies the service manager (sd_notify(3)): one datagram to the socket that it names in
 //! `NOTIFY_SOCKET`. Without a service manager nothing happens.
 
 use std::env;
@@ -14,10 +14,10 @@ pub(super) const ALIVE: &str = "WATCHDOG=1";
 /// The router ends, in order.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
-/// Tells the service manager, if there is one.
-pub(super) fn tell(state: &str) {
+/// Notifies the service manager, if there is one.
+pub(super) fn notify(state: &str) {
     if let Err(error) = send(state) {
-        tracing::debug!(%error, "the service manager cannot be told");
+        tracing::debug!(%error, "the service manager cannot be notified");
     }
 }
 

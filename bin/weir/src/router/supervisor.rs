@@ -31,10 +31,10 @@ use weir_live::namespace::{Signal, signal};
 use weir_live::signals;
 
 use super::heartbeat::{self, BEATS, ENDS};
-use super::service_manager::{self, tell};
+use super::service_manager::{self, notify};
 use crate::Failure;
 
-/// Runs the router as a child, ends it if it gives no sign of life for `limit`, and gives its end.
+/// Runs the router as a child, kills it if it gives no sign of life for `limit`, and returns how it ended.
 pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("cannot supervise the router: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -86,7 +86,7 @@ fn start(config: &Path, heart: UnixStream) -> io::Result<Child> {
         .args(["router", "--supervised"])
         .arg(config)
         .stdin(Stdio::from(OwnedFd::from(heart)))
-        // What a terminal sends to a whole group comes once, by way of the parent.
+        // Signals that a terminal sends to a whole group come once, through the parent.
         .process_group(0)
         .spawn()
 }
@@ -103,7 +103,7 @@ struct Supervisor {
     limit: Span,
     /// It has given a sign of life.
     is_ready: bool,
-    /// It has said that no more will come.
+    /// It has announced that no more beats will come.
     is_ending: bool,
 }
 
@@ -144,7 +144,7 @@ impl Supervisor {
                 _ = timer.tick() => {
                     missed = if beats > 0 { 0 } else { missed + 1 };
                     beats = 0;
-                    // One more than there would be in the limit: the timers are not in step.
+                    // One more than fit into the limit: the timers are not in step.
                     if self.is_ready && !self.is_ending && missed > BEATS {
                         return self.kill();
                     }
@@ -155,12 +155,12 @@ impl Supervisor {
 
     fn heard(&mut self, bytes: &[u8]) {
         if !self.is_ready {
-            tell(service_manager::READY);
+            notify(service_manager::READY);
             self.is_ready = true;
         }
-        tell(service_manager::ALIVE);
+        notify(service_manager::ALIVE);
         if bytes.contains(&ENDS) {
-            tell(service_manager::STOPPING);
+            notify(service_manager::STOPPING);
             self.is_ending = true;
         }
     }

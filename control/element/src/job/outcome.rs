@@ -1,4 +1,4 @@
-//! What a failure means for a job, and what a job answers.
+//! The consequences of a failure, and the answer of a job.
 
 use weir_lfb::port::PortPlan;
 use weir_model::Fault;
@@ -8,7 +8,7 @@ use crate::effect::{Answer, Effect, Notice, Place, Ticket};
 use crate::element::State;
 
 impl Job {
-    /// What a failure means depends on how far the job has come.
+    /// Handles a failure: its consequence depends on how far the job has come.
     pub(super) fn fail(&mut self, effect: &Effect, why: String, state: &mut State) {
         let why = described(effect, &why);
         match (self.stage, &self.task) {
@@ -80,7 +80,7 @@ impl Job {
         state.notice(Notice::KernelForwards { ports, why });
     }
 
-    /// The answer to whoever asked.
+    /// The answer to the request, if the job has one.
     pub(super) fn answer(&mut self, state: &State) -> Option<(Ticket, Answer)> {
         let answer = match self.failure.take() {
             Some(why) => Err(why),
@@ -94,7 +94,7 @@ impl Job {
         }
     }
 
-    /// What a change has changed, and which ports the router does not have yet.
+    /// The components that a change has changed, and the ports that the router does not have yet.
     fn messages(&self, state: &State) -> Vec<String> {
         let (Task::Change { .. }, Some(admitted)) = (&self.task, self.admitted()) else {
             return Vec::new();
@@ -121,7 +121,7 @@ pub(super) fn told(faults: &[Fault]) -> Vec<String> {
     faults.iter().map(|fault| fault.message.clone()).collect()
 }
 
-/// What failed, with its cause.
+/// The failure, with its cause.
 fn described(effect: &Effect, why: &str) -> String {
     match effect {
         Effect::Claim(Place { port, interface }) => {

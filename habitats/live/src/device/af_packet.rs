@@ -6,8 +6,8 @@
 //! transmit --> sendmmsg, 32 frames a call --> driver          (PACKET_QDISC_BYPASS)
 //! ```
 //!
-//! The kernel sees every received frame too: whoever forwards must keep transit away from it
-//! ([`crate::kernel::transit`]). What the kernel itself sends out of the interface comes back as
+//! The kernel sees every received frame too: a router must keep transit away from it
+//! ([`crate::kernel::transit`]). Frames that the kernel itself sends out of the interface come back as
 //! [`Direction::Outgoing`], cut to [`OUTGOING_BYTES_MAX`] bytes, with its true length; what this
 //! device sends does not.
 //!
@@ -40,7 +40,7 @@ pub const OUTGOING_BYTES_MAX: u32 = 128;
 const LINK_HEADER_BYTES: usize = 14 + 4 + 4;
 /// Frames a system call.
 const BATCH: usize = 32;
-/// A pending socket error is looked for at each so many calls without a frame: a wait that ended
+/// A pending socket error is checked after every N empty receives: a wait that ended
 /// for an error only must not be repeated for ever.
 const EMPTY_CALLS_PER_CHECK: u32 = 16;
 /// A frame that the driver keeps refusing as "no buffer space" for so long is refused for its own
@@ -186,8 +186,8 @@ impl AfPacket {
         }
     }
 
-    /// What becomes of the first frame of a batch that was not sent at all.
-    fn judge(&mut self, error: io::Error) -> Verdict {
+    /// Decides about the first frame of a batch of which nothing was sent.
+    fn verdict(&mut self, error: io::Error) -> Verdict {
         match error.raw_os_error() {
             Some(libc::EINTR) => Verdict::Again,
             Some(libc::EAGAIN) => Verdict::Full,
@@ -206,7 +206,7 @@ impl AfPacket {
     }
 }
 
-/// What a failed send means.
+/// The meaning of a failed send.
 enum Verdict {
     Again,
     Full,
@@ -266,7 +266,7 @@ impl Device for AfPacket {
                     taken += sent;
                     self.no_buffer_since = None;
                 }
-                Err(error) => match self.judge(error) {
+                Err(error) => match self.verdict(error) {
                     Verdict::Again => {}
                     Verdict::Full => break,
                     Verdict::Refused => {

@@ -48,9 +48,9 @@ pub struct Frame {
     pub arrived: Instant,
     /// Its VLAN tag, out of band.
     pub vlan: Option<u16>,
-    /// Who it is for.
+    /// Its receiver.
     pub direction: Direction,
-    /// What its sender left to hardware.
+    /// Work that its sender left to hardware.
     pub offload: Offload,
 }
 

@@ -31,14 +31,14 @@ pub struct Received<'a> {
     pub arrived: Instant,
     /// The 802.1Q tag control information, if it was tagged.
     pub vlan: Option<u16>,
-    /// Who it was for.
+    /// Its receiver.
     pub direction: Direction,
-    /// What the sender left to hardware that does not exist (veth, tun, virtio), or what the kernel
+    /// Work that the sender left to hardware that does not exist (veth, tun, virtio), or what the kernel
     /// put together on the way (GRO): it must be done before the frame goes on.
     pub offload: Offload,
 }
 
-/// Who a received frame was for, as the link layer saw it.
+/// The receiver of a frame, as the link layer saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Our own MAC address.
@@ -93,11 +93,11 @@ pub trait Device: Send {
         true
     }
 
-    /// What the device itself counts.
+    /// The device's own counters.
     fn counters(&mut self) -> Counters;
 }
 
-/// What only a device can count.
+/// Counters that only a device can keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames that found the receive ring full, and superframes that found the receive buffer full: a

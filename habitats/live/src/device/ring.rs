@@ -48,11 +48,11 @@ struct Shape {
 /// A slot that is ours until [`Ring::release`].
 #[derive(Debug)]
 pub(super) struct Slot<'a> {
-    /// What the kernel wrote of the frame.
+    /// The part of the frame that the kernel wrote.
     pub(super) header: libc::tpacket2_hdr,
     /// Where the frame came from.
     pub(super) address: libc::sockaddr_ll,
-    /// What its sender left to hardware.
+    /// Work that its sender left to hardware.
     pub(super) vnet: vnet::Header,
     /// The slot's bytes, from the end of `address` to the end of the frame.
     pub(super) bytes: &'a mut [u8],

@@ -1,4 +1,4 @@
-//! What the kernel says of a received frame beside its bytes, and frames that fit no slot of the ring.
+//! The kernel's information about a received frame beside its bytes, and frames that fit no slot of the ring.
 //!
 //! With `PACKET_VNET_HDR` each frame comes with a `virtio_net_hdr`: what its sender left to hardware.
 //!
@@ -43,7 +43,7 @@ const GSO_ECN: u8 = 0x80;
 const SPARE_BYTES: usize = 16;
 /// The longest IP packet, with an Ethernet header and two tags.
 const LONG_FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
-/// What may wait in the receive queue, with the kernel's own overhead; the kernel takes it twice.
+/// Bytes that may wait in the receive queue, with the kernel's own overhead; the kernel takes it twice.
 /// About as much as a ring holds in frames of 1500 bytes.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
@@ -57,7 +57,7 @@ pub(super) fn before(bytes: &[u8], start: usize) -> Header {
         .unwrap_or_default()
 }
 
-/// What is left to do.
+/// The work that is left to do.
 #[inline]
 pub(super) fn offload(header: Header) -> Offload {
     let [flags, gso, _, _, a, b, c, d, e, f] = header;
@@ -115,7 +115,7 @@ impl LongFrames {
         if slot.header.tp_status & libc::TP_STATUS_COPY != 0 {
             return self.fetch(slot, socket);
         }
-        // What the kernel sent itself is cut on purpose.
+        // Frames that the kernel sent itself are cut on purpose.
         let outgoing = slot.address.sll_pkttype == libc::PACKET_OUTGOING;
         let cut = slot.header.tp_snaplen < slot.header.tp_len;
         Ok((!cut || outgoing).then_some(slot))

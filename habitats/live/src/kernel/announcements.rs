@@ -1,4 +1,4 @@
-//! That something has changed, for those who then read it anew.
+//! Announcements that something in the kernel has changed; the listener then reads it again.
 
 use std::io;
 
@@ -12,7 +12,7 @@ const NFTABLES_GROUP: u32 = 7;
 /// Announcements taken at once; what is left makes the next call return.
 const TAKEN_MAX: usize = 1024;
 
-/// What the kernel announces of one subject, in the calling thread's network namespace.
+/// The kernel's announcements about one subject, in the calling thread's network namespace.
 pub struct Announcements {
     socket: AsyncFd<NetlinkSocket>,
     buffer: Vec<u8>,

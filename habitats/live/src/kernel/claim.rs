@@ -1,13 +1,13 @@
 //! One router for each interface.
 //!
-//! Two routers on one interface would send every packet twice. Who wants an interface makes a table
+//! Two routers on one interface would send every packet twice. To claim an interface, a router makes a table
 //! of nf_tables that is named after its index and belongs to the claim's socket:
 //!
 //! ```text
 //! table netdev weir-claim-INDEX { flags owner; }        user data: who
 //! ```
 //!
-//! Only one table can have a name, only who may administer the network can make one, it belongs to one
+//! Only one table can have a name, only a process with CAP_NET_ADMIN can make one, it belongs to one
 //! network namespace as the interface does, and it vanishes with its owner, however that ends: the
 //! properties of the lock that is needed, which neither a file nor a socket has all of.
 
@@ -32,7 +32,7 @@ pub enum ClaimError {
         hint(source)
     )]
     Failed {
-        /// What the kernel said.
+        /// The kernel's error.
         #[from]
         source: io::Error,
     },
@@ -53,12 +53,12 @@ const TABLE_FLAGS: u16 = 2;
 const TABLE_USER_DATA: u16 = 6;
 /// The kernel keeps no more user data.
 const USER_DATA_BYTES_MAX: usize = 256;
-/// What a message of nf_tables has before its attributes.
+/// Bytes of an nf_tables message before its attributes.
 const NFGENMSG_BYTES: usize = 4;
 
 impl Claims {
-    /// Nothing claimed yet, in the calling thread's network namespace. `owner` is what another router
-    /// that wants one of the interfaces is told: say who this is.
+    /// Nothing claimed yet, in the calling thread's network namespace. Another router
+    /// that wants one of the interfaces reads `owner` in its error: name this process.
     pub fn new(owner: &str) -> io::Result<Self> {
         let socket = nft::open()?;
         let cut = owner.char_indices().map(|(at, c)| at + c.len_utf8());
@@ -106,7 +106,7 @@ impl Claims {
         }
     }
 
-    /// What the owner of an interface says of itself.
+    /// The name that the owner of an interface gave.
     fn owner_of(&mut self, interface: u32) -> io::Result<String> {
         let get = message(NFT_MSG_GETTABLE, 0).with_text(TABLE_NAME, &name(interface));
         self.socket.send_raw(&get.numbered(1))?;

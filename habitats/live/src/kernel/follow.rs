@@ -27,23 +27,23 @@ use super::message::{
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use super::tables::{Effect, TableState};
 
-/// Changes are gathered for so long before they are published.
+/// Changes are gathered for this long before they are published.
 const GATHER: Duration = Duration::from_millis(3);
-/// Before everything is read again, the kernel gets so long to finish what it is doing.
+/// Before everything is read again, the kernel gets this long to finish its work.
 const SETTLE: Duration = Duration::from_millis(10);
-/// So many times the cost of a publication, or of a dump, passes before the next one.
+/// The next publication or dump waits for this many times the cost of the last one.
 const REST_FACTOR: u32 = 4;
 /// Longer than any router runs without a change.
 const NEVER: Duration = Duration::from_secs(86_400 * 365);
 /// Room for changes that wait: about fifty thousand.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
-/// So many datagrams are taken at once, lest changes without end keep us from all else.
+/// Datagrams taken at once: endless changes must not keep us from everything else.
 const WAITING_MAX: u32 = 1 << 20;
 /// A dump that changes fell into is repeated after this time at the latest.
 const REPEAT_MAX: Duration = Duration::from_secs(60);
-/// The wait for that doubles so often.
+/// How often the wait for that doubles at most.
 const DOUBLINGS_MAX: u32 = 16;
-/// A dump that the kernel calls inconsistent is tried so often at once.
+/// Attempts at a dump that the kernel calls inconsistent, one after the other.
 const DUMPS_MAX: u32 = 5;
 /// `RTNLGRP_NEXTHOP` of linux/rtnetlink.h.
 const NEXT_HOP_GROUP: u32 = 32;
@@ -226,9 +226,9 @@ impl Changes {
     }
 }
 
-/// What waited at the socket.
+/// The result of reading the socket.
 enum Datagram {
-    /// So many bytes in the buffer.
+    /// The number of bytes in the buffer.
     Whole(usize),
     /// More than the socket could hold.
     Lost,

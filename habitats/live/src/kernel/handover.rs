@@ -44,7 +44,7 @@ impl TransitGuard {
         let until = UnixTime::now().after(COMMIT_TIME);
         let all = || ports.iter().copied();
         self.set_kernels(all(), Some((Compare::AtLeast, until)))?;
-        // What it forwards from then on is not its own.
+        // Packets that it forwards from then on are not the machine's own.
         self.end_limits(all())?;
         Ok(until)
     }

@@ -1,11 +1,11 @@
-//! What the kernel gets of the frames that come in at an interface: the rules of [`super::transit`].
+//! Which of the frames that come in at an interface reach the kernel: the rules of [`super::transit`].
 
 use super::links::{AboveKind, Links};
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_INGRESS, Rule};
 
 /// Before any other chain of an ingress hook.
 const PRIORITY: i32 = -500;
-/// Where packets that the kernel may keep, but not send on, are looked at.
+/// Where packets that the kernel may keep, but not send on, are checked.
 pub(super) const LOCAL_CHAIN: &str = "local";
 
 /// The hook where frames come in at a device; what no rule accepts there is dropped.
@@ -22,7 +22,7 @@ pub(super) fn ingress(device: &str, index: u32) -> Hook {
 /// Options of an IPv4 header by which the kernel would send on what is addressed to the box.
 const SOURCE_ROUTES: [u8; 2] = [libc::IPOPT_LSRR, libc::IPOPT_SSRR];
 
-/// What is for an address of the box.
+/// Packets for an address of the machine.
 pub(super) fn local_chain() -> Chain {
     let source_route = |option| Rule::new().ip_option(option).drop();
     let mut rules = SOURCE_ROUTES.map(source_route).to_vec();
@@ -95,7 +95,7 @@ fn tag_of(tag_type: u16) -> Rule {
         .is(Compare::Equal, &tag_type.to_be_bytes())
 }
 
-/// What the kernel gets of frames that are for no VLAN.
+/// Which frames without a VLAN tag reach the kernel.
 fn untagged() -> Vec<Rule> {
     let ip = || Rule::new().protocol(ETH_P_IP);
     let ip6 = || Rule::new().protocol(ETH_P_IPV6);

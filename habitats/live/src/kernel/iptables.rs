@@ -21,7 +21,7 @@ pub(super) fn bypassed() -> io::Result<Vec<BypassedChain>> {
         for table in legacy.loaded_tables()? {
             // Asking for another one would load it.
             if TABLES.contains(&table.as_str()) {
-                legacy.look(&table, &mut found)?;
+                legacy.read(&table, &mut found)?;
             }
         }
     }
@@ -59,7 +59,7 @@ const LEGACY_IPV6: Legacy = Legacy {
     target_offset_at: 140,
 };
 
-/// What a table says of itself: `struct ipt_getinfo`, which is the same for IPv6.
+/// Information about a table: `struct ipt_getinfo`, which is the same for IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Info {
     /// Of each hook, where its rules begin, and where its policy is; none without a chain there.
@@ -76,7 +76,7 @@ const TABLE_BYTES_MAX: u32 = 16 << 20;
 
 impl Legacy {
     /// Adds the chains of one table.
-    fn look(&self, table: &str, found: &mut Vec<BypassedChain>) -> io::Result<()> {
+    fn read(&self, table: &str, found: &mut Vec<BypassedChain>) -> io::Result<()> {
         let raw = Some(Protocol::from(libc::IPPROTO_RAW));
         let socket = Socket::new(Domain::from(self.domain), Type::RAW, raw)?;
         let answer = self.ask(&socket, libc_opt::GET_INFO, table, 0, INFO_BYTES)?;
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_legacy_tables_information_is_read() {
-        // What a fresh "filter" table of Linux 6.18 says: hooks 1 to 3, 4 entries, 632 bytes.
+        // A fresh "filter" table of Linux 6.18: hooks 1 to 3, 4 entries, 632 bytes.
         let none = u32::MAX;
         let numbers = [14, none, 0, 152, 304, none, none, 0, 152, 304, none, 4, 632];
         let mut answer = b"filter".to_vec();

@@ -14,11 +14,11 @@ pub(super) struct Link {
     pub(super) mac: Vec<u8>,
     /// Whether it belongs to another one: a bridge, say.
     pub(super) enslaved: bool,
-    /// What it stands on.
+    /// The interface below it.
     pub(super) above: Option<Above>,
 }
 
-/// What an interface stands on, and which of the frames there are its own.
+/// The interface below a virtual one, and which of the frames there are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Above {
     /// The number of the interface below.
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!((index, read.name.as_str()), (9, "eth0.5"));
         assert_eq!(read.above, Some(Above { below: 7, kind }));
-        // What it stands on is elsewhere.
+        // The interface below it is in another namespace.
         let (_, moved) = link(9, |r| vlan(r).with(37, &[0; 4])).unwrap();
         assert_eq!(moved.above, None);
         let (_, plain) = link(7, |r| r.with_text(libc::IFLA_IFNAME, "eth0")).unwrap();

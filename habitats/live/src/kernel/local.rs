@@ -9,7 +9,7 @@
 //! A packet socket that passes the device's queue passes this hook all the same, so what weir sends
 //! carries a mark ([`af_packet::MARK`]).
 //!
-//! What the kernel sends passes no queue of ours, and without a limit whoever makes it answer (a
+//! Packets of the kernel pass no queue of ours, and without a limit anybody who makes it answer (a
 //! flood of pings) takes the link from transit. Below the limit it is charged to the port's pacing,
 //! so that both together keep to the port's rate. Of the limit, L bytes a second:
 //!

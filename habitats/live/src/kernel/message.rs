@@ -1,4 +1,4 @@
-//! What the kernel says of its tables: one message, parsed.
+//! One message about the kernel's tables, parsed.
 //!
 //! The messages of links, addresses, routes and neighbours are those of `netlink_packet_route`;
 //! next-hop objects, which it lacks, are read here.
@@ -23,7 +23,7 @@ pub enum KernelMessage {
     RpFilter(ConfOf, u32),
 }
 
-/// What a setting of the kernel is for.
+/// The subject of a kernel setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConfOf {
     /// Every interface (`net.ipv4.conf.all`).
@@ -51,11 +51,11 @@ pub enum Placement {
 pub struct NextHopObject {
     /// The number that routes and groups refer to.
     pub id: u32,
-    /// What it is.
+    /// The object.
     pub kind: NextHopKind,
 }
 
-/// What a next-hop object is.
+/// A next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHopKind {
     /// One way out.

@@ -1,4 +1,4 @@
-//! What the kernel knows, and what it must leave to us.
+//! The kernel's tables, and the rules that keep transit away from the kernel.
 //!
 //! ```text
 //! netlink --> message --> tables::TableState --> Tables, published by follow

@@ -9,7 +9,7 @@
 //!
 //! The kernel, which does not forward any more, would not notice that a neighbour it knows from
 //! before has gone: an entry is verified only while packets of the kernel's own use it. So
-//! whoever forwards says now and then which neighbours it uses.
+//! the forwarding thread reports now and then which neighbours it uses.
 //!
 //! Nothing is changed that would have to be undone: when this process ends, however it ends, the
 //! kernel's entries are such as it could have made by itself. In particular
@@ -48,7 +48,7 @@ const VERIFIED_MAX: usize = 4096;
 const ASKED_MAX: usize = 1024;
 /// `gc_thresh2` of a kernel that nobody has told otherwise.
 const ENTRIES_DEFAULT: usize = 512;
-/// However full the kernel's table is, so many neighbours are asked for at the same time.
+/// Neighbours that may be asked for at the same time, however full the kernel's table is.
 const QUESTIONS_MIN: usize = 32;
 
 /// Asks for neighbours.
@@ -215,7 +215,7 @@ fn entries_max(family: &str) -> usize {
     text.trim().parse().unwrap_or(ENTRIES_DEFAULT)
 }
 
-/// What counts of a neighbour's entry.
+/// The parts of a neighbour's entry that matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     state: u16,

@@ -63,7 +63,7 @@ pub fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedChain>> {
     Ok(found)
 }
 
-/// What transit would pass if the kernel forwarded it.
+/// Hooks that transit would pass if the kernel forwarded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Passed<'a> {
     ports: &'a [&'a str],
@@ -155,7 +155,7 @@ struct Chain {
     has_rules: bool,
 }
 
-/// What a chain at a device's hook names.
+/// The devices that a chain at a device hook names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Device {
     Name(String),

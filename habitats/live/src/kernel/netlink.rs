@@ -68,14 +68,14 @@ impl NetlinkSocket {
         sys::set_option(&self.socket, level, name, &(group as libc::c_int))
     }
 
-    /// Asks for room for so many bytes of messages that wait; the system may grant less.
+    /// Asks for a receive buffer of `bytes`; the system may grant less.
     pub(crate) fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
         let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
         sys::set_option(&self.socket, level, name, &(bytes as libc::c_int))
             .or_else(|_| self.socket.set_recv_buffer_size(bytes))
     }
 
-    /// Asks for room for messages of so many bytes together; the system may grant less.
+    /// Asks for a send buffer of `bytes`; the system may grant less.
     pub(crate) fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
         let (level, name) = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
         sys::set_option(&self.socket, level, name, &(bytes as libc::c_int))
@@ -304,7 +304,7 @@ impl Request {
         self
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     pub(crate) fn body(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }

@@ -127,7 +127,7 @@ pub(super) struct Hook {
     pub(super) index: u32,
     /// Lower ones first.
     pub(super) priority: i32,
-    /// What becomes of frames that no rule decides about.
+    /// The policy: what happens to frames that match no rule.
     pub(super) drops: bool,
 }
 

@@ -21,7 +21,7 @@ use super::message::{NextHopKind, NextHopObject, Placement};
 pub(super) struct Candidate {
     rank: u8,
     metric: u32,
-    /// What the route itself says.
+    /// The action of the route itself.
     way: Way,
     /// The next-hop object that it refers to instead.
     object: Option<u32>,
@@ -263,7 +263,7 @@ impl Way {
     }
 }
 
-/// Reads a route message; None for routes that forwarding does not look at: other tables,
+/// Reads a route message; None for routes that forwarding does not use: other tables,
 /// multicast, by type of service or source, cached ones.
 pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
     let header = &message.header;
@@ -278,14 +278,14 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
     if header.tos != 0 && any.is_ipv4() {
         return None;
     }
-    let mut said = Said::default();
+    let mut attributes = Attributes::default();
     let (mut destination, mut table, mut metric) = (any, u32::from(header.table), 0);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(address) => destination = read_address(address)?,
             RouteAttribute::Table(number) => table = *number,
             RouteAttribute::Priority(number) => metric = *number,
-            other => said.read(other),
+            other => attributes.read(other),
         }
     }
     let rank = match u8::try_from(table) {
@@ -295,7 +295,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
         _ => return None,
     };
     let way = match header.kind {
-        RouteType::Unicast => said.way(header.flags, any),
+        RouteType::Unicast => attributes.way(header.flags, any),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Way::Fixed(Action::Local),
         RouteType::BlackHole => Way::Fixed(Action::Blackhole),
         // "Throw" goes on in the next rule's table, where there is nothing for us.
@@ -308,14 +308,16 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
         rank,
         metric,
         way,
-        object: said.object.filter(|_| header.kind == RouteType::Unicast),
+        object: attributes
+            .object
+            .filter(|_| header.kind == RouteType::Unicast),
     };
     Some((prefix.trunc(), candidate))
 }
 
-/// What the attributes say about the way out.
+/// The attributes of a route that tell its way out.
 #[derive(Default)]
-struct Said {
+struct Attributes {
     interface: u32,
     gateway: Option<IpAddr>,
     several: Vec<Hop>,
@@ -323,7 +325,7 @@ struct Said {
     tunnel: bool,
 }
 
-impl Said {
+impl Attributes {
     fn read(&mut self, attribute: &RouteAttribute) {
         match attribute {
             RouteAttribute::Oif(index) => self.interface = *index,
@@ -343,15 +345,15 @@ impl Said {
 
     /// One of several next hops.
     fn read_hop(&mut self, hop: &RouteNextHop) {
-        let mut said = Self::default();
+        let mut own = Self::default();
         for attribute in &hop.attributes {
-            said.read(attribute);
+            own.read(attribute);
         }
-        self.tunnel |= said.tunnel;
+        self.tunnel |= own.tunnel;
         self.several.push(Hop {
             next: NextHop {
                 interface: hop.interface_index,
-                gateway: said.gateway,
+                gateway: own.gateway,
                 weight: u32::from(hop.hops) + 1,
             },
             dead: hop.flags.contains(RouteNextHopFlags::Dead),

@@ -46,7 +46,7 @@ pub struct TableState {
 /// An interface is up and has a carrier.
 const WORKS: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
 
-/// What a message did.
+/// The effect of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     /// Forwarding sees no difference.
@@ -302,7 +302,7 @@ fn neighbour_key(message: &NeighbourMessage) -> Option<(u32, IpAddr)> {
     Some((message.header.ifindex, address?))
 }
 
-/// What a value of `rp_filter` means.
+/// The meaning of a value of `rp_filter`.
 fn source_check(rp_filter: u32) -> SourceCheck {
     match rp_filter {
         0 => SourceCheck::Off,

@@ -11,7 +11,7 @@
 //! itself, and drops everything else; the table has an owner, our socket, so it vanishes with the
 //! process however that ends, and the kernel forwards again (fail open). Needs nf_tables with
 //! `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev family, and works in a
-//! user namespace too. What is installed for a routed port:
+//! user namespace too. Rules installed for a routed port:
 //!
 //! ```text
 //! table netdev weir-PID-N {
@@ -98,13 +98,13 @@ pub struct TransitGuard {
     socket: NetlinkSocket, // the table's owner: the table goes when this closes
     table: String,
     ports: BTreeMap<String, Protected>,
-    /// What the kernel has, by the chain's name.
+    /// Chains in force, by name.
     in_force: BTreeMap<String, Chain>,
-    /// What was dropped by chains that are gone, by interface.
+    /// Counters of removed chains, by interface.
     dropped_before: BTreeMap<String, Tally>,
 }
 
-/// What is wanted of a port.
+/// The rules wanted for a port.
 #[derive(Clone, Copy, Debug)]
 struct Protected {
     mode: Mode,
@@ -270,7 +270,7 @@ impl TransitGuard {
         }
     }
 
-    /// What [`TransitGuard::limit_local`] has dropped, by interface, since it was first asked for.
+    /// Packets that [`TransitGuard::limit_local`] has dropped, by interface, since it was first asked for.
     pub fn local_dropped(&mut self) -> io::Result<BTreeMap<String, Tally>> {
         let mut dropped = local::dropped(&mut self.socket, &self.table)?;
         for (port, count) in &self.dropped_before {

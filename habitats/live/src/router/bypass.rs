@@ -6,14 +6,14 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::kernel::announcements::Announcements;
-use crate::kernel::netfilter::{self as rules, BypassedChain};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use weir_lfb::Plan;
 use weir_lfb::class::netfilter;
 use weir_lfb::router::OnChange;
 
 use super::running::{Running, lock};
+use crate::kernel::announcements::Announcements;
+use crate::kernel::netfilter::{self as rules, BypassedChain};
 
 /// Shortest time between two readings of the rules, however fast they change.
 const GAP: Duration = Duration::from_secs(1);
@@ -33,8 +33,7 @@ fn names<'a>(chains: impl IntoIterator<Item = &'a BypassedChain>) -> String {
     names.join("; ")
 }
 
-/// What a plan permits to be bypassed before it is in force is not new afterwards. Those that are there when
-/// [`follow`] reads them for the first time were there at the start.
+/// Records chains that a new plan permits to bypass, so that they do not count as new when it is in force.
 pub(super) fn permit(chains: Vec<BypassedChain>, bypassed: &Mutex<Bypassed>) {
     let mut bypassed = lock(bypassed);
     for chain in chains {
@@ -51,7 +50,7 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
             None
         }
     };
-    // What the plan permits was logged at the start, and all else was refused there.
+    // At the start, permitted chains were logged, and others were refused.
     let mut first = true;
     loop {
         let began = Instant::now();
@@ -92,7 +91,7 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
     }
 }
 
-/// Puts what was read in the place of what was known; logs and gives what is new.
+/// Replaces the known chains by those that were read; logs and returns the new ones.
 fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Vec<BypassedChain> {
     let before = std::mem::take(known);
     let mut new = Vec::new();
@@ -127,7 +126,7 @@ fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Ve
     new
 }
 
-/// What is bypassed now, for an operator.
+/// The bypassed chains, for an operator.
 pub fn report(bypassed: &Bypassed) -> Vec<netfilter::Bypassed> {
     let row = |(chain, at_start): (&BypassedChain, &bool)| netfilter::Bypassed {
         family: chain.family.clone(),

@@ -26,10 +26,10 @@ use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::{Handle, Worker};
 
-/// What the router holds of the machine.
+/// Everything of the machine that the router holds.
 pub(super) struct Carrier {
     claims: Claims,
-    /// Locked for single changes only, so that whoever shows its counts does not wait.
+    /// Locked for single changes only, so that a reader of its counters does not wait.
     guard: Arc<Mutex<TransitGuard>>,
     /// Devices of ports that are not added yet, by name of the port.
     opened: BTreeMap<String, (Mode, Opened)>,
@@ -37,12 +37,12 @@ pub(super) struct Carrier {
     worker: Option<Handle>,
     launched: Option<Launched>,
     bypassed: Arc<Mutex<Bypassed>>,
-    /// Where the end of what takes long is reported; used once.
+    /// Where the end of a long effect is reported; used once.
     report: Option<mpsc::Sender<Input>>,
     runtime: tokio::runtime::Handle,
 }
 
-/// What has come to be with the forwarding thread.
+/// The forwarding thread, and what came with it.
 pub(super) struct Launched {
     pub(super) handle: Handle,
     pub(super) thread: JoinHandle<Worker>,
@@ -74,17 +74,17 @@ impl Carrier {
         })
     }
 
-    /// What keeps transit from the kernel.
+    /// The guard, which keeps transit from the kernel.
     pub(super) fn guard(&self) -> Arc<Mutex<TransitGuard>> {
         Arc::clone(&self.guard)
     }
 
-    /// Rules of the machine that forwarded packets bypass.
+    /// Netfilter chains that forwarded packets bypass.
     pub(super) fn bypassed(&self) -> Arc<Mutex<Bypassed>> {
         Arc::clone(&self.bypassed)
     }
 
-    /// What the effect [`Effect::Launch`] has brought, once.
+    /// The result of [`Effect::Launch`], once.
     pub(super) fn take_launched(&mut self) -> Option<Launched> {
         self.launched.take()
     }

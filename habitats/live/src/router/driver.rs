@@ -23,7 +23,7 @@ use super::journal;
 use super::running::Published;
 use crate::clock;
 
-/// What is handed to the element.
+/// An input of the element.
 pub(super) enum Input {
     /// Somebody asks for something, and waits for the answer.
     Request(Request, oneshot::Sender<Answer>),
@@ -40,7 +40,7 @@ pub(super) struct Driver {
     element: Element,
     carrier: Carrier,
     inbox: mpsc::Receiver<Input>,
-    /// Those who wait, by ticket.
+    /// Where answers are awaited, by ticket.
     waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
     tickets: u64,
     published: Option<Arc<Published>>,
@@ -48,7 +48,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts the thread. It ends when nobody is left who could ask for anything, and gives back what it holds.
+    /// Starts the thread. It ends when every sender of its inbox is gone, and gives back what it holds.
     pub(super) fn start(
         carrier: Carrier,
         inbox: mpsc::Receiver<Input>,
@@ -129,7 +129,7 @@ impl Driver {
 
     fn answer(&mut self, Ticket(number): Ticket, answer: Answer) {
         if let Some(waiting) = self.waiting.remove(&number) {
-            let _ = waiting.send(answer); // whoever gave up waiting does not need it
+            let _ = waiting.send(answer); // a caller that gave up waiting does not need it
         }
     }
 

@@ -1,44 +1,44 @@
-//! What the control side does for the forwarding thread: it asks the kernel for neighbours, sees to it
-//! that those in use are verified, follows devices that went or came, and drops what would take too long.
+//! Handles the events of the forwarding thread: asks the kernel for neighbours, verifies those in use, hands
+//! device events to the element, and drops old tables, which takes too long on the forwarding thread.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kernel::neighbours::Neighbours;
-use crate::worker::{Event, Worker};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_element::Place;
 use weir_path::questions::Order;
 
 use super::running::{Running, lock};
+use crate::kernel::neighbours::Neighbours;
+use crate::worker::{Event, Worker};
 
-/// Questions for neighbours that wait for the control side. One that does not fit is lost, and its
-/// packets are given up; the next packet after that asks again.
+/// Questions for neighbours that may wait. One that does not fit is lost, and its packets are dropped;
+/// the next packet after that asks again.
 const QUESTIONS_MAX: usize = 1024;
 /// Questions that are handled together.
 const BATCH_MAX: usize = 256;
-/// The neighbours in use are verified at least this far apart. The kernel doubts an entry 15 to 45 s
-/// after its neighbour was last heard of, and gives it 5 s more: so a change of a neighbour's MAC
-/// address is noticed about as soon as by the kernel's own forwarding.
+/// The neighbours in use are verified at least this far apart. The kernel marks an entry stale
+/// 15 to 45 s after the neighbour's last answer, and probes 5 s later: so a changed MAC address is noticed
+/// about as soon as by the kernel's own forwarding.
 const VERIFY_PERIOD: Duration = Duration::from_secs(5);
 
-/// What the forwarding thread says. Whoever sends packets to new addresses causes questions; all other
-/// events come from the machine itself, are few, and must not be lost.
+/// Events of the forwarding thread. Senders of packets to new addresses cause questions, without bound; all
+/// other events come from the machine itself, are few, and must not be lost.
 pub struct Inbox {
     questions: mpsc::Receiver<Order>,
     events: mpsc::UnboundedReceiver<Event>,
 }
 
 impl Inbox {
-    /// What the forwarding thread calls for each event, and where they arrive.
+    /// The function that the forwarding thread calls for each event, and the inbox where they arrive.
     pub(super) fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
         let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
-        let (tell, events) = mpsc::unbounded_channel();
+        let (send, events) = mpsc::unbounded_channel();
         let event = move |event| match event {
             Event::Question(order) => drop(ask.try_send(order)),
-            other => drop(tell.send(other)), // nobody listens any more: the router ends
+            other => drop(send.send(other)), // nobody listens any more: the router ends
         };
         (Box::new(event), Self { questions, events })
     }
@@ -54,13 +54,13 @@ impl Inbox {
     }
 }
 
-/// What comes next.
+/// The next thing to handle.
 enum Next {
     Event(Event),
     Orders,
 }
 
-/// Does what the forwarding thread asks for.
+/// Handles events until the forwarding thread ends.
 pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> String {
     let mut orders = Vec::new();
     let mut verify = interval(VERIFY_PERIOD);
@@ -102,8 +102,8 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
     }
 }
 
-/// Talks to the kernel about neighbours on a thread that may wait: the kernel answers when nobody else
-/// changes the network, and that may take longer than a router may give no sign of life.
+/// Talks to the kernel about neighbours on a thread that may wait: the kernel answers only when
+/// nobody else changes the network, and that may take longer than the watchdog allows.
 async fn on_neighbours(
     running: &Arc<Running>,
     work: impl FnOnce(&Running, &mut Neighbours) -> io::Result<()> + Send + 'static,
@@ -117,7 +117,7 @@ async fn on_neighbours(
     }
 }
 
-/// Under a scan a question may be given up before it has been asked: then it is not asked at all.
+/// Under a scan a question may be given up before it is asked: then it is never asked.
 fn carry_out(neighbours: &mut Neighbours, orders: &[Order]) {
     let later = |at: usize, order: Order| orders[at..].contains(&order);
     for (at, order) in orders.iter().enumerate() {

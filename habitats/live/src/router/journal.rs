@@ -1,4 +1,4 @@
-//! What the router logs of itself: one line for each event that an operator would ask about later.
+//! The router's log: one line for each event that an operator would ask about later.
 //!
 //! Level `info` has starts and stops; `debug` adds what the kernel's tables changed and which neighbours were
 //! asked for.
@@ -17,7 +17,7 @@ use weir_element::{InForce, Notice, Place, differences};
 /// Changes in one line; more are counted.
 const CHANGES_SHOWN_MAX: usize = 20;
 
-/// The router is there, with these ports.
+/// The router has started, with these ports.
 pub fn started(InForce { plan, limits, .. }: &InForce) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -42,7 +42,7 @@ pub fn started(InForce { plan, limits, .. }: &InForce) {
     }
 }
 
-/// What an operator should know of the router's ports.
+/// Logs a notice of the element.
 pub(super) fn notice(notice: Notice) {
     match notice {
         Notice::Doubt(doubt) => tracing::warn!("{doubt}"),
@@ -104,7 +104,7 @@ pub(super) fn notice(notice: Notice) {
     }
 }
 
-/// What a router's packets came to.
+/// Packets that a router has received, sent and lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
     received: Tally,
@@ -128,7 +128,7 @@ impl Totals {
     }
 }
 
-/// The router stops; this is what its packets came to, if the forwarding thread could still say so.
+/// The router stops; its totals, if the forwarding thread could still answer.
 pub fn stopped(totals: Option<Totals>, started: Instant) {
     let uptime_s = started.elapsed().as_secs();
     let Some(Totals {

@@ -1,14 +1,14 @@
-//! What the running router limits in the kernel: the box's own packets, as the rates of ports change,
+//! Keeps rules in the kernel up to date: the limit of the machine's own packets, as the rates of ports change,
 //! and the guard's rules, as devices come and go on ports.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kernel::announcements::Announcements;
-use crate::kernel::transit;
 use tokio::time::sleep;
 
 use super::running::{Running, lock};
+use crate::kernel::announcements::Announcements;
+use crate::kernel::transit;
 
 /// Time for which changes of interfaces are gathered: they come in groups.
 const GATHER: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ fn limit(running: &Running) -> Result<bool, transit::Error> {
     limited
 }
 
-/// Lets the limits follow the rates of the plan in force, from the start on.
+/// Renews the limits when the rates of the plan in force change, from the start on.
 pub(super) async fn follow_rates(running: Arc<Running>) -> String {
     loop {
         let limited = Arc::clone(&running);
@@ -45,7 +45,7 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
                 return std::future::pending().await;
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the limit of the box's own packets stays as it was");
+                tracing::warn!(%error, "the limit of the machine's own packets stays as it was");
             }
             Err(error) => return error.to_string(),
         }
@@ -54,7 +54,7 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
     }
 }
 
-/// Lets the guard follow the devices that stand on ports: VLANs and the like.
+/// Renews the guard's rules when devices on ports (VLANs and the like) come and go.
 pub(super) async fn follow_links(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_links() {
         Ok(announcements) => announcements,

@@ -2,10 +2,6 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use crate::clock;
-use crate::device::af_packet::{self, AfPacket, Options};
-use crate::device::{Device, Tenure};
-use crate::worker::{Event, Opener, Worker};
 use weir_base::Streams;
 use weir_element::Limits;
 use weir_lfb::port::PortPlan;
@@ -13,9 +9,14 @@ use weir_lfb::router::RouterPlan;
 use weir_path::parse::Mode;
 use weir_path::plane::Plane;
 
+use crate::clock;
+use crate::device::af_packet::{self, AfPacket, Options};
+use crate::device::{Device, Tenure};
+use crate::worker::{Event, Opener, Worker};
+
 /// Ethernet header and two tags.
 const LAYER_2_BYTES: u32 = 22;
-/// Of an interface that is not there.
+/// The MTU of an interface that is not there.
 const MTU_DEFAULT: u32 = 1500;
 
 /// The worker with these ports. All frames are the kernel's until the ports' tenure is set.
@@ -100,7 +101,7 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
     worker.bind(device, open);
 }
 
-/// On the forwarding thread: puts the plans of ports in force that are there.
+/// On the forwarding thread: puts changed plans of its ports in force.
 pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
     for port in ports {
         if let Some(number) = number(worker, &port.name) {

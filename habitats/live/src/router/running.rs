@@ -1,4 +1,4 @@
-//! A running router, as those who ask it, change it and stop it see it.
+//! The interface of a running router: read, change, stop.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -37,12 +37,12 @@ pub struct Running {
     /// Rules of the machine that forwarded packets bypass.
     pub bypassed: Arc<Mutex<Bypassed>>,
     element: mpsc::Sender<Input>,
-    /// When single components were changed last. Whoever changes some holds it while waiting for a
-    /// turn, and nothing else waits for it.
+    /// Time of the last change of single components. The next one holds the lock while it waits for its turn, and
+    /// nothing else waits for the lock.
     changed: Mutex<Instant>,
 }
 
-/// What is in force, for everybody to read.
+/// A snapshot of what is in force, for everybody to read.
 pub(super) struct Published {
     in_force: ArcSwap<InForce>,
     /// A plan was put in force whose rates may be others, or a port has another interface.
@@ -84,7 +84,7 @@ impl Running {
         }
     }
 
-    /// What is in force.
+    /// The plan in force, and the interfaces whose transit is taken.
     pub fn in_force(&self) -> Arc<InForce> {
         self.published.in_force.load_full()
     }
@@ -103,7 +103,7 @@ impl Running {
 
     /// Gives every port back to the kernel, and waits until the router holds nothing.
     pub fn stop(&self) {
-        let _ = self.ask(Request::Stop); // what went wrong is in the log
+        let _ = self.ask(Request::Stop); // failures are in the log
     }
 
     fn ask(&self, request: Request) -> Answer {
@@ -114,7 +114,7 @@ impl Running {
         answered.blocking_recv().map_err(|_| ended())?
     }
 
-    /// Whoever sends changes without end gets a bounded number a second, and forwarding stays undisturbed.
+    /// Bounds the changes per second, so that endless changes do not disturb forwarding.
     fn wait_for_turn(&self) {
         let mut changed = lock(&self.changed);
         thread::sleep(CHANGE_GAP.saturating_sub(changed.elapsed()));

@@ -1,4 +1,4 @@
-//! What a plan depends on, read from this machine.
+//! Reads the facts about this machine on which a plan depends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ pub(super) fn all(plan: &Plan) -> (Facts, Vec<BypassedChain>) {
         unfit: unfit(plan),
         bypassed: chains.iter().map(ToString::to_string).collect(),
         forwarding_off: forwarding_off(),
-        // Whoever may not ask netlink will not start a router.
+        // Without netlink no router will start anyway.
         bridges: match plan.router.mode {
             Mode::Bridged => bridge::masters().ok(),
             Mode::Routed => None,

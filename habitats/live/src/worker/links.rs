@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Closing a packet ring waits until no processor uses it any more (RCU), tens of milliseconds for each.
-//! Opening one asks the kernel about the interface, and its lock may be held by whoever changes the network.
+//! Opening one asks the kernel about the interface, and its lock may be held by another process that changes the network.
 //! Forwarding waits for neither.
 
 use std::io;
@@ -31,7 +31,7 @@ pub(super) struct Link {
     pub(super) id: u64,
     retry_at: Instant,
     counters: Counters,
-    /// What it was given beyond its share, in ordinary frames.
+    /// Frames taken beyond its share, counted in ordinary frames.
     pub(super) overdrawn: usize,
 }
 
@@ -47,7 +47,7 @@ impl Link {
         }
     }
 
-    /// What it may take in this turn.
+    /// Frames that it may take in this turn.
     pub(super) fn share(&mut self) -> usize {
         let share = BURST_MAX.saturating_sub(self.overdrawn);
         self.overdrawn = self.overdrawn.saturating_sub(BURST_MAX);
@@ -90,7 +90,7 @@ impl Link {
     }
 }
 
-/// What the thread is to do.
+/// Work for the thread.
 enum Job {
     Close(Box<dyn Device>),
     Open {
