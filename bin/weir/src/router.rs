@@ -115,7 +115,7 @@ async fn serve(config: &Path, plan: Plan, facts: Facts, heart: Heart) -> Result<
         let _ = thread.join();
     }
     router::journal::stopped(totals, started);
-    result // with the last of `running` the guard's table goes
+    result // with the last of `running` the control thread ends, and gives back what is left
 }
 
 /// The signals that ask for the end.

@@ -234,3 +234,82 @@ fn no_bridge(plan: &Plan, facts: &Facts) -> Option<String> {
         interfaces.join(" master br0; ip link set "),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use weir_model::Change;
+
+    /// A plan with these components.
+    fn plan(assignments: &[&str]) -> Plan {
+        let change = |text: &&str| -> Change { weir_config::assignment(text).unwrap() };
+        let changes: Vec<_> = assignments.iter().map(change).collect();
+        Plan::check(&changes).unwrap()
+    }
+
+    #[test]
+    fn a_change_of_plan_names_each_port_once() {
+        let old = plan(&[
+            "port.a.interface=r0",
+            "port.b.interface=r1",
+            "port.c.interface=r2",
+            "port.d.interface=r3",
+        ]);
+        let limits = admit(None, &old, &Facts::default()).unwrap().limits;
+        let new = plan(&[
+            "port.a.interface=r0",
+            "port.b.interface=r9",
+            "port.d.interface=r3",
+            "port.d.local_share=0.4",
+            "port.e.interface=r4",
+        ]);
+        let admitted = admit(Some((&old, limits)), &new, &Facts::default()).unwrap();
+        let names = |ports: &[PortPlan]| ports.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+        assert_eq!(admitted.gone, ["b", "c"]);
+        assert_eq!(names(&admitted.added), ["b", "e"]);
+        assert_eq!(names(&admitted.changed), ["d"]);
+        assert_eq!(admitted.limits, limits);
+    }
+
+    #[test]
+    fn the_limits_of_a_start_hold_the_longest_frame_and_twice_the_queues() {
+        let two = plan(&["port.a.interface=r0", "port.b.interface=r1"]);
+        let facts = Facts {
+            frame_bytes_max: [("r0", 1522), ("r1", 9022)]
+                .map(|(interface, bytes)| (interface.to_owned(), bytes))
+                .into(),
+            ..Facts::default()
+        };
+        let limits = admit(None, &two, &facts).unwrap().limits;
+        assert_eq!(limits.frame_bytes_max, 9022);
+        assert_eq!(limits.pool, 2 * two.packets_needed());
+    }
+
+    #[test]
+    fn a_router_that_would_not_fail_open_is_doubted() {
+        let routed = plan(&["port.a.interface=r0"]);
+        let facts = Facts {
+            forwarding_off: vec!["net/ipv4/ip_forward".to_owned()],
+            ..Facts::default()
+        };
+        let doubts = |plan: &Plan, facts: &Facts| admit(None, plan, facts).unwrap().doubts;
+        assert!(doubts(&routed, &facts)[0].starts_with("net/ipv4/ip_forward is 0"));
+        let bridged = plan(&["mode=bridged", "port.a.interface=r0", "port.b.interface=r1"]);
+        let bridges = |of_ports: &[(&str, u32)]| Facts {
+            bridges: Some(
+                of_ports
+                    .iter()
+                    .map(|(i, n)| ((*i).to_owned(), *n))
+                    .collect(),
+            ),
+            ..facts.clone()
+        };
+        for apart in [&[][..], &[("r0", 7)], &[("r0", 7), ("r1", 8)]] {
+            assert!(doubts(&bridged, &bridges(apart))[0].contains("no fail-open"));
+        }
+        let together = bridges(&[("r0", 7), ("r1", 7)]);
+        assert!(doubts(&bridged, &together).is_empty());
+        assert!(doubts(&bridged, &facts).is_empty()); // it cannot be read
+    }
+}

@@ -16,9 +16,16 @@ use crate::kernel::netfilter::BypassedChain;
 /// Settings that switch the kernel's forwarding off when they are 0.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
-/// Reads all facts.
+/// Reads the facts for a start. If an interface cannot be a port, nothing else matters.
 pub fn survey(plan: &Plan) -> Facts {
-    all(plan).0
+    let unfit = unfit(plan);
+    match unfit.is_empty() {
+        true => all(plan).0,
+        false => Facts {
+            unfit,
+            ..Facts::default()
+        },
+    }
 }
 
 /// Reads all facts, and the netfilter chains that forwarded packets would bypass.
