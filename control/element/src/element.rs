@@ -40,8 +40,6 @@ pub struct Element {
     state: State,
     job: Option<Job>,
     requests: VecDeque<(Ticket, Request)>,
-    /// The latest event of each port: it says all that matters of those before it.
-    events: BTreeMap<String, Event>,
     stop: Option<Ticket>,
     is_stopping: bool,
 }
@@ -52,6 +50,8 @@ pub(crate) struct State {
     /// Nothing before the forwarding thread has started.
     pub(crate) in_force: Option<Arc<InForce>>,
     pub(crate) outputs: VecDeque<Output>,
+    /// The latest event of each port, which supersedes those before it.
+    pub(crate) events: BTreeMap<String, Event>,
 }
 
 impl Element {
@@ -103,7 +103,7 @@ impl Element {
             Event::Back(place) => place.port.clone(),
             Event::Lost { port } => port.clone(),
         };
-        self.events.insert(port, event);
+        self.state.events.insert(port, event);
         self.proceed(now);
     }
 
@@ -182,7 +182,7 @@ impl Element {
             return None;
         }
         if let Some(in_force) = self.state.in_force.clone() {
-            while let Some((port, event)) = self.events.pop_first() {
+            while let Some((port, event)) = self.state.events.pop_first() {
                 let is_ours = in_force.plan.ports.iter().any(|p| p.name == port);
                 match event {
                     _ if !is_ours => {} // removed in the meantime

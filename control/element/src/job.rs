@@ -341,6 +341,8 @@ impl Job {
         // Without an answer the change is still on its way to a slow forwarding thread: what is recorded here
         // must be what will be in force.
         state.change(|in_force| in_force.plan = plan.clone());
+        // Events that wait are of the old devices.
+        state.events.retain(|port, _| !admitted.gone.contains(port));
         vec![Effect::Exchange {
             gone: admitted.gone.clone(),
             added: added.clone(),
