@@ -22,7 +22,7 @@ use weir_discipline::spec::SpecError;
 use weir_live::clock;
 use weir_sim::network::{End, NetworkError};
 use weir_sim::tcp::{Options, Variant};
-use weir_sim::{Course, Measurement, Network, NodeId, PortId, Sender, Simulation};
+use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Sender, Simulation};
 
 /// The links have no Ethernet header, as in the simulators to compare with: 14 bytes less than a
 /// frame's length.
@@ -185,7 +185,7 @@ fn build(workload: &Workload) -> Result<(Simulation, PortId), Error> {
     });
     let mut start = Instant::ZERO;
     for (number, (from, to)) in pairs.into_iter().enumerate() {
-        let course = Course {
+        let flow_spec = FlowSpec {
             from,
             to,
             port: 9,
@@ -207,7 +207,7 @@ fn build(workload: &Workload) -> Result<(Simulation, PortId), Error> {
                 .sample(&mut sizes),
             ),
         };
-        simulation.tcp(&course, &options, sender)?;
+        simulation.tcp(&flow_spec, &options, sender)?;
         start += gaps.sample(&mut starts);
     }
     Ok((simulation, port))

@@ -1,13 +1,13 @@
-//! How well a discipline knows the hogs, where the truth is known: a scenario says whose flows they are.
+//! How well a discipline identifies hogs. The truth is in the scenario, which says whose flows are hogs.
 //!
 //! ```text
-//!   every packet offered to the port, if it is a hog's ──> sights: first and latest packet of each
+//!   every packet of a hog offered to the port ──> records: first and latest packet of each hog
 //!                                                              |
 //!   every 10 ms: what the discipline says of flows ────────────+──> right, wrong, missed; first time right
 //! ```
 //!
-//! A flow is what the discipline takes for one: if it goes by destination, a destination is a hog to which a
-//! hog sends. A hog counts as missed only while it is there: it sent something in the last 200 ms.
+//! Flows are told apart as the discipline does: if it goes by destination, a destination is a hog if a hog
+//! sends to it. A hog counts as missed only while it is present: it sent something in the last 200 ms.
 
 use std::collections::BTreeMap;
 
@@ -19,63 +19,63 @@ use crate::actor::Actor;
 use crate::fabric::Fabric;
 use crate::network::PortId;
 
-/// Time between two looks.
+/// Time between two samples.
 const STEP: Span = Span::from_millis(10);
-/// A hog that was silent for longer is not there.
+/// A hog that was silent for longer is absent.
 const PRESENT: Span = Span::from_millis(200);
 
-/// What was seen of one hog.
+/// The packets of one hog.
 #[derive(Clone, Copy, Debug)]
-struct Sight {
+struct HogRecord {
     first: Instant,
     latest: Instant,
     identified: Option<Instant>,
 }
 
-/// What a discipline says of flows, held against the truth.
+/// The verdicts of a discipline about flows, compared with the truth.
 #[derive(Clone, Debug)]
 pub struct Identification {
     /// The window begins.
     from: Instant,
     /// By traffic, whether its flows are hogs.
     hogs: Vec<bool>,
-    /// What the discipline takes for a flow.
+    /// The key by which the discipline tells flows apart.
     kind: KeyKind,
-    sights: BTreeMap<FlowKey, Sight>,
-    /// Whether the discipline has ever said anything of a flow.
+    records: BTreeMap<FlowKey, HogRecord>,
+    /// Whether the discipline has ever reported a flow.
     speaks: bool,
-    looks: u64,
-    /// Sums over the looks in the window: hogs taken for hogs, others taken for hogs, hogs there.
+    samples: u64,
+    /// Sums over the samplings in the window: hogs taken for hogs, others taken for hogs, hogs present.
     right: u64,
     wrong: u64,
     there: u64,
 }
 
-/// How well it does.
+/// Precision, recall and speed of an identification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
-    /// Of the flows taken for hogs, the share that are; none if it never took one for a hog.
+    /// Of the flows taken for hogs, the share that are hogs; none if it never took one for a hog.
     pub precision: Option<f64>,
-    /// Of the hogs there, the share that is taken for hogs; none if there never was one.
+    /// Of the hogs present, the share that is taken for hogs; none if there never was one.
     pub recall: Option<f64>,
     /// Flows taken for hogs that are none, on average.
     pub false_positives: f64,
     /// Seconds from a hog's first packet to its first identification, of each that was identified.
     pub detection_s: Vec<f64>,
-    /// Hogs that never were.
+    /// Hogs that were never identified.
     pub undetected: usize,
 }
 
 impl Identification {
-    /// Nothing seen yet.
+    /// No packets yet.
     pub(crate) fn new(from: Instant, hogs: Vec<bool>) -> Self {
         Self {
             from,
             hogs,
             kind: KeyKind::Flow,
-            sights: BTreeMap::new(),
+            records: BTreeMap::new(),
             speaks: false,
-            looks: 0,
+            samples: 0,
             right: 0,
             wrong: 0,
             there: 0,
@@ -87,17 +87,17 @@ impl Identification {
     pub(crate) fn offered(&mut self, traffic: u32, key: &FlowKey, now: Instant) {
         if self.hogs[traffic as usize] {
             let key = key.project(self.kind);
-            let sight = self.sights.entry(key).or_insert(Sight {
+            let record = self.records.entry(key).or_insert(HogRecord {
                 first: now,
                 latest: now,
                 identified: None,
             });
-            sight.latest = now;
+            record.latest = now;
         }
     }
 
-    /// Compares.
-    fn look(&mut self, queue: &Metered, now: Instant) {
+    /// Compares the flows that a queue reports with the truth.
+    fn compare(&mut self, queue: &Metered, now: Instant) {
         let mut taken: Vec<FlowKey> = Vec::new();
         let mut kind = self.kind;
         queue.flows(now, &mut |flow| {
@@ -114,56 +114,56 @@ impl Identification {
             self.kind = kind;
             self.merge();
         }
-        let is_there = |sight: &Sight| now.since(sight.latest) < PRESENT;
+        let is_there = |record: &HogRecord| now.since(record.latest) < PRESENT;
         let (mut right, mut wrong) = (0, 0);
         for key in taken {
-            match self.sights.get_mut(&key) {
-                Some(sight) => {
-                    sight.identified.get_or_insert(now);
-                    right += u64::from(is_there(sight)); // if it has gone, it is still remembered
+            match self.records.get_mut(&key) {
+                Some(record) => {
+                    record.identified.get_or_insert(now);
+                    right += u64::from(is_there(record)); // a hog that has gone is still remembered
                 }
                 None => wrong += 1,
             }
         }
         if now >= self.from {
-            self.looks += 1;
+            self.samples += 1;
             self.right += right;
             self.wrong += wrong;
-            self.there += self.sights.values().filter(|s| is_there(s)).count() as u64;
+            self.there += self.records.values().filter(|s| is_there(s)).count() as u64;
         }
     }
 
-    /// Several hogs may be one for the discipline.
+    /// Joins hogs that are one flow for the discipline.
     fn merge(&mut self) {
-        for (key, sight) in std::mem::take(&mut self.sights) {
-            let merged = self.sights.entry(key.project(self.kind)).or_insert(sight);
-            merged.first = merged.first.min(sight.first);
-            merged.latest = merged.latest.max(sight.latest);
+        for (key, record) in std::mem::take(&mut self.records) {
+            let merged = self.records.entry(key.project(self.kind)).or_insert(record);
+            merged.first = merged.first.min(record.first);
+            merged.latest = merged.latest.max(record.latest);
         }
     }
 
-    /// The result; none if the discipline does not tell flows, or there was no time to look.
+    /// The result; none if the discipline reports no flows, or nothing was sampled.
     pub fn quality(&self) -> Option<Quality> {
-        if !self.speaks || self.looks == 0 {
+        if !self.speaks || self.samples == 0 {
             return None;
         }
         let share = |of: u64, all: u64| (all > 0).then(|| of as f64 / all as f64);
-        let detected = |sight: &Sight| {
-            let at = sight.identified?;
-            Some(at.since(sight.first).as_secs_f64())
+        let detected = |record: &HogRecord| {
+            let at = record.identified?;
+            Some(at.since(record.first).as_secs_f64())
         };
-        let detection_s: Vec<f64> = self.sights.values().filter_map(detected).collect();
+        let detection_s: Vec<f64> = self.records.values().filter_map(detected).collect();
         Some(Quality {
             precision: share(self.right, self.right + self.wrong),
             recall: share(self.right, self.there),
-            false_positives: self.wrong as f64 / self.looks as f64,
-            undetected: self.sights.len() - detection_s.len(),
+            false_positives: self.wrong as f64 / self.samples as f64,
+            undetected: self.records.len() - detection_s.len(),
             detection_s,
         })
     }
 }
 
-/// Looks at ports.
+/// Samples the identifications of ports.
 #[derive(Debug)]
 pub(crate) struct Examiner {
     pub(crate) ports: Vec<PortId>,
@@ -175,7 +175,7 @@ impl Actor for Examiner {
             if let Some((port, watch)) = fabric.wires[port.0 as usize].watched()
                 && let Some(identification) = &mut watch.identification
             {
-                identification.look(port.queue(), fabric.now);
+                identification.compare(port.queue(), fabric.now);
             }
         }
         Some(fabric.now + STEP)
@@ -195,7 +195,7 @@ mod tests {
     }
 
     /// Offers packets of these flows, a millisecond apart; flows 0 and 1 are hogs.
-    fn examined(settings: &[(&str, &str)], flows: &[u8], looks: &[usize]) -> Identification {
+    fn examined(settings: &[(&str, &str)], flows: &[u8], samples: &[usize]) -> Identification {
         let settings: Vec<_> = settings
             .iter()
             .map(|(name, value)| (*name, Scalar::Text((*value).to_owned())))
@@ -217,8 +217,8 @@ mod tests {
                 fates: &mut fates,
             };
             queue.enqueue(&mut cx, Packet::new(at as u64, slot, 1000, now));
-            if looks.contains(&at) {
-                identification.look(&queue, now);
+            if samples.contains(&at) {
+                identification.compare(&queue, now);
             }
         }
         identification
@@ -232,9 +232,9 @@ mod tests {
         let flows = [0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 0];
         let quality = examined(&settings, &flows, &[5, 11]).quality().unwrap();
         assert_eq!(quality.precision, Some(2.0 / 3.0)); // right, then right and wrong
-        assert_eq!(quality.recall, Some(2.0 / 4.0)); // of two hogs at each look, one
+        assert_eq!(quality.recall, Some(2.0 / 4.0)); // of two hogs at each sampling, one
         assert_eq!(quality.false_positives, 0.5);
-        // Its first packet came after 1 ms, the look after 6 ms.
+        // Its first packet came after 1 ms, the sampling after 6 ms.
         assert!((quality.detection_s[0] - 0.005).abs() < 1e-9 && quality.detection_s.len() == 1);
         assert_eq!(quality.undetected, 1);
     }
@@ -253,7 +253,7 @@ mod tests {
         let flows: Vec<u8> = [0, 0, 0].into_iter().chain([2; 250]).collect();
         let settings = [("threshold", "3 packets")];
         let quality = examined(&settings, &flows, &[2, 252]).quality().unwrap();
-        assert_eq!(quality.recall, Some(1.0)); // at the first look; at the second there is none
+        assert_eq!(quality.recall, Some(1.0)); // at the first sampling; at the second there is none
         assert_eq!(quality.precision, Some(0.5)); // flow 2 is wrong at the second
     }
 

@@ -127,8 +127,8 @@ pub struct Watch {
     pub sent: Tally,
     /// Packets that left, by traffic and by class (0 or 1), if the discipline gives classes.
     pub classes: Option<Vec<[u64; 2]>>,
-    /// What the discipline knows of flows, if it knows them by identity.
-    pub known: Option<Known>,
+    /// The flows that the discipline tracks, if it tracks flows by their keys.
+    pub tracked: Option<TrackedFlows>,
     /// The discipline's gauges.
     pub gauges: Gauges,
     /// What became of each flow.
@@ -139,22 +139,22 @@ pub struct Watch {
     pub trace: Option<Trace>,
 }
 
-/// Flows that a discipline knows, counted at each sampling.
+/// Flows that a discipline tracks, counted at each sampling.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct TrackedFlows {
     /// Samplings in the window.
     pub samples: u64,
     /// By traffic: sums over the samplings in the window.
-    pub flows: Vec<Knowledge>,
-    /// By traffic, at each sampling of the whole run: flows known or accepted.
+    pub flows: Vec<TrackedCounts>,
+    /// By traffic, at each sampling of the whole run: flows tracked or accepted.
     pub curves: Vec<Vec<u32>>,
 }
 
-/// Flows of one traffic, by what the discipline takes them for.
+/// Flows of one traffic, by how the discipline treats them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Knowledge {
-    /// Known to a classifier, or accepted by an admission control.
-    pub known: u64,
+pub struct TrackedCounts {
+    /// TrackedFlows to a classifier, or accepted by an admission control.
+    pub tracked: u64,
     /// Of these, those treated as hogs.
     pub hogs: u64,
     /// Not accepted yet.
@@ -169,12 +169,12 @@ impl Watch {
         }
     }
 
-    /// Counts packets by class too, and flows by what is known of them.
-    pub(crate) fn look_inside(&mut self, traffics: usize) {
+    /// Counts packets by class, too, and the flows that the discipline tracks.
+    pub(crate) fn track_flows(&mut self, traffics: usize) {
         self.classes = Some(vec![[0; 2]; traffics]);
-        self.known = Some(Known {
+        self.tracked = Some(TrackedFlows {
             samples: 0,
-            flows: vec![Knowledge::default(); traffics],
+            flows: vec![TrackedCounts::default(); traffics],
             curves: vec![Vec::new(); traffics],
         });
     }
@@ -218,8 +218,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the discipline's gauges, and at what it knows of flows, each of the traffic that `traffic`
-    /// names.
+    /// Samples the discipline's gauges, and the flows that it tracks; `traffic` gives the traffic of a flow key.
     pub(crate) fn sample(
         &mut self,
         queue: &Metered,
@@ -229,10 +228,10 @@ impl Watch {
         let from = self.from;
         let inspect = |report: &mut dyn FnMut(&'static str, u64)| queue.inspect(report);
         self.gauges.sample(now, from, inspect);
-        let Some(known) = &mut self.known else {
+        let Some(tracked) = &mut self.tracked else {
             return;
         };
-        let mut seen = vec![Knowledge::default(); known.flows.len()];
+        let mut seen = vec![TrackedCounts::default(); tracked.flows.len()];
         queue.flows(now, &mut |flow| {
             // Another key than the 5-tuple does not tell whose packets these are.
             let Some(traffic) = traffic(&flow.key) else {
@@ -240,21 +239,21 @@ impl Watch {
             };
             let seen = &mut seen[traffic as usize];
             match flow.standing {
-                FlowStanding::Watched | FlowStanding::Accepted(_) => seen.known += 1,
+                FlowStanding::Watched | FlowStanding::Accepted(_) => seen.tracked += 1,
                 FlowStanding::Hog | FlowStanding::Pinned => {
-                    seen.known += 1;
+                    seen.tracked += 1;
                     seen.hogs += 1;
                 }
                 FlowStanding::Waiting => seen.waiting += 1,
                 FlowStanding::SetAside | FlowStanding::Blocked => {}
             }
         });
-        known.samples += u64::from(now >= from);
-        let all = known.flows.iter_mut().zip(&mut known.curves).zip(seen);
+        tracked.samples += u64::from(now >= from);
+        let all = tracked.flows.iter_mut().zip(&mut tracked.curves).zip(seen);
         for ((sums, curve), seen) in all {
-            curve.push(seen.known as u32);
+            curve.push(seen.tracked as u32);
             if now >= from {
-                sums.known += seen.known;
+                sums.tracked += seen.tracked;
                 sums.hogs += seen.hogs;
                 sums.waiting += seen.waiting;
             }
@@ -432,7 +431,7 @@ mod tests {
         let second = Instant::ZERO + Span::from_secs(1);
         let mut watch = Watch::new(second);
         watch.departed(&packet(1), second, 0, 0);
-        watch.look_inside(2);
+        watch.track_flows(2);
         watch.departed(&packet(1), Instant::ZERO, 0, 0); // before the window
         watch.departed(&packet(1), second, 1, 1);
         watch.departed(&packet(0), second, 1, 1);

@@ -1,4 +1,4 @@
-//! Which ports of a simulation are looked at, and what is recorded of them. All of it is said before the run.
+//! Which ports of a simulation are recorded, and how. All of it is set up before the run.
 
 use weir_base::Instant;
 
@@ -10,8 +10,8 @@ use crate::simulation::Simulation;
 use crate::trace::Trace;
 
 impl Simulation {
-    /// Makes these ports true at every instant, for actors that look at them or change
-    /// them. Of the others an actor must not ask anything.
+    /// Keeps these ports up to date at every instant, for actors that read or change them. An actor must not
+    /// read other ports.
     pub fn expose(&mut self, ports: &[PortId]) {
         for port in ports {
             self.fabric.wires[port.0 as usize].stepped();
@@ -25,7 +25,7 @@ impl Simulation {
             let mut watch = Watch::new(from);
             let stepped = self.fabric.wires[port.0 as usize].stepped();
             if stepped.port.queue().spec().knows_flows() {
-                watch.look_inside(self.fabric.meters.traffics.len());
+                watch.track_flows(self.fabric.meters.traffics.len());
             }
             stepped.watch = Some(Box::new(watch));
         }
@@ -36,8 +36,8 @@ impl Simulation {
         self.actor(Box::new(sampler), Instant::ZERO);
     }
 
-    /// Compares what the queues of these ports, which are watched, say of flows with the truth: whether
-    /// those of each traffic are hogs.
+    /// Compares the hogs that the queues of these ports report with the truth: `hogs` says for each traffic
+    /// whether its flows are hogs. The ports must be watched.
     pub fn examine(&mut self, ports: &[PortId], hogs: &[bool]) {
         let from = self.fabric.meters.from;
         for port in ports {
@@ -51,7 +51,7 @@ impl Simulation {
         self.actor(Box::new(examiner), Instant::ZERO);
     }
 
-    /// Writes down the first `packets` packets that leave a port or end there.
+    /// Records the first `packets` packets that leave a port or are dropped there.
     pub fn trace(&mut self, port: PortId, packets: usize) {
         let from = self.fabric.meters.from;
         let stepped = self.fabric.wires[port.0 as usize].stepped();

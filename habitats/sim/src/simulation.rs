@@ -7,12 +7,12 @@ use weir_packet::{Ecn, FlowKey};
 use weir_wire::{Protocol, ethernet, ipv4, ipv6};
 
 use crate::actor::{Actor, Housekeeper};
-use crate::course::{Course, Sender};
 use crate::endpoint::tcp::{Application, Progress, Tcp};
 use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
 use crate::fabric::{Event, Fabric};
 use crate::flight::Content;
+use crate::flow_spec::{FlowSpec, Sender};
 use crate::frame::Frame;
 use crate::meter::{Flow, Jitter, Meter, Meters};
 use crate::network::{Network, NetworkError, NodeId, PortId};
@@ -95,11 +95,11 @@ impl Simulation {
     /// Adds a TCP connection. Its receiver has the same options.
     pub fn tcp(
         &mut self,
-        course: &Course,
+        flow_spec: &FlowSpec,
         options: &Options,
         sender: Sender,
     ) -> Result<(), NetworkError> {
-        self.check(course.from, course.to)?;
+        self.check(flow_spec.from, flow_spec.to)?;
         let size = match sender {
             Sender::Transfer(bytes) => Some(bytes),
             Sender::Paced(_, size) => size,
@@ -108,30 +108,35 @@ impl Simulation {
         let application = match sender {
             Sender::Greedy => Application::Greedy,
             Sender::Transfer(bytes) => Application::Transfer(bytes),
-            Sender::Paced(load, size) => Application::Paced(self.pace(load, course), size),
+            Sender::Paced(load, size) => Application::Paced(self.pace(load, flow_spec), size),
         };
-        let flow = self.flow(course.traffic, course.start, size);
-        let ends = self.connect(course, options, flow, [application, Application::Receive]);
-        self.fabric.schedule(course.start, Event::Start(ends[0]));
-        if course.stop < Instant::FAR_FUTURE {
-            self.fabric.schedule(course.stop, Event::Stop(ends[0]));
+        let flow = self.flow(flow_spec.traffic, flow_spec.start, size);
+        let ends = self.connect(
+            flow_spec,
+            options,
+            flow,
+            [application, Application::Receive],
+        );
+        self.fabric.schedule(flow_spec.start, Event::Start(ends[0]));
+        if flow_spec.stop < Instant::FAR_FUTURE {
+            self.fabric.schedule(flow_spec.stop, Event::Stop(ends[0]));
         }
         Ok(())
     }
 
     /// Adds a flow of datagrams.
-    pub fn udp(&mut self, course: &Course, load: Load) -> Result<(), NetworkError> {
-        self.check(course.from, course.to)?;
-        let flow = self.flow(course.traffic, course.start, None);
-        let pace = self.pace(load, course);
+    pub fn udp(&mut self, flow_spec: &FlowSpec, load: Load) -> Result<(), NetworkError> {
+        self.check(flow_spec.from, flow_spec.to)?;
+        let flow = self.flow(flow_spec.traffic, flow_spec.start, None);
+        let pace = self.pace(load, flow_spec);
         let [own, peer] = [(); 2].map(|()| self.endpoints.reserve());
-        let route = self.routes(course, Protocol::Udp, [own, peer], flow)[0];
+        let route = self.routes(flow_spec, Protocol::Udp, [own, peer], flow)[0];
         self.endpoints
             .put(own, Endpoint::Source(Box::new(Source { route, pace })));
         let jitter = Jitter::default();
         self.endpoints
             .put(peer, Endpoint::Sink(Sink { flow, jitter }));
-        self.fabric.schedule(course.start, Event::Start(own));
+        self.fabric.schedule(flow_spec.start, Event::Start(own));
         Ok(())
     }
 
@@ -316,7 +321,7 @@ impl Simulation {
         }
         let fetch = client.choose(now);
         let web = client.web.clone();
-        let course = Course {
+        let flow_spec = FlowSpec {
             from: web.client,
             to: web.server,
             port: web.port,
@@ -334,7 +339,7 @@ impl Simulation {
             Application::Fetch { request },
             Application::Serve { request, answer },
         ];
-        let ends = self.connect(&course, &web.options, flow, applications);
+        let ends = self.connect(&flow_spec, &web.options, flow, applications);
         self.fetching[ends[0].place as usize] = Some(number as u32);
         self.happen(Event::Start(ends[0]));
     }
@@ -342,13 +347,13 @@ impl Simulation {
     /// Two ends of a connection; the first opens it.
     fn connect(
         &mut self,
-        course: &Course,
+        flow_spec: &FlowSpec,
         options: &Options,
         flow: u32,
         applications: [Application; 2],
     ) -> [EndpointId; 2] {
         let ends = [(); 2].map(|()| self.endpoints.reserve());
-        let routes = self.routes(course, Protocol::Tcp, ends, flow);
+        let routes = self.routes(flow_spec, Protocol::Tcp, ends, flow);
         let connections = [Connection::client(options), Connection::server(options)];
         let parts = routes.into_iter().zip(connections).zip(applications);
         for (id, ((route, connection), application)) in ends.into_iter().zip(parts) {
@@ -380,7 +385,7 @@ impl Simulation {
     /// How packets go, there and back.
     fn routes(
         &mut self,
-        course: &Course,
+        flow_spec: &FlowSpec,
         protocol: Protocol,
         ends: [EndpointId; 2],
         flow: u32,
@@ -388,15 +393,15 @@ impl Simulation {
         let source_port = self.next_port;
         self.next_port = self.next_port.checked_add(1).unwrap_or(PORT_FIRST);
         let ports = &mut self.fabric.meters.ports;
-        ports.entry(course.port).or_insert(course.traffic);
-        let hosts = [course.from, course.to];
-        let address = |host: NodeId| self.fabric.address(host, course.ipv6);
+        ports.entry(flow_spec.port).or_insert(flow_spec.traffic);
+        let hosts = [flow_spec.from, flow_spec.to];
+        let address = |host: NodeId| self.fabric.address(host, flow_spec.ipv6);
         let addresses = [
-            course.source.unwrap_or(address(hosts[0])),
+            flow_spec.source.unwrap_or(address(hosts[0])),
             address(hosts[1]),
         ];
-        let ports = [source_port, course.port];
-        let ip = match course.ipv6 {
+        let ports = [source_port, flow_spec.port];
+        let ip = match flow_spec.ipv6 {
             true => ipv6::HEADER_LEN,
             false => ipv4::HEADER_LEN_MIN,
         };
@@ -416,16 +421,16 @@ impl Simulation {
                 first_hop: self.fabric.first_hop(hosts[own], hosts[peer], &key),
                 key: self.fabric.flights.keys.share(key),
                 headers,
-                traffic: course.traffic,
+                traffic: flow_spec.traffic,
                 flow,
             }
         };
         [route(0, 1), route(1, 0)]
     }
 
-    fn pace(&self, load: Load, course: &Course) -> Pace {
-        let stream = self.streams.below("traffic").stream(&course.name);
-        Pace::new(load, stream, course.start, course.stop.min(self.end))
+    fn pace(&self, load: Load, flow_spec: &FlowSpec) -> Pace {
+        let stream = self.streams.below("traffic").stream(&flow_spec.name);
+        Pace::new(load, stream, flow_spec.start, flow_spec.stop.min(self.end))
     }
 
     fn flow(&mut self, traffic: u32, start: Instant, size: Option<u64>) -> u32 {

@@ -10,7 +10,7 @@ use weir_discipline::Spec;
 use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
-use weir_sim::{Course, Measurement, Sender, Simulation};
+use weir_sim::{FlowSpec, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
@@ -169,7 +169,7 @@ impl World {
             }
             let host = place % pairs.len();
             let (from, to) = pairs[host];
-            let course = Course {
+            let flow_spec = FlowSpec {
                 from: NodeId(from as u32),
                 to: NodeId(to as u32),
                 port: PORT_FIRST + number as u16,
@@ -180,7 +180,7 @@ impl World {
                 traffic: number,
                 name: format!("{}.{place}", traffic.name),
             };
-            self.add_flow(traffic, course, flow.size, (host, place / pairs.len()))
+            self.add_flow(traffic, flow_spec, flow.size, (host, place / pairs.len()))
                 .map_err(impossible)?;
         }
         Ok(())
@@ -189,7 +189,7 @@ impl World {
     fn add_flow(
         &mut self,
         traffic: &Traffic,
-        mut course: Course,
+        mut flow_spec: FlowSpec,
         size: Option<u64>,
         (host, flow_of_host): (usize, usize),
     ) -> Result<(), weir_sim::network::NetworkError> {
@@ -213,7 +213,7 @@ impl World {
                     (None, Some(bytes)) => Sender::Transfer(bytes),
                     (None, None) => Sender::Greedy,
                 };
-                self.simulation.tcp(&course, &options, sender)
+                self.simulation.tcp(&flow_spec, &options, sender)
             }
             TrafficKind::Udp {
                 offered,
@@ -225,7 +225,7 @@ impl World {
             } => {
                 if *addresses > 1 {
                     let address = flow_of_host as u32 % addresses;
-                    course.source = Some(spread_address(host, address, traffic.ipv6));
+                    flow_spec.source = Some(spread_address(host, address, traffic.ipv6));
                 }
                 let load = Load {
                     rate: *offered,
@@ -233,7 +233,7 @@ impl World {
                     spacing: *spacing,
                     on_off: activity.clone(),
                 };
-                self.simulation.udp(&course, load)
+                self.simulation.udp(&flow_spec, load)
             }
             TrafficKind::Web {
                 mix,
@@ -242,18 +242,18 @@ impl World {
                 ..
             } => {
                 let web = Web {
-                    server: course.from,
-                    client: course.to,
-                    port: course.port,
-                    ipv6: course.ipv6,
+                    server: flow_spec.from,
+                    client: flow_spec.to,
+                    port: flow_spec.port,
+                    ipv6: flow_spec.ipv6,
                     options: tcp_options(options),
                     sizes: mix.clone(),
                     think: think.clone(),
-                    start: course.start,
-                    stop: course.stop,
-                    traffic: course.traffic,
+                    start: flow_spec.start,
+                    stop: flow_spec.stop,
+                    traffic: flow_spec.traffic,
                 };
-                self.simulation.web(web, &course.name)
+                self.simulation.web(web, &flow_spec.name)
             }
         }
     }

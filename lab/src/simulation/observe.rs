@@ -262,15 +262,15 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
                 metrics.insert(metric, *packets as f64);
             }
         }
-        if let Some(known) = watch.known.as_ref().filter(|known| known.samples > 0) {
-            let sums = known.flows[number];
+        if let Some(tracked) = watch.tracked.as_ref().filter(|tracked| tracked.samples > 0) {
+            let sums = tracked.flows[number];
             let sums = [
-                ("known_flows", sums.known),
+                ("known_flows", sums.tracked),
                 ("hog_flows", sums.hogs),
                 ("waiting_flows", sums.waiting),
             ];
             for (what, sum) in sums {
-                let mean = sum as f64 / known.samples as f64;
+                let mean = sum as f64 / tracked.samples as f64;
                 metrics.insert(format!("{what}.{link}.{name}"), mean);
             }
         }

@@ -166,12 +166,12 @@ fn add_runs(
     all: &[Passed<'_>],
     metrics: &mut Metrics,
 ) {
-    let Some(known) = &watch.known else {
+    let Some(tracked) = &watch.tracked else {
         return;
     };
     let at = |sampling: usize| Instant::ZERO + scenario.sample.times(sampling as u64);
     let later = CLEANED_UP.as_nanos().div_ceil(scenario.sample.as_nanos()) as usize;
-    let curve = &known.curves[traffic];
+    let curve = &tracked.curves[traffic];
     let begins = scenario
         .warm_up
         .as_nanos()
@@ -196,7 +196,7 @@ fn add_runs(
             let_in += u64::from(p.passed.is_some_and(|at| at <= after));
         }
     }
-    let over_time = known.flows[traffic].known as f64 / known.samples.max(1) as f64;
+    let over_time = tracked.flows[traffic].tracked as f64 / tracked.samples.max(1) as f64;
     metrics.insert(
         format!("run_after_flows.{link}.{name}"),
         mean(&after).unwrap_or(over_time),

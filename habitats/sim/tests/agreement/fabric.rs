@@ -10,7 +10,7 @@ use weir_discipline::Spec;
 use weir_packet::Ecn;
 use weir_sim::meter::Loss;
 use weir_sim::network::End;
-use weir_sim::{Course, Measurement, Network, PortId, Simulation};
+use weir_sim::{FlowSpec, Measurement, Network, PortId, Simulation};
 
 use super::exact::port;
 use super::{Coming, LINK, Outcome, PORT, RECEIVER, SEED, SENDER};
@@ -120,7 +120,7 @@ fn fabric(spec: &Spec, trains: &[Train]) -> (Simulation, PortId) {
     };
     let mut sim = Simulation::new(network, measurement, Streams::new(SEED)).unwrap();
     for (flow, train) in trains.iter().enumerate() {
-        let course = Course {
+        let flow_spec = FlowSpec {
             from: a,
             to: b,
             port: PORT,
@@ -137,7 +137,7 @@ fn fabric(spec: &Spec, trains: &[Train]) -> (Simulation, PortId) {
             spacing: Spacing::Even,
             on_off: None,
         };
-        sim.udp(&course, load).unwrap();
+        sim.udp(&flow_spec, load).unwrap();
     }
     (sim, wan)
 }

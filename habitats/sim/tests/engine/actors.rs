@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use weir_base::{Instant, Rate, Spacing, Span};
 use weir_discipline::Spec;
-use weir_sim::{Actor, Course, Fabric, Network, PortId, Simulation};
+use weir_sim::{Actor, Fabric, FlowSpec, Network, PortId, Simulation};
 
-use super::support::{course, fifo, host, link_with, load, millis, nanos, simulation, spec};
+use super::support::{fifo, flow_spec, host, link_with, load, millis, nanos, simulation, spec};
 
 /// With the headers 1250 bytes: a millisecond at 10 Mbit/s.
 const PIECE: u32 = 1208;
@@ -37,11 +37,11 @@ fn sending(queue: Spec, rate: Rate, pieces: f64) -> (Simulation, PortId) {
     let [a, b] = [1, 2].map(|n| host(&mut network, n));
     let [port, _] = link_with(&mut network, a, b, Some(rate), Span::ZERO, queue);
     let mut sim = simulation(network, 1, 1);
-    let course = Course {
+    let flow_spec = FlowSpec {
         start: nanos(50_000),
-        ..course(a, b, 0)
+        ..flow_spec(a, b, 0)
     };
-    sim.udp(&course, load(pieces, PIECE, Spacing::Even))
+    sim.udp(&flow_spec, load(pieces, PIECE, Spacing::Even))
         .unwrap();
     (sim, port)
 }

@@ -9,9 +9,9 @@ use weir_discipline::{KINDS, Spec};
 use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
-use weir_sim::{Course, Network, NodeId, PortId, Sender, Simulation};
+use weir_sim::{FlowSpec, Network, NodeId, PortId, Sender, Simulation};
 
-use super::support::{course, host, load, millis, simulation};
+use super::support::{flow_spec, host, load, millis, simulation};
 
 /// No traffic begins after this, and no application goes on.
 const STOP: Instant = Instant::from_nanos(1_000_000_000);
@@ -171,14 +171,14 @@ fn build(plan: &Plan) -> Built {
     let mut datagrams = Vec::new();
     for (traffic, flow) in plan.flows.iter().enumerate() {
         let traffic = traffic as u32;
-        let course = Course {
+        let flow_spec = FlowSpec {
             ipv6: flow.ipv6,
             start: Instant::ZERO + flow.start,
             stop: STOP,
-            ..course(*flow.from.get(&hosts), *flow.to.get(&hosts), traffic)
+            ..flow_spec(*flow.from.get(&hosts), *flow.to.get(&hosts), traffic)
         };
         // A path that takes no time is refused; that is tested elsewhere.
-        let permitted = add(&mut sim, course, &flow.kind);
+        let permitted = add(&mut sim, flow_spec, &flow.kind);
         if permitted && matches!(flow.kind, Kind::Udp(..)) {
             datagrams.push(traffic);
         }
@@ -191,7 +191,7 @@ fn build(plan: &Plan) -> Built {
     }
 }
 
-fn add(sim: &mut Simulation, course: Course, kind: &Kind) -> bool {
+fn add(sim: &mut Simulation, flow_spec: FlowSpec, kind: &Kind) -> bool {
     let options = |variant, ecn| Options {
         variant,
         ecn,
@@ -205,30 +205,30 @@ fn add(sim: &mut Simulation, course: Course, kind: &Kind) -> bool {
                 on: seconds(0.05),
                 off: seconds(0.05),
             });
-            sim.udp(&course, load)
+            sim.udp(&flow_spec, load)
         }
         Kind::Tcp(variant, ecn, bytes) => {
-            sim.tcp(&course, &options(variant, ecn), Sender::Transfer(bytes))
+            sim.tcp(&flow_spec, &options(variant, ecn), Sender::Transfer(bytes))
         }
-        Kind::Greedy(variant, ecn) => sim.tcp(&course, &options(variant, ecn), Sender::Greedy),
+        Kind::Greedy(variant, ecn) => sim.tcp(&flow_spec, &options(variant, ecn), Sender::Greedy),
         Kind::Paced(pieces) => {
             let load = load(pieces, 500, Spacing::Poisson);
-            sim.tcp(&course, &Options::default(), Sender::Paced(load, None))
+            sim.tcp(&flow_spec, &Options::default(), Sender::Paced(load, None))
         }
         Kind::Web(bytes) => {
             let web = Web {
-                server: course.from,
-                client: course.to,
+                server: flow_spec.from,
+                client: flow_spec.to,
                 port: 80,
-                ipv6: course.ipv6,
+                ipv6: flow_spec.ipv6,
                 options: Options::default(),
                 sizes: Sizes(Distribution::Exponential { mean: bytes as f64 }),
                 think: seconds(0.05),
-                start: course.start,
-                stop: course.stop,
-                traffic: course.traffic,
+                start: flow_spec.start,
+                stop: flow_spec.stop,
+                traffic: flow_spec.traffic,
             };
-            sim.web(web, &course.name)
+            sim.web(web, &flow_spec.name)
         }
     };
     added.is_ok()

@@ -7,9 +7,9 @@ use weir_discipline::Spec;
 use weir_sim::network::End;
 use weir_sim::tcp::Options;
 use weir_sim::web::Web;
-use weir_sim::{Course, Measurement, Network, NodeId, PortId, Sender, Simulation};
+use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Sender, Simulation};
 
-use super::support::{course, fifo, host, load, millis, spec};
+use super::support::{fifo, flow_spec, host, load, millis, spec};
 
 const RUN: Instant = Instant::from_nanos(3_000_000_000);
 
@@ -88,22 +88,22 @@ fn run(network: Network, traffics: u32, seed: u64) -> Simulation {
 /// Four traffics, from `first` on: datagrams at random times, the same with pauses, a connection, a web
 /// client. `label` names their random streams.
 fn add_traffic(sim: &mut Simulation, [from, to]: [NodeId; 2], first: u32, label: &str) {
-    let course = |n: u32| Course {
+    let flow_spec = |n: u32| FlowSpec {
         stop: millis(2500),
         name: format!("{label} {n}"),
-        ..course(from, to, first + n)
+        ..flow_spec(from, to, first + n)
     };
     let poisson = load(500.0, 700, Spacing::Poisson);
-    sim.udp(&course(0), poisson.clone()).unwrap();
+    sim.udp(&flow_spec(0), poisson.clone()).unwrap();
     let seconds = |mean| Times(Distribution::Exponential { mean });
     let on_off = Some(OnOff {
         on: seconds(0.1),
         off: seconds(0.1),
     });
     let pausing = Load { on_off, ..poisson };
-    sim.udp(&course(1), pausing).unwrap();
+    sim.udp(&flow_spec(1), pausing).unwrap();
     let greedy = Sender::Greedy;
-    sim.tcp(&course(2), &Options::default(), greedy).unwrap();
+    sim.tcp(&flow_spec(2), &Options::default(), greedy).unwrap();
     let web = Web {
         server: from,
         client: to,

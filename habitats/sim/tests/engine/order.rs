@@ -3,10 +3,11 @@
 
 use weir_base::{Instant, Rate, Spacing, Span};
 use weir_discipline::Spec;
-use weir_sim::{Course, Network, NodeId, PortId, Simulation};
+use weir_sim::{FlowSpec, Network, NodeId, PortId, Simulation};
 
 use super::support::{
-    course, fifo, host, link, link_with, load, millis, nanos, one, received, simulation, spec, wire,
+    fifo, flow_spec, host, link, link_with, load, millis, nanos, one, received, simulation, spec,
+    wire,
 };
 
 /// With the headers 1250 bytes: a millisecond at 10 Mbit/s.
@@ -38,7 +39,7 @@ fn receptions(limit: u32, times: &[Instant]) -> u64 {
     for (traffic, at) in times.iter().enumerate() {
         one(
             &mut sim,
-            &course(sender, receiver, traffic as u32),
+            &flow_spec(sender, receiver, traffic as u32),
             *at,
             PIECE,
         );
@@ -99,8 +100,8 @@ fn the_way_to_a_queue_does_not_matter_if_the_time_is_the_same() {
         let hosts = [near[0], near[1], second, third, far];
         for (traffic, host) in hosts.into_iter().enumerate() {
             let at = if host == far { millis(4) } else { millis(5) };
-            let course = course(host, receiver, traffic as u32);
-            one(&mut sim, &course, at, PIECE);
+            let flow_spec = flow_spec(host, receiver, traffic as u32);
+            one(&mut sim, &flow_spec, at, PIECE);
         }
         sim.run_until(millis(1000));
         let all: u64 = (0..5).map(|traffic| received(&sim, traffic)).sum();
@@ -123,12 +124,12 @@ fn a_hop_that_takes_no_time_changes_nothing() {
         wire(&mut network, last, router);
         let mut sim = simulation(network, 3, 1);
         for traffic in 0..3 {
-            let course = Course {
+            let flow_spec = FlowSpec {
                 stop: millis(500),
-                ..course(sender, receiver, traffic)
+                ..flow_spec(sender, receiver, traffic)
             };
             let load = load(400.0, 1000 + 100 * traffic, Spacing::Poisson);
-            sim.udp(&course, load).unwrap();
+            sim.udp(&flow_spec, load).unwrap();
         }
         sim.run_until(millis(1000));
         let meters = sim.meters();
@@ -153,14 +154,14 @@ fn a_scheduler_sees_all_that_came_at_one_instant() {
     let sender = host(&mut network, 1);
     wire(&mut network, sender, router);
     let mut sim = simulation(network, 2, 1);
-    let known = Course {
+    let known = FlowSpec {
         start: millis(1),
         stop: millis(14),
-        ..course(sender, receiver, 0)
+        ..flow_spec(sender, receiver, 0)
     };
     // At 5 ms, when its flow is admitted, at 9 ms and at 13 ms.
     sim.udp(&known, load(250.0, PIECE, Spacing::Even)).unwrap();
-    one(&mut sim, &course(sender, receiver, 1), millis(13), PIECE);
+    one(&mut sim, &flow_spec(sender, receiver, 1), millis(13), PIECE);
     sim.run_until(nanos(13_999_999));
     assert_eq!([received(&sim, 0), received(&sim, 1)], [2, 0]);
     sim.run_until(millis(14));

@@ -7,10 +7,10 @@ use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Times};
 use weir_sim::network::NetworkError;
 use weir_sim::tcp::Options;
 use weir_sim::web::Web;
-use weir_sim::{Course, Network, NodeId, PortId, Sender, Simulation};
+use weir_sim::{FlowSpec, Network, NodeId, PortId, Sender, Simulation};
 
 use super::support::{
-    course, host, link, load, millis, received, simulation, try_simulation, wire,
+    flow_spec, host, link, load, millis, received, simulation, try_simulation, wire,
 };
 
 const DELAY: Span = Span::from_millis(1);
@@ -35,11 +35,12 @@ fn sent(sim: &Simulation, ports: &[PortId]) -> Vec<u64> {
 fn run_flows(network: Network, a: NodeId, b: NodeId, flows: u32, seed: u64) -> Simulation {
     let mut sim = simulation(network, flows, seed);
     for flow in 0..flows {
-        let course = Course {
+        let flow_spec = FlowSpec {
             stop: millis(105),
-            ..course(a, b, flow)
+            ..flow_spec(a, b, flow)
         };
-        sim.udp(&course, load(100.0, 100, Spacing::Even)).unwrap();
+        sim.udp(&flow_spec, load(100.0, 100, Spacing::Even))
+            .unwrap();
     }
     sim.run_until(millis(1000));
     assert!((0..flows).all(|flow| received(&sim, flow) == 10));
@@ -135,7 +136,7 @@ fn hosts_may_be_linked_to_each_other_but_pass_nothing_on() {
     let port = link(&mut network, a, b, None, DELAY)[0];
     link(&mut network, c, router, None, DELAY);
     let mut sim = simulation(network, 1, 1);
-    sim.udp(&course(a, b, 0), load(100.0, 100, Spacing::Even))
+    sim.udp(&flow_spec(a, b, 0), load(100.0, 100, Spacing::Even))
         .unwrap();
     assert_eq!(refusals(&mut sim, a, c).unwrap(), no_path("host1", "host3"));
     sim.run_until(millis(105));
@@ -144,9 +145,9 @@ fn hosts_may_be_linked_to_each_other_but_pass_nothing_on() {
 
 /// The one error with which every kind of traffic between these hosts is refused; none if none is.
 fn refusals(sim: &mut Simulation, from: NodeId, to: NodeId) -> Option<NetworkError> {
-    let course = course(from, to, 0);
-    let udp = sim.udp(&course, load(1.0, 100, Spacing::Even));
-    let tcp = sim.tcp(&course, &Options::default(), Sender::Greedy);
+    let flow_spec = flow_spec(from, to, 0);
+    let udp = sim.udp(&flow_spec, load(1.0, 100, Spacing::Even));
+    let tcp = sim.tcp(&flow_spec, &Options::default(), Sender::Greedy);
     let web = Web {
         server: to,
         client: from,

@@ -11,9 +11,9 @@
 use weir_base::pace::Load;
 use weir_base::{Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_sim::network::End;
-use weir_sim::{Course, Measurement, Network, PortId, Simulation};
+use weir_sim::{FlowSpec, Measurement, Network, PortId, Simulation};
 
-use super::support::{HEADERS, course, fifo, host, load};
+use super::support::{HEADERS, fifo, flow_spec, host, load};
 
 /// 1250 bytes of payload take one millisecond.
 const RATE: Rate = Rate::from_mbps(10);
@@ -44,11 +44,11 @@ fn queue(loads: &[Load], seed: u64, from: Instant) -> (Simulation, PortId) {
     let mut sim = Simulation::new(network, measurement, Streams::new(seed)).unwrap();
     sim.watch(&[port]);
     for (number, load) in loads.iter().enumerate() {
-        let course = Course {
+        let flow_spec = FlowSpec {
             name: format!("source {number}"),
-            ..course(a, b, 0)
+            ..flow_spec(a, b, 0)
         };
-        sim.udp(&course, load.clone()).unwrap();
+        sim.udp(&flow_spec, load.clone()).unwrap();
     }
     (sim, port)
 }

@@ -8,7 +8,7 @@ use weir_base::setting::Scalar;
 use weir_base::{Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::{End, NetworkError};
-use weir_sim::{Course, Measurement, Network, NodeId, PortId, Simulation};
+use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Simulation};
 
 /// Bytes of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADERS: i32 = 42;
@@ -96,8 +96,8 @@ pub(crate) fn try_simulation(
 }
 
 /// A flow from the start of the run to its end.
-pub(crate) fn course(from: NodeId, to: NodeId, traffic: u32) -> Course {
-    Course {
+pub(crate) fn flow_spec(from: NodeId, to: NodeId, traffic: u32) -> FlowSpec {
+    FlowSpec {
         from,
         to,
         port: 9,
@@ -125,14 +125,15 @@ pub(crate) fn load(pieces: f64, piece: u32, spacing: Spacing) -> Load {
 }
 
 /// Adds a flow of exactly one datagram, which its host sends at `at`.
-pub(crate) fn one(sim: &mut Simulation, course: &Course, at: Instant, piece: u32) {
+pub(crate) fn one(sim: &mut Simulation, flow_spec: &FlowSpec, at: Instant, piece: u32) {
     let gap = Span::from_micros(1);
-    let course = Course {
+    let flow_spec = FlowSpec {
         start: at.before(gap),
         stop: at + Span::from_nanos(1),
-        ..course.clone()
+        ..flow_spec.clone()
     };
-    sim.udp(&course, load(1e6, piece, Spacing::Even)).unwrap();
+    sim.udp(&flow_spec, load(1e6, piece, Spacing::Even))
+        .unwrap();
 }
 
 /// Datagrams of a traffic that came to their host.

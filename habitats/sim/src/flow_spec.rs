@@ -1,4 +1,4 @@
-//! What a flow is: from where to where, when, and what its sender does.
+//! Flow specifications: from where to where, when, and what the sender does.
 
 use std::net::IpAddr;
 
@@ -12,15 +12,15 @@ use weir_base::pace::Load;
 pub enum Sender {
     /// Sends as much as it can.
     Greedy,
-    /// Sends so many bytes and closes.
+    /// Sends this number of bytes and closes.
     Transfer(u64),
-    /// Offers a load; of a transfer, until so many bytes are written.
+    /// Offers a load; a transfer ends when this number of bytes is written.
     Paced(Load, Option<u64>),
 }
 
-/// Where a flow goes, when, and what it counts for.
+/// A flow: its ends, its time, and the traffic that it counts for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Course {
+pub struct FlowSpec {
     /// The host that sends the data.
     pub from: NodeId,
     /// The host that receives them.
