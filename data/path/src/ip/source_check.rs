@@ -61,8 +61,6 @@ impl Default for Passed {
 /// The port where a packet came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ingress {
-    /// Its number.
-    pub(crate) port: usize,
     /// Kernel index of its interface, if there is one.
     pub(crate) interface: Option<u32>,
     /// Its check; none for the kernel's.
@@ -74,27 +72,20 @@ impl Passed {
         self.entries.fill(None);
     }
 
-    /// Whether a packet with these headers may come in there; if not, why it is dropped.
+    /// Whether a packet from `source` has passed the check at a port.
     #[inline]
-    pub(crate) fn check(
-        &mut self,
-        tables: &Tables,
-        ingress: Ingress,
-        headers: &Headers,
-    ) -> Result<(), Reason> {
-        let key = (headers.source, ingress.port as u16);
-        let place = spread(headers.source, ENTRIES);
-        if self.entries[place] == Some(key) {
-            return Ok(());
-        }
-        look_up(tables, ingress, headers)?;
-        self.entries[place] = Some(key);
-        Ok(())
+    pub(crate) fn contains(&self, source: IpAddr, port: usize) -> bool {
+        self.entries[spread(source, ENTRIES)] == Some((source, port as u16))
+    }
+
+    /// Remembers that a packet from `source` has passed the check at a port.
+    pub(crate) fn insert(&mut self, source: IpAddr, port: usize) {
+        self.entries[spread(source, ENTRIES)] = Some((source, port as u16));
     }
 }
 
-#[cold]
-fn look_up(tables: &Tables, ingress: Ingress, headers: &Headers) -> Result<(), Reason> {
+/// Whether a packet with these headers may come in there; if not, why it is dropped.
+pub(crate) fn check(tables: &Tables, ingress: Ingress, headers: &Headers) -> Result<(), Reason> {
     let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
     let kernels = || match headers.source {
         IpAddr::V4(_) => tables.source_checks.get(&interface).copied(),

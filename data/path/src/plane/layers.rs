@@ -18,7 +18,7 @@ use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
 use crate::ip::parse::{Refused, parse};
-use crate::ip::source_check::Ingress;
+use crate::ip::source_check::{self, Ingress};
 use crate::ip::tables::{Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
 use crate::link;
@@ -41,13 +41,7 @@ impl Plane {
         };
         match parse(&mut self.pool, packet, &link) {
             Ok(parsed) => {
-                let port = &self.ports[ingress];
-                let at = Ingress {
-                    port: ingress,
-                    interface: port.index,
-                    check: port.source_check,
-                };
-                if let Err(reason) = self.passed.check(&self.tables, at, &parsed.headers) {
+                if let Err(reason) = self.check_source(ingress, &parsed.headers) {
                     self.fates.discard(parsed.packet, reason);
                     return;
                 }
@@ -66,6 +60,27 @@ impl Plane {
                 self.fates.discard(packet, reason);
             }
         }
+    }
+
+    /// Whether a packet may come from where it says, at the port where it came in.
+    #[inline]
+    fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
+        match self.passed.contains(headers.source, ingress) {
+            true => Ok(()),
+            false => self.look_source_up(ingress, headers),
+        }
+    }
+
+    #[cold]
+    fn look_source_up(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
+        let port = &self.ports[ingress];
+        let at = Ingress {
+            interface: port.index,
+            check: port.source_check,
+        };
+        source_check::check(&self.tables, at, headers)?;
+        self.passed.insert(headers.source, ingress);
+        Ok(())
     }
 
     /// Takes a packet in at a bridged port.
@@ -102,26 +117,21 @@ impl Plane {
 
     /// Forwards a classified IP packet; also after it has waited.
     pub(super) fn send_on(&mut self, held: Held, now: Instant) {
-        let Held {
-            packet: Classified { packet, headers },
-            ingress,
-            origin,
-        } = held;
-        let hash = self.pool.keys.hash(&packet, KeyKind::Flow);
-        match forward(&self.tables, &mut self.next_hops, &headers, hash, origin) {
-            Ok(departure) => self.depart(packet, &headers, &departure),
-            Err(Stop::Wait(neighbour)) => {
-                let packet = Classified { packet, headers };
-                let held = Held {
-                    packet,
-                    ingress,
-                    origin,
-                };
-                self.wait(held, neighbour, now);
-            }
+        let headers = &held.packet.headers;
+        let hash = self.pool.keys.hash(&held.packet.packet, KeyKind::Flow);
+        match forward(
+            &self.tables,
+            &mut self.next_hops,
+            headers,
+            hash,
+            held.origin,
+        ) {
+            Ok(departure) => self.depart(held.packet.packet, headers, &departure),
+            Err(Stop::Wait(neighbour)) => self.wait(held, neighbour, now),
             Err(Stop::Drop(reason, cause)) => {
-                let notify = notified(origin, headers, cause);
-                self.drop(ingress, packet, reason, notify, now);
+                let Classified { packet, headers } = held.packet;
+                let notify = notified(held.origin, headers, cause);
+                self.drop(held.ingress, packet, reason, notify, now);
             }
         }
     }

@@ -110,7 +110,9 @@ impl Plane {
     /// Where the frame went in the pool, or why it did not.
     fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
         let received = u64::from(arrival.len);
-        self.ports[ingress].received.count(received);
+        let port = &mut self.ports[ingress];
+        port.received.count(received);
+        let mode = port.mode;
         if arrival.at < self.oldest {
             self.fates.count_frame(received, Reason::Stale);
             return Err(Reason::Stale);
@@ -124,7 +126,7 @@ impl Plane {
             return Err(Reason::PoolExhausted);
         };
         let slot = packet.slot;
-        match self.ports[ingress].mode {
+        match mode {
             Mode::Routed => self.route(ingress, packet, arrival),
             Mode::Bridged => self.bridge(ingress, packet, arrival),
         }
