@@ -1,8 +1,8 @@
 //! From [`Headers`] to a flow key: who talks to whom.
 //!
 //! All fragments of a datagram have the 3-tuple as key, because only the first one carries ports;
-//! so a datagram stays in one queue and in order. ICMP, and what has no ports, has zero there. A
-//! frame that is not IP has its two MAC addresses as key.
+//! so a datagram stays in one queue and in order. ICMP and other protocols without ports have zero as
+//! ports. A frame that is not IP has its two MAC addresses as key.
 
 use weir_packet::key::FlowKey;
 use weir_packet::{Packet, Pool};
@@ -10,7 +10,7 @@ use weir_wire::{Protocol, ethernet};
 
 use crate::headers::{Fragment, Headers, Parsed};
 
-/// A packet whose flow is known.
+/// A packet with its flow key.
 #[derive(Debug)]
 pub struct Classified {
     /// The packet; its flow key is in the pool.
@@ -19,7 +19,7 @@ pub struct Classified {
     pub headers: Headers,
 }
 
-/// Remembers the flow key of a packet in the pool.
+/// Finds the flow key of a packet, and keeps it in the pool.
 #[inline]
 pub fn classify(pool: &mut Pool, parsed: Parsed) -> Classified {
     let Parsed { packet, headers } = parsed;

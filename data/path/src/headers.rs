@@ -12,7 +12,7 @@ use weir_wire::{EtherType, ethernet, ipv4, ipv6};
 
 use crate::link;
 
-/// A packet whose headers are known.
+/// A packet with its headers.
 #[derive(Debug)]
 pub struct Parsed {
     /// The packet.
@@ -26,14 +26,14 @@ pub struct Parsed {
 pub struct Headers {
     /// Offset of the IP header in the frame; of the payload if the family is [`Family::Link`].
     pub l3: u16,
-    /// Offset of what follows the IP header and the extension headers. It may lie beyond the end of
-    /// the packet: who reads there asks for the slice.
+    /// Offset of the bytes behind the IP header and the extension headers. It may lie beyond the end of
+    /// the packet: [`Self::transport`] gives the slice.
     pub l4: u16,
     /// Length of the IP packet from `l3` on; never beyond the frame.
     pub total_len: u32,
-    /// What the addresses are; [`Family::Link`] if this is not an IP packet (bridged mode only).
+    /// The kind of addresses; [`Family::Link`] if this is not an IP packet (bridged mode only).
     pub family: Family,
-    /// IP protocol number of what is at `l4`; the same in all fragments of a datagram.
+    /// IP protocol number of the bytes at `l4`; the same in all fragments of a datagram.
     pub protocol: u8,
     /// TTL or hop limit, as received.
     pub ttl: u8,
@@ -62,7 +62,7 @@ pub enum Fragment {
 }
 
 impl Headers {
-    /// Where the IP packet lies in its frame.
+    /// The place of the IP packet in its frame.
     #[inline]
     pub fn l3_range(&self) -> std::ops::Range<usize> {
         let start = usize::from(self.l3);
@@ -75,7 +75,7 @@ impl Headers {
         self.family != Family::Link
     }
 
-    /// What is at `l4`, up to the end of the IP packet; empty if that lies beyond it.
+    /// The bytes at `l4`, up to the end of the IP packet; none if `l4` lies beyond it.
     #[inline]
     pub fn transport<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame

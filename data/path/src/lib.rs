@@ -1,4 +1,4 @@
-//! The way of a packet through the router, as one-way stages.
+//! The path of a packet through the router, as one-way stages.
 //!
 //! Read in this order to ride with a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]; and
 //! [`plane`] for what it touches, and how the stages are joined. [`headers`] is what the stages hand on.

@@ -1,11 +1,11 @@
-//! Actors: whoever acts at times of its own, such as a controller or a sampler.
+//! Actors act at times of their own: controllers and samplers.
 
 use weir_base::{Instant, Span};
 
 use crate::fabric::Fabric;
 use crate::network::PortId;
 
-/// Somebody who looks at the network, and may change it, at times of its own.
+/// An actor reads the network, and may change it, at times of its own.
 pub trait Actor: Send {
     /// Its turn. Gives the time of its next turn; none ends it.
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant>;

@@ -113,8 +113,8 @@ impl<E: Copy> Queue<E> {
         (self.entries.len() - 1) as u32
     }
 
-    /// Puts an event that is not for the wheel to the slot in hand, or to those far `ahead`. Apart, so that
-    /// the common case is short.
+    /// Puts an event that is not for the wheel into the slot in hand, or among those far ahead. It is a
+    /// function of its own so that the common case is short.
     #[inline(never)]
     fn put_elsewhere(&mut self, index: u32, ahead: u64) {
         match ahead {

@@ -32,7 +32,7 @@ use crate::network::{NodeId, PortId};
 use crate::route::{Hop, Hops, Routes};
 use crate::wire::{PortView, Sender, Wire};
 
-/// What can happen.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// The first frame that this port has sent arrives.
@@ -181,8 +181,7 @@ impl Fabric {
         self.happened
     }
 
-    /// The books of all packets: made, taken by their host, lost, still under way. The first is the
-    /// sum of the others.
+    /// The books of all packets: created, delivered, lost, in flight. The first is the sum of the others.
     pub fn books(&self) -> [u64; 4] {
         let under_way = self.flights.under_way() as u64;
         [self.flights.created(), self.delivered, self.lost, under_way]
@@ -337,15 +336,16 @@ impl Fabric {
         }
     }
 
-    /// The first frame on a wire has arrived. A router passes it on; what a host got is given back.
+    /// The first frame on a wire has arrived. A router passes it on; a frame that has come to its host is
+    /// given back.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, port: PortId) -> Option<Frame> {
         let wire = &mut self.wires[port.0 as usize];
         let frame = wire.pop()?;
         if let Some(next) = wire.next_arrival(self.now) {
             self.events.push(next.arrival, Event::Arrive(port).into());
-            // What it will need has been lying there for a round trip: that comes back into the
-            // cache while there is other work to do.
+            // The memory that it will need was last used a round trip ago: it comes back into the cache
+            // while there is other work to do.
             match self.hops.port(next.hop) {
                 None => {
                     black_box(self.flights.get(next.slot).sent);
@@ -371,8 +371,8 @@ impl Fabric {
         *self.flights.get(frame.slot)
     }
 
-    /// Every port that was touched at this instant makes a step; but if something arrives at this
-    /// instant by those that take no time, the others wait for it. Says whether there was any.
+    /// Every port that was touched at this instant makes a step. Ports that take no time come first; if one of
+    /// their packets arrives at this instant, the others wait for it. Says whether any port was touched.
     #[inline]
     pub(crate) fn settle(&mut self) -> bool {
         if self.touched.is_empty() && self.timeless.is_empty() {
@@ -416,7 +416,7 @@ impl Fabric {
         self.reap(id);
     }
 
-    /// Counts the packets that ended at a port, and frees their slots.
+    /// Counts the packets that a port dropped, and frees their slots.
     #[inline]
     fn reap(&mut self, port: PortId) {
         if self.fates.to_be_freed().is_empty() {

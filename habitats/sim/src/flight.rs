@@ -1,4 +1,4 @@
-//! What packets carry in virtual time: a modelled segment or datagram instead of bytes.
+//! The content of packets in virtual time: a modelled segment or datagram instead of bytes.
 
 use weir_base::{Instant, Span};
 use weir_packet::{Keys, Packet, Shared, Slot};
@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::route::Hop;
 use crate::tcp::Segment;
 
-/// What a packet carries, from the host that made it to the one that takes it.
+/// The content of a packet, from the host that makes it to the one that takes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Flight {
     /// The endpoint that it is for.
@@ -29,7 +29,7 @@ pub struct Flight {
 pub enum Content {
     /// A TCP segment.
     Tcp(Segment),
-    /// A datagram with so many bytes of payload.
+    /// A datagram.
     Datagram {
         /// Bytes of payload.
         payload: u32,
@@ -46,7 +46,7 @@ impl Content {
     }
 }
 
-/// The content and flow keys of all packets under way, by slot.
+/// The content and flow keys of all packets in flight, by slot.
 #[derive(Debug)]
 pub(crate) struct Flights {
     /// The flow keys.
@@ -57,16 +57,16 @@ pub(crate) struct Flights {
     next_id: u64,
 }
 
-/// What a port that is stepped keeps of a packet beside its descriptor: small enough to stay in a cache.
+/// Data of a packet at a stepped port, beside its descriptor: small enough to stay in a cache.
 #[derive(Clone, Copy, Debug)]
 struct Label {
     id: u64,
-    /// Where it goes from the other end.
+    /// Its next hop at the other end.
     hop: Hop,
 }
 
 impl Flights {
-    /// None yet; flow hashes under `secret`.
+    /// No packets yet; flow hashes are keyed with `secret`.
     pub(crate) fn new(secret: (u64, u64)) -> Self {
         Self {
             keys: Keys::new(0, secret),
@@ -127,13 +127,13 @@ impl Flights {
         }
     }
 
-    /// What the packet at `slot` carries.
+    /// The content of the packet at `slot`.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &Flight {
         &self.flights[slot.0 as usize]
     }
 
-    /// Takes the slot of a packet that has ended.
+    /// Frees the slot of a packet that was delivered or lost.
     #[inline]
     pub(crate) fn release(&mut self, slot: Slot) {
         self.free.push(slot);
@@ -144,7 +144,7 @@ impl Flights {
         self.next_id
     }
 
-    /// Packets that are under way now.
+    /// Packets in flight.
     pub(crate) fn under_way(&self) -> usize {
         self.flights.len() - self.free.len()
     }

@@ -5,16 +5,16 @@ use weir_packet::{Class, Ecn, Slot};
 
 use crate::route::Hop;
 
-/// A packet that waits for a link or travels on it: half a cache line, whatever it carries.
+/// A packet that waits for a link or travels on it, in half a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frame {
-    /// When it comes to the other end of the link.
+    /// Time of arrival at the other end of the link.
     pub(crate) arrival: Instant,
     /// When the link starts to send it.
     pub(crate) start: Instant,
-    /// What it carries.
+    /// The slot of its content.
     pub(crate) slot: Slot,
-    /// Where it goes from the other end.
+    /// Its next hop at the other end.
     pub(crate) hop: Hop,
     /// Its length in layer 2.
     pub(crate) len: u32,

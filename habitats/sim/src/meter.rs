@@ -1,5 +1,5 @@
-//! What is counted during a run. Everything is counted in the window (the run without its
-//! warm-up); curves and the rows of flows cover the whole run.
+//! The counts of a run. Everything is counted in the window (the run without its warm-up); curves and the
+//! rows of flows cover the whole run.
 
 use std::collections::BTreeMap;
 
@@ -55,12 +55,12 @@ impl Delays {
         self.max_nanos = self.max_nanos.max(nanos);
     }
 
-    /// How many.
+    /// Number of delays.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The mean in seconds, exact; none of nothing.
+    /// The exact mean in seconds; none without delays.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.sum_nanos as f64 / 1e9 / count as f64)
@@ -73,7 +73,7 @@ impl Delays {
     }
 }
 
-/// What is counted of one traffic.
+/// The counts of one traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Packets with payload that its hosts sent: layer-2 bytes.
@@ -101,7 +101,7 @@ pub struct Flow {
     pub traffic: u32,
     /// When its first packet was sent.
     pub start: Instant,
-    /// When the connection was there.
+    /// When the connection was established.
     pub connected: Option<Instant>,
     /// When the last byte of a transfer was received, or the sender had closed.
     pub end: Option<Instant>,
@@ -113,7 +113,7 @@ pub struct Flow {
     pub window_bytes: u64,
 }
 
-/// What is recorded of one port.
+/// The record of one port.
 #[derive(Debug, Default)]
 pub struct Watch {
     from: Instant,
@@ -123,7 +123,7 @@ pub struct Watch {
     pub queue_bytes: Vec<u64>,
     /// Time in the queue.
     pub sojourn: Delays,
-    /// What the link started to send.
+    /// Packets that the link started to send.
     pub sent: Tally,
     /// Packets that left, by traffic and by class (0 or 1), if the discipline gives classes.
     pub classes: Option<Vec<[u64; 2]>>,
@@ -131,11 +131,11 @@ pub struct Watch {
     pub tracked: Option<TrackedFlows>,
     /// The discipline's gauges.
     pub gauges: Gauges,
-    /// What became of each flow.
+    /// The passage of each flow.
     pub passages: Passages,
-    /// The same against the truth, if that is known.
+    /// The identified hogs compared with the truth, if the scenario has it.
     pub identification: Option<Identification>,
-    /// What passed it, packet by packet, if that was asked for.
+    /// The packets themselves, if a trace was asked for.
     pub trace: Option<Trace>,
 }
 
@@ -153,7 +153,7 @@ pub struct TrackedFlows {
 /// Flows of one traffic, by how the discipline treats them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackedCounts {
-    /// TrackedFlows to a classifier, or accepted by an admission control.
+    /// Tracked by a classifier, or accepted by an admission control.
     pub tracked: u64,
     /// Of these, those treated as hogs.
     pub hogs: u64,
@@ -195,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// A packet ends there.
+    /// A packet is dropped there.
     pub(crate) fn lost(&mut self, flight: &Flight, key: &FlowKey, now: Instant, reason: Reason) {
         if reason == Reason::NotAdmitted {
             self.passages.refused(flight.flow, now);
@@ -343,7 +343,7 @@ impl Meters {
         *count += 1;
     }
 
-    /// So many bytes of a flow have arrived, in order or not; each byte is told once.
+    /// Bytes of a flow have arrived, in order or not; each byte counts once.
     #[inline]
     pub(crate) fn arrived(&mut self, flow: u32, now: Instant, bytes: u64) {
         let flow = &mut self.flows[flow as usize];
@@ -377,7 +377,7 @@ impl Meters {
         flow.connected = flow.connected.or(Some(now));
     }
 
-    /// An application offered so many bytes.
+    /// An application offered bytes.
     #[inline]
     pub(crate) fn offered(&mut self, traffic: u32, now: Instant, bytes: u64) {
         let offered = &mut self.traffics[traffic as usize].offered_bytes;

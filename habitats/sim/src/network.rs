@@ -1,4 +1,4 @@
-//! What a simulated network is made of: hosts, routers and links.
+//! The description of a simulated network: hosts, routers and links.
 //!
 //! ```text
 //!   a.port ── rate ──▶ delay ──▶ b          the port serialises, the link only delays
@@ -26,7 +26,7 @@ pub struct NodeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
-/// Longest frame that a port's burst is reckoned with; in virtual time no port is ever late.
+/// Longest frame, for the size of a port's burst; in virtual time no port is ever late.
 const FRAME_BYTES_MAX: u32 = 1514;
 
 /// Why a network or its traffic is refused.
@@ -132,7 +132,7 @@ impl Network {
         })
     }
 
-    /// The network in being, at time zero, for a run with these random streams.
+    /// Builds the network, at time zero, for a run with these random streams.
     pub(crate) fn build(self, streams: &Streams) -> Result<Fabric, NetworkError> {
         for node in self.nodes.iter().filter(|n| !n.is_router) {
             if node.ports.len() != 1 {
@@ -161,7 +161,7 @@ impl Network {
         ))
     }
 
-    /// What each router does with packets for each node.
+    /// The routes of every router.
     fn routes(&self) -> Routes {
         let mut graph = Graph::default();
         for node in &self.nodes {

@@ -1,21 +1,21 @@
-//! What becomes of each flow at a watched port: when it came, when it was let through for the first time,
-//! for how long it was not.
+//! The passage of each flow at a watched port: when it came, when its first packet left, and its longest
+//! outage.
 //!
 //! ```text
 //!   offered                passed                          latest
 //!   |------- it waits -----|==== === ======  outage  =======|
 //! ```
 //!
-//! With admission control the first two are its acceptance delay. A flow that was let through and is refused
-//! again at once has not been let in, as far as its goodput is concerned: a mechanism that lets waiting flows
-//! in for a moment cleans up after itself. The port itself need not know flows.
+//! With admission control, the time between the first two is its acceptance delay. A flow that passed and is
+//! refused again at once does not count as accepted for its goodput: a mechanism that lets waiting flows in
+//! for a moment cleans up after itself. The port itself need not track flows.
 
 use weir_base::{Instant, Span};
 
-/// Flows that send are counted anew after this time.
+/// The interval in which flows that send are counted.
 pub const SENDING_STEP: Span = Span::from_secs(10);
-/// A flow that is refused sooner after it was let through was not kept: clean-ups come within a second, and a
-/// packet of the flow some round trips later.
+/// A flow that is refused sooner than this after it passed was not kept: a clean-up comes within a second,
+/// and the next packet of the flow some round trips later.
 const KEPT_AFTER: Span = Span::from_secs(2);
 /// Packets after which a flow is established: a later pause is an outage.
 const ESTABLISHED_PACKETS: u64 = 1000;
@@ -27,7 +27,7 @@ pub struct Passage {
     pub offered: Option<Instant>,
     /// When the first one left.
     pub passed: Option<Instant>,
-    /// When the first one left of those since which it was not refused at once.
+    /// When the first packet left after which the flow was kept.
     pub kept: Option<Instant>,
     /// When its latest packet was refused.
     refused: Instant,
@@ -103,7 +103,7 @@ impl Passages {
     pub(crate) fn departed(&mut self, flow: u32, traffic: u32, enqueued: Instant, now: Instant) {
         let step = now.as_nanos() / SENDING_STEP.as_nanos();
         let passage = self.place(flow);
-        // What still waited when the flow was refused says nothing of whether it is let in now.
+        // A packet that was queued before the refusal does not show that the flow is accepted again.
         if passage.kept.is_none() && enqueued >= passage.refused {
             passage.kept = Some(now);
         }

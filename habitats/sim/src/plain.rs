@@ -7,10 +7,10 @@
 //!
 //! A FIFO decides about a packet when it comes, and nothing that comes later changes when it leaves.
 //! So the start and the end of its transmission are known at once, and the only event that it needs
-//! is its arrival at the next node. What waits is counted when somebody asks: the frames in the ring
-//! that start later.
+//! is its arrival at the next node. The backlog is counted when somebody asks: the frames in the ring that
+//! start later.
 //!
-//! The result is that of a [`Port`](weir_path::port::Port) with a `fifo`, in each bit (the tests
+//! The result is bit-identical to that of a [`Port`](weir_path::port::Port) with a `fifo` (the tests
 //! compare the two). As there, the link starts a frame after everything else at that instant: a frame
 //! that starts *now* still takes a place of the queue.
 //!
@@ -33,7 +33,7 @@ use crate::frame::Ring;
 pub(crate) struct Plain {
     /// Packets that may wait.
     limit: usize,
-    /// What the limit was said by.
+    /// The parameters that set the limit.
     spec: Box<Spec>,
     transmitter: Transmitter,
     received: Tally,
@@ -43,7 +43,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Whether a discipline can be reckoned ahead.
+    /// Whether a discipline is a FIFO, which can be computed ahead.
     pub(crate) fn can_be(spec: &Spec) -> bool {
         spec.kind() == fifo::MANUAL.name
     }
@@ -90,7 +90,7 @@ impl Plain {
         ring.len() - self.waiting_from
     }
 
-    /// What is held when all that is due at `now` has been done.
+    /// The backlog after everything that is due at `now`.
     pub(crate) fn backlog(&self, now: Instant, ring: &Ring) -> Tally {
         let frames = (self.waiting_from..ring.len()).filter_map(|place| ring.get(place));
         let waiting = frames.filter(|frame| frame.start > now);
@@ -99,7 +99,7 @@ impl Plain {
         })
     }
 
-    /// What went through when all that is due at `now` has been done.
+    /// The ledger after everything that is due at `now`.
     pub(crate) fn ledger(&self, now: Instant, ring: &Ring) -> Ledger {
         Ledger {
             received: self.received,
@@ -119,7 +119,7 @@ impl Plain {
         &self.spec
     }
 
-    /// Puts other parameters in force: a lower limit takes nothing back.
+    /// Puts other parameters in force. A lower limit drops nothing that is queued.
     pub(crate) fn set(&mut self, spec: Spec) -> Result<(), SpecMismatch> {
         if !Self::can_be(&spec) {
             return Err(SpecMismatch {

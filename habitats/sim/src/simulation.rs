@@ -23,7 +23,7 @@ use weir_base::pace::{Load, Pace};
 /// The first source port that is given out.
 const PORT_FIRST: u16 = 10_000;
 
-/// What is counted, and when.
+/// The window of a measurement, and its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measurement {
     /// The window begins.
@@ -85,7 +85,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Lets somebody act, for the first time at `first`.
+    /// Adds an actor, whose first turn is at `first`.
     pub fn actor(&mut self, actor: Box<dyn Actor>, first: Instant) {
         let number = self.actors.len() as u32;
         self.actors.push(actor);
@@ -155,7 +155,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Lets everything happen that is due up to `until`.
+    /// Runs all events up to `until`.
     pub fn run_until(&mut self, until: Instant) {
         loop {
             while let Some(event) = self.fabric.next(until) {
@@ -176,7 +176,7 @@ impl Simulation {
         &self.fabric
     }
 
-    /// What was counted.
+    /// The counts.
     pub fn meters(&self) -> &Meters {
         &self.fabric.meters
     }
@@ -249,7 +249,7 @@ impl Simulation {
         }
     }
 
-    /// What an endpoint's progress means to others.
+    /// Acts on an endpoint's progress.
     #[inline]
     fn note(&mut self, id: EndpointId, progress: Progress) {
         match progress {
@@ -382,7 +382,7 @@ impl Simulation {
         ends
     }
 
-    /// How packets go, there and back.
+    /// The routes of a flow's packets, there and back.
     fn routes(
         &mut self,
         flow_spec: &FlowSpec,
@@ -446,7 +446,7 @@ impl Simulation {
         self.fabric.meters.flows.len() as u32 - 1
     }
 
-    /// All fetches of a traffic count as one flow; each is told by itself.
+    /// All fetches of a traffic count as one flow; each fetch is recorded by itself.
     fn web_flow(&mut self, traffic: u32) -> u32 {
         if let Some(flow) = self.web_flows.get(&traffic) {
             return *flow;

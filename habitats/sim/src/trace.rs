@@ -1,17 +1,17 @@
-//! What passes a port, packet by packet, as a capture file.
+//! The packets of a port as a capture file.
 //!
 //! ```text
 //!   port ─▶ departed, at the start of its transmission ─┐
-//!        ─▶ buried, with its reason ────────────────────┴─▶ Trace ─▶ pcapng
+//!        ─▶ reaped, with its reason ────────────────────┴─▶ Trace ─▶ pcapng
 //! ```
 //!
-//! Packets of the simulator have no bytes. The file gets headers that say what the model knows, and
-//! the length that the packet had; the payload is not there, as in a capture with a short snap
-//! length. Addresses of the link layer are made up, checksums of TCP and UDP are left zero. Windows
+//! Packets of the simulator have no bytes. The file gets headers with the values of the model, and the
+//! length of the packet; the payload is missing, as in a capture with a short snap length. Addresses of the
+//! link layer are made up, checksums of TCP and UDP are zero. Windows
 //! are shifted by [`WINDOW_SHIFT`], which every SYN announces.
 //!
-//! "Marked" is a packet that leaves with "congestion experienced", whoever marked it. A packet that
-//! is dropped is shown with the ECN bits that its sender gave it.
+//! A packet that leaves with "congestion experienced" is "marked", whoever marked it. A dropped packet has
+//! the ECN bits of its sender.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -41,18 +41,18 @@ pub struct Trace {
     until: Instant,
 }
 
-/// A packet that left a port or ended there.
+/// A packet that left a port or was dropped there.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced {
     /// When.
     pub at: Instant,
     /// Addresses and ports.
     pub key: FlowKey,
-    /// What it carried.
+    /// Its content.
     pub content: Content,
     /// Its ECN field.
     pub ecn: Ecn,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
@@ -76,7 +76,7 @@ impl Trace {
         self.add(at, key, content, ecn, fate);
     }
 
-    /// A packet ends.
+    /// A packet is dropped.
     pub(crate) fn lost(&mut self, at: Instant, key: &FlowKey, content: &Content, reason: Reason) {
         let ecn = match content {
             Content::Tcp(segment) if segment.ecn_capable => Ecn::Capable0,
@@ -147,7 +147,7 @@ impl Traced {
         (ethernet::HEADER_LEN + ip) as u32 + self.transport_bytes()
     }
 
-    /// Its headers, written to the begin of `frame`.
+    /// Writes its headers to the start of `frame`.
     fn headers<'a>(&self, frame: &'a mut [u8; HEADERS_BYTES_MAX]) -> Result<&'a [u8], WireError> {
         let ethertype = match self.key.family {
             Family::V6 => EtherType::Ipv6,

@@ -1,7 +1,7 @@
 //! Web clients: closed loops, a new connection for each fetch.
 //!
-//! Every fetch is told, also those that the end of the run cuts off, with the age that they have
-//! then: a mean over the finished ones only would call a router good that starves the rest.
+//! Every fetch is recorded. Those that the end of the run cuts off count with their age: a mean over the
+//! finished ones alone would praise a router that starves the rest.
 
 use weir_base::{Instant, Sizes, Span, Stream, Times};
 
@@ -16,15 +16,15 @@ pub(crate) const RETRY: Span = Span::from_millis(100);
 /// A web traffic between two hosts.
 #[derive(Clone, Debug)]
 pub struct Web {
-    /// Where the files are.
+    /// The host with the files.
     pub server: NodeId,
-    /// Where the client is.
+    /// The client's host.
     pub client: NodeId,
     /// Port of the server.
     pub port: u16,
     /// Over IPv6.
     pub ipv6: bool,
-    /// Both ends.
+    /// Options of both ends.
     pub options: Options,
     /// Sizes of the files.
     pub sizes: Sizes,
@@ -49,9 +49,9 @@ pub struct Fetch {
     pub bytes: u64,
     /// When the client asked for the connection.
     pub start: Instant,
-    /// When it was there.
+    /// When the connection was established.
     pub connected: Option<Instant>,
-    /// When the file was there, or the client gave up; none if neither has happened.
+    /// When the file had arrived, or the client gave up; none if neither has happened.
     pub end: Option<Instant>,
     /// The connection could not be made.
     pub failed: bool,

@@ -1,4 +1,4 @@
-//! One direction of a link: what sends, and what travels.
+//! One direction of a link: its sender, and the frames on it.
 
 use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::metered::Ledger;
@@ -17,7 +17,7 @@ pub(crate) struct Wire {
     pub(crate) sender: Sender,
     /// The node at the other end.
     pub(crate) to: NodeId,
-    /// What the link delays each packet.
+    /// Propagation delay of the link.
     pub(crate) delay: Span,
     /// Frames that travel, and behind a plain queue those that wait.
     pub(crate) ring: Ring,
@@ -25,9 +25,9 @@ pub(crate) struct Wire {
     pub(crate) touched: bool,
 }
 
-/// What decides when a frame is sent.
+/// The sender of a link.
 pub(crate) enum Sender {
-    /// A FIFO that nobody watches, before a link with a delay.
+    /// A FIFO that nobody watches, in front of a link with a delay.
     Plain(Plain),
     /// Any other port.
     Stepped(Box<Stepped>),
@@ -36,9 +36,9 @@ pub(crate) enum Sender {
 /// A port that is stepped at each of its events.
 pub(crate) struct Stepped {
     pub(crate) port: Port,
-    /// When it is to be stepped next; events for other times are out of date.
+    /// Time of its next step; events for other times are out of date.
     pub(crate) wake: Instant,
-    /// What is recorded of it.
+    /// Its record.
     pub(crate) watch: Option<Box<Watch>>,
 }
 
@@ -142,7 +142,7 @@ impl Wire {
         (!waits).then_some(first)
     }
 
-    /// Whether what is sent arrives later than it is sent.
+    /// Whether a frame arrives later than it is sent.
     pub(crate) fn takes_time(&self) -> bool {
         match &self.sender {
             Sender::Plain(_) => true,
@@ -152,7 +152,7 @@ impl Wire {
         }
     }
 
-    /// What is recorded of it.
+    /// Its record.
     pub(crate) fn watch(&self) -> Option<&Watch> {
         match &self.sender {
             Sender::Plain(_) => None,
@@ -160,7 +160,7 @@ impl Wire {
         }
     }
 
-    /// What is recorded of it, with its port.
+    /// Its record, with its port.
     pub(crate) fn watched(&mut self) -> Option<(&Port, &mut Watch)> {
         match &mut self.sender {
             Sender::Plain(_) => None,
@@ -185,14 +185,14 @@ impl Wire {
     }
 }
 
-/// A port as it stands when all that is due at this instant has been done.
+/// A port after everything that is due at this instant.
 pub struct PortView<'a> {
     pub(crate) wire: &'a Wire,
     pub(crate) now: Instant,
 }
 
 impl<'a> PortView<'a> {
-    /// What went through.
+    /// Packets that went through.
     pub fn ledger(&self) -> Ledger {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.ledger(self.now, &self.wire.ring),
@@ -200,12 +200,12 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// What the link has started to send.
+    /// Packets that the link has started to send.
     pub fn sent(&self) -> Tally {
         self.ledger().sent
     }
 
-    /// What is held.
+    /// Packets that are held.
     pub fn backlog(&self) -> Tally {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.backlog(self.now, &self.wire.ring),

@@ -7,8 +7,8 @@
 //!     offset +0, more               offset +8n, more                   offset, more as before
 //! ```
 //!
-//! What is fragmented may be a fragment itself. Either all pieces are made or none: half a datagram
-//! is of use to nobody.
+//! A fragment may be fragmented again. Either all pieces are made or none: half a datagram is of use to
+//! nobody.
 
 use weir_packet::key::Family;
 use weir_packet::{Packet, Pool, Reason};
@@ -19,7 +19,7 @@ use crate::headers::Headers;
 /// Gives out the fragments of an IPv4 packet, in order, each at most `mtu` bytes of IP packet.
 ///
 /// The fragments have the Ethernet header, flow key, class, ECN field and arrival time of the
-/// original, which is left as it is for the caller to end. If this fails nothing was given out:
+/// original, which stays as it is for the caller to release or discard. If this fails nothing was given out:
 /// [`Reason::PoolExhausted`] if there are not enough slots, [`Reason::TooBig`] if the packet may not be
 /// fragmented or `mtu` leaves no room for eight bytes of data, [`Reason::IpTotalLength`] if its data
 /// would end beyond the longest possible datagram.

@@ -5,7 +5,7 @@
 //!                    rewrites:  hops, fragments, MAC addresses, tags
 //! ```
 //!
-//! - [`rewrite`]: what is written into headers
+//! - [`rewrite`]: changes to headers
 //! - [`fragment`]: IPv4 fragmentation
 //! - [`port`]: a discipline in front of a link
 //! - [`transmitter`]: when the link starts each frame, and when it is free again
@@ -27,7 +27,7 @@ use crate::link::tag;
 /// A decision to send a packet: how it is changed, and by which port it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// What is changed.
+    /// The changes.
     pub rewrites: Rewrites,
     /// The port.
     pub exit: Exit,
@@ -48,8 +48,8 @@ pub enum Exit {
 pub struct Rewrites {
     /// Takes one hop off the TTL or hop limit.
     pub decrement_hops: bool,
-    /// Cuts the packet into fragments of at most so many bytes of IP packet. What follows is done to each
-    /// of them.
+    /// Cuts the packet into fragments of at most this number of bytes of IP packet. The rewrites below are
+    /// done to each of them.
     pub fragment: Option<u32>,
     /// Writes the MAC addresses: the neighbour's, and the interface's own.
     pub macs: Option<[Mac; 2]>,
@@ -57,8 +57,8 @@ pub struct Rewrites {
     pub push_tag: Option<u16>,
 }
 
-/// Rewrites a packet. If it is fragmented this gives the fragments, and the packet has no further use; if it
-/// cannot be rewritten, the reason for which it is to be dropped.
+/// Rewrites a packet. If it is fragmented, this gives the fragments, and the packet has no further use. If it
+/// cannot be rewritten, this gives the reason to drop it.
 #[inline]
 pub fn carry_out(
     rewrites: &Rewrites,

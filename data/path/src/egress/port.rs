@@ -30,7 +30,7 @@ pub struct Port {
     transmitter: Transmitter,
     /// How far behind the clock the schedule may lag.
     lag_max: Span,
-    /// Offered, and not yet replayed: the first, mostly the only one, and those behind it.
+    /// The first packet that was offered and not yet replayed, mostly the only one; and those behind it.
     first: Option<Packet>,
     arrivals: VecDeque<Packet>,
     /// Everything up to here has been replayed.
@@ -101,8 +101,8 @@ impl Port {
         }
     }
 
-    /// A step of a port to which one packet has come, now, if its queue lets that through and its link is
-    /// free: gives the packet, and nothing is left to happen. None, and no step, of any other port.
+    /// The step of a port to which one packet has come just now, if its queue lets that through and its link
+    /// is free: gives the packet, and nothing else is due. Any other port makes no step and gives none.
     #[inline(always)]
     pub fn pass(&mut self, now: Instant) -> Option<(Packet, Transmission)> {
         let packet = self.first.as_ref()?;
@@ -164,7 +164,7 @@ impl Port {
         self.queue.set(spec, self.clock)
     }
 
-    /// Ends everything that is held.
+    /// Drops everything that is held.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         for packet in self.first.take().into_iter().chain(self.arrivals.drain(..)) {
             fates.discard(packet, reason);
@@ -191,7 +191,7 @@ impl Port {
         self.transmitter.link()
     }
 
-    /// What the link has started to send.
+    /// Packets that the link has started to send.
     pub fn sent(&self) -> Tally {
         self.queue.ledger().sent
     }

@@ -1,4 +1,4 @@
-//! What a router writes into the headers of a packet that it forwards.
+//! Changes to the headers of a packet that the router forwards.
 //!
 //! IPv4 header checksums are updated by difference (RFC 1624), so that a packet whose checksum was
 //! damaged stays recognisably damaged. All functions do nothing where the header does not fit the
@@ -48,8 +48,8 @@ pub fn write_ecn(frame: &mut [u8], headers: &Headers, ecn: Ecn) {
     }
 }
 
-/// Marks a frame that leaves a queue as "congestion experienced", if it is IP. Its headers were
-/// found long ago and are found again, since few packets are marked. Says whether the mark is new.
+/// Marks a frame that leaves a queue as "congestion experienced", if it is IP. Its headers are read again,
+/// because few packets are marked. Says whether the mark is new.
 pub fn mark_congestion(frame: &mut [u8]) -> bool {
     let headers = headers::peek(frame);
     write_ecn(frame, &headers, Ecn::Congested);

@@ -1,11 +1,11 @@
-//! What a link is busy with: when each frame starts, and when the link is free again.
+//! The transmitter of a link: when each frame starts, and when the link is free again.
 
 use weir_base::{Instant, Rate, Span};
 
-/// How fast the link is, and what a frame costs on it.
+/// A link: its rate, and the cost of a frame on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Bits a second; none for a link that takes whatever it is given.
+    /// Bits a second; none for a link without a limit.
     pub rate: Option<Rate>,
     /// Bytes that each frame takes on the wire beyond its layer-2 length: preamble, frame check
     /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost. Negative
@@ -33,7 +33,7 @@ impl Link {
             .map_or(Span::ZERO, |r| r.time_for(self.burst() - one) - SENDING)
     }
 
-    /// What a frame of so many bytes takes on the wire.
+    /// Bytes that a frame of `bytes` bytes takes on the wire.
     fn wire_bytes(&self, bytes: u64) -> u64 {
         bytes.saturating_add_signed(i64::from(self.overhead))
     }
@@ -55,22 +55,22 @@ pub(crate) const DEBT_MAX: Span = Span::from_millis(20);
 #[derive(Debug)]
 pub struct Transmitter {
     link: Link,
-    /// When the link has finished what it sends; what is left of a nanosecond, in units of
-    /// 1 / rate, is carried so that a schedule keeps its rate for ever.
+    /// The time at which the link has finished sending. The rest of a nanosecond, in units of 1 / rate, is
+    /// carried so that a schedule keeps its rate for ever.
     free_at: Instant,
     carry: u64,
-    /// What the last frame took, as most have the length of the one before.
+    /// Time of the last frame: most have the length of the one before.
     serialisation: Serialisation,
 }
 
-/// How long a link sends a frame of some length.
+/// The time that a link takes for a frame of some length.
 #[derive(Clone, Copy, Debug)]
 struct Serialisation {
     /// The length in layer 2.
     bytes: u64,
     /// Whole nanoseconds.
     nanos: u64,
-    /// And what is left of one, in units of 1 / rate.
+    /// The rest of one, in units of 1 / rate.
     rest: u64,
 }
 
@@ -138,8 +138,8 @@ impl Transmitter {
     }
 
     /// Charges the link for a frame that went out of it at `at` without passing its queue. Such
-    /// debts are bounded by [`DEBT_MAX`]: who makes the kernel send more than the link carries (a
-    /// flood of pings, say) delays transit, but cannot stop it for longer than they send.
+    /// debts are bounded by [`DEBT_MAX`]: a sender that makes the kernel send more than the link carries (a
+    /// flood of pings, say) delays transit, but cannot stop it for longer than the flood lasts.
     pub fn charge(&mut self, bytes: u64, at: Instant) {
         let before = self.free_at;
         self.send(bytes, at);

@@ -1,4 +1,4 @@
-//! How many ICMP errors may be sent, to whom.
+//! Rate limits of ICMP errors.
 //!
 //! ```text
 //!  "too big":  its receiver's share? ------------------------------------------> error
@@ -15,13 +15,13 @@
 //! | of one prefix (/24, /56) | 1000/s | 100 | one network must not use up the router's |
 //! | of the router | 10 000/s | 1000 | the larger of Linux' defaults (`icmp_msgs_per_sec`; 1000 before 2025) |
 //!
-//! "Too big" is limited by receiver only, as Linux does not limit it at all: without it a connection stands
-//! still, and whoever forges the sources of packets that are too long could stop everybody's. It
+//! "Too big" is limited by receiver only. Linux does not limit it at all: without it a connection stands
+//! still, and a sender that forges the sources of long packets could stop everybody's connections. It
 //! amplifies nothing, because an error is shorter than its offender.
 //!
 //! Receivers share [`RECEIVERS`] buckets by keyed hash, and prefixes [`PREFIXES`], so that the tables are
-//! bounded; two of them may have to share one. So a flood of "too big" from random sources takes
-//! somebody's share when it is faster than [`RECEIVERS`] times the rate of a bucket, 400 000 packets
+//! bounded; two of them may have to share one. A flood of "too big" from random sources takes shares of
+//! others when it is faster than [`RECEIVERS`] times the rate of a bucket, 400 000 packets
 //! a second.
 
 use weir_base::{Instant, Span};
@@ -44,7 +44,7 @@ pub const RECEIVERS: usize = 4096;
 /// Buckets that prefixes share.
 pub const PREFIXES: usize = 1024;
 
-/// Whose share an error is counted in.
+/// The shares that an error counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
     host: usize,
@@ -72,7 +72,7 @@ pub struct ErrorBudget {
     pub(crate) stats: Stats,
 }
 
-/// What became of the occasions for an error.
+/// Errors sent and not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sent: TTL or hop limit ran out.
@@ -185,7 +185,7 @@ impl Limit {
 }
 
 impl Bucket {
-    /// Whether a token is there: not so if more than `burst - 1` are still to come back.
+    /// Whether a token is there: at most `burst - 1` are still to come back.
     fn has_token(&self, limit: &Limit, now: Instant) -> bool {
         let debt_max = limit.interval().times(u64::from(limit.burst.max(1)) - 1);
         self.full_at.since(now) <= debt_max

@@ -1,4 +1,4 @@
-//! What a router answers when it cannot forward, when it does not answer, and how often it does.
+//! ICMP errors about packets that the router cannot forward: which, and when there must be none.
 //!
 //! Source: RFC 1812, sections 4.3.2 and 5.2.7; RFC 1191, section 4; RFC 4443, sections 2.4, 3.1 to
 //! 3.3 (parentheses below); RFC 792.
@@ -10,9 +10,9 @@
 //!                forbidden                limited           no_room
 //! ```
 //!
-//! Not answered: ICMP errors, and what might be one (2.4 e.1, e.2); later fragments (in IPv6 only
-//! where they could belong to an ICMP error: it has no rule against the others); what came by link-layer
-//! broadcast or goes to a group (e.3 to e.5); sources that are not one host (e.6).
+//! Not answered: ICMP errors, and packets that might be one (2.4 e.1, e.2); later fragments (in IPv6 only
+//! where they could belong to an ICMP error: it has no rule against the others); packets that came by
+//! link-layer broadcast or go to a group (e.3 to e.5); sources that are not one host (e.6).
 //!
 //! | cause | ICMP | ICMPv6 |
 //! |---|---|---|
@@ -40,7 +40,7 @@ use weir_wire::{EtherType, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6};
 use crate::headers::{self, Fragment, Headers, Parsed};
 use crate::ip::error_budget::{ErrorBudget, Receiver};
 
-/// Why a packet could not be forwarded, as its sender is told.
+/// The cause that an ICMP error reports to the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpCause {
     /// Its TTL or hop limit ran out.
@@ -62,12 +62,12 @@ pub enum IcmpCause {
 const ERROR_LEN_MAX_V4: usize = 576;
 /// The shortest MTU of IPv6: the length of an error in all.
 const ERROR_LEN_MAX_V6: usize = 1280;
-/// Hops that an error may go.
+/// TTL of an error.
 const TTL: NonZeroU8 = NonZeroU8::MIN.saturating_add(63);
 /// Precedence "internetwork control" (RFC 1812, section 4.3.2.5).
 const TRAFFIC_CLASS_V4: u8 = 0xc0;
 
-/// Builds the error that tells an offender's sender about `cause`; none if there must not be one.
+/// Builds the error that reports `cause` to an offender's sender; none if there must not be one.
 ///
 /// `packet` must be as received: it is quoted. Its flow key must be set. The new frame's MAC
 /// addresses are zero, for forwarding to fill in.
@@ -113,7 +113,7 @@ pub fn build(
     Some(Parsed { packet, headers })
 }
 
-/// The rules of when not to answer.
+/// Whether the rules permit an answer.
 fn may_answer(frame: &[u8], headers: &Headers) -> bool {
     let to_group = match ethernet::View::new_checked(frame) {
         Ok(view) => ethernet::is_group(view.destination()),

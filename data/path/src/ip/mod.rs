@@ -2,10 +2,10 @@
 //!
 //! - [`parse`]: its headers, or why it is not forwarded
 //! - [`forward`]: where a packet goes
-//! - [`tables`]: the interfaces, routes and neighbours that it looks into; [`next_hop_cache`]: a cache before them
+//! - [`tables`]: the interfaces, routes and neighbours that it looks up; [`next_hop_cache`]: a cache before them
 //! - [`source_check`]: whether a packet may come from where it says
-//! - [`waiting`]: packets whose neighbour is not known yet; [`resolution`]: which neighbours are asked for
-//! - [`icmp_error`], [`error_budget`]: what a router answers when it cannot forward, and how often
+//! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are asked for
+//! - [`icmp_error`]: errors about packets that are not forwarded; [`error_budget`]: their rate limits
 
 pub mod error_budget;
 pub mod forward;

@@ -1,4 +1,4 @@
-//! Whether a packet may come from where it says, at the port where it came in.
+//! Source validation: whether a packet with this source may come in by this port.
 //!
 //! ```text
 //!  source --> route back --> one of the router's own addresses, or a broadcast address --> own-source
@@ -13,8 +13,8 @@
 //! 5.3.8; Linux' `rp_filter`. With several next hops strict is "feasible" in Linux' sense: one of
 //! them is enough. Martian sources are refused by [`parse`](crate::ip::parse) already.
 //!
-//! Unless the configuration says otherwise a port does what the kernel's `rp_filter` says for its
-//! interface, and for IPv6, which has no such setting, nothing.
+//! Unless the configuration says otherwise, a port follows the kernel's `rp_filter` of its interface. IPv6,
+//! which has no such setting, is not checked.
 //!
 //! Deviations from Linux, each stricter: the router's own addresses are refused in IPv6 too, and
 //! broadcast addresses of its networks whatever `rp_filter` says. On an interface without any address
@@ -28,10 +28,10 @@ use crate::headers::Headers;
 use crate::ip::next_hop_cache::spread;
 use crate::ip::tables::{Action, Tables};
 
-/// How much a source must have to do with the port where its packet came in (RFC 3704).
+/// The relation that a source must have to the port where its packet came in (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceCheck {
-    /// Nothing.
+    /// None.
     #[default]
     Off,
     /// There must be a route back.

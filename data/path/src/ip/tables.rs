@@ -1,4 +1,4 @@
-//! The interfaces, routes and neighbours that forwarding looks into.
+//! The interfaces, routes and neighbours that forwarding looks up.
 //!
 //! A plain value: a habitat builds it (live: from the kernel, by netlink), publishes it whole,
 //! and the forwarding thread reads one consistent snapshot for each burst.
@@ -17,7 +17,7 @@ use crate::ip::source_check::SourceCheck;
 /// A neighbour by interface (kernel index) and address.
 pub type NeighbourKey = (u32, IpAddr);
 
-/// One consistent state of everything that forwarding needs to know.
+/// One consistent state of everything that forwarding looks up.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// Interfaces by kernel index.
@@ -51,16 +51,16 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
-/// What to do with packets for a prefix.
+/// A route: the action for packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What to do.
+    /// The action.
     pub action: Action,
     /// The kernel's priority; of two routes for one prefix the lower one counts.
     pub metric: u32,
 }
 
-/// What a route does with a packet.
+/// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sends it on to one of these, chosen by flow hash in proportion to their weights.

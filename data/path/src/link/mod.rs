@@ -17,9 +17,9 @@ use weir_wire::{EtherType, vlan};
 pub struct Header {
     /// Destination MAC address.
     pub destination: Mac,
-    /// What it carries.
+    /// Ether type of its payload.
     pub ethertype: EtherType,
-    /// Where that starts.
+    /// Offset of its payload.
     pub l3: usize,
     /// VLAN of the outermost tag; zero without one.
     pub vlan: u16,

@@ -1,9 +1,9 @@
-//! What the sender of a frame left to hardware: to finish a checksum, to cut a long frame into
+//! Work that the sender of a frame left to hardware: to finish a checksum, to cut a long frame into
 //! segments.
 //!
 //! Source: the `virtio_net_hdr` of virtio 1.2, section 5.1.6, which Linux gives with a frame that a
 //! packet socket receives. Hosts on veth, tun and virtio-net devices send such frames by default: to
-//! them the next link is memory, and only who puts the frame on a wire has to do the work.
+//! them the next link is memory, and only the machine that puts the frame on a wire has to do the work.
 //!
 //! ```text
 //!  frame: | Ethernet | IP | UDP | VXLAN | Ethernet | IP | TCP | payload ...
@@ -16,11 +16,11 @@
 use weir_packet::Reason;
 use weir_wire::{checksum, tcp, udp};
 
-/// Packets that a superframe may become: 64 KB in segments of 32 bytes, fewer than Linux makes of its
-/// own accord. Whoever asks for more wants the router to work for nothing.
+/// The most packets of a superframe: 64 KB in segments of 32 bytes, more than Linux makes by itself. A sender
+/// that asks for more wants the router to work for nothing.
 pub const SEGMENTS_MAX: usize = 2048;
 
-/// What is still to be done to a frame.
+/// Work that is still to be done to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// A checksum to finish. In a superframe it says where the transport header is.
@@ -32,22 +32,22 @@ pub struct Offload {
 /// A checksum that is still to be finished: its field holds the sum of the pseudo header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// Where in the frame the covered bytes begin; they go on to the end of the packet.
+    /// Offset in the frame of the covered bytes, which go on to the end of the packet.
     pub start: u16,
-    /// Where the field is, counted from `start`.
+    /// Offset of the field from `start`.
     pub offset: u16,
 }
 
-/// How a superframe is to be cut.
+/// The way to cut a superframe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// What its payload is.
+    /// Its kind of payload.
     pub kind: SegmentKind,
     /// Bytes of payload in each segment but the last.
     pub size: u16,
 }
 
-/// What a superframe's payload is.
+/// The kind of a superframe's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// TCP in IPv4.
@@ -56,12 +56,12 @@ pub enum SegmentKind {
     TcpV6,
     /// UDP datagrams with the same header, over either IP.
     Udp,
-    /// Something that is not known here.
+    /// Anything else.
     Unknown,
 }
 
 impl SegmentKind {
-    /// Where the transport header has its checksum.
+    /// Offset of the checksum in the transport header.
     pub(crate) const fn checksum_at(self) -> usize {
         match self {
             Self::Udp => udp::CHECKSUM_AT,
@@ -77,7 +77,7 @@ impl Offload {
         segmentation: None,
     };
 
-    /// Packets that a frame of `len` bytes becomes, at most; one if it is no superframe.
+    /// The most packets that a frame of `len` bytes becomes; one if it is no superframe.
     #[inline]
     pub fn packets_max(&self, len: u32) -> usize {
         match self.segmentation {
@@ -89,9 +89,8 @@ impl Offload {
         }
     }
 
-    /// The lengths of the frames that a frame of `len` bytes becomes on the wire, of which `bytes`
-    /// are the first. Where these do not reach to the end of the headers, the transport header is
-    /// taken to have no options.
+    /// The lengths of the frames that a frame of `len` bytes becomes on the wire. `bytes` are its first
+    /// bytes. If they end before the headers do, the transport header counts as one without options.
     pub fn frame_lens(&self, bytes: &[u8], len: u32) -> impl Iterator<Item = u32> {
         let headers = self.headers_len(bytes).min(len);
         let payload = len - headers;
@@ -118,8 +117,8 @@ impl Offload {
 }
 
 impl PartialChecksum {
-    /// Finishes the checksum in a packet of which `stripped` bytes at the front are gone (negative:
-    /// added). A field outside of the packet is [`Reason::BadOffload`].
+    /// Finishes the checksum in a packet that has lost `stripped` bytes at its front (negative: gained).
+    /// A field outside of the packet is [`Reason::BadOffload`].
     pub fn finish(self, packet: &mut [u8], stripped: i32) -> Result<(), Reason> {
         let start = i32::from(self.start) - stripped;
         let start = usize::try_from(start).map_err(|_| Reason::BadOffload)?;

@@ -15,13 +15,13 @@
 //! | TCP | sequence number; FIN and PSH only on the last, CWR only on the first; checksum |
 //! | UDP | length; checksum, if there is one |
 //!
-//! What lies between two IP headers of a tunnel (VXLAN, GENEVE, an Ethernet header) is copied and not
-//! understood: the inner IP header is the next place where a header stands whose length reaches to the
-//! end of the frame (and whose checksum is right), so tunnels need no list of ports. The bytes of all
+//! The bytes between two IP headers of a tunnel (VXLAN, GENEVE, an Ethernet header) are copied without being
+//! understood. The inner IP header is the next one whose length reaches to the end of the frame (and whose
+//! checksum is right), so tunnels need no list of ports. The bytes of all
 //! headers, their number, and the number of segments are bounded.
 //!
-//! Nothing here is trusted: a superframe whose headers do not fit what is said of it ends as
-//! [`Reason::BadOffload`], and whatever the bytes are, the segments lie within them.
+//! Nothing here is trusted: a superframe whose headers contradict its offload fields is dropped with
+//! [`Reason::BadOffload`], and the segments lie within the frame, whatever its bytes are.
 //!
 //! Deviations: a superframe of more than 64 KB (BIG TCP) is refused; with accurate ECN (RFC 9768) CWR
 //! would have to stay on every segment, but `virtio_net_hdr` does not say so.
@@ -50,7 +50,7 @@ const GRE: u8 = 47;
 #[derive(Debug)]
 pub struct Superframe<'a> {
     frame: &'a [u8],
-    /// Where the transport header starts, and where the payload does.
+    /// Offsets of the transport header and of the payload.
     transport: usize,
     payload: usize,
     kind: SegmentKind,
@@ -82,7 +82,7 @@ struct Layers {
 }
 
 impl<'a> Superframe<'a> {
-    /// Finds the headers of `frame`, of which `offload` says how it is to be cut.
+    /// Finds the headers of `frame`, which `offload` says how to cut.
     pub fn new(frame: &'a [u8], offload: &Offload) -> Result<Self, Reason> {
         Self::find(frame, offload).ok_or(Reason::BadOffload)
     }
@@ -237,11 +237,11 @@ impl Layers {
     }
 }
 
-/// The way from the Ethernet header to the transport header.
+/// A walk from the Ethernet header to the transport header.
 struct Walk<'a> {
     frame: &'a [u8],
     kind: SegmentKind,
-    /// Where the transport header should be; if nobody said, it follows the outermost IP header.
+    /// The expected place of the transport header; without one it follows the outermost IP header.
     transport: Option<usize>,
     layers: Layers,
 }
@@ -345,10 +345,10 @@ impl Walk<'_> {
     }
 }
 
-/// An IP header on the way.
+/// An IP header of the walk.
 struct Ip {
     layer: Layer,
-    /// Where what it carries starts, after the extension headers.
+    /// Offset of its payload, behind the extension headers.
     next: usize,
     protocol: Protocol,
     addresses: (IpAddr, IpAddr),

@@ -3,12 +3,12 @@
 use weir_packet::{Packet, Pool};
 use weir_wire::{EtherType, ethernet, vlan};
 
-/// What a tag adds to a frame.
+/// Bytes that a tag adds to a frame.
 const TAG_LEN: i32 = vlan::TAG_LEN as i32;
 /// The two addresses, which stay in front of a tag.
 const MACS_LEN: usize = 12;
 
-/// Puts an 802.1Q tag, which came out of band, back into a frame. Says whether there was room.
+/// Puts an 802.1Q tag into a frame. Says whether there was room.
 pub fn insert(pool: &mut Pool, packet: &mut Packet, tci: u16) -> bool {
     if (packet.len as usize) < ethernet::HEADER_LEN || !pool.move_start(packet, -TAG_LEN) {
         return false;

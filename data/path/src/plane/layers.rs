@@ -184,7 +184,7 @@ impl Plane {
         }
     }
 
-    /// Drops an IP packet, and informs its sender if `notify` says of what.
+    /// Drops an IP packet, and sends the ICMP error that `notify` names.
     fn drop(
         &mut self,
         ingress: Option<usize>,

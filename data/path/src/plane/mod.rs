@@ -1,8 +1,8 @@
 //! Everything that a packet touches, owned in one place: pool, books, ports, tables.
 //!
 //! A plane is driven by one thread, so nothing here locks. A router with more threads has a plane
-//! for each, and hands packets between them by rings. How a packet moves through it is in
-//! [`step`](crate::plane::step); what is here is how ports come, change and go.
+//! for each, and hands packets between them by rings. [`step`](crate::plane::step) and `layers` move packets
+//! through it; this file adds, changes and removes ports.
 
 mod layers;
 pub mod step;
@@ -25,7 +25,7 @@ use crate::ip::waiting::Waiting;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
-/// The network layer of a port: how frames that come in by it find their way.
+/// The network layer of a port: how frames that come in by it are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// By routes, as in a router (RFC 1812, RFC 8200). They leave by routed ports.
@@ -41,7 +41,7 @@ pub(crate) const OUTBOX_MAX: usize = 256;
 pub struct PlanePort {
     /// Name in the configuration.
     pub name: String,
-    /// Name of the interface now: an interface that is renamed stays the port's.
+    /// Name of the interface now: a renamed interface stays the port's.
     pub interface: String,
     /// Name of the interface in the configuration.
     pub configured_interface: String,
@@ -54,9 +54,9 @@ pub struct PlanePort {
     /// Sent by the kernel itself, and charged to it.
     pub charged: Tally,
     pub(crate) index: Option<u32>,
-    /// Nothing more is queued at it: it is about to be removed.
+    /// It is about to be removed, and takes no more packets.
     pub(crate) closing: bool,
-    /// How sources are checked; none: as the kernel does it.
+    /// Its source check; none for the kernel's.
     pub(crate) source_check: Option<SourceCheck>,
     /// Its place in the list of watched ports; means nothing without a watch.
     pub(crate) watched: Option<u16>,
@@ -77,7 +77,7 @@ pub struct Plane {
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
     pub(crate) watch: Option<Box<Watch>>,
-    /// What arrived before this is too old to be forwarded.
+    /// Frames that arrived before this are too old to be forwarded.
     pub(crate) oldest: Instant,
 }
 
@@ -136,7 +136,7 @@ impl Plane {
         self.passed.clear();
     }
 
-    /// Queues nothing more at a port: what it holds leaves at its rate, until it is removed.
+    /// Closes a port: it takes no more packets, and those that it holds leave at its rate.
     pub fn close_port(&mut self, number: usize) {
         self.ports[number].closing = true;
     }
@@ -146,7 +146,7 @@ impl Plane {
         self.oldest = at;
     }
 
-    /// Removes a port; the ones behind it move up by one. What it holds ends.
+    /// Removes a port; the ones behind it move up by one. The packets that it holds are dropped.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
         let mut gone = self.ports.remove(number);
         self.passed.clear();
@@ -158,7 +158,7 @@ impl Plane {
         self.reclaim(gone.place());
     }
 
-    /// Puts a discipline and a link in force at a port, without losing what it holds.
+    /// Puts a discipline and a link in force at a port, without losing packets.
     pub fn reconfigure_port(&mut self, number: usize, spec: Spec, link: Link, now: Instant) {
         let slot = &mut self.ports[number];
         let streams = self.streams.below("port").below(&slot.name);
@@ -169,8 +169,8 @@ impl Plane {
         self.reclaim(place);
     }
 
-    /// Charges a port for a frame that the kernel itself sent out of its interface, of which `bytes`
-    /// are the first; for a superframe, what it becomes on the wire.
+    /// Charges a port for a frame that the kernel itself sent out of its interface; `bytes` are its first
+    /// bytes. A superframe costs as much as the frames that it becomes on the wire.
     pub fn charge(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
         let slot = &mut self.ports[number];
         for len in arrival.offload.frame_lens(bytes, arrival.len) {
@@ -179,7 +179,7 @@ impl Plane {
         }
     }
 
-    /// Ends the frames of a port whose device is gone.
+    /// Drops the frames of a port whose device is gone.
     pub fn discard_outbox(&mut self, number: usize) {
         for packet in self.ports[number].outbox.drain(..) {
             self.fates.discard(packet, Reason::DeviceDown);
@@ -187,7 +187,7 @@ impl Plane {
         self.reclaim(self.ports[number].place());
     }
 
-    /// Ends everything that is held: the router stops.
+    /// Drops everything that is held: the router stops.
     pub fn shut_down(&mut self) {
         for held in self.waiting.drain() {
             self.fates.discard(held.packet.packet, Reason::Shutdown);
@@ -210,8 +210,8 @@ impl Plane {
         Ok(())
     }
 
-    /// Fetches what was seen and goes on with `empty`; the watch ends with the last of it. None if
-    /// there is no watch (any more).
+    /// Fetches the sightings and goes on with `empty`; the watch ends with the last of them. None if there
+    /// is no watch, or no longer.
     pub fn sightings(&mut self, empty: Sightings, now: Instant) -> Option<Fetched> {
         let fetched = self.watch.as_mut()?.fetch(empty, now);
         if fetched.done {
@@ -220,7 +220,7 @@ impl Plane {
         Some(fetched)
     }
 
-    /// Watches no longer.
+    /// Ends the watch.
     pub fn unwatch(&mut self) {
         self.watch = None;
     }
@@ -338,7 +338,7 @@ impl Plane {
         }
     }
 
-    /// Gives the memory of what has ended back to the pool; a watch sees it first.
+    /// Gives the memory of dropped packets back to the pool; a watch sees them first.
     pub(crate) fn reclaim(&mut self, place: Place) {
         if let Some(watch) = &mut self.watch {
             watch.ended(place, &self.fates, &self.pool, None);
@@ -346,7 +346,7 @@ impl Plane {
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
     }
 
-    /// Where something ends that came in by this port.
+    /// The place of a drop of a packet that came in by this port.
     pub(crate) fn came_by(&self, ingress: Option<usize>) -> Place {
         Place {
             port: ingress.and_then(|n| self.ports.get(n)?.watched),
@@ -356,7 +356,7 @@ impl Plane {
 }
 
 impl PlanePort {
-    /// Where something ends that should leave by this port.
+    /// The place of a drop of a packet that should leave by this port.
     pub(crate) fn place(&self) -> Place {
         Place {
             port: self.watched,

@@ -20,16 +20,16 @@ use crate::link::segment::Superframe;
 use crate::plane::watch;
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
 
-/// What is known of a received frame beside its bytes.
+/// A received frame, without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// When it came in.
+    /// Time of arrival.
     pub at: Instant,
-    /// Its length on the link; more than there are bytes if a receive ring cut it.
+    /// Its length on the link; it has fewer bytes if a receive ring cut it.
     pub len: u32,
     /// The 802.1Q tag control information, if it was tagged.
     pub vlan: Option<u16>,
-    /// What its sender left to hardware.
+    /// Work that its sender left to hardware.
     pub offload: Offload,
 }
 
@@ -37,8 +37,8 @@ pub struct Arrival {
 const FLUSH_MAX: usize = 64;
 
 impl Plane {
-    /// Takes a new snapshot of routes and neighbours, and sends on what waited for it.
-    /// Gives the old snapshot back: the last owner of a large one should not be this thread.
+    /// Takes a new snapshot of routes and neighbours, and sends the packets that waited for it. Gives the old
+    /// snapshot back: this thread should not be the one that frees a large one.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
         let old = std::mem::replace(&mut self.tables, tables);
         self.next_hops.clear();
@@ -55,9 +55,8 @@ impl Plane {
         old
     }
 
-    /// Takes a received frame in and carries it up to its egress port's queue. A superframe is cut
-    /// first; the packets that it becomes may be many, so whoever gave one should let the ports make
-    /// a step before the next frame.
+    /// Takes a received frame in and carries it up to its egress port. A superframe is cut first; it may become
+    /// many packets, so the caller should let the ports make a step before the next frame.
     pub fn receive(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
         if arrival.offload.segmentation.is_some() {
             return self.receive_superframe(ingress, frame, &arrival);
@@ -97,7 +96,7 @@ impl Plane {
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
     }
 
-    /// Ends a frame that never got into the pool.
+    /// Drops a frame that never got into the pool.
     fn refuse(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival, reason: Reason) {
         let received = u64::from(arrival.len);
         self.ports[ingress].received.count(received);
@@ -107,7 +106,7 @@ impl Plane {
         }
     }
 
-    /// Where the frame went in the pool, or why it did not.
+    /// Takes a frame into the pool; gives its slot, or why it is dropped.
     fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
         let received = u64::from(arrival.len);
         let port = &mut self.ports[ingress];
@@ -133,8 +132,8 @@ impl Plane {
         Ok(slot)
     }
 
-    /// Lets the watch see a frame as it came, with its end if it has ended already, and what else
-    /// has ended on its account.
+    /// Lets the watch see a frame as it came, with the reason if it has been dropped already, and the other
+    /// packets that were dropped because of it.
     #[cold]
     fn show_arrival(
         &mut self,
@@ -178,7 +177,7 @@ impl Plane {
         watch.ended(place, &self.fates, &self.pool, taken.ok());
     }
 
-    /// Lets every port do what has become due. Gives the time of the next event, if one is known.
+    /// Makes a step of every port. Gives the time of the next event, if one is known.
     pub fn step(&mut self, now: Instant) -> Option<Instant> {
         self.keep_watch(now);
         let expired = self.waiting.expired(now);

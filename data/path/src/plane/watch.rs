@@ -1,4 +1,4 @@
-//! A watch over ports: what it sees of their packets, kept until somebody fetches it.
+//! A watch over ports: it records their packets until somebody fetches the record.
 //!
 //! ```text
 //!  receive -----------> [ plane ] -----------> flush
@@ -6,36 +6,37 @@
 //!     +---------------------+---------------------+--> Sightings --Plane::sightings--> a capture
 //! ```
 //!
-//! Nothing of a capture's form is known here. A plane without a watch asks once a frame and once a
+//! The form of a capture file is not known here. A plane without a watch asks once a frame and once a
 //! burst whether it has one; a plane with a watch copies the first bytes of each frame into memory
-//! that was allocated before. What finds no place there is counted as missed. Whoever watches must
-//! fetch within [`LEASE`]; otherwise the watch ends, so that one whose owner died costs nothing.
+//! that was allocated before. Frames that find no place there are counted as missed. The owner must fetch
+//! within [`LEASE`]; otherwise the watch ends, so that one whose owner died costs nothing.
 //!
-//! What came in is seen once, with its end if it ends at once (no route, say). What ends later is
-//! seen a second time: at the port that held it, at the time of the step that ended it.
+//! A packet is seen as it comes in, with the reason if it is dropped at once (no route, say). A packet that
+//! is dropped later is seen a second time: at the port that held it, at the time of the step that dropped
+//! it.
 
 use std::collections::BTreeSet;
 
 use weir_base::{Instant, Span};
 use weir_packet::{Direction, Fate, Fates, Pool, Reason, Slot};
 
-/// A watch from which nobody fetches for so long ends.
+/// A watch from which nobody fetches for this time ends.
 pub const LEASE: Span = Span::from_secs(5);
 /// Frames that are kept between two fetches.
 pub const SIGHTINGS_MAX: usize = 32_768;
 /// Bytes of frames that are kept between two fetches.
 pub const SIGHTINGS_BYTES_MAX: usize = 4 << 20;
 
-/// What is watched for.
+/// What to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Names of the ports, each once; what is seen at a port carries its place in this list.
+    /// Names of the ports, each once; a sighting names its port by the place in this list.
     pub ports: Vec<String>,
-    /// Only what is lost.
+    /// Only drops.
     pub drops: bool,
     /// Bytes that are kept of a frame.
     pub snap: usize,
-    /// The watch ends after so many packets.
+    /// The watch ends after this number of packets.
     pub packets: u64,
     /// It ends at this time.
     pub until: Instant,
@@ -50,23 +51,23 @@ pub struct Sighting {
     pub at: Instant,
     /// How long the frame was on the link.
     pub len: u32,
-    /// Which way it went; none if the router made it and it never reached a queue.
+    /// Its direction; none if the router made it and it never reached a queue.
     pub direction: Option<Direction>,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What was seen, in memory that does not grow.
+/// Sightings, in memory that does not grow.
 #[derive(Debug)]
 pub struct Sightings {
     list: Vec<(Sighting, u32)>,
     bytes: Vec<u8>,
 }
 
-/// What was fetched of a watch.
+/// The record of a watch since the last fetch.
 #[derive(Debug)]
 pub struct Fetched {
-    /// What was seen since the last time.
+    /// The sightings since the last fetch.
     pub sightings: Sightings,
     /// Packets seen and kept since the beginning.
     pub captured: u64,
@@ -93,7 +94,7 @@ pub(crate) struct Watch {
     lease: Instant,
 }
 
-/// A frame with what is known of it.
+/// A frame with its length and tag.
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) len: u32,
@@ -101,7 +102,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) tag: Option<u16>,
 }
 
-/// Where something ends.
+/// The place of a drop.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) port: Option<u16>,
@@ -119,7 +120,7 @@ impl Default for Sightings {
 }
 
 impl Sightings {
-    /// What was seen, with the first bytes of each frame.
+    /// The sightings, with the first bytes of each frame.
     pub fn iter(&self) -> impl Iterator<Item = (&Sighting, &[u8])> {
         let mut rest = self.bytes.as_slice();
         self.list.iter().map(move |(sighting, kept)| {
@@ -178,7 +179,7 @@ impl Watch {
         u16::try_from(place).ok()
     }
 
-    /// What is seen from now on is seen at this time.
+    /// Sets the time of the sightings from now on.
     pub(crate) fn set_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
@@ -188,7 +189,7 @@ impl Watch {
         now >= self.lease
     }
 
-    /// Gives what was seen, and goes on with `empty`.
+    /// Gives the sightings, and goes on with `empty`.
     pub(crate) fn fetch(&mut self, mut empty: Sightings, now: Instant) -> Fetched {
         empty.clear();
         self.lease = now + LEASE;
@@ -232,7 +233,7 @@ impl Watch {
         self.see(port, self.now, &whole(bytes), direction, fate);
     }
 
-    /// Looks at what has ended, but for `seen`, before its memory is used again.
+    /// Records dropped packets, except `seen`, before their memory is used again.
     pub(crate) fn ended(&mut self, place: Place, fates: &Fates, pool: &Pool, seen: Option<Slot>) {
         for &(slot, reason) in fates.to_be_freed() {
             self.marked.remove(&slot.0);
@@ -282,7 +283,7 @@ fn whole(bytes: &[u8]) -> Frame<'_> {
     }
 }
 
-/// What the kernel handles itself has not been lost.
+/// The fate of a packet. Packets that the kernel handles itself are not lost.
 fn fate(end: Option<Reason>) -> Fate {
     match end.filter(|r| r.is_loss()) {
         Some(reason) => Fate::Dropped(reason),

@@ -19,13 +19,13 @@ pub struct EndpointId {
     pub(crate) generation: u32,
 }
 
-/// Generations begin again: they have 28 bits of an event.
+/// Generations wrap: they have 28 bits of an event.
 const GENERATIONS: u32 = 1 << 28;
 
-/// Where an endpoint stands, and where its packets go.
+/// The path of an endpoint's packets, and their accounting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// Its own name.
+    /// Its own identifier.
     pub(crate) own: EndpointId,
     /// The other end.
     pub(crate) peer: EndpointId,
@@ -58,7 +58,7 @@ impl Route {
     }
 }
 
-/// What lives at a place.
+/// An endpoint of any kind.
 #[derive(Debug)]
 pub(crate) enum Endpoint {
     /// An end of a TCP connection.

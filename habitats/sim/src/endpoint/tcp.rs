@@ -10,23 +10,23 @@ use crate::meter::Jitter;
 use crate::tcp::{Connection, Segment};
 use weir_base::pace::Pace;
 
-/// What an end of a connection does with it.
+/// The application at an end of a connection.
 #[derive(Debug)]
 pub(crate) enum Application {
-    /// Takes what comes, and closes after its peer.
+    /// Receives, and closes after its peer.
     Receive,
     /// Sends as much as it can.
     Greedy,
-    /// Sends so many bytes and closes.
+    /// Sends this number of bytes and closes.
     Transfer(u64),
-    /// Offers a rate; of a transfer, until so many bytes are written.
+    /// Offers a load; a transfer ends when this number of bytes is written.
     Paced(Pace, Option<u64>),
-    /// A web client: sends a request of so many bytes, and closes when the answer has ended.
+    /// A web client: sends a request, and closes when the answer has ended.
     Fetch {
         /// Bytes of the request.
         request: u32,
     },
-    /// A web server: answers a request of so many bytes with so many bytes, and closes.
+    /// A web server: answers a request, and closes.
     Serve {
         /// Bytes of the request.
         request: u32,
@@ -35,7 +35,7 @@ pub(crate) enum Application {
     },
 }
 
-/// What the others must know after something has happened.
+/// Progress that others must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing of note.
@@ -55,9 +55,9 @@ pub(crate) struct Tcp {
     /// The flow for which the payload counts that it receives; a web server's requests do not.
     pub(crate) flow: Option<u32>,
     pub(crate) jitter: Jitter,
-    /// What has arrived of the peer's payload, as far as it was told to the meters.
+    /// Payload of the peer that the meters have counted.
     pub(crate) arrived: u64,
-    /// The timer event that is under way; an earlier one is out of date.
+    /// The time of the valid timer event; earlier ones are out of date.
     pub(crate) timer: Instant,
     pub(crate) closing: bool,
     /// When the connection was there.
