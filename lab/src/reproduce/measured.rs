@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::recipe::At;
+use super::recipe::{At, LabRun};
 use super::verdict::Samples;
 use crate::error::Error;
 use crate::measure::goodput_curve;
@@ -23,9 +23,6 @@ use crate::scenario::{
 };
 use crate::simulation;
 use crate::statistics::mean;
-
-/// Length and warm-up of a run in the lab: 30 s are counted.
-const LAB: [&str; 2] = ["40 s", "10 s"];
 
 /// The measurements, by scenario.
 #[derive(Debug, Default)]
@@ -346,7 +343,7 @@ fn points(
     };
     let mut overrides = Vec::new();
     if on == Habitat::Lab && !how.quick {
-        let [duration, warm_up] = LAB;
+        let LabRun { duration, warm_up } = &super::paper_of(name).lab;
         overrides = vec![set("duration", duration), set("warm_up", warm_up)];
     }
     overrides.extend_from_slice(&how.overrides);

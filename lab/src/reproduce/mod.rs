@@ -261,7 +261,7 @@ fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
 }
 
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
-    let paper = paper_of(recipe);
+    let paper = paper_of(&recipe.id);
     let drawn = recipe.figures.iter();
     let drawn = drawn.map(|figure| figure.svgs(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
@@ -342,12 +342,12 @@ fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
     cells.collect()
 }
 
-/// The paper of a result.
-fn paper_of(recipe: &Recipe) -> &'static Paper {
-    let name = recipe.id.split('/').next().unwrap_or_default();
+/// The paper of a result or a scenario.
+fn paper_of(id: &str) -> &'static Paper {
+    let name = id.split('/').next().unwrap_or_default();
     let mut papers = papers().iter();
     let found = papers.find(|paper| paper.name == name);
-    found.unwrap_or_else(|| unreachable!("{} belongs to no paper", recipe.id))
+    found.unwrap_or_else(|| unreachable!("{id} belongs to no paper"))
 }
 
 fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimReport {
@@ -474,7 +474,7 @@ mod tests {
 
     /// The only result of a paper of this text.
     fn result(text: &str) -> &'static Recipe {
-        let head = "name = \"lru-fq\"\nsource = \"s\"\nhas_two_columns = false\n[[result]]\n";
+        let head = "name = \"lru-fq\"\nsource = \"s\"\nhas_two_columns = false\nlab = { duration = \"40 s\", warm_up = \"10 s\" }\n[[result]]\n";
         let paper = Paper::read(&format!("{head}{text}"), &[]).unwrap();
         &Box::leak(Box::new(paper)).results[0]
     }

@@ -26,12 +26,24 @@ pub struct Paper {
     pub source: String,
     /// Whether each claim is decided twice: as read, and with the values that it prints instead of calibrated ones.
     pub has_two_columns: bool,
+    /// How long its scenarios are run in the lab, whose time is real.
+    pub lab: LabRun,
     /// Its results.
     #[serde(rename = "result")]
     pub results: Vec<Recipe>,
     /// Claims that are decided in Rust.
     #[serde(skip)]
     pub(super) code: &'static [&'static Checks],
+}
+
+/// Length of a run in the lab.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabRun {
+    /// The length.
+    pub duration: String,
+    /// The time from the start that the metrics leave out.
+    pub warm_up: String,
 }
 
 /// One table or figure, or the claims of the text without one.
