@@ -103,7 +103,7 @@ fn the_page_of_a_line_under_load_begins_with_its_small_packets() {
         assert!(first.contains(part), "{first}");
     }
     assert!(
-        headlines.contains(&"Who got the link bottleneck.reverse"),
+        headlines.contains(&"Shares of the link bottleneck.reverse"),
         "{headlines:?}"
     );
     assert!(

@@ -197,7 +197,7 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     let hasty: Vec<_> = hasty.map(|c| c.name.as_str()).collect();
     if !hasty.is_empty() {
         notes.push(format!(
-            "queues are asked every {PERIOD_MIN} at most, and no more often by controllers either ({})",
+            "queues are sampled at most every {PERIOD_MIN}, also for controllers with a shorter period ({})",
             hasty.join(", ")
         ));
     }
@@ -331,6 +331,6 @@ rate = "1 Mbit"
             "{left}\nreverse_discipline = {{ kind = \"refill\" }}\n[controller.fast]\n\
              kind = \"backpressure\"\nperiod = \"1 ms\"\ningress = [\"l.reverse\"]\negress = [\"r\"]"
         );
-        assert!(with(left, &hasty).unwrap()[0].ends_with("by controllers either (fast)"));
+        assert!(with(left, &hasty).unwrap()[0].ends_with("with a shorter period (fast)"));
     }
 }

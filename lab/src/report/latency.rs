@@ -81,8 +81,7 @@ impl Subject {
         let rows: Vec<Row> = points.iter().filter_map(row).collect();
         let mut body = percentiles::html(&rows, self.unit);
         if let Some(plot) = plots::distribution(&points, &self.name) {
-            let caption =
-                "<p class=\"caption\">Which share, in per cent, takes at most so long.</p>";
+            let caption = "<p class=\"caption\">Share, in %, that takes at most this long.</p>";
             body += &format!("{caption}<div class=\"grid\">{}</div>", figures(&plot, ""));
         }
         Some(section(&headline, &(body + &swept::middle_note(result))))

@@ -135,7 +135,7 @@ pub(super) fn html(result: &RunResult) -> String {
     if let Some(table) = SIZES.html(result) {
         let remark = "<p>Transfers that began in the window; one that the end cut off counts with its \
                       age.</p>";
-        let message = "How long transfers take, by size";
+        let message = "Completion time of transfers, by size";
         html += &section(message, &(table + remark));
     }
     html + &losses(result)
@@ -243,7 +243,7 @@ fn losses(result: &RunResult) -> String {
         share if share >= 99.95 => "All".to_owned(),
         share => format!("{share:.0} % of all"),
     };
-    let message = format!("{share} packets that are lost end at {}: {reason}", place);
+    let message = format!("{share} lost packets are dropped at {}: {reason}", place);
     section(&message, &table)
 }
 
@@ -330,6 +330,6 @@ mod tests {
         );
         // One of two runs lost them.
         assert_eq!(losses[0].packets, 15.0);
-        assert!(html(&result).contains("75 % of all packets that are lost end at out: queue-full"));
+        assert!(html(&result).contains("75 % of all lost packets are dropped at out: queue-full"));
     }
 }

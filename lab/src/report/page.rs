@@ -145,7 +145,7 @@ fn queues_over_time(result: &RunResult) -> String {
          <div class=\"grid\">{pictures}</div>{left_out}{}",
         swept::middle_note(result)
     );
-    section("How many packets wait, moment by moment", &body)
+    section("Packets waiting over time", &body)
 }
 
 fn numbers(result: &RunResult) -> String {
@@ -251,7 +251,7 @@ fn hogs(result: &RunResult) -> String {
          <th>Known<small>for, s</small></th></tr></thead><tbody>{rows}</tbody></table></div>\
          <p>As the router named them 0.3 s before the end of the last run.</p>"
     );
-    section("The router names the flows that it holds back", &table)
+    section("Flows that the router holds back", &table)
 }
 
 fn hog_row(point: &str, hog: &Value) -> String {

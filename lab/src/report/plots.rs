@@ -145,7 +145,7 @@ pub(super) fn distribution(points: &[&PointResult], name: &str) -> Option<Plot> 
     let metric = Metric::named(name);
     (!lines.is_empty()).then(|| Plot {
         title: format!(
-            "{}: which share, in %, is at most so long",
+            "{}: share, in %, that takes at most this long",
             metric.heading()
         ),
         x: titled(name),

@@ -1,4 +1,4 @@
-//! Who got what of a link: the traffic that meets at watched links, as bars and moment by moment.
+//! Shares of a link: the traffic that meets at watched links, as bars and over time.
 
 use super::page::{escape, section};
 use super::picture::{self, KINDS};
@@ -148,7 +148,8 @@ pub(super) fn html(result: &RunResult) -> String {
         // A phone gets a picture of its own: a shrunken one could not be read.
         let body =
             legend(result, std::slice::from_ref(group)) + &bars("wide", 760) + &bars("narrow", 360);
-        let message = share(result, group).unwrap_or_else(|| format!("Who got {}", group.place()));
+        let message =
+            share(result, group).unwrap_or_else(|| format!("Shares of {}", group.place()));
         let note = match points.len() == result.points.len() {
             true => String::new(),
             false => swept::middle_note(result),
@@ -251,7 +252,7 @@ pub(super) fn over_time(result: &RunResult) -> String {
         legend(result, &groups),
         swept::middle_note(result)
     );
-    section("What each kind of traffic got, moment by moment", &body)
+    section("Goodput of each kind of traffic over time", &body)
 }
 
 /// The highest sum of all kinds.
@@ -294,7 +295,7 @@ mod tests {
         let point = &result.points[0];
         assert_eq!(groups[0].goodput(point, "tcp"), Some(18.0));
         assert_eq!(groups[1].total(point), 17.5);
-        assert!(html(&result).contains("Who got the link line.reverse"));
+        assert!(html(&result).contains("Shares of the link line.reverse"));
         // A flow that crosses both makes them one.
         result.traffic.push(TrafficInfo {
             crosses: vec!["line".into(), "line.reverse".into()],
