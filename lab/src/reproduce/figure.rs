@@ -4,15 +4,12 @@
 //! [[result.figure]]
 //! title = "TCP's share of UDP and long TCP"
 //! x = "flows in the cache"
-//! [[result.figure.line]]                     # over a sweep: `{step}` is on the axis below
-//! each = { floods = [2, 3] }
-//! name = "{floods} floods"
-//! along = [2, 4, 8]
-//! of = { scenario = "S", variant = "V", place = { flows = "{floods}", cache = "{step}" }, metric = "tcp_share_ratio" }
-//! [[result.figure.line]]                     # without `along`: a curve over time, and `metric` is its name
-//! name = "edge router"
-//! of = { scenario = "S", variant = "V", metric = "queue_packets.wan" }
-//! scale = "1 / 0.946"
+//! line = [
+//!     # Over a sweep: `{step}` is the place on the axis below.
+//!     { name = "{floods} floods", each = { floods = [2, 3] }, along = [2, 4, 8], of = { .. "{floods}", .. "{step}", .. } },
+//!     # Without `along`: a curve over time, and `metric` is its name.
+//!     { name = "edge router", of = { scenario = "S", variant = "V", metric = "queue_packets.wan" }, scale = "1 / 0.946" },
+//! ]
 //! ```
 
 use serde::Deserialize;
