@@ -172,7 +172,7 @@ impl Condition {
         }
     }
 
-    /// Says what is wrong with its formulas.
+    /// Refuses formulas that cannot be measured.
     pub(super) fn check(&self) -> Result<(), String> {
         let quantities = self.quantities();
         for row in self.measured_rows() {
@@ -220,7 +220,7 @@ impl Shown {
         f.remark(format!("{}: {}", self.what, shown.join(", ")));
     }
 
-    /// Says what is wrong with its formula, or if its rows have no names.
+    /// Refuses a formula that cannot be measured, and rows without names.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.named.is_empty() != self.each.is_empty() {
             return Err(format!(

@@ -74,7 +74,7 @@ impl Figure {
         lines.chunks(LINES_MAX).map(draw).collect()
     }
 
-    /// Says what is wrong with its lines.
+    /// Refuses lines that cannot be drawn.
     pub(super) fn check(&self) -> Result<(), String> {
         let failed = |why: String| format!("the picture \"{}\": {why}", self.title);
         let mut lines = self.lines.iter();

@@ -523,7 +523,7 @@ mod tests {
         assert!(error.contains("unknown variant `at_mots`"), "{error}");
         assert_eq!(
             wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.4\""),
-            "lru-fq/table1.4: is there twice"
+            "lru-fq/table1.4: occurs twice"
         );
         assert_eq!(
             wrong(
@@ -537,19 +537,16 @@ mod tests {
                 "\"{floods} floods, fetches a second\"",
                 "\"{flood} floods\""
             ),
-            "lru-fq/table1.1: `{flood}` stands for nothing"
+            "lru-fq/table1.1: `{flood}` is not in `each`"
         );
         let text = paper!("afan-eccm");
         let text = text.replacen("afan-eccm/fig7.2\"", "afan-eccm/fig7.22\"", 1);
         assert_eq!(
             Paper::read(&text, &[afan_eccm::CHECKS]).unwrap_err(),
-            "afan-eccm/fig7.22: nothing decides it"
+            "afan-eccm/fig7.22: has neither a condition nor a check"
         );
         let short = wrong("5.883, 0.0617] }", "5.883] }");
-        assert_eq!(
-            short,
-            "lru-fq/table1: a line has too few numbers, or too many"
-        );
+        assert_eq!(short, "lru-fq/table1: a line has 3 numbers for 4 columns");
     }
 
     /// Every point that a table, a claim or a picture asks for is one that is run.

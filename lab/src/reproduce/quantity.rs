@@ -104,7 +104,7 @@ impl Each {
     pub(super) fn resolve(&mut self, lines: &[Row]) -> Result<(), String> {
         if let Self::Named(name) = self {
             if name != "line" {
-                return Err(format!("`each` is `{name}`, and can only be `line`"));
+                return Err(format!("`each` is `{name}`; the only name is `line`"));
             }
             *self = Self::Rows(lines.to_vec());
         }
@@ -249,7 +249,7 @@ impl Quantity {
         window.map_or_else(Samples::default, |w| m.curve(at, names[0], w, of_curve))
     }
 
-    /// Says what is wrong with its formula for a row.
+    /// Refuses a formula that cannot be measured for a row.
     pub(super) fn check(&self, row: &Row) -> Result<(), String> {
         let formula = self.formula(row)?;
         for (term, is_inside) in formula.terms() {
@@ -257,16 +257,16 @@ impl Quantity {
             if let Some(point) = &term.point {
                 let known = self.points.get(point);
                 let other =
-                    known.ok_or_else(|| format!("there is no point `{point}` beside it"))?;
+                    known.ok_or_else(|| format!("there is no point `{point}` in `points`"))?;
                 if other.metric.is_some() {
                     return Err(format!("the point `{point}` cannot have a metric"));
                 }
             }
             if self.scenario.is_empty() {
-                return Err(format!("`{name}` is measured, and there is no scenario"));
+                return Err(format!("`{name}` needs a scenario"));
             }
             if is_inside && self.over.is_empty() {
-                return Err(format!("`{name}` has no steps (`over`)"));
+                return Err(format!("`{name}` needs steps: `over`"));
             }
         }
         Ok(())
@@ -299,12 +299,12 @@ pub(super) fn filled(text: &str, row: &Row) -> String {
     row.iter().fold(text.to_owned(), fill)
 }
 
-/// Says which name in a text stands for nothing.
+/// Refuses a text with a name that the row does not have.
 pub(super) fn is_filled(text: &str, row: &Row) -> Result<(), String> {
     let text = filled(text, row);
     match (text.find('{'), text.find('}')) {
         (Some(from), Some(to)) if from < to => {
-            Err(format!("`{}` stands for nothing", &text[from..=to]))
+            Err(format!("`{}` is not in `each`", &text[from..=to]))
         }
         _ => Ok(()),
     }
@@ -357,15 +357,15 @@ mod tests {
         let point = "scenario = 's'\nvariant = 'v'\n";
         assert_eq!(check("metric = '22.9 * 3.71'"), Ok(()));
         let error = check("metric = 'loss_ratio'").unwrap_err();
-        assert_eq!(error, "`loss_ratio` is measured, and there is no scenario");
+        assert_eq!(error, "`loss_ratio` needs a scenario");
         let error = check(&format!("{point}metric = 'a - a@red'")).unwrap_err();
-        assert_eq!(error, "there is no point `red` beside it");
+        assert_eq!(error, "there is no point `red` in `points`");
         let red = "[points]\nred = { variant = 'RED' }";
         assert_eq!(
             check(&format!("{point}metric = 'a - a@red'\n{red}")),
             Ok(())
         );
         let error = check(&format!("{point}metric = 'greatest(a)'")).unwrap_err();
-        assert_eq!(error, "`a` has no steps (`over`)");
+        assert_eq!(error, "`a` needs steps: `over`");
     }
 }

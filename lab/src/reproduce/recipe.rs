@@ -152,7 +152,7 @@ const fn tolerance() -> f64 {
 }
 
 impl Paper {
-    /// Reads a paper's file, and says what does not fit together.
+    /// Reads a paper's file. The error names the parts that do not fit together.
     pub(super) fn read(text: &str, code: &'static [&'static Checks]) -> Result<Self, String> {
         let paper: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut paper = Self { code, ..paper };
@@ -167,7 +167,7 @@ impl Paper {
         let mut checks = paper.code.iter().copied().flatten();
         let is_claim = |name: &str| ids.contains(&format!("{}/{name}", paper.name));
         match checks.find(|(name, _)| !is_claim(name)) {
-            Some((name, _)) => Err(format!("{name}: is decided in Rust, and is no claim")),
+            Some((name, _)) => Err(format!("{name}: has a check in Rust, but is not a claim")),
             None => Ok(paper),
         }
     }
@@ -180,12 +180,13 @@ impl Paper {
             self.check_of(claim).is_some(),
         ];
         match ways.iter().filter(|way| **way).count() {
-            _ if !is_new => Err(format!("{}: is there twice", claim.id)),
-            _ if !claim.id.starts_with(&recipe.id) => {
-                Err(format!("{}: does not belong to {}", claim.id, recipe.id))
-            }
+            _ if !is_new => Err(format!("{}: occurs twice", claim.id)),
+            _ if !claim.id.starts_with(&recipe.id) => Err(format!(
+                "{}: its name must begin with `{}`",
+                claim.id, recipe.id
+            )),
             1 => Ok(()),
-            0 => Err(format!("{}: nothing decides it", claim.id)),
+            0 => Err(format!("{}: has neither a condition nor a check", claim.id)),
             _ => Err(format!("{}: is decided in more than one way", claim.id)),
         }
     }
@@ -226,11 +227,11 @@ impl Recipe {
         Ok(())
     }
 
-    /// Says what does not fit together.
+    /// Refuses parts that do not fit together.
     fn check(&self, paper: &str) -> Result<(), String> {
         let rest = self.id.strip_prefix(paper);
         if !rest.is_some_and(|rest| rest.starts_with('/')) {
-            return Err(format!("{}: is not of {paper}", self.id));
+            return Err(format!("{}: its name must begin with `{paper}/`", self.id));
         }
         let failed = |id: &str| {
             let id = id.to_owned();
@@ -322,7 +323,10 @@ impl Table {
     fn check(&self) -> Result<(), String> {
         for line in &self.lines {
             if line.numbers.len() != self.columns.len() {
-                return Err("a line has too few numbers, or too many".to_owned());
+                let (numbers, columns) = (line.numbers.len(), self.columns.len());
+                return Err(format!(
+                    "a line has {numbers} numbers for {columns} columns"
+                ));
             }
             let mut columns = self.columns.iter();
             columns.try_for_each(|column| self.quantity(line, column).check(&line.set))?;
