@@ -283,6 +283,7 @@ impl Job {
                 places.map(Effect::Unprotect).collect()
             }
             (Stage::Exchange, _) => self.exchange(state),
+            (Stage::Release, _) if self.keeps_all_ports() => Vec::new(),
             (Stage::Release, _) => vec![release(state)],
             (Stage::Take, _) => match self.places_to_take(state) {
                 places if places.is_empty() => Vec::new(),
@@ -301,6 +302,12 @@ impl Job {
             Task::Change { admitted, .. } => admitted.as_ref(),
             _ => None,
         }
+    }
+
+    /// Whether a change has claimed nothing, and leaves nothing that was claimed.
+    fn keeps_all_ports(&self) -> bool {
+        let admitted = self.admitted();
+        admitted.is_some_and(|admitted| admitted.added.is_empty() && admitted.gone.is_empty())
     }
 
     /// Ports that the kernel gets back.
