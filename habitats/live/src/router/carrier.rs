@@ -125,7 +125,7 @@ impl Carrier {
     fn done(&mut self, effect: Effect) -> Result<Completion, String> {
         match effect {
             Effect::Survey { plan, all } => return Ok(Completion::Facts(self.survey(&plan, all))),
-            Effect::ReadTables => {} // carried out elsewhere
+            Effect::ReadTables => unreachable!("`read_tables` carries it out"),
             Effect::Claim(place) => self.claim(&place.interface).map_err(|e| e.to_string())?,
             Effect::Open(port, mode) => self.open(port, mode)?,
             Effect::Launch(plan, limits) => self.launch(&plan, limits)?,
