@@ -13,9 +13,11 @@
 //! - [`tally`]: packets and bytes, counted together
 //! - [`graph`]: shortest paths through a network
 //! - [`setting`]: what a parameter is: its unit, range, default and sentence
+//! - [`gauge`]: what a mechanism reports of itself, with IDs and units
 
 pub mod distribution;
 pub mod early;
+pub mod gauge;
 pub mod graph;
 pub mod offered;
 pub mod pace;

@@ -73,6 +73,9 @@ pub enum Kind {
 /// One parameter of a mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
+    /// ID, unique among the parameters and gauges of the mechanism; it never changes its meaning. A parameter
+    /// that several mechanisms share has an ID in the table of each.
+    pub id: u32,
     /// Its key in a configuration.
     pub name: &'static str,
     /// Unit and range.
@@ -282,6 +285,27 @@ pub fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl Parameter {
+    /// A parameter that is in no table yet.
+    pub const fn new(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            id: 0,
+            name,
+            kind,
+            default,
+            about,
+        }
+    }
+
+    /// The parameter with its ID in a table.
+    pub const fn id(self, id: u32) -> Self {
+        Self { id, ..self }
+    }
+
     /// Checks a written value against kind and range.
     pub fn check(&self, scalar: &Scalar) -> Result<Setting, SettingError> {
         self.kind
@@ -469,30 +493,20 @@ mod tests {
     use super::*;
 
     const TABLE: &[Parameter] = &[
-        Parameter {
-            name: "limit",
-            kind: Kind::Count(1, 1000),
-            default: "100",
-            about: "packets held",
-        },
-        Parameter {
-            name: "admission",
-            kind: Kind::Ratio(0.0, 1.0),
-            default: "1/50",
-            about: "probability",
-        },
-        Parameter {
-            name: "threshold",
-            kind: Kind::PacketsRateOrShare(1000, Rate::from_mbps(10)),
-            default: "125 packets",
-            about: "packets or rate",
-        },
-        Parameter {
-            name: "share",
-            kind: Kind::RatioOrWord(0.0, 1.0, "adaptive"),
-            default: "adaptive",
-            about: "a number or a word",
-        },
+        Parameter::new("limit", Kind::Count(1, 1000), "100", "packets held"),
+        Parameter::new("admission", Kind::Ratio(0.0, 1.0), "1/50", "probability"),
+        Parameter::new(
+            "threshold",
+            Kind::PacketsRateOrShare(1000, Rate::from_mbps(10)),
+            "125 packets",
+            "packets or rate",
+        ),
+        Parameter::new(
+            "share",
+            Kind::RatioOrWord(0.0, 1.0, "adaptive"),
+            "adaptive",
+            "a number or a word",
+        ),
     ];
 
     fn check(name: &str, scalar: Scalar) -> Result<Settings, SettingError> {
@@ -508,13 +522,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_its_unit_is_told_so() {
-        let rate = Parameter {
-            name: "rate",
-            kind: Kind::Rate(Rate::from_bps(0), Rate::from_mbps(10)),
-            default: "0 bit",
-            about: "a rate",
-        };
+    fn a_number_without_its_unit_is_refused() {
+        let rate = Parameter::new(
+            "rate",
+            Kind::Rate(Rate::from_bps(0), Rate::from_mbps(10)),
+            "0 bit",
+            "a rate",
+        );
         let told = |scalar| rate.check(&scalar).unwrap_err().to_string();
         let range = "but must be a rate from \"0 bit\" to \"10 Mbit\"";
         let unit = "with its unit (bit, kbit, Mbit, Gbit), like \"10 Mbit\"";

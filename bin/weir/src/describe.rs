@@ -6,7 +6,7 @@ use weir_base::setting::{Parameter, did_you_mean, nearest};
 use weir_controller::spec::KINDS;
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Spec, manuals};
-use weir_lfb::class::{Block, classes};
+use weir_lfb::class::{self, Block, classes};
 use weir_model::{Class, Component};
 
 /// The manual page of the class, discipline or controller `name`.
@@ -15,13 +15,13 @@ pub(crate) fn page(name: &str) -> Option<String> {
         return Some(of_class(&block.class));
     }
     if let Some(m) = manuals().find(|m| m.name == name) {
-        let mut page = head(m.name, m.purpose, m.source, m.text);
-        tail(&mut page, m.parameters, m.gauges);
-        return Some(page);
+        let class = class::of_discipline(m);
+        return Some(head(&class, m.source, m.text) + &tail(&class));
     }
     let kind = KINDS.iter().find(|kind| kind.manual.name == name)?;
     let m = &kind.manual;
-    let mut page = head(m.name, m.purpose, m.source, m.text);
+    let class = Class::mechanism((m.id, m.name, m.purpose), m.parameters, m.gauges);
+    let mut page = head(&class, m.source, m.text);
     let _ = writeln!(page, "QUEUES");
     for role in m.roles {
         let _ = writeln!(page, "    {}\n        {}", role.name, role.about);
@@ -30,8 +30,7 @@ pub(crate) fn page(name: &str) -> Option<String> {
         }
     }
     page.push('\n');
-    tail(&mut page, m.parameters, m.gauges);
-    Some(page)
+    Some(page + &tail(&class))
 }
 
 /// What to say of a name that has no page.
@@ -54,6 +53,33 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// A table: its class, and what a program finds in its rows.
 fn of_class(class: &Class) -> String {
+    let mut page = title(class);
+    if !class.key.is_empty() {
+        let _ = writeln!(page, "\nKEY OF A ROW\n    {}", class.key.join(", "));
+    }
+    page.push_str("\nCOMPONENTS\n");
+    components(&mut page, "", class.components);
+    if !class.query.is_empty() {
+        page.push_str("\nQUERY\n");
+        parameters(&mut page, class.query);
+    }
+    if !class.parameters.is_empty() {
+        page.push_str("\nCONFIGURATION\n");
+        parameters(&mut page, class.parameters);
+    }
+    if !class.events.is_empty() {
+        page.push_str("\nEVENTS\n");
+    }
+    for event in class.events {
+        let reports = event.reports.join(", ");
+        let _ = writeln!(page, "    {} {}: {reports}", event.id, event.name);
+        let _ = writeln!(page, "        {}", event.about);
+    }
+    page
+}
+
+/// What every page begins with.
+fn title(class: &Class) -> String {
     let Class {
         name,
         about,
@@ -61,19 +87,7 @@ fn of_class(class: &Class) -> String {
         version,
         ..
     } = class;
-    let mut page = format!("{name} - {about}\n\nCLASS\n    {id:#010x}, version {version}\n");
-    if !class.key.is_empty() {
-        let _ = writeln!(page, "\nKEY OF A ROW\n    {}", class.key.join(", "));
-    }
-    page.push_str("\nCOMPONENTS\n");
-    components(&mut page, "", class.components);
-    for (title, all) in [("QUERY", class.query), ("CONFIGURATION", class.parameters)] {
-        if !all.is_empty() {
-            let _ = writeln!(page, "\n{title}");
-            parameters(&mut page, all);
-        }
-    }
-    page
+    format!("{name} - {about}\n\nCLASS\n    {id:#010x}, version {version}\n")
 }
 
 /// Components by their IDs, the members of a structure below it.
@@ -88,23 +102,29 @@ fn components(page: &mut String, above: &str, all: &[Component]) {
     }
 }
 
-fn head(name: &str, purpose: &str, source: &str, text: &str) -> String {
-    let text = indent(text);
-    format!("{name} - {purpose}\n\nSOURCE\n    {source}\n\nDESCRIPTION\n{text}\n\n")
+fn head(class: &Class, source: &str, text: &str) -> String {
+    let (title, text) = (title(class), indent(text));
+    format!("{title}\nSOURCE\n    {source}\n\nDESCRIPTION\n{text}\n\n")
 }
 
-fn tail(page: &mut String, all: &[Parameter], gauges: &[(&str, &str)]) {
-    page.push_str("PARAMETERS\n");
-    parameters(page, all);
+fn tail(class: &Class) -> String {
+    let mut page = "PARAMETERS\n".to_owned();
+    parameters(&mut page, class.parameters);
     let _ = writeln!(page, "\nGAUGES");
-    for (name, meaning) in gauges {
-        let _ = writeln!(page, "    {name}: {meaning}");
+    for gauge in class.gauges {
+        let _ = writeln!(page, "    {} {}: {}", gauge.id, gauge.name, gauge.about);
     }
+    page
 }
 
+/// Parameters in the order of their table; those of a query have no ID.
 fn parameters(page: &mut String, all: &[Parameter]) {
     for p in all {
-        let _ = writeln!(page, "    {} = {}", p.name, p.default);
+        let id = match p.id {
+            0 => String::new(),
+            id => format!("{id} "),
+        };
+        let _ = writeln!(page, "    {id}{} = {}", p.name, p.default);
         let _ = writeln!(page, "        {}; {}", p.about, p.kind);
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use weir_lfb::class::classes;
-use weir_model::Component;
+use weir_controller::spec::KINDS;
+use weir_model::{Class, Component};
 
 fn weir(arguments: &[&str]) -> Output {
     weir_with(arguments, &[])
@@ -251,7 +251,7 @@ fn golden_reference_pages() {
     }
 }
 
-/// IDs of classes and components, as peers know them. What was recorded once stays: an ID is never given to
+/// IDs of classes, their components and their events, as peers know them. What was recorded once stays: an ID is never given to
 /// anything else, not even when its component is gone.
 #[test]
 fn ids_are_only_added() {
@@ -265,15 +265,21 @@ fn ids_are_only_added() {
         }
     }
     let mut ids = BTreeMap::new();
-    for class in classes() {
+    let of_controller = |kind: &&weir_controller::spec::Kind| {
+        let m = &kind.manual;
+        Class::mechanism((m.id, m.name, m.purpose), m.parameters, m.gauges)
+    };
+    let controllers = KINDS.iter().map(of_controller);
+    for class in weir_lfb::class::all().chain(controllers) {
         let id = format!("{:#010x}", class.id);
-        of_components(&id, class.components, &mut ids);
-        assert_eq!(
-            ids.insert(id, class.name.to_owned()),
-            None,
-            "{}",
-            class.name
-        );
+        of_components(&id, &class.all(), &mut ids);
+        for event in class.events {
+            let id = format!("{id}.event.{:02}", event.id);
+            let other = ids.insert(id.clone(), event.name.to_owned());
+            assert_eq!(other, None, "{id} is given twice");
+        }
+        let name = class.name.to_owned();
+        assert_eq!(ids.insert(id, name), None, "{}", class.name);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let recorded = fs::read_to_string(root.join(FILE)).unwrap_or_default();

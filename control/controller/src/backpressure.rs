@@ -11,6 +11,7 @@
 //! with rho_b is the discipline `refill`.
 
 use weir_base::early::Curve;
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind as Form, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Tally};
 
@@ -27,6 +28,7 @@ pub const KIND: Kind = Kind {
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "backpressure",
+    id: 0x00F7_0301,
     purpose: "holds packets back at the ingresses while the egress is congested",
     source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B; PI: Hollot et al., 2001",
     text: "\
@@ -93,14 +95,30 @@ refill, lifetime).",
         },
     ],
     parameters: &[
-        WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD, MAX_PROBABILITY, GENTLE, QUEUE, SHARE, LAW, TARGET,
-        PROPORTIONAL, INTEGRAL,
+        Parameter::new("weight", Form::Ratio(0.000_001, 1.0), "0.1",
+            "how far one sample moves the average towards the virtual queue").id(1),
+        Parameter::new("min_threshold", PACKETS, "75 packets", "average from which the probability is above 0").id(2),
+        Parameter::new("max_threshold", PACKETS, "225 packets", "average with max_probability").id(3),
+        Parameter::new("max_probability", Form::Ratio(0.0, 1.0), "0.1", "probability at max_threshold").id(4),
+        Parameter::new("gentle", Form::Flag, "true",
+            "above max_threshold, whether the probability grows to 1 at twice of it, instead of being 1").id(5),
+        Parameter::new("queue", Form::Word(&["backlogs", "egress", "integral"]), "backlogs",
+            "the virtual queue: what all queues hold, or the egress only, or all arrivals less all departures").id(6),
+        Parameter::new("share", Form::Word(&["alike", "contribution"]), "alike",
+            "whether all ingresses get the same probability, or in proportion to their arrivals").id(7),
+        Parameter::new("law", Form::Word(&["red", "pi"]), "red",
+            "what makes the probability: RED's curve of the average, or a controller with a target").id(8),
+        Parameter::new("target", PACKETS, "100 packets", "with law pi: length that the virtual queue is to have").id(9),
+        Parameter::new("proportional", Form::Ratio(0.0, 1.0), "0.001",
+            "with law pi: probability for each packet that the virtual queue grows").id(10),
+        Parameter::new("integral", Form::Ratio(0.0, 1.0), "0.002",
+            "with law pi: probability for each packet above the target, in each second").id(11),
     ],
     gauges: &[
-        ("virtual_queue", "length of the virtual queue, in packets"),
-        ("average", "its average"),
-        ("probability", "probability rho_b"),
-        ("silent", "queues that did not answer"),
+        Gauge::level(101, "virtual_queue", Unit::Packets, "length of the virtual queue, in packets"),
+        Gauge::level(102, "average", Unit::Packets, "its average"),
+        Gauge::level(103, "probability", Unit::Ratio, "probability rho_b"),
+        Gauge::level(104, "silent", Unit::One, "queues that did not answer"),
     ],
 };
 
@@ -108,83 +126,6 @@ const INGRESS: &str = "ingress";
 const EGRESS: &str = "egress";
 
 const PACKETS: Form = Form::Count(1, 1_000_000);
-
-const WEIGHT: Parameter = Parameter {
-    name: "weight",
-    kind: Form::Ratio(0.000_001, 1.0),
-    default: "0.1",
-    about: "how far one sample moves the average towards the virtual queue",
-};
-
-const MIN_THRESHOLD: Parameter = Parameter {
-    name: "min_threshold",
-    kind: PACKETS,
-    default: "75 packets",
-    about: "average from which the probability is above 0",
-};
-
-const MAX_THRESHOLD: Parameter = Parameter {
-    name: "max_threshold",
-    kind: PACKETS,
-    default: "225 packets",
-    about: "average with max_probability",
-};
-
-const MAX_PROBABILITY: Parameter = Parameter {
-    name: "max_probability",
-    kind: Form::Ratio(0.0, 1.0),
-    default: "0.1",
-    about: "probability at max_threshold",
-};
-
-const GENTLE: Parameter = Parameter {
-    name: "gentle",
-    kind: Form::Flag,
-    default: "true",
-    about: "above max_threshold, whether the probability grows to 1 at twice of it, instead of being 1",
-};
-
-const QUEUE: Parameter = Parameter {
-    name: "queue",
-    kind: Form::Word(&["backlogs", "egress", "integral"]),
-    default: "backlogs",
-    about: "the virtual queue: what all queues hold, or the egress only, or all arrivals less all departures",
-};
-
-const SHARE: Parameter = Parameter {
-    name: "share",
-    kind: Form::Word(&["alike", "contribution"]),
-    default: "alike",
-    about: "whether all ingresses get the same probability, or in proportion to their arrivals",
-};
-
-const LAW: Parameter = Parameter {
-    name: "law",
-    kind: Form::Word(&["red", "pi"]),
-    default: "red",
-    about: "what makes the probability: RED's curve of the average, or a controller with a target",
-};
-
-const TARGET: Parameter = Parameter {
-    name: "target",
-    kind: PACKETS,
-    default: "100 packets",
-    about: "with law pi: length that the virtual queue is to have",
-};
-
-const PROPORTIONAL: Parameter = Parameter {
-    name: "proportional",
-    kind: Form::Ratio(0.0, 1.0),
-    default: "0.001",
-    about: "with law pi: probability for each packet that the virtual queue grows",
-};
-
-const INTEGRAL: Parameter = Parameter {
-    name: "integral",
-    kind: Form::Ratio(0.0, 1.0),
-    default: "0.002",
-    about: "with law pi: probability for each packet above the target, in each second",
-};
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]

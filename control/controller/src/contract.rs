@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, Setting};
 use weir_base::{Instant, Tally};
 
@@ -131,6 +132,8 @@ pub struct Role {
 pub struct Manual {
     /// The name in a configuration.
     pub name: &'static str,
+    /// ID of its class, unique among all classes.
+    pub id: u32,
     /// Purpose, in one line.
     pub purpose: &'static str,
     /// Paper or RFC, with section or equation.
@@ -141,6 +144,6 @@ pub struct Manual {
     pub roles: &'static [Role],
     /// The parameters.
     pub parameters: &'static [Parameter],
-    /// Names and meanings of what `inspect` reports.
-    pub gauges: &'static [(&'static str, &'static str)],
+    /// What `inspect` reports.
+    pub gauges: &'static [Gauge],
 }

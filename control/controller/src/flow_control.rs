@@ -9,6 +9,7 @@
 //! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", equations 12
 //! and 13. [`committed`] and [`excess`] are the equations, [`FlowControl`] applies them.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{self, Parameter, Setting, Settings};
 use weir_base::{Instant, Rate, Span};
 
@@ -25,6 +26,7 @@ pub const KIND: Kind = Kind {
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "flow_control",
+    id: 0x00F7_0302,
     purpose: "limits what forwarding elements redirect, so that control messages of all get through",
     source: "Zhuge et al., ITJ, equations 12 and 13",
     text: "\
@@ -69,12 +71,17 @@ FEs are trusted.",
         reads: &[REDIRECT],
         about: "the queue of each forwarding element towards the control element",
     }],
-    parameters: &[TOTAL, CONTROL, DELTA, ENFORCE, WINDOW, TIMEOUT],
+    parameters: &[
+        TOTAL.id(1), CONTROL.id(2), DELTA.id(3), ENFORCE.id(4), WINDOW.id(5), TIMEOUT.id(6),
+    ],
     gauges: &[
-        ("elements", "forwarding elements that answer"),
-        ("committed_mbps", "B_c / T_s"),
-        ("excess_mbps", "B_e"),
-        ("redirect_mbps", "what all of them redirect, dropped messages included, as far as it is known"),
+        Gauge::level(101, "elements", Unit::One, "forwarding elements that answer"),
+        Gauge::level(102, "committed_mbps", Unit::One, "B_c / T_s"),
+        Gauge::level(103, "excess_mbps", Unit::One, "B_e"),
+        Gauge::level(
+            104, "redirect_mbps", Unit::One,
+            "what all of them redirect, dropped messages included, as far as it is known",
+        ),
     ],
 };
 
@@ -83,47 +90,47 @@ const COMMITTED: &str = "committed";
 const EXCESS: &str = "excess";
 const REDIRECT: &str = "redirect_bytes";
 
-const TOTAL: Parameter = Parameter {
-    name: "total",
-    kind: setting::Kind::Rate(Rate::from_bps(1000), Rate::PARAMETER_MAX),
-    default: "100 Mbit",
-    about: "rate of the control element's link",
-};
+const TOTAL: Parameter = Parameter::new(
+    "total",
+    setting::Kind::Rate(Rate::from_bps(1000), Rate::PARAMETER_MAX),
+    "100 Mbit",
+    "rate of the control element's link",
+);
 
-const CONTROL: Parameter = Parameter {
-    name: "control",
-    kind: setting::Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-    default: "5 Mbit",
-    about: "rate that the control messages of one forwarding element need",
-};
+const CONTROL: Parameter = Parameter::new(
+    "control",
+    setting::Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    "5 Mbit",
+    "rate that the control messages of one forwarding element need",
+);
 
-const DELTA: Parameter = Parameter {
-    name: "delta",
-    kind: setting::Kind::Ratio(0.0, 1.0),
-    default: "0.01",
-    about: "how far redirect messages may exceed what is left for them, as a share of it",
-};
+const DELTA: Parameter = Parameter::new(
+    "delta",
+    setting::Kind::Ratio(0.0, 1.0),
+    "0.01",
+    "how far redirect messages may exceed what is left for them, as a share of it",
+);
 
-const ENFORCE: Parameter = Parameter {
-    name: "flow_control",
-    kind: setting::Kind::Flag,
-    default: "true",
-    about: "whether the forwarding elements hold to the rates",
-};
+const ENFORCE: Parameter = Parameter::new(
+    "flow_control",
+    setting::Kind::Flag,
+    "true",
+    "whether the forwarding elements hold to the rates",
+);
 
-const WINDOW: Parameter = Parameter {
-    name: "window",
-    kind: setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
-    default: "200 ms",
-    about: "time over which the rate of redirect messages is measured",
-};
+const WINDOW: Parameter = Parameter::new(
+    "window",
+    setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+    "200 ms",
+    "time over which the rate of redirect messages is measured",
+);
 
-const TIMEOUT: Parameter = Parameter {
-    name: "timeout",
-    kind: setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
-    default: "500 ms",
-    about: "a forwarding element that has not answered for this long counts as gone",
-};
+const TIMEOUT: Parameter = Parameter::new(
+    "timeout",
+    setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+    "500 ms",
+    "a forwarding element that has not answered for this long counts as gone",
+);
 
 /// Equation 12: B_c / T_s of each of the forwarding elements whose control messages take these rates, on
 /// a link of `total` (all in bit/s); never negative.

@@ -9,37 +9,42 @@ use weir_path::source_check::SourceCheck;
 
 /// The components of a port, but for its `discipline`, which is a block of its own.
 pub const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "interface",
-        kind: Kind::Text(15),
-        default: "",
-        about: "network interface; if absent, the one with the port's name",
-    },
-    Parameter {
-        name: "rate",
-        kind: Kind::Rate(Rate::from_bps(0), Rate::from_mbps(400_000)),
-        default: "0 bit",
-        about: "pace what is sent to this rate; 0 bit: send as fast as the device takes it",
-    },
-    Parameter {
-        name: "overhead",
-        kind: Kind::Bytes(Bytes(0), Bytes(256)),
-        default: "24 B",
-        about: "what a frame costs on the wire beyond its layer-2 length (24 B: Ethernet's preamble, FCS and gap)",
-    },
-    Parameter {
-        name: "local_share",
-        kind: Kind::Ratio(0.01, 1.0),
-        default: "0.5",
-        about: "share of `rate` that packets of the box itself may take of the port, which pass before transit; a port without `rate` has no such limit",
-    },
-    Parameter {
-        name: "source_check",
-        kind: Kind::Word(&["kernel", "strict", "loose", "off"]),
-        default: "kernel",
-        about: "which sources may come in (RFC 3704): strict: those that are routed back out of this port; loose: those \
+    Parameter::new(
+        "interface",
+        Kind::Text(15),
+        "",
+        "network interface; if absent, the one with the port's name",
+    )
+    .id(2),
+    Parameter::new(
+        "rate",
+        Kind::Rate(Rate::from_bps(0), Rate::from_mbps(400_000)),
+        "0 bit",
+        "pace what is sent to this rate; 0 bit: send as fast as the device takes it",
+    )
+    .id(21),
+    Parameter::new(
+        "overhead",
+        Kind::Bytes(Bytes(0), Bytes(256)),
+        "24 B",
+        "what a frame costs on the wire beyond its layer-2 length (24 B: Ethernet's preamble, FCS and gap)",
+    )
+    .id(22),
+    Parameter::new(
+        "local_share",
+        Kind::Ratio(0.01, 1.0),
+        "0.5",
+        "share of `rate` that packets of the box itself may take of the port, which pass before transit; a port without `rate` has no such limit",
+    )
+    .id(23),
+    Parameter::new(
+        "source_check",
+        Kind::Word(&["kernel", "strict", "loose", "off"]),
+        "kernel",
+        "which sources may come in (RFC 3704): strict: those that are routed back out of this port; loose: those \
                 that have a route; kernel: what net.ipv4.conf.*.rp_filter says, and off for IPv6",
-    },
+    )
+    .id(24),
 ];
 
 /// Slower than this the burst of one frame lasts for seconds.

@@ -6,48 +6,55 @@ use weir_path::parse::Mode;
 
 /// The components of the router.
 pub const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "mode",
-        kind: Kind::Word(&["routed", "bridged"]),
-        default: "routed",
-        about: "routed: a router that follows the kernel's routes; bridged: a bump in the wire between two ports",
-    },
-    Parameter {
-        name: "socket",
-        kind: Kind::Text(107),
-        default: "/run/weir/weir.sock",
-        about: "Unix socket of the HTTP/JSON service; its folder must exist, only its owner may use it",
-    },
-    Parameter {
-        name: "pool",
-        kind: Kind::Count(0, 4_194_304),
-        default: "0 packets",
-        about: "packets that the router can hold in all, which the limits of all queues must fit; 0 packets: twice what they need",
-    },
-    Parameter {
-        name: "age_max",
-        kind: Kind::Span(Span::from_millis(1), Span::from_secs(60)),
-        default: "1 s",
-        about: "drop frames that waited in the receive ring for longer, because the router or its machine had stood still",
-    },
-    Parameter {
-        name: "watchdog",
-        kind: Kind::Span(Span::ZERO, Span::from_secs(600)),
-        default: "1 s",
-        about: "end a router that gives no sign of life for this time, so that the kernel forwards; 0 s: never, and the router is one process",
-    },
-    Parameter {
-        name: "bypass_netfilter",
-        kind: Kind::Flag,
-        default: "false",
-        about: "start although the box has netfilter rules that transit through weir does not pass: prerouting, forward, postrouting, ingress of a port",
-    },
-    Parameter {
-        name: "netfilter_change",
-        kind: Kind::Word(&["warn", "stop"]),
-        default: "warn",
-        about: "what to do when such rules appear while the router runs; warn: log an error and list them in `weir show netfilter`; stop: end, so that the kernel forwards and applies them",
-    },
+    Parameter::new(
+        "mode",
+        Kind::Word(&["routed", "bridged"]),
+        "routed",
+        "routed: a router that follows the kernel's routes; bridged: a bump in the wire between two ports",
+    )
+    .id(3),
+    Parameter::new(
+        "socket",
+        Kind::Text(107),
+        "/run/weir/weir.sock",
+        "Unix socket of the HTTP/JSON service; its folder must exist, only its owner may use it",
+    )
+    .id(4),
+    Parameter::new(
+        "pool",
+        Kind::Count(0, 4_194_304),
+        "0 packets",
+        "packets that the router can hold in all, which the limits of all queues must fit; 0 packets: twice what they need",
+    )
+    .id(21),
+    Parameter::new(
+        "age_max",
+        Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+        "1 s",
+        "drop frames that waited in the receive ring for longer, because the router or its machine had stood still",
+    )
+    .id(22),
+    Parameter::new(
+        "watchdog",
+        Kind::Span(Span::ZERO, Span::from_secs(600)),
+        "1 s",
+        "end a router that gives no sign of life for this time, so that the kernel forwards; 0 s: never, and the router is one process",
+    )
+    .id(23),
+    Parameter::new(
+        "bypass_netfilter",
+        Kind::Flag,
+        "false",
+        "start although the box has netfilter rules that transit through weir does not pass: prerouting, forward, postrouting, ingress of a port",
+    )
+    .id(24),
+    Parameter::new(
+        "netfilter_change",
+        Kind::Word(&["warn", "stop"]),
+        "warn",
+        "what to do when such rules appear while the router runs; warn: log an error and list them in `weir show netfilter`; stop: end, so that the kernel forwards and applies them",
+    )
+    .id(25),
 ];
 
 /// The checked components of the router.

@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use weir_base::setting::Parameter;
+use weir_base::gauge::Gauge;
+pub use weir_base::gauge::Unit;
+use weir_base::setting::{Kind, Parameter};
 
 use crate::Value;
 
@@ -25,10 +27,15 @@ pub struct Class {
     pub key: &'static [&'static str],
     /// What may be asked for with the path: `?limit=10`.
     pub query: &'static [Parameter],
-    /// What a configuration says of it, by the keys of its section.
+    /// What can be set, by the keys of its section in a configuration. One with the ID of a component is that
+    /// component.
     pub parameters: &'static [Parameter],
-    /// The components, in the order in which a row has them.
+    /// Numbers that the mechanism reports.
+    pub gauges: &'static [Gauge],
+    /// The other components, in the order in which a row has them.
     pub components: &'static [Component],
+    /// What happens to it.
+    pub events: &'static [Event],
     /// What `weir show` prints around the columns.
     pub layout: Layout,
 }
@@ -42,6 +49,8 @@ pub struct Component {
     pub name: &'static str,
     /// Type and unit.
     pub kind: Type,
+    /// Whether it can be set.
+    pub access: Access,
     /// Whether it may have no value.
     pub optional: bool,
     /// What it means, in a sentence.
@@ -51,6 +60,28 @@ pub struct Component {
     pub example: &'static str,
     /// Its columns in `weir show`.
     pub cells: &'static [Cell],
+}
+
+/// Whether a component can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It can be read.
+    Read,
+    /// It can be read, and set by a configuration or by `weir set`.
+    ReadWrite,
+}
+
+/// Something that happens to a block, and that a peer may want to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// ID, unique among the events of the class.
+    pub id: u32,
+    /// Name.
+    pub name: &'static str,
+    /// When it happens, in a sentence.
+    pub about: &'static str,
+    /// Names of the components that it reports.
+    pub reports: &'static [&'static str],
 }
 
 /// The type of a component.
@@ -66,31 +97,14 @@ pub enum Type {
     Counter(Unit),
     /// A number with a fraction.
     Real(Unit),
-    /// A setting: a text, a number, or true or false.
-    Setting,
+    /// A setting: a text, a number, or true or false; with its range where the class knows it.
+    Setting(Option<Kind>),
     /// The members of a structure.
     Struct(&'static [Component]),
     /// Rows, each with these members.
     Rows(&'static [Component]),
     /// Values of one type by names that the class does not know.
     Map(&'static Type),
-}
-
-/// What a number measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// A plain number.
-    One,
-    /// Packets or frames.
-    Packets,
-    /// Bytes of layer-2 frames, without frame check sequence.
-    Bytes,
-    /// Seconds.
-    Seconds,
-    /// Bits a second.
-    BitsPerSecond,
-    /// A share: 1 is all.
-    Ratio,
 }
 
 /// A column of `weir show`.
@@ -151,6 +165,7 @@ impl Component {
             id,
             name,
             kind,
+            access: Access::Read,
             optional: false,
             about: "",
             example,
@@ -177,6 +192,27 @@ impl Component {
     }
 }
 
+impl From<&Parameter> for Component {
+    fn from(parameter: &Parameter) -> Self {
+        let kind = Type::Setting(Some(parameter.kind));
+        Self {
+            access: Access::ReadWrite,
+            ..Self::new(parameter.id, parameter.name, kind, parameter.default)
+                .about(parameter.about)
+        }
+    }
+}
+
+impl From<&Gauge> for Component {
+    fn from(gauge: &Gauge) -> Self {
+        let kind = match gauge.counts {
+            true => Type::Counter(gauge.unit),
+            false => Type::Gauge(gauge.unit),
+        };
+        Self::new(gauge.id, gauge.name, kind, "").about(gauge.about)
+    }
+}
+
 impl Class {
     /// A class of version 1.0 without anything else.
     pub const PLAIN: Self = Self {
@@ -187,9 +223,42 @@ impl Class {
         key: &[],
         query: &[],
         parameters: &[],
+        gauges: &[],
         components: &[],
+        events: &[],
         layout: Layout::PLAIN,
     };
+
+    /// The class of a mechanism that is set by parameters and reports gauges.
+    pub const fn mechanism(
+        (id, name, about): (u32, &'static str, &'static str),
+        parameters: &'static [Parameter],
+        gauges: &'static [Gauge],
+    ) -> Self {
+        Self {
+            name,
+            id,
+            about,
+            parameters,
+            gauges,
+            ..Self::PLAIN
+        }
+    }
+
+    /// Every component by its ID: what can be set, what is reported, and the others.
+    pub fn all(&self) -> Vec<Component> {
+        let shown = |parameter: &Parameter| self.components.iter().find(|c| c.id == parameter.id);
+        let settings = self.parameters.iter().map(|parameter| Component {
+            access: Access::ReadWrite,
+            ..shown(parameter).map_or_else(|| parameter.into(), |component| *component)
+        });
+        let is_set = |component: &&Component| self.parameters.iter().any(|p| p.id == component.id);
+        let others = self.components.iter().filter(|c| !is_set(c)).copied();
+        let gauges = self.gauges.iter().map(Component::from);
+        let mut all: Vec<_> = settings.chain(gauges).chain(others).collect();
+        all.sort_by_key(|component| component.id);
+        all
+    }
 
     /// A row, or the one value of a class without rows, made of the examples.
     pub fn example(&self) -> Value {
@@ -288,10 +357,10 @@ impl Type {
     /// Whether a value is of this type.
     pub fn admits(&self, value: &Value) -> bool {
         match (self, value) {
-            (Self::Text | Self::Setting, Value::Text(_)) => true,
-            (Self::Flag | Self::Setting, Value::Flag(_)) => true,
-            (Self::Gauge(_) | Self::Counter(_) | Self::Setting, Value::Whole(_)) => true,
-            (Self::Real(_) | Self::Setting, Value::Real(_)) => true,
+            (Self::Text | Self::Setting(_), Value::Text(_)) => true,
+            (Self::Flag | Self::Setting(_), Value::Flag(_)) => true,
+            (Self::Gauge(_) | Self::Counter(_) | Self::Setting(_), Value::Whole(_)) => true,
+            (Self::Real(_) | Self::Setting(_), Value::Real(_)) => true,
             (Self::Struct(members), Value::Struct(values)) => {
                 let fits = |(member, (name, value)): (&Component, &(_, _))| {
                     member.name == name && member.admits(value)
@@ -328,24 +397,11 @@ impl fmt::Display for Type {
             Self::Gauge(unit) => write!(f, "whole number{unit}"),
             Self::Counter(unit) => write!(f, "counter{unit}"),
             Self::Real(unit) => write!(f, "number{unit}"),
-            Self::Setting => f.write_str("text, number, true or false"),
+            Self::Setting(None) => f.write_str("text, number, true or false"),
+            Self::Setting(Some(kind)) => write!(f, "{kind}"),
             Self::Struct(members) => write!(f, "object: {}", names(members)),
             Self::Rows(members) => write!(f, "list of objects: {}", names(members)),
             Self::Map(kind) => write!(f, "object of names, each with: {kind}"),
         }
-    }
-}
-
-impl fmt::Display for Unit {
-    /// Behind the type of a number.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::One => "",
-            Self::Packets => ", packets",
-            Self::Bytes => ", bytes",
-            Self::Seconds => ", seconds",
-            Self::BitsPerSecond => ", bit/s",
-            Self::Ratio => ", 1 is all",
-        })
     }
 }

@@ -31,7 +31,8 @@ fn of_type(kind: &Type) -> Schema {
         Type::Flag => json_schema!({ "type": "boolean" }),
         Type::Gauge(_) | Type::Counter(_) => json_schema!({ "type": "integer", "minimum": 0 }),
         Type::Real(_) => json_schema!({ "type": "number" }),
-        Type::Setting => json_schema!({ "type": ["string", "number", "boolean"] }),
+        Type::Setting(None) => json_schema!({ "type": ["string", "number", "boolean"] }),
+        Type::Setting(Some(kind)) => of_kind(kind),
         Type::Struct(members) => of_members(members),
         Type::Rows(members) => json_schema!({ "type": "array", "items": of_members(members) }),
         Type::Map(kind) => {
@@ -54,9 +55,22 @@ pub fn of_parameters(parameters: &[Parameter]) -> Schema {
     schema
 }
 
-/// A value of this parameter. Units are checked by the router only: a pattern would tell an author less.
+/// A value of this parameter.
 pub fn of_parameter(parameter: &Parameter) -> Schema {
-    let mut schema = match parameter.kind {
+    let mut schema = of_kind(&parameter.kind);
+    let about = format!("{}; {}", parameter.about, parameter.kind);
+    schema.insert("description".to_owned(), about.into());
+    let default = match parameter.kind {
+        Kind::Flag => (parameter.default == "true").into(),
+        _ => parameter.default.into(),
+    };
+    schema.insert("default".to_owned(), default);
+    schema
+}
+
+/// A setting. Units are checked by the router only: a pattern would explain less to an author.
+fn of_kind(kind: &Kind) -> Schema {
+    match kind {
         // A count may be written with its unit: "1000 packets".
         Kind::Count(min, max) => {
             json_schema!({ "type": ["integer", "string"], "minimum": min, "maximum": max })
@@ -71,15 +85,7 @@ pub fn of_parameter(parameter: &Parameter) -> Schema {
         Kind::Flag => json_schema!({ "type": "boolean" }),
         Kind::Word(words) => json_schema!({ "enum": words }),
         Kind::Text(max) => json_schema!({ "type": "string", "maxLength": max }),
-    };
-    let about = format!("{}; {}", parameter.about, parameter.kind);
-    schema.insert("description".to_owned(), about.into());
-    let default = match parameter.kind {
-        Kind::Flag => (parameter.default == "true").into(),
-        _ => parameter.default.into(),
-    };
-    schema.insert("default".to_owned(), default);
-    schema
+    }
 }
 
 /// Adds `name` to the object that `schema` has at `key`.

@@ -1,5 +1,6 @@
 //! What every discipline promises to the port that drives it.
 
+use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
@@ -214,6 +215,8 @@ pub(crate) fn accepted<P>(params: Result<P, SettingError>) -> P {
 pub struct Manual {
     /// The name in a configuration.
     pub name: &'static str,
+    /// ID of its class, unique among all classes.
+    pub id: u32,
     /// Purpose, in one line.
     pub purpose: &'static str,
     /// Paper, RFC or kernel file, with section or equation.
@@ -223,6 +226,6 @@ pub struct Manual {
     pub text: &'static str,
     /// The parameters.
     pub parameters: &'static [Parameter],
-    /// Names and meanings of what `inspect` reports.
-    pub gauges: &'static [(&'static str, &'static str)],
+    /// What `inspect` reports.
+    pub gauges: &'static [Gauge],
 }

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Instant, Tally};
 use weir_packet::{Packet, Reason};
@@ -17,6 +18,7 @@ use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "fifo",
+    id: 0x00F7_0207,
     purpose: "first in, first out, with a tail drop",
     source: "Linux pfifo; the normal router of the papers",
     text: "\
@@ -29,8 +31,8 @@ Mbit/s, 1.2 s at 10 Mbit/s. Set fewer on a slow link.
 
 An attacker who fills the link fills the queue: everybody else loses in proportion, and waits
 behind a full queue. Use it as the baseline, not under attack.",
-    parameters: &[LIMIT],
-    gauges: &[("full", "packets dropped because the queue was full")],
+    parameters: &[LIMIT.id(1)],
+    gauges: &[Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full")],
 };
 
 /// How it is checked and built.
@@ -42,12 +44,12 @@ pub const KIND: contract::Kind = contract::Kind {
 };
 
 /// The `limit` parameter, which most disciplines have.
-pub const LIMIT: Parameter = Parameter {
-    name: "limit",
-    kind: Kind::Count(1, 1_000_000),
-    default: "1000 packets",
-    about: "maximum packets held",
-};
+pub const LIMIT: Parameter = Parameter::new(
+    "limit",
+    Kind::Count(1, 1_000_000),
+    "1000 packets",
+    "maximum packets held",
+);
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rand::Rng;
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
@@ -21,6 +22,7 @@ use crate::parts::chance::Chance;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "impair",
+    id: 0x00F7_020A,
     purpose: "an emulated link: delay, jitter and loss",
     source: "the idea of Linux sch_netem",
     text: "\
@@ -41,10 +43,18 @@ are held starts their delay again.
 
 An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in
 a network.",
-    parameters: &[DELAY, JITTER, LOSS, REORDER, LIMIT],
+    parameters: &[
+        Parameter::new("delay", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
+            "time that each packet is held").id(1),
+        Parameter::new("jitter", Kind::Span(Span::ZERO, Span::from_secs(60)), "0 s",
+            "how far the delay of a packet may be off; not more than the delay").id(2),
+        Parameter::new("loss", Kind::Ratio(0.0, 1.0), "0", "probability that a packet is lost").id(3),
+        Parameter::new("reorder", Kind::Flag, "false", "whether jitter may let a packet overtake another one").id(4),
+        LIMIT.id(5),
+    ],
     gauges: &[
-        ("lost", "packets lost on the emulated link"),
-        ("full", "packets dropped because the limit was reached"),
+        Gauge::counter(101, "lost", Unit::Packets, "packets lost on the emulated link"),
+        Gauge::counter(102, "full", Unit::Packets, "packets dropped because the limit was reached"),
     ],
 };
 
@@ -59,34 +69,6 @@ pub const KIND: contract::Kind = contract::Kind {
             streams.stream(MANUAL.name),
         ))
     },
-};
-
-const DELAY: Parameter = Parameter {
-    name: "delay",
-    kind: Kind::Span(Span::ZERO, Span::from_secs(60)),
-    default: "0 s",
-    about: "time that each packet is held",
-};
-
-const JITTER: Parameter = Parameter {
-    name: "jitter",
-    kind: Kind::Span(Span::ZERO, Span::from_secs(60)),
-    default: "0 s",
-    about: "how far the delay of a packet may be off; not more than the delay",
-};
-
-const LOSS: Parameter = Parameter {
-    name: "loss",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0",
-    about: "probability that a packet is lost",
-};
-
-const REORDER: Parameter = Parameter {
-    name: "reorder",
-    kind: Kind::Flag,
-    default: "false",
-    about: "whether jitter may let a packet overtake another one",
 };
 
 /// Parameters.

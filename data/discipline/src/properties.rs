@@ -423,7 +423,7 @@ fn manuals_list_what_is_reported() {
         let mut reported = Vec::new();
         spec.build(Instant::ZERO, &Streams::new(1))
             .inspect(&mut |name, _| reported.push(name));
-        let listed: Vec<_> = manual.gauges.iter().map(|(name, _)| *name).collect();
+        let listed: Vec<_> = manual.gauges.iter().map(|gauge| gauge.name).collect();
         assert_eq!(reported, listed, "{}", manual.name);
         assert!(manual.text.contains("attacker"), "{}", manual.name);
         assert!(manual.text.lines().all(|line| line.chars().count() <= 110));

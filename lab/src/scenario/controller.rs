@@ -188,7 +188,7 @@ fn check_role(
             return Err(section.error(role.name, why));
         }
         let gauges = manual.map_or(&[][..], |manual| manual.gauges);
-        let missing = |wanted: &&&str| !gauges.iter().any(|(name, _)| name == *wanted);
+        let missing = |wanted: &&&str| !gauges.iter().any(|gauge| gauge.name == **wanted);
         if let Some(wanted) = role.reads.iter().find(missing) {
             let why = format!("names \"{name}\", whose discipline has no gauge `{wanted}`");
             return Err(section.error(role.name, why));

@@ -321,12 +321,7 @@ impl<'a> Section<'a> {
 /// A key as a parameter; only for keys that are single settings.
 fn parameter(key: &'static Key) -> Parameter {
     match key.form {
-        Form::Setting(kind) => Parameter {
-            name: key.name,
-            kind,
-            default: key.default,
-            about: key.about,
-        },
+        Form::Setting(kind) => Parameter::new(key.name, kind, key.default, key.about),
         other => unreachable!("{} is {other:?}", key.name),
     }
 }

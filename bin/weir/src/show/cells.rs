@@ -33,11 +33,12 @@ fn quantity(component: &Component, form: Form, number: f64) -> String {
         (Form::Elapsed, _) => elapsed(number as u64),
         (Form::Megabits, _) => format!("{:.3}", number / 1e6),
         (Form::PerSecond, Unit::Bytes) => format!("{:.2}", number * 8.0 / 1e6),
-        (Form::PerSecond, _) | (_, Unit::One | Unit::Packets) => format!("{number:.0}"),
+        (Form::PerSecond, _) => format!("{number:.0}"),
         (_, Unit::Bytes) => bytes(number),
         (_, Unit::BitsPerSecond) => Rate::from_bps(number as u64).to_string(),
         (_, Unit::Ratio) => format!("{:.1} %", 100.0 * number),
         (_, Unit::Seconds) => format!("{number:.3}"),
+        _ => format!("{number:.0}"),
     }
 }
 

@@ -10,6 +10,7 @@
 
 use weir_base::Instant;
 use weir_base::setting::{Scalar, SettingError, Settings};
+use weir_discipline::Manual;
 use weir_model::class::{Cell, Form, Type, Unit};
 use weir_model::{Class, Component, Value};
 use weir_path::plane::Plane;
@@ -94,9 +95,21 @@ impl Block {
     }
 }
 
-/// Every declaration, in the order of [`BLOCKS`].
+/// The class of every table, in the order of [`BLOCKS`].
 pub fn classes() -> Vec<&'static Class> {
     BLOCKS.iter().map(|block| &block.class).collect()
+}
+
+/// The class of a kind of discipline.
+pub fn of_discipline(manual: &'static Manual) -> Class {
+    let head = (manual.id, manual.name, manual.purpose);
+    Class::mechanism(head, manual.parameters, manual.gauges)
+}
+
+/// Every class of the router: the tables, and the kinds of discipline.
+pub fn all() -> impl Iterator<Item = Class> {
+    let tables = BLOCKS.iter().map(|block| block.class);
+    tables.chain(weir_discipline::manuals().map(of_discipline))
 }
 
 /// What the columns of a class look at: one row.
@@ -234,11 +247,33 @@ mod tests {
                 assert!(class.components.iter().any(|c| c.name == *key), "{key}");
             }
             Settings::defaults(class.query);
+            for event in class.events {
+                let is_component = |name: &&str| class.components.iter().any(|c| c.name == *name);
+                assert!(event.reports.iter().all(is_component), "{}", event.name);
+                assert!(event.about.ends_with('.'), "{}", event.name);
+            }
             let other = class
                 .layout
                 .beside
                 .map(|(other, _)| Block::find(other).is_some());
             assert!(other.unwrap_or(true));
+        }
+    }
+
+    #[test]
+    fn a_component_of_a_parameter_s_id_is_that_parameter() {
+        for class in all() {
+            for parameter in class.parameters {
+                let same = class.components.iter().find(|c| c.id == parameter.id);
+                assert!(
+                    same.is_none_or(|c| c.name == parameter.name),
+                    "{}",
+                    parameter.name
+                );
+            }
+            let ids: Vec<_> = class.all().iter().map(|component| component.id).collect();
+            assert!(ids.is_sorted_by(|a, b| a < b), "{}: {ids:?}", class.name);
+            assert!(ids[0] > 0, "{}: {ids:?}", class.name);
         }
     }
 

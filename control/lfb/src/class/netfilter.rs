@@ -1,6 +1,6 @@
 //! Netfilter rules of the machine that transit bypasses.
 
-use weir_model::class::{Cell, Class, Layout};
+use weir_model::class::{Cell, Class, Event, Layout};
 
 use super::{Block, Column, FLAG, Row, Source, TEXT, component, components, rows};
 
@@ -11,6 +11,12 @@ pub(super) static NETFILTER: Block = Block {
         about: "chains of this machine's netfilter rules that transit bypasses",
         key: &["family", "table", "chain"],
         components: &components::<BypassedRow, { COLUMNS.len() }>(COLUMNS),
+        events: &[Event {
+            id: 1,
+            name: "rules_appeared",
+            about: "The machine has rules that transit bypasses and that were not there at the start.",
+            reports: &["family", "table", "chain"],
+        }],
         layout: Layout {
             empty: "Transit bypasses no netfilter rules of this machine.",
             ..Layout::PLAIN

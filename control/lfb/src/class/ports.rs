@@ -1,7 +1,7 @@
 //! The ports and their links.
 
 use weir_base::Tally;
-use weir_model::class::{COUNT, Cell, Class, Layout};
+use weir_model::class::{COUNT, Cell, Class, Event, Layout};
 use weir_path::plane::{Plane, PlanePort};
 
 use super::{
@@ -18,6 +18,7 @@ pub(super) static PORTS: Block = Block {
         key: &["port"],
         parameters: port::PARAMETERS,
         components: &components::<PortRow, { COLUMNS.len() }>(COLUMNS),
+        events: EVENTS,
         layout: Layout {
             totals_apart: true,
             beside: Some((
@@ -43,6 +44,39 @@ pub struct Device {
     /// Frames of the kernel itself that its rules dropped.
     pub local_dropped: Tally,
 }
+
+const EVENTS: &[Event] = &[
+    Event {
+        id: 1,
+        name: "carrier_lost",
+        about: "The link stopped working.",
+        reports: &["port"],
+    },
+    Event {
+        id: 2,
+        name: "carrier_found",
+        about: "The link works again.",
+        reports: &["port"],
+    },
+    Event {
+        id: 3,
+        name: "interface_renamed",
+        about: "The interface has another name; the port follows it.",
+        reports: &["port", "interface"],
+    },
+    Event {
+        id: 4,
+        name: "interface_gone",
+        about: "The interface does not exist any more; the port waits for it.",
+        reports: &["port", "interface"],
+    },
+    Event {
+        id: 5,
+        name: "interface_back",
+        about: "The interface exists again; the port forwards.",
+        reports: &["port", "interface"],
+    },
+];
 
 struct PortRow;
 

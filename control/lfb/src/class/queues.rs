@@ -67,7 +67,7 @@ const COLUMNS: &[Column<QueueRow>] = &[
     component(
         3,
         "parameters",
-        Type::Map(&Type::Setting),
+        Type::Map(&Type::Setting(None)),
         "limit=10240, target_s=0.005, quantum_bytes=1514, ecn=true",
     )
     .about(

@@ -6,6 +6,7 @@
 
 use rand::Rng;
 use weir_base::early::{Curve, spread};
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
@@ -22,6 +23,7 @@ use crate::parts::thresholds;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "afan",
+    id: 0x00F7_0201,
     purpose: "approximate flow-aware networking: flows with little queued go first, others are thinned out",
     source: "Domzal et al., Int. J. Communication Systems 2015, section 2, equations 1 to 7",
     text: "\
@@ -71,23 +73,22 @@ the half that is too much, and one Reno transfer beside it, which loses one in 4
 hundredth. At `max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be
 foreseen.",
     parameters: &[
-        MTU, WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD, MAX_PROBABILITY, RATE, LIMIT,
+        MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5),
+        RATE.id(6), LIMIT.id(7),
     ],
     gauges: &[
-        ("average", "average length of the elastic queue at its latest arrival, in thousandths of a packet"),
-        ("matches", "elastic packets that met a drawn one of their flow, which was dropped"),
-        ("early", "of these, packets dropped by chance themselves"),
-        ("forced", "elastic packets dropped because the average was where all are dropped"),
-        ("full", "elastic packets dropped because the queue was full, or to make room for priority"),
-        ("full_priority", "priority packets dropped because the queue was full of such"),
-        ("to_priority", "packets for the priority queue, dropped ones included"),
-        ("to_elastic", "packets for the elastic queue, dropped ones included"),
-        GAUGES[0],
-        GAUGES[1],
-        GAUGES[2],
-        GAUGES[3],
-        GAUGES[4],
-        GAUGES[5],
+        Gauge::level(101, "average", Unit::MilliPackets,
+            "average length of the elastic queue at its latest arrival, in thousandths of a packet"),
+        Gauge::counter(102, "matches", Unit::Packets, "elastic packets that met a drawn one of their flow, which was dropped"),
+        Gauge::counter(103, "early", Unit::Packets, "of these, packets dropped by chance themselves"),
+        Gauge::counter(104, "forced", Unit::Packets, "elastic packets dropped because the average was where all are dropped"),
+        Gauge::counter(105, "full", Unit::Packets,
+            "elastic packets dropped because the queue was full, or to make room for priority"),
+        Gauge::counter(106, "full_priority", Unit::Packets, "priority packets dropped because the queue was full of such"),
+        Gauge::counter(107, "to_priority", Unit::Packets, "packets for the priority queue, dropped ones included"),
+        Gauge::counter(108, "to_elastic", Unit::Packets, "packets for the elastic queue, dropped ones included"),
+        GAUGES[0].id(109), GAUGES[1].id(110), GAUGES[2].id(111), GAUGES[3].id(112),
+        GAUGES[4].id(113), GAUGES[5].id(114),
     ],
 };
 
@@ -97,41 +98,38 @@ pub const KIND: contract::Kind = contract::Kind {
     knows_flows: false,
     limit: |settings| Ok(Params::new(settings)?.limit),
     build: |settings, now, streams| {
-        Box::new(Afan::new(
-            accepted(Params::new(settings)),
-            now,
-            streams.stream(MANUAL.name),
-        ))
+        let params = accepted(Params::new(settings));
+        Box::new(Afan::new(params, now, streams.stream(MANUAL.name)))
     },
 };
 
-pub(crate) const MIN_THRESHOLD: Parameter = Parameter {
-    name: "min_threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "0 packets",
-    about: "average from which packets are drawn; 0 for 0.4 of the limit",
-};
+pub(crate) const MIN_THRESHOLD: Parameter = Parameter::new(
+    "min_threshold",
+    Kind::Count(0, 1_000_000),
+    "0 packets",
+    "average from which packets are drawn; 0 for 0.4 of the limit",
+);
 
-pub(crate) const MAX_THRESHOLD: Parameter = Parameter {
-    name: "max_threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "0 packets",
-    about: "average from which all elastic packets are dropped; 0 for 0.9 of the limit",
-};
+pub(crate) const MAX_THRESHOLD: Parameter = Parameter::new(
+    "max_threshold",
+    Kind::Count(0, 1_000_000),
+    "0 packets",
+    "average from which all elastic packets are dropped; 0 for 0.9 of the limit",
+);
 
-pub(crate) const MAX_PROBABILITY: Parameter = Parameter {
-    name: "max_probability",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.02",
-    about: "probability P_t at max_threshold that a packet is dropped with the drawn one",
-};
+pub(crate) const MAX_PROBABILITY: Parameter = Parameter::new(
+    "max_probability",
+    Kind::Ratio(0.0, 1.0),
+    "0.02",
+    "probability P_t at max_threshold that a packet is dropped with the drawn one",
+);
 
-pub(crate) const LIMIT: Parameter = Parameter {
-    name: "limit",
-    kind: Kind::Count(1, 1_000_000),
-    default: "10000 packets",
-    about: "maximum packets held, in both queues together",
-};
+pub(crate) const LIMIT: Parameter = Parameter::new(
+    "limit",
+    Kind::Count(1, 1_000_000),
+    "10000 packets",
+    "maximum packets held, in both queues together",
+);
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@
 //! Source: Kortebi, Oueslati, Roberts, "Implicit service differentiation using deficit round robin",
 //! ITC 2005; what is a streaming flow: Domzal et al., Int. J. Communication Systems 2015, section 2.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::Settings;
 use weir_base::{Instant, Rate, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
@@ -24,6 +25,7 @@ use crate::parts::link_rate::{LinkRate, RATE};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "pdrr",
+    id: 0x00F7_020C,
     purpose: "priority deficit round robin: equal bytes for each flow, and those with little queued go first",
     source: "Kortebi, Oueslati, Roberts, ITC 2005; Domzal et al., Int. J. Communication Systems 2015, section 2",
     text: "\
@@ -59,19 +61,15 @@ An attacker whose flows each have at most one `mtu` waiting is in front of every
 new address on each packet, it has the link to itself. That is what admission control is for. With one flow
 it gets one share, and an `mtu` at priority after each time that its own queue ran empty. Flows are
 identified by the whole keyed hash: there are no buckets to aim at.",
-    parameters: &[QUANTUM, MTU, RATE, LIMIT],
+    parameters: &[QUANTUM.id(1), MTU.id(2), RATE.id(3), LIMIT.id(4)],
     gauges: &[
-        ("longest_flow", "packets that the longest own queue lost to make room"),
-        ("full", "packets dropped because the queue was full of priority packets"),
-        ("to_priority", "packets that went to the priority queue"),
-        ("to_elastic", "packets that went to their flow's own queue"),
-        ("rounds", "rounds that are over"),
-        GAUGES[0],
-        GAUGES[1],
-        GAUGES[2],
-        GAUGES[3],
-        GAUGES[4],
-        GAUGES[5],
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest own queue lost to make room"),
+        Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
+        Gauge::counter(103, "to_priority", Unit::Packets, "packets that went to the priority queue"),
+        Gauge::counter(104, "to_elastic", Unit::Packets, "packets that went to their flow's own queue"),
+        Gauge::counter(105, "rounds", Unit::One, "rounds that are over"),
+        GAUGES[0].id(106), GAUGES[1].id(107), GAUGES[2].id(108), GAUGES[3].id(109),
+        GAUGES[4].id(110), GAUGES[5].id(111),
     ],
 };
 

@@ -9,6 +9,7 @@
 //! Source: Kortebi, Oueslati, Roberts, "Cross-protect: implicit service differentiation and admission
 //! control", HPSR 2004; the class of a packet as in Domzal et al., 2015, section 2.1.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::Settings;
 use weir_base::{Instant, Rate, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
@@ -23,6 +24,7 @@ use crate::parts::link_rate::{LinkRate, RATE};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "pfq",
+    id: 0x00F7_020D,
     purpose: "priority fair queueing: equal bytes for each flow, and those with little queued go first",
     source: "Kortebi, Oueslati, Roberts, HPSR 2004; Domzal et al., 2015, section 2.1",
     text: "\
@@ -58,19 +60,16 @@ its tag when a new flow needs its place.
 An attacker whose flows each have at most one `mtu` waiting is in front of everybody: with enough flows, or
 a new address on each packet, it has the link to itself. That is what admission control is for. With one
 flow it gets one share. Flows are identified by the whole keyed hash: there are no buckets to aim at.",
-    parameters: &[MTU, RATE, LIMIT],
+    parameters: &[MTU.id(1), RATE.id(2), LIMIT.id(3)],
     gauges: &[
-        ("longest_flow", "packets that the flow with most waiting lost to make room"),
-        ("full", "packets dropped because the queue was full of priority packets"),
-        ("to_priority", "packets that went to the front"),
-        ("to_elastic", "packets that went where their start tag says"),
-        ("virtual_time", "bytes that a flow with packets waiting at all times would have been served"),
-        GAUGES[0],
-        GAUGES[1],
-        GAUGES[2],
-        GAUGES[3],
-        GAUGES[4],
-        GAUGES[5],
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the flow with most waiting lost to make room"),
+        Gauge::counter(102, "full", Unit::Packets, "packets dropped because the queue was full of priority packets"),
+        Gauge::counter(103, "to_priority", Unit::Packets, "packets that went to the front"),
+        Gauge::counter(104, "to_elastic", Unit::Packets, "packets that went where their start tag says"),
+        Gauge::level(105, "virtual_time", Unit::Bytes,
+            "bytes that a flow with packets waiting at all times would have been served"),
+        GAUGES[0].id(106), GAUGES[1].id(107), GAUGES[2].id(108), GAUGES[3].id(109),
+        GAUGES[4].id(110), GAUGES[5].id(111),
     ],
 };
 

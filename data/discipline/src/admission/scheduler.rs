@@ -4,6 +4,7 @@
 //! chooses; a scheduler only keeps the sums. Which of its packets and rounds count is the scheduler's
 //! own matter: the papers define it differently for each.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter};
 use weir_base::{Bytes, Instant, Rate, Span, Tally};
 use weir_packet::Class;
@@ -37,13 +38,38 @@ pub(crate) const PRIORITY: Class = Class(0);
 pub(crate) const ELASTIC: Class = Class(1);
 
 /// What each of the three says of its queues.
-pub(crate) const GAUGES: [(&str, &str); 6] = [
-    ("priority_packets", "priority packets that wait"),
-    ("priority_bytes", "bytes of the priority packets that wait"),
-    ("elastic_packets", "elastic packets that wait"),
-    ("elastic_bytes", "bytes of the elastic packets that wait"),
-    ("active", "flows with packets waiting"),
-    ("active_elastic", "flows with elastic packets waiting"),
+pub(crate) const GAUGES: [Gauge; 6] = [
+    Gauge::level(
+        101,
+        "priority_packets",
+        Unit::Packets,
+        "priority packets that wait",
+    ),
+    Gauge::level(
+        102,
+        "priority_bytes",
+        Unit::Bytes,
+        "bytes of the priority packets that wait",
+    ),
+    Gauge::level(
+        103,
+        "elastic_packets",
+        Unit::Packets,
+        "elastic packets that wait",
+    ),
+    Gauge::level(
+        104,
+        "elastic_bytes",
+        Unit::Bytes,
+        "bytes of the elastic packets that wait",
+    ),
+    Gauge::level(105, "active", Unit::One, "flows with packets waiting"),
+    Gauge::level(
+        106,
+        "active_elastic",
+        Unit::One,
+        "flows with elastic packets waiting",
+    ),
 ];
 
 /// The values of [`GAUGES`].
@@ -66,19 +92,19 @@ impl Backlogs {
             self.active,
             self.active_elastic,
         ];
-        for ((name, _), value) in GAUGES.into_iter().zip(values) {
-            report(name, value);
+        for (gauge, value) in GAUGES.into_iter().zip(values) {
+            report(gauge.name, value);
         }
     }
 }
 
 /// The `mtu` parameter.
-pub(crate) const MTU: Parameter = Parameter {
-    name: "mtu",
-    kind: Kind::Bytes(Bytes(64), Bytes(65536)),
-    default: "1514 B",
-    about: "bytes that a streaming flow may have waiting; a full frame, or more",
-};
+pub(crate) const MTU: Parameter = Parameter::new(
+    "mtu",
+    Kind::Bytes(Bytes(64), Bytes(65536)),
+    "1514 B",
+    "bytes that a streaming flow may have waiting; a full frame, or more",
+);
 
 /// How long nothing was queued and nothing was sent.
 #[derive(Clone, Copy, Debug)]

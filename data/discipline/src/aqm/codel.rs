@@ -13,6 +13,7 @@
 
 use std::collections::VecDeque;
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Span, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
@@ -23,6 +24,7 @@ use crate::fifo::LIMIT;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "codel",
+    id: 0x00F7_0203,
     purpose: "controlled delay: drops when packets wait too long for too long",
     source: "RFC 8289",
     text: "\
@@ -46,13 +48,13 @@ is marked instead of dropped (the RFC leaves it to the implementer; this is what
 An attacker who does not react to drops is hardly stopped: the drop rate grows with the square root
 of the drops only, so the queue fills up to its limit, and everybody waits in it. Use a discipline
 with flow queues instead.",
-    parameters: &[TARGET, INTERVAL, ECN, LIMIT],
+    parameters: &[TARGET.id(1), INTERVAL.id(2), ECN.id(3), LIMIT.id(4)],
     gauges: &[
-        ("full", "packets dropped because the queue was full"),
-        ("dropped", "packets dropped by the control law"),
-        ("marked", "packets marked by the control law"),
-        ("count", "drops since the dropping state was entered"),
-        ("dropping", "1 in the dropping state, else 0"),
+        Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full"),
+        Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
+        Gauge::counter(103, "marked", Unit::Packets, "packets marked by the control law"),
+        Gauge::level(104, "count", Unit::Packets, "drops since the dropping state was entered"),
+        Gauge::level(105, "dropping", Unit::One, "1 in the dropping state, else 0"),
     ],
 };
 
@@ -65,28 +67,28 @@ pub const KIND: contract::Kind = contract::Kind {
 };
 
 /// The `target` parameter.
-pub(crate) const TARGET: Parameter = Parameter {
-    name: "target",
-    kind: Kind::Span(Span::from_micros(1), Span::from_secs(10)),
-    default: "5 ms",
-    about: "wait that is acceptable for longer than an interval; 5 to 10 % of it",
-};
+pub(crate) const TARGET: Parameter = Parameter::new(
+    "target",
+    Kind::Span(Span::from_micros(1), Span::from_secs(10)),
+    "5 ms",
+    "wait that is acceptable for longer than an interval; 5 to 10 % of it",
+);
 
 /// The `interval` parameter.
-pub(crate) const INTERVAL: Parameter = Parameter {
-    name: "interval",
-    kind: Kind::Span(Span::from_micros(1), Span::from_secs(100)),
-    default: "100 ms",
-    about: "about the longest usual round-trip time",
-};
+pub(crate) const INTERVAL: Parameter = Parameter::new(
+    "interval",
+    Kind::Span(Span::from_micros(1), Span::from_secs(100)),
+    "100 ms",
+    "about the longest usual round-trip time",
+);
 
 /// The `ecn` parameter.
-pub(crate) const ECN: Parameter = Parameter {
-    name: "ecn",
-    kind: Kind::Flag,
-    default: "true",
-    about: "mark packets that can be marked, instead of dropping them",
-};
+pub(crate) const ECN: Parameter = Parameter::new(
+    "ecn",
+    Kind::Flag,
+    "true",
+    "mark packets that can be marked, instead of dropping them",
+);
 
 /// Maximum drops in one call: idle gap and backlog are the senders' choice, not ours.
 const DROPS_PER_DEQUEUE_MAX: u32 = 256;

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 
 use rand::Rng;
 use weir_base::early::{self, Curve};
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, MarkReason, Packet, Reason};
@@ -34,6 +35,7 @@ use crate::parts::thresholds;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "red",
+    id: 0x00F7_020E,
     purpose: "random early detection: drops more often the longer the queue is on average",
     source: "Floyd and Jacobson, ToN 1993, section 4 and Figure 2; gentle: Floyd, 2000; wait: ns-2",
     text: "\
@@ -83,15 +85,28 @@ else loses the same share of packets and slows down, the attacker does not: RED 
 flows. Bursts that end before the average has followed fill the queue for others without any
 early drop. Which packet is dropped cannot be foreseen.",
     parameters: &[
-        WEIGHT, MIN_THRESHOLD, MAX_THRESHOLD, MAX_PROBABILITY, GENTLE, WAIT, ECN, RATE, MEAN_PACKET,
-        LIMIT,
+        WEIGHT.id(1),
+        Parameter::new("min_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average from which packets are dropped; 0 for a third of max_threshold, or a quarter of limit").id(2),
+        Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "0 packets",
+            "average with max_probability; 0 for three times min_threshold, or three quarters of limit").id(3),
+        Parameter::new("max_probability", Kind::Ratio(0.0, 1.0), "0.1", "probability p_b at max_threshold").id(4),
+        Parameter::new("gentle", Kind::Flag, "true",
+            "above max_threshold, whether p_b grows to 1 at twice of it, instead of being 1").id(5),
+        Parameter::new("wait", Kind::Flag, "false",
+            "whether no packet is dropped for 1/p_b packets after a drop").id(6),
+        ECN.id(7), RATE.id(8),
+        Parameter::new("mean_packet", Kind::Bytes(Bytes(64), Bytes(65536)), "1000 B",
+            "size of the packets that are taken to pass while the queue is empty").id(9),
+        LIMIT.id(10),
     ],
     gauges: &[
-        ("average", "average length of the queue at the latest arrival, in thousandths of a packet"),
-        ("early", "packets dropped by chance"),
-        ("forced", "packets dropped because the average was where all are dropped"),
-        ("marked", "packets marked by chance"),
-        ("full", "packets dropped because the queue was full"),
+        Gauge::level(101, "average", Unit::MilliPackets,
+            "average length of the queue at the latest arrival, in thousandths of a packet"),
+        Gauge::counter(102, "early", Unit::Packets, "packets dropped by chance"),
+        Gauge::counter(103, "forced", Unit::Packets, "packets dropped because the average was where all are dropped"),
+        Gauge::counter(104, "marked", Unit::Packets, "packets marked by chance"),
+        Gauge::counter(105, "full", Unit::Packets, "packets dropped because the queue was full"),
     ],
 };
 
@@ -109,54 +124,12 @@ pub const KIND: contract::Kind = contract::Kind {
 };
 
 /// The `weight` parameter.
-pub(crate) const WEIGHT: Parameter = Parameter {
-    name: "weight",
-    kind: Kind::Ratio(0.000_001, 1.0),
-    default: "0.002",
-    about: "how far one arrival moves the average towards the queue that it finds",
-};
-
-const MIN_THRESHOLD: Parameter = Parameter {
-    name: "min_threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "0 packets",
-    about: "average from which packets are dropped; 0 for a third of max_threshold, or a quarter of limit",
-};
-
-const MAX_THRESHOLD: Parameter = Parameter {
-    name: "max_threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "0 packets",
-    about: "average with max_probability; 0 for three times min_threshold, or three quarters of limit",
-};
-
-const MAX_PROBABILITY: Parameter = Parameter {
-    name: "max_probability",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.1",
-    about: "probability p_b at max_threshold",
-};
-
-const GENTLE: Parameter = Parameter {
-    name: "gentle",
-    kind: Kind::Flag,
-    default: "true",
-    about: "above max_threshold, whether p_b grows to 1 at twice of it, instead of being 1",
-};
-
-const WAIT: Parameter = Parameter {
-    name: "wait",
-    kind: Kind::Flag,
-    default: "false",
-    about: "whether no packet is dropped for 1/p_b packets after a drop",
-};
-
-const MEAN_PACKET: Parameter = Parameter {
-    name: "mean_packet",
-    kind: Kind::Bytes(Bytes(64), Bytes(65536)),
-    default: "1000 B",
-    about: "size of the packets that are taken to pass while the queue is empty",
-};
+pub(crate) const WEIGHT: Parameter = Parameter::new(
+    "weight",
+    Kind::Ratio(0.000_001, 1.0),
+    "0.002",
+    "how far one arrival moves the average towards the queue that it finds",
+);
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]

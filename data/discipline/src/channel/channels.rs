@@ -23,20 +23,20 @@ pub(crate) const CONTROL: usize = 0;
 pub(crate) const REDIRECT: usize = 1;
 
 /// The `control` parameter.
-pub(crate) const WHICH: Parameter = Parameter {
-    name: "control",
-    kind: Kind::Word(&["tcp", "sctp", "tcp_or_sctp"]),
-    default: "tcp",
-    about: "which packets are control messages: those of these transports",
-};
+pub(crate) const WHICH: Parameter = Parameter::new(
+    "control",
+    Kind::Word(&["tcp", "sctp", "tcp_or_sctp"]),
+    "tcp",
+    "which packets are control messages: those of these transports",
+);
 
 /// The `limit` parameter.
-pub(crate) const LIMIT: Parameter = Parameter {
-    name: "limit",
-    kind: Kind::Count(1, 500_000),
-    default: "100 packets",
-    about: "maximum packets held, in each of the two queues",
-};
+pub(crate) const LIMIT: Parameter = Parameter::new(
+    "limit",
+    Kind::Count(1, 500_000),
+    "100 packets",
+    "maximum packets held, in each of the two queues",
+);
 
 /// Which packets are control messages. All others are redirect messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@
 //! Jiang, Tham, Ko, "A probabilistic priority scheduling discipline for multi-service networks", Computer
 //! Communications 25, 2002, for two queues.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
@@ -32,6 +33,7 @@ pub use crate::channel::channels::Control;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "dppbrb",
+    id: 0x00F7_0204,
     purpose: "protects control messages from redirect messages on the link between CE and FE",
     source: "Zhuge et al., ITJ, equations 5 to 11 and Table 1; Jiang, Tham, Ko, Computer Communications 25, 2002",
     text: "\
@@ -94,24 +96,39 @@ what would hold the rate: a flood fills its queue up to `max_threshold`. An atta
 control messages drives p_c to 1 and shuts redirect messages out, or takes up to a fixed share from everybody
 else: let only the control element's addresses in. Nobody can foresee which queue is served next.",
     parameters: &[
-        WHICH, SHARE, ADAPT, BUFFER_SLOPE, BUFFER_OFFSET, THRESHOLD, DECAY, ESTIMATE, MAX_THRESHOLD, MIN_THRESHOLD,
-        LIMIT, RATE, FLOW_CONTROL, COMMITTED, EXCESS, BURST,
+        WHICH.id(1), SHARE.id(2),
+        Parameter::new("adapt", Kind::Flag, "true",
+            "whether p_c moves, and redirect messages are dropped before their queue is full").id(3),
+        Parameter::new("buffer_slope", Kind::Ratio(0.0, 1.0), "0.0127",
+            "A: what each message in the queue adds to the drop probability by buffer").id(4),
+        Parameter::new("buffer_offset", Kind::Ratio(0.0, 1.0), "0",
+            "B: what the drop probability by buffer has besides").id(5),
+        Parameter::new("threshold", Kind::Ratio(0.0, 1.0), "0.011",
+            "p_th: p_dp of a control message above which p_c grows").id(6),
+        Parameter::new("decay", Kind::Ratio(0.0, 1.0), "0.995",
+            "lambda_p: p_c is multiplied by it at each control message while p_dp is 0").id(7),
+        Parameter::new("estimate", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "20 ms",
+            "K: window of the rate estimates").id(8),
+        Parameter::new("max_threshold", Kind::Count(0, 1_000_000), "75 packets",
+            "messages in a queue above which all that come are dropped").id(9),
+        MIN_THRESHOLD.id(10), LIMIT.id(11), RATE.id(12), FLOW_CONTROL.id(13), COMMITTED.id(14),
+        EXCESS.id(15), BURST.id(16),
     ],
     gauges: &[
-        ("control_share", "p_c, in thousandths"),
-        ("control_rate", "estimated rate of control messages, in bit/s"),
-        ("redirect_rate", "estimated rate of redirect messages, in bit/s"),
-        ("control_packets", "packets in the control queue"),
-        ("redirect_packets", "packets in the redirect queue"),
-        ("raised", "control messages that raised p_c"),
-        ("lowered", "control messages that lowered p_c"),
-        ("early", "redirect messages dropped with probability p_dp"),
-        ("over_control", "control messages dropped above max_threshold, or because their queue was full"),
-        ("over_redirect", "redirect messages dropped above max_threshold, or because their queue was full"),
-        token_bucket::GAUGES[0],
-        token_bucket::GAUGES[1],
-        token_bucket::GAUGES[2],
-        token_bucket::GAUGES[3],
+        Gauge::level(101, "control_share", Unit::PerMille, "p_c, in thousandths"),
+        Gauge::level(102, "control_rate", Unit::BitsPerSecond, "estimated rate of control messages, in bit/s"),
+        Gauge::level(103, "redirect_rate", Unit::BitsPerSecond, "estimated rate of redirect messages, in bit/s"),
+        Gauge::level(104, "control_packets", Unit::Packets, "packets in the control queue"),
+        Gauge::level(105, "redirect_packets", Unit::Packets, "packets in the redirect queue"),
+        Gauge::counter(106, "raised", Unit::Packets, "control messages that raised p_c"),
+        Gauge::counter(107, "lowered", Unit::Packets, "control messages that lowered p_c"),
+        Gauge::counter(108, "early", Unit::Packets, "redirect messages dropped with probability p_dp"),
+        Gauge::counter(109, "over_control", Unit::Packets,
+            "control messages dropped above max_threshold, or because their queue was full"),
+        Gauge::counter(110, "over_redirect", Unit::Packets,
+            "redirect messages dropped above max_threshold, or because their queue was full"),
+        token_bucket::GAUGES[0].id(111), token_bucket::GAUGES[1].id(112),
+        token_bucket::GAUGES[2].id(113), token_bucket::GAUGES[3].id(114),
     ],
 };
 
@@ -130,68 +147,19 @@ pub const KIND: contract::Kind = contract::Kind {
     },
 };
 
-const SHARE: Parameter = Parameter {
-    name: "share",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.8",
-    about: "p_c, the share of the bytes that control messages have while both queues wait; with adapt, to begin with",
-};
+const SHARE: Parameter = Parameter::new(
+    "share",
+    Kind::Ratio(0.0, 1.0),
+    "0.8",
+    "p_c, the share of the bytes that control messages have while both queues wait; with adapt, to begin with",
+);
 
-const ADAPT: Parameter = Parameter {
-    name: "adapt",
-    kind: Kind::Flag,
-    default: "true",
-    about: "whether p_c moves, and redirect messages are dropped before their queue is full",
-};
-
-const BUFFER_SLOPE: Parameter = Parameter {
-    name: "buffer_slope",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.0127",
-    about: "A: what each message in the queue adds to the drop probability by buffer",
-};
-
-const BUFFER_OFFSET: Parameter = Parameter {
-    name: "buffer_offset",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0",
-    about: "B: what the drop probability by buffer has besides",
-};
-
-const THRESHOLD: Parameter = Parameter {
-    name: "threshold",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.011",
-    about: "p_th: p_dp of a control message above which p_c grows",
-};
-
-const DECAY: Parameter = Parameter {
-    name: "decay",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.995",
-    about: "lambda_p: p_c is multiplied by it at each control message while p_dp is 0",
-};
-
-const ESTIMATE: Parameter = Parameter {
-    name: "estimate",
-    kind: Kind::Span(Span::from_micros(10), Span::from_secs(100)),
-    default: "20 ms",
-    about: "K: window of the rate estimates",
-};
-
-const MAX_THRESHOLD: Parameter = Parameter {
-    name: "max_threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "75 packets",
-    about: "messages in a queue above which all that come are dropped",
-};
-
-const MIN_THRESHOLD: Parameter = Parameter {
-    name: "min_threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "25 packets",
-    about: "messages in a queue up to which p_dp is 0; less than max_threshold and limit",
-};
+const MIN_THRESHOLD: Parameter = Parameter::new(
+    "min_threshold",
+    Kind::Count(0, 1_000_000),
+    "25 packets",
+    "messages in a queue up to which p_dp is 0; less than max_threshold and limit",
+);
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]

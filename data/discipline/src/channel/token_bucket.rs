@@ -12,6 +12,7 @@
 //! `Meter` is the two buckets, `Gate` the flow control in front of a queue: of this file's discipline, and
 //! of `dppbrb`.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Bytes, Instant, Rate, Tally};
 use weir_packet::{Class, Packet, Reason};
@@ -25,6 +26,7 @@ pub use crate::channel::channels::Control;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "token_bucket",
+    id: 0x00F7_0212,
     purpose: "first in, first out, behind token buckets that limit redirect messages",
     source: "Zhuge et al., ITJ, flow control LFB, equations 12 and 13; RFC 2698 for the buckets",
     text: "\
@@ -62,13 +64,12 @@ paper does not say what becomes of the difference between B_c and B_e; RFC 2698 
 An attacker at one forwarding element gets `excess` through, no more, and takes it from the other redirect
 messages there: senders are not distinguished. An attacker whose packets pass for control messages is not
 limited at all.",
-    parameters: &[WHICH, FLOW_CONTROL, COMMITTED, EXCESS, BURST, LIMIT],
+    parameters: &[
+        WHICH.id(1), FLOW_CONTROL.id(2), COMMITTED.id(3), EXCESS.id(4), BURST.id(5), LIMIT.id(6),
+    ],
     gauges: &[
-        GAUGES[0],
-        GAUGES[1],
-        GAUGES[2],
-        GAUGES[3],
-        ("full", "packets dropped because the queue was full"),
+        GAUGES[0].id(101), GAUGES[1].id(102), GAUGES[2].id(103), GAUGES[3].id(104),
+        Gauge::counter(105, "full", Unit::Packets, "packets dropped because the queue was full"),
     ],
 };
 
@@ -81,47 +82,61 @@ pub const KIND: contract::Kind = contract::Kind {
 };
 
 /// The parameters of the gate.
-pub(crate) const FLOW_CONTROL: Parameter = Parameter {
-    name: "flow_control",
-    kind: Kind::Flag,
-    default: "false",
-    about: "whether redirect messages need tokens",
-};
+pub(crate) const FLOW_CONTROL: Parameter = Parameter::new(
+    "flow_control",
+    Kind::Flag,
+    "false",
+    "whether redirect messages need tokens",
+);
 
 /// The rate of the first bucket.
-pub(crate) const COMMITTED: Parameter = Parameter {
-    name: "committed",
-    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-    default: "15 Mbit",
-    about: "rate of redirect messages that passes at any time",
-};
+pub(crate) const COMMITTED: Parameter = Parameter::new(
+    "committed",
+    Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    "15 Mbit",
+    "rate of redirect messages that passes at any time",
+);
 
 /// The rate of the second bucket.
-pub(crate) const EXCESS: Parameter = Parameter {
-    name: "excess",
-    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-    default: "0 bit",
-    about: "maximum rate of redirect messages that passes; at least the committed one",
-};
+pub(crate) const EXCESS: Parameter = Parameter::new(
+    "excess",
+    Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    "0 bit",
+    "maximum rate of redirect messages that passes; at least the committed one",
+);
 
 /// The depth of both buckets.
-pub(crate) const BURST: Parameter = Parameter {
-    name: "burst",
-    kind: Kind::Bytes(Bytes(1514), Bytes(100_000_000)),
-    default: "15000 B",
-    about: "bytes of redirect messages that may pass at once",
-};
+pub(crate) const BURST: Parameter = Parameter::new(
+    "burst",
+    Kind::Bytes(Bytes(1514), Bytes(100_000_000)),
+    "15000 B",
+    "bytes of redirect messages that may pass at once",
+);
 
 /// What the gate reports.
-pub(crate) const GAUGES: [(&str, &str); 4] = [
-    (
+pub(crate) const GAUGES: [Gauge; 4] = [
+    Gauge::counter(
+        101,
         "redirect_bytes",
+        Unit::Bytes,
         "bytes of redirect messages that came, dropped ones included",
     ),
-    ("committed", "redirect messages within the committed rate"),
-    ("excess", "redirect messages beyond it that passed"),
-    (
+    Gauge::counter(
+        102,
+        "committed",
+        Unit::Packets,
+        "redirect messages within the committed rate",
+    ),
+    Gauge::counter(
+        103,
+        "excess",
+        Unit::Packets,
+        "redirect messages beyond it that passed",
+    ),
+    Gauge::counter(
+        104,
         "policed",
+        Unit::Packets,
         "redirect messages dropped because there were no tokens",
     ),
 ];

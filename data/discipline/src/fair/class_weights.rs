@@ -9,6 +9,7 @@
 //! Source: Floyd and Jacobson, "Link-sharing and Resource Management Models for Packet Networks",
 //! IEEE/ACM ToN 1995 (one level of its hierarchy); the scheduler is STFQ's.
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, Packet, Reason};
@@ -21,6 +22,7 @@ use crate::parts::bins::{Bins, Measure};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "class_weights",
+    id: 0x00F7_0202,
     purpose: "a queue for each class of traffic, with shares by weight: what routers offer as CBQ or WFQ",
     source: "Floyd and Jacobson, ToN 1995; Goyal, Vin, Cheng, ToN 1997; Linux HTB without its rates",
     text: "\
@@ -57,7 +59,10 @@ An attacker takes the whole of the class that its packets match, and no more: wh
 loses as in a plain queue. An attacker chooses the class if it goes by port or protocol, and can choose the
 source address too, where it is not checked. Only the destination is given. Classes by
 address hold back a flood that comes from elsewhere, or goes elsewhere.",
-    parameters: &[CLASSES, LIMIT],
+    parameters: &[
+        CLASSES.id(1),
+        Parameter::new("limit", Kind::Count(1, 62_500), "500 packets", "maximum packets held, in each class").id(2),
+    ],
     gauges: &GAUGES,
 };
 
@@ -69,19 +74,12 @@ pub const KIND: contract::Kind = contract::Kind {
     build: |settings, _, _| Box::new(ClassWeights::new(accepted(Params::new(settings)))),
 };
 
-const CLASSES: Parameter = Parameter {
-    name: "classes",
-    kind: Kind::Text(1000),
-    default: "tcp = 1, udp = 1, rest = 1",
-    about: "the classes with their weights, in the order in which a packet is held against them",
-};
-
-const LIMIT: Parameter = Parameter {
-    name: "limit",
-    kind: Kind::Count(1, 62_500),
-    default: "500 packets",
-    about: "maximum packets held, in each class",
-};
+const CLASSES: Parameter = Parameter::new(
+    "classes",
+    Kind::Text(1000),
+    "tcp = 1, udp = 1, rest = 1",
+    "the classes with their weights, in the order in which a packet is held against them",
+);
 
 /// Packets that came to each class.
 const CAME: [&str; CLASSES_MAX] = [
@@ -95,12 +93,20 @@ const FULL: [&str; CLASSES_MAX] = [
     "full_9", "full_10", "full_11", "full_12", "full_13", "full_14", "full_15",
 ];
 
-const GAUGES: [(&str, &str); 2 * CLASSES_MAX] = {
-    let mut gauges = [("", ""); 2 * CLASSES_MAX];
+const GAUGES: [Gauge; 2 * CLASSES_MAX] = {
+    const fn packets(id: usize, name: &'static str, about: &'static str) -> Gauge {
+        Gauge::counter(id as u32, name, Unit::Packets, about)
+    }
+    let mut gauges = [packets(0, "", ""); 2 * CLASSES_MAX];
     let mut class = 0;
     while class < CLASSES_MAX {
-        gauges[class] = (CAME[class], "packets that came to this class");
-        gauges[CLASSES_MAX + class] = (FULL[class], "packets dropped because it was full");
+        let full = CLASSES_MAX + class;
+        gauges[class] = packets(101 + class, CAME[class], "packets that came to this class");
+        gauges[full] = packets(
+            101 + full,
+            FULL[class],
+            "packets dropped because it was full",
+        );
         class += 1;
     }
     gauges

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::Settings;
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, KeyKind, Packet};
@@ -22,6 +23,7 @@ use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "drr",
+    id: 0x00F7_0205,
     purpose: "deficit round robin: equal bytes for each flow",
     source: "Shreedhar and Varghese, SIGCOMM 1995, section 3",
     text: "\
@@ -47,13 +49,10 @@ that a flow stays in order.
 An attacker with one flow gets one share. With as many flows as there are queues it gets nearly
 everything: fairness among flows is no fairness among people. `key = \"source\"` counts senders,
 as far as their addresses can be believed. Buckets cannot be aimed at: the hash is keyed.",
-    parameters: &[KEY, BUCKETS, QUANTUM, LIMIT],
+    parameters: &[KEY.id(1), BUCKETS.id(2), QUANTUM.id(3), LIMIT.id(4)],
     gauges: &[
-        (
-            "longest_flow",
-            "packets that the longest queue lost to make room",
-        ),
-        ("active", "queues that hold packets or wait for a turn"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::level(102, "active", Unit::One, "queues that hold packets or wait for a turn"),
     ],
 };
 

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
@@ -21,6 +22,7 @@ use crate::parts::bins::{Bins, KEY, Measure, QUANTUM, key_kind};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "fq_codel",
+    id: 0x00F7_0208,
     purpose: "flow queues with controlled delay, new flows first",
     source: "RFC 8290; Linux sch_fq_codel",
     text: "\
@@ -47,18 +49,18 @@ An attacker with one flow gets one share and its own delay. With as many flows a
 nearly everything; with a new flow for each packet it is always a new flow, and goes first:
 `key = \"source\"` helps if the addresses can be believed, `lru_fq` if they cannot.",
     parameters: &[
-        KEY, FLOWS, TARGET, INTERVAL, ECN, QUANTUM, DROP_BATCH, LIMIT,
+        KEY.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), QUANTUM.id(6),
+        Parameter::new("drop_batch", Kind::Count(1, 1024), "64 packets",
+            "maximum packets that the longest queue loses when the limit is reached").id(7),
+        LIMIT.id(8),
     ],
     gauges: &[
-        (
-            "longest_flow",
-            "packets that the longest queue lost to make room",
-        ),
-        ("dropped", "packets dropped by the control law"),
-        ("marked", "packets marked by the control law"),
-        ("new_flows", "times that an idle queue became a new flow"),
-        ("new_now", "queues in the list of new flows"),
-        ("old_now", "queues in the list of old flows"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by the control law"),
+        Gauge::counter(103, "marked", Unit::Packets, "packets marked by the control law"),
+        Gauge::counter(104, "new_flows", Unit::One, "times that an idle queue became a new flow"),
+        Gauge::level(105, "new_now", Unit::One, "queues in the list of new flows"),
+        Gauge::level(106, "old_now", Unit::One, "queues in the list of old flows"),
     ],
 };
 
@@ -71,27 +73,20 @@ pub const KIND: contract::Kind = contract::Kind {
 };
 
 /// The `flows` parameter.
-pub(crate) const FLOWS: Parameter = Parameter {
-    name: "flows",
-    kind: Kind::Count(1, 65536),
-    default: "1024",
-    about: "queues that flows are hashed to",
-};
-
-const DROP_BATCH: Parameter = Parameter {
-    name: "drop_batch",
-    kind: Kind::Count(1, 1024),
-    default: "64 packets",
-    about: "maximum packets that the longest queue loses when the limit is reached",
-};
+pub(crate) const FLOWS: Parameter = Parameter::new(
+    "flows",
+    Kind::Count(1, 65536),
+    "1024",
+    "queues that flows are hashed to",
+);
 
 /// The `limit` parameter of disciplines whose control law keeps the queues short.
-pub(crate) const LIMIT: Parameter = Parameter {
-    name: "limit",
-    kind: Kind::Count(1, 1_000_000),
-    default: "10240 packets",
-    about: "maximum packets held",
-};
+pub(crate) const LIMIT: Parameter = Parameter::new(
+    "limit",
+    Kind::Count(1, 1_000_000),
+    "10240 packets",
+    "maximum packets held",
+);
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]

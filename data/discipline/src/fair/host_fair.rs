@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rand::Rng;
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{SettingError, Settings};
 use weir_base::{Instant, Stream, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
@@ -32,6 +33,7 @@ use crate::parts::bins::{Bins, Measure};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "host_fair",
+    id: 0x00F7_0209,
     purpose: "fair between hosts, then between each host's flows, with controlled delay",
     source: "Hoiland-Jorgensen, Taht, Morton, Piece of CAKE, LANMAN 2018; Linux sch_cake",
     text: "\
@@ -73,15 +75,16 @@ addresses an attacker is as many hosts as it likes, until the queues are all tak
 and all fare alike. With IPv6 it has addresses enough without forging: use the words with `prefix`. In
 `\"both\"` it makes its victim's load greater by sending much to it from many ports, and so takes from what
 else goes there.",
-    parameters: &[HOSTS, FLOWS, TARGET, INTERVAL, ECN, LIMIT],
+    parameters: &[HOSTS.id(1), FLOWS.id(2), TARGET.id(3), INTERVAL.id(4), ECN.id(5), LIMIT.id(6)],
     gauges: &[
-        ("longest_flow", "packets that the longest queue lost to make room"),
-        ("dropped", "packets dropped by CoDel"),
-        ("marked", "packets marked by CoDel"),
-        ("blue", "packets dropped by BLUE"),
-        ("shared", "packets that came to a queue of another flow, because all of their set were taken"),
-        ("active", "queues that hold packets, or have held some since their last turn"),
-        ("busy", "queues that count in their hosts' load"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(102, "dropped", Unit::Packets, "packets dropped by CoDel"),
+        Gauge::counter(103, "marked", Unit::Packets, "packets marked by CoDel"),
+        Gauge::counter(104, "blue", Unit::Packets, "packets dropped by BLUE"),
+        Gauge::counter(105, "shared", Unit::Packets,
+            "packets that came to a queue of another flow, because all of their set were taken"),
+        Gauge::level(106, "active", Unit::One, "queues that hold packets, or have held some since their last turn"),
+        Gauge::level(107, "busy", Unit::One, "queues that count in their hosts' load"),
     ],
 };
 

@@ -6,12 +6,12 @@ use weir_packet::KeyKind;
 use crate::fair::sets::{Place, Sets};
 
 /// The `hosts` parameter.
-pub(crate) const HOSTS: Parameter = Parameter {
-    name: "hosts",
-    kind: Kind::Word(Hosts::WORDS),
-    default: "both",
-    about: "which hosts are fair to each other: by source, destination, or both; or their networks",
-};
+pub(crate) const HOSTS: Parameter = Parameter::new(
+    "hosts",
+    Kind::Word(Hosts::WORDS),
+    "both",
+    "which hosts are fair to each other: by source, destination, or both; or their networks",
+);
 
 /// Which hosts are fair to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use rand::Rng;
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Instant, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
@@ -22,6 +23,7 @@ use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "sfq",
+    id: 0x00F7_0210,
     purpose: "stochastic fairness queueing: round robin over hashed queues of limited depth",
     source: "McKenney, INFOCOM 1990; Linux sch_sfq",
     text: "\
@@ -48,12 +50,19 @@ in order.
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. It cannot
 aim at a queue, because the hash is keyed, so `perturb` is not needed against attackers, but only against
 bad luck.",
-    parameters: &[KEY, BUCKETS, DEPTH, QUANTUM, PERTURB, LIMIT],
+    parameters: &[
+        KEY.id(1), BUCKETS.id(2),
+        Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets", "maximum packets in one queue").id(3),
+        QUANTUM.id(4),
+        Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
+            "interval in which flows are hashed anew; 0 s for never").id(5),
+        LIMIT.id(6),
+    ],
     gauges: &[
-        ("full", "packets dropped because their queue was at its depth"),
-        ("longest_flow", "packets that the longest queue lost to make room"),
-        ("perturbations", "times that flows were hashed anew"),
-        ("active", "queues in the round"),
+        Gauge::counter(101, "full", Unit::Packets, "packets dropped because their queue was at its depth"),
+        Gauge::counter(102, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::counter(103, "perturbations", Unit::One, "times that flows were hashed anew"),
+        Gauge::level(104, "active", Unit::One, "queues in the round"),
     ],
 };
 
@@ -69,20 +78,6 @@ pub const KIND: contract::Kind = contract::Kind {
             streams.stream(MANUAL.name),
         ))
     },
-};
-
-const DEPTH: Parameter = Parameter {
-    name: "depth",
-    kind: Kind::Count(1, 1_000_000),
-    default: "127 packets",
-    about: "maximum packets in one queue",
-};
-
-const PERTURB: Parameter = Parameter {
-    name: "perturb",
-    kind: Kind::Span(Span::ZERO, Span::from_secs(86_400)),
-    default: "0 s",
-    about: "interval in which flows are hashed anew; 0 s for never",
 };
 
 /// Parameters.

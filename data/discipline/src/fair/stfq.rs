@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::Settings;
 use weir_base::{Instant, Tally};
 use weir_packet::{Class, KeyKind, Packet};
@@ -31,6 +32,7 @@ use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, key_kind};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "stfq",
+    id: 0x00F7_0211,
     purpose: "start-time fair queueing: equal bytes for each flow, smooth at any packet length",
     source: "Goyal, Vin, Cheng, IEEE/ACM Transactions on Networking, October 1997, section II",
     text: "\
@@ -55,10 +57,10 @@ others, so that a flow stays in order.
 
 An attacker with one flow gets one share; with as many flows as queues, nearly everything. Queues
 cannot be aimed at: the hash is keyed.",
-    parameters: &[KEY, BUCKETS, LIMIT],
+    parameters: &[KEY.id(1), BUCKETS.id(2), LIMIT.id(3)],
     gauges: &[
-        ("longest_flow", "packets that the longest queue lost to make room"),
-        ("active", "queues that hold packets, or were emptied to make room"),
+        Gauge::counter(101, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
+        Gauge::level(102, "active", Unit::One, "queues that hold packets, or were emptied to make room"),
     ],
 };
 

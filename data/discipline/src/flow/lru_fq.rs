@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
@@ -28,6 +29,7 @@ use crate::parts::bins::{KEY, key_kind};
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "lru_fq",
+    id: 0x00F7_020B,
     purpose: "a small cache picks out the high-bandwidth flows, which get one share of the link together",
     source: "Achanta and Reddy, ICC 2004, section II, Figures 1 and 2",
     text: "\
@@ -97,28 +99,44 @@ finds the victim instead). That lowers the adaptive probability, but not below 1
 flows, is not a hog. With pins, one packet of each flow in each `pin_timeout` holds three quarters of the
 cache.",
     parameters: &[
-        CACHE, ADMISSION, THRESHOLD, HIT_WEIGHT, MISS_WEIGHT, PIN, PIN_TIMEOUT, KEY, LIMIT, RATE_WINDOW,
+        Parameter::new("cache", Kind::Count(1, 65536), "64", "flows in the cache; more than the hogs to expect").id(1),
+        Parameter::new("admission", Kind::RatioOrWord(0.0, 1.0, ADAPTIVE), ADAPTIVE,
+            "probability that a miss admits its flow to the cache, or adaptive").id(2),
+        Parameter::new("threshold", Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX), "1/20",
+            "what makes a flow in the cache a hog: packets since admission, a rate, or a share of all").id(3),
+        Parameter::new("hit_weight", Kind::Count(1, 1000), "1",
+            "share of the hit queue, to that of the miss queue").id(4),
+        Parameter::new("miss_weight", Kind::Count(1, 1000), "1",
+            "share of the miss queue, to that of the hit queue").id(5),
+        Parameter::new("pin", Kind::Flag, "false", "whether a flow above the threshold stays in the cache").id(6),
+        Parameter::new("pin_timeout", Kind::Span(Span::from_millis(1), Span::from_secs(86_400)), "10 s",
+            "a pin is released when its flow was not above the threshold for this long").id(7),
+        KEY.id(8),
+        Parameter::new("limit", Kind::Count(1, 500_000), "500 packets",
+            "maximum packets held, in each of the two queues").id(9),
+        Parameter::new("rate_window", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "100 ms",
+            "window of the rates, of a flow and of all together").id(10),
     ],
     gauges: &[
-        ("hits", "packets of flows in the cache"),
-        ("misses", "packets of flows not in the cache"),
-        ("admissions", "flows admitted to the cache"),
-        ("evictions", "flows replaced in the cache"),
-        ("evicted_hogs", "of these, flows whose latest packet was above the threshold"),
-        ("refusals", "admissions that failed, because every entry is pinned"),
-        ("identified", "times that a flow in the cache came above the threshold"),
-        ("cached", "flows in the cache"),
-        ("hogs", "flows in the cache whose latest packet was above the threshold"),
-        ("pinned", "flows in the cache that cannot be replaced"),
-        ("admission", "probability that a miss admits its flow now, in millionths"),
-        ("to_hit", "packets for the hit queue, dropped ones included"),
-        ("to_miss", "packets for the miss queue, dropped ones included"),
-        ("full_hit", "packets dropped because the hit queue was full"),
-        ("full_miss", "packets dropped because the miss queue was full"),
-        ("hit_packets", "packets in the hit queue"),
-        ("hit_bytes", "bytes in the hit queue"),
-        ("miss_packets", "packets in the miss queue"),
-        ("miss_bytes", "bytes in the miss queue"),
+        Gauge::counter(101, "hits", Unit::Packets, "packets of flows in the cache"),
+        Gauge::counter(102, "misses", Unit::Packets, "packets of flows not in the cache"),
+        Gauge::counter(103, "admissions", Unit::One, "flows admitted to the cache"),
+        Gauge::counter(104, "evictions", Unit::One, "flows replaced in the cache"),
+        Gauge::counter(105, "evicted_hogs", Unit::One, "of these, flows whose latest packet was above the threshold"),
+        Gauge::counter(106, "refusals", Unit::One, "admissions that failed, because every entry is pinned"),
+        Gauge::counter(107, "identified", Unit::One, "times that a flow in the cache came above the threshold"),
+        Gauge::level(108, "cached", Unit::One, "flows in the cache"),
+        Gauge::level(109, "hogs", Unit::One, "flows in the cache whose latest packet was above the threshold"),
+        Gauge::level(110, "pinned", Unit::One, "flows in the cache that cannot be replaced"),
+        Gauge::level(111, "admission", Unit::PerMillion, "probability that a miss admits its flow now, in millionths"),
+        Gauge::counter(112, "to_hit", Unit::Packets, "packets for the hit queue, dropped ones included"),
+        Gauge::counter(113, "to_miss", Unit::Packets, "packets for the miss queue, dropped ones included"),
+        Gauge::counter(114, "full_hit", Unit::Packets, "packets dropped because the hit queue was full"),
+        Gauge::counter(115, "full_miss", Unit::Packets, "packets dropped because the miss queue was full"),
+        Gauge::level(116, "hit_packets", Unit::Packets, "packets in the hit queue"),
+        Gauge::level(117, "hit_bytes", Unit::Bytes, "bytes in the hit queue"),
+        Gauge::level(118, "miss_packets", Unit::Packets, "packets in the miss queue"),
+        Gauge::level(119, "miss_bytes", Unit::Bytes, "bytes in the miss queue"),
     ],
 };
 
@@ -135,71 +153,8 @@ pub const KIND: contract::Kind = contract::Kind {
     },
 };
 
-const CACHE: Parameter = Parameter {
-    name: "cache",
-    kind: Kind::Count(1, 65536),
-    default: "64",
-    about: "flows in the cache; more than the hogs to expect",
-};
-
 /// The word for an admission probability that adapts.
 const ADAPTIVE: &str = "adaptive";
-
-const ADMISSION: Parameter = Parameter {
-    name: "admission",
-    kind: Kind::RatioOrWord(0.0, 1.0, ADAPTIVE),
-    default: ADAPTIVE,
-    about: "probability that a miss admits its flow to the cache, or adaptive",
-};
-
-const THRESHOLD: Parameter = Parameter {
-    name: "threshold",
-    kind: Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX),
-    default: "1/20",
-    about: "what makes a flow in the cache a hog: packets since admission, a rate, or a share of all",
-};
-
-const HIT_WEIGHT: Parameter = Parameter {
-    name: "hit_weight",
-    kind: Kind::Count(1, 1000),
-    default: "1",
-    about: "share of the hit queue, to that of the miss queue",
-};
-
-const MISS_WEIGHT: Parameter = Parameter {
-    name: "miss_weight",
-    kind: Kind::Count(1, 1000),
-    default: "1",
-    about: "share of the miss queue, to that of the hit queue",
-};
-
-const PIN: Parameter = Parameter {
-    name: "pin",
-    kind: Kind::Flag,
-    default: "false",
-    about: "whether a flow above the threshold stays in the cache",
-};
-
-const PIN_TIMEOUT: Parameter = Parameter {
-    name: "pin_timeout",
-    kind: Kind::Span(Span::from_millis(1), Span::from_secs(86_400)),
-    default: "10 s",
-    about: "a pin is released when its flow was not above the threshold for this long",
-};
-
-const LIMIT: Parameter = Parameter {
-    name: "limit",
-    kind: Kind::Count(1, 500_000),
-    default: "500 packets",
-    about: "maximum packets held, in each of the two queues",
-};
-
-const RATE_WINDOW: Parameter = Parameter {
-    name: "rate_window",
-    kind: Kind::Span(Span::from_micros(10), Span::from_secs(100)),
-    default: "100 ms",
-    about: "window of the rates, of a flow and of all together",
-};
 
 pub use crate::flow::lottery::Rule;
 

@@ -23,12 +23,12 @@ use crate::parts::chain::{Chain, Slab};
 use crate::parts::longest::Longest;
 
 /// The `key` parameter.
-pub(crate) const KEY: Parameter = Parameter {
-    name: "key",
-    kind: Kind::Word(KeyKind::WORDS),
-    default: "flow",
-    about: "what counts as one flow",
-};
+pub(crate) const KEY: Parameter = Parameter::new(
+    "key",
+    Kind::Word(KeyKind::WORDS),
+    "flow",
+    "what counts as one flow",
+);
 
 /// The value of the `key` parameter.
 pub(crate) fn key_kind(settings: &Settings) -> KeyKind {
@@ -40,20 +40,20 @@ pub(crate) fn key_kind(settings: &Settings) -> KeyKind {
 }
 
 /// The `buckets` parameter.
-pub(crate) const BUCKETS: Parameter = Parameter {
-    name: "buckets",
-    kind: Kind::Count(1, 65536),
-    default: "1024",
-    about: "queues that flows are hashed to",
-};
+pub(crate) const BUCKETS: Parameter = Parameter::new(
+    "buckets",
+    Kind::Count(1, 65536),
+    "1024",
+    "queues that flows are hashed to",
+);
 
 /// The `quantum` parameter.
-pub(crate) const QUANTUM: Parameter = Parameter {
-    name: "quantum",
-    kind: Kind::Bytes(Bytes(256), Bytes(65536)),
-    default: "1514 B",
-    about: "bytes that a queue may send in one round; a full frame, or more",
-};
+pub(crate) const QUANTUM: Parameter = Parameter::new(
+    "quantum",
+    Kind::Bytes(Bytes(256), Bytes(65536)),
+    "1514 B",
+    "bytes that a queue may send in one round; a full frame, or more",
+);
 
 /// How long a bin is, for finding the longest.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,12 @@ use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter};
 
 /// The parameter of such a discipline.
-pub(crate) const RATE: Parameter = Parameter {
-    name: "rate",
-    kind: Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-    default: "0 bit",
-    about: "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
-};
+pub(crate) const RATE: Parameter = Parameter::new(
+    "rate",
+    Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    "0 bit",
+    "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
+);
 
 /// What a port that is not paced counts as, as long as nobody says its rate.
 const UNPACED: Rate = Rate::from_mbps(1000);

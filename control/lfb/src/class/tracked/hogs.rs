@@ -22,12 +22,12 @@ pub(in crate::class) static HOGS: Block = Block {
         about: "flows that a discipline knows by identity (`lru_fq`), the fastest first: who is a hog, and why",
         key: &["port", "flow"],
         query: &[
-            Parameter {
-                name: "all",
-                kind: Kind::Flag,
-                default: "false",
-                about: "the watched flows too, not only hogs and pinned ones",
-            },
+            Parameter::new(
+                "all",
+                Kind::Flag,
+                "false",
+                "the watched flows too, not only hogs and pinned ones",
+            ),
             limit("50", "flows at most, the fastest first"),
         ],
         components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),

@@ -18,12 +18,7 @@ const FLOWS_MAX: u64 = 10_000;
 
 /// How many flows are asked for.
 const fn limit(default: &'static str, about: &'static str) -> Parameter {
-    Parameter {
-        name: "limit",
-        kind: Kind::Count(0, FLOWS_MAX),
-        default,
-        about,
-    }
+    Parameter::new("limit", Kind::Count(0, FLOWS_MAX), default, about)
 }
 
 /// A flow as it was at one moment: the forwarding thread only collects flows, another one writes them.

@@ -9,117 +9,117 @@ use crate::admission::{afan, pdrr, pfq};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
 
-pub(super) const SCHEDULER: Parameter = Parameter {
-    name: "scheduler",
-    kind: Kind::Word(&["afan", "pfq", "pdrr"]),
-    default: "afan",
-    about: "who shares the link among the flows that were accepted",
-};
+pub(super) const SCHEDULER: Parameter = Parameter::new(
+    "scheduler",
+    Kind::Word(&["afan", "pfq", "pdrr"]),
+    "afan",
+    "who shares the link among the flows that were accepted",
+);
 
-pub(super) const MECHANISM: Parameter = Parameter {
-    name: "mechanism",
-    kind: Kind::Word(mechanism::WORDS),
-    default: "eccm",
-    about: "how new flows get in although the link is congested",
-};
+pub(super) const MECHANISM: Parameter = Parameter::new(
+    "mechanism",
+    Kind::Word(mechanism::WORDS),
+    "eccm",
+    "how new flows get in although the link is congested",
+);
 
-pub(super) const MIN_FAIR_RATE: Parameter = Parameter {
-    name: "min_fair_rate",
-    kind: Kind::Ratio(0.0001, 1.0),
-    default: "0.05",
-    about: "share of the link's rate; with a fair rate below it the link is congested",
-};
+pub(super) const MIN_FAIR_RATE: Parameter = Parameter::new(
+    "min_fair_rate",
+    Kind::Ratio(0.0001, 1.0),
+    "0.05",
+    "share of the link's rate; with a fair rate below it the link is congested",
+);
 
-pub(super) const MAX_PRIORITY_LOAD: Parameter = Parameter {
-    name: "max_priority_load",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.7",
-    about: "share of the link's rate; with a priority load above it the link is congested",
-};
+pub(super) const MAX_PRIORITY_LOAD: Parameter = Parameter::new(
+    "max_priority_load",
+    Kind::Ratio(0.0, 1.0),
+    "0.7",
+    "share of the link's rate; with a priority load above it the link is congested",
+);
 
-pub(super) const FAIR_RATE_INTERVAL: Parameter = Parameter {
-    name: "fair_rate_interval",
-    kind: Kind::Span(Span::from_millis(1), Span::from_secs(100)),
-    default: "500 ms",
-    about: "time between two estimates of the fair rate",
-};
+pub(super) const FAIR_RATE_INTERVAL: Parameter = Parameter::new(
+    "fair_rate_interval",
+    Kind::Span(Span::from_millis(1), Span::from_secs(100)),
+    "500 ms",
+    "time between two estimates of the fair rate",
+);
 
-pub(super) const PRIORITY_LOAD_INTERVAL: Parameter = Parameter {
-    name: "priority_load_interval",
-    kind: Kind::Span(Span::from_millis(1), Span::from_secs(100)),
-    default: "50 ms",
-    about: "time between two estimates of the priority load",
-};
+pub(super) const PRIORITY_LOAD_INTERVAL: Parameter = Parameter::new(
+    "priority_load_interval",
+    Kind::Span(Span::from_millis(1), Span::from_secs(100)),
+    "50 ms",
+    "time between two estimates of the priority load",
+);
 
-pub(super) const FLOW_TIMEOUT: Parameter = Parameter {
-    name: "flow_timeout",
-    kind: Kind::Span(Span::from_millis(100), Span::from_secs(86_400)),
-    default: "20 s",
-    about: "a flow that is silent for this long leaves the protected flow list",
-};
+pub(super) const FLOW_TIMEOUT: Parameter = Parameter::new(
+    "flow_timeout",
+    Kind::Span(Span::from_millis(100), Span::from_secs(86_400)),
+    "20 s",
+    "a flow that is silent for this long leaves the protected flow list",
+);
 
-pub(super) const FLOWS: Parameter = Parameter {
-    name: "flows",
-    kind: Kind::Count(1, 1 << 20),
-    default: "16384",
-    about: "maximum flows on the protected flow list, and on the list of those set aside",
-};
+pub(super) const FLOWS: Parameter = Parameter::new(
+    "flows",
+    Kind::Count(1, 1 << 20),
+    "16384",
+    "maximum flows on the protected flow list, and on the list of those set aside",
+);
 
-pub(super) const WAITING: Parameter = Parameter {
-    name: "waiting",
-    kind: Kind::Count(1, 1 << 20),
-    default: "4096",
-    about: "maximum waiting flows whose acceptance delay is recorded",
-};
+pub(super) const WAITING: Parameter = Parameter::new(
+    "waiting",
+    Kind::Count(1, 1 << 20),
+    "4096",
+    "maximum waiting flows whose acceptance delay is recorded",
+);
 
-pub(super) const INTERVAL: Parameter = Parameter {
-    name: "interval",
-    kind: Kind::Span(Span::from_millis(1), Span::from_secs(3600)),
-    default: "6 s",
-    about: "congestion before a run of the mechanism: the longest time that a stream should have to wait",
-};
+pub(super) const INTERVAL: Parameter = Parameter::new(
+    "interval",
+    Kind::Span(Span::from_millis(1), Span::from_secs(3600)),
+    "6 s",
+    "congestion before a run of the mechanism: the longest time that a stream should have to wait",
+);
 
-pub(super) const EFMP: Parameter = Parameter {
-    name: "efmp",
-    kind: Kind::Word(mechanism::POLICIES),
-    default: "oldest",
-    about: "which flow `efmp` removes",
-};
+pub(super) const EFMP: Parameter = Parameter::new(
+    "efmp",
+    Kind::Word(mechanism::POLICIES),
+    "oldest",
+    "which flow `efmp` removes",
+);
 
-pub(super) const ECCM: Parameter = Parameter {
-    name: "eccm",
-    kind: Kind::Word(mechanism::FORMS),
-    default: "timers",
-    about: "what drives `eccm` on: timers, or packets of new flows as in the paper's Figure 4",
-};
+pub(super) const ECCM: Parameter = Parameter::new(
+    "eccm",
+    Kind::Word(mechanism::FORMS),
+    "timers",
+    "what drives `eccm` on: timers, or packets of new flows as in the paper's Figure 4",
+);
 
-pub(super) const ACTIVE_TIME: Parameter = Parameter {
-    name: "active_time",
-    kind: Kind::Span(Span::ZERO, Span::from_secs(86_400)),
-    default: "10 s",
-    about: "`raef`, `rbaef` and `rpaef` remove elastic flows that were accepted so long ago",
-};
+pub(super) const ACTIVE_TIME: Parameter = Parameter::new(
+    "active_time",
+    Kind::Span(Span::ZERO, Span::from_secs(86_400)),
+    "10 s",
+    "`raef`, `rbaef` and `rpaef` remove elastic flows that were accepted so long ago",
+);
 
-pub(super) const BLOCKED_TIME: Parameter = Parameter {
-    name: "blocked_time",
-    kind: Kind::Span(Span::ZERO, Span::from_secs(3600)),
-    default: "2 s",
-    about: "for how long a flow that `rbaef` removed may not come back",
-};
+pub(super) const BLOCKED_TIME: Parameter = Parameter::new(
+    "blocked_time",
+    Kind::Span(Span::ZERO, Span::from_secs(3600)),
+    "2 s",
+    "for how long a flow that `rbaef` removed may not come back",
+);
 
-pub(super) const PRIORITY_TIME: Parameter = Parameter {
-    name: "priority_time",
-    kind: Kind::Span(Span::ZERO, Span::from_secs(3600)),
-    default: "2 s",
-    about: "for how long a flow that `rpaef` removed comes back before others",
-};
+pub(super) const PRIORITY_TIME: Parameter = Parameter::new(
+    "priority_time",
+    Kind::Span(Span::ZERO, Span::from_secs(3600)),
+    "2 s",
+    "for how long a flow that `rpaef` removed comes back before others",
+);
 
-pub(super) const PRIORITY_ADMISSION: Parameter = Parameter {
-    name: "priority_admission",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0.03",
-    about: "P_RPAEF: while such flows are expected, the chance of each packet of another new flow",
-};
+pub(super) const PRIORITY_ADMISSION: Parameter = Parameter::new(
+    "priority_admission",
+    Kind::Ratio(0.0, 1.0),
+    "0.03",
+    "P_RPAEF: while such flows are expected, the chance of each packet of another new flow",
+);
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! The manual page, and what can be set.
 
 use weir_base::early::{spread, spread_waiting};
+use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Rate, Span};
 
@@ -11,6 +12,7 @@ use crate::parts::link_rate::RATE;
 /// The manual page.
 pub const MANUAL: Manual = Manual {
     name: "refill",
+    id: 0x00F7_020F,
     purpose: "keeps packets back for a link that is congested elsewhere, as a controller says",
     source: "Chang et al., Software Defined Backpressure (SD-BM), section III-B, Figures 3 and 4",
     text: "\
@@ -58,57 +60,28 @@ where few packets come, may keep each until `threshold` others have come behind 
 falls. Whoever can set the probability can stop the port for `lifetime` at a time. Flows are not
 distinguished.",
     parameters: &[
-        THRESHOLD, PROBABILITY, HOLD, COUNT_RESETS, WAIT, LIFETIME, RATE, LIMIT,
+        Parameter::new("threshold", Kind::Count(0, 1_000_000), "50 packets",
+            "packets waiting from which arrivals are dropped by chance; not more than limit").id(1),
+        Parameter::new("probability", Kind::Ratio(0.0, 1.0), "0",
+            "probability of a drop and of a hold, before it is spread evenly; a controller sets it").id(2),
+        Parameter::new("hold", Kind::Flag, "true", "whether packets are held at all, or only dropped").id(3),
+        Parameter::new("count_resets", Kind::Word(CountResets::WORDS), "set",
+            "what begins the count of passed packets anew: a drop only, or a hold or a new probability too").id(4),
+        Parameter::new("wait", Kind::Flag, "false",
+            "whether nothing is dropped or held for 1/rho_b packets after a drop").id(5),
+        Parameter::new("lifetime", Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)), "1 s",
+            "time after which a probability that is not set again counts as 0").id(6),
+        RATE.id(7), LIMIT.id(8),
     ],
     gauges: &[
-        ("probability", "probability rho_b in force at the latest packet or change, in millionths"),
-        ("holds", "times that the packet at the head was held for a packet time"),
-        ("early", "packets dropped by chance, above the threshold"),
-        ("full", "packets dropped because the queue was full"),
-        ("mean", "packets waiting, in thousandths: mean of the time with a probability above 0"),
+        Gauge::level(101, "probability", Unit::PerMillion,
+            "probability rho_b in force at the latest packet or change, in millionths"),
+        Gauge::counter(102, "holds", Unit::One, "times that the packet at the head was held for a packet time"),
+        Gauge::counter(103, "early", Unit::Packets, "packets dropped by chance, above the threshold"),
+        Gauge::counter(104, "full", Unit::Packets, "packets dropped because the queue was full"),
+        Gauge::level(105, "mean", Unit::MilliPackets,
+            "packets waiting, in thousandths: mean of the time with a probability above 0"),
     ],
-};
-
-const THRESHOLD: Parameter = Parameter {
-    name: "threshold",
-    kind: Kind::Count(0, 1_000_000),
-    default: "50 packets",
-    about: "packets waiting from which arrivals are dropped by chance; not more than limit",
-};
-
-const PROBABILITY: Parameter = Parameter {
-    name: "probability",
-    kind: Kind::Ratio(0.0, 1.0),
-    default: "0",
-    about: "probability of a drop and of a hold, before it is spread evenly; a controller sets it",
-};
-
-const HOLD: Parameter = Parameter {
-    name: "hold",
-    kind: Kind::Flag,
-    default: "true",
-    about: "whether packets are held at all, or only dropped",
-};
-
-const COUNT_RESETS: Parameter = Parameter {
-    name: "count_resets",
-    kind: Kind::Word(CountResets::WORDS),
-    default: "set",
-    about: "what begins the count of passed packets anew: a drop only, or a hold or a new probability too",
-};
-
-const WAIT: Parameter = Parameter {
-    name: "wait",
-    kind: Kind::Flag,
-    default: "false",
-    about: "whether nothing is dropped or held for 1/rho_b packets after a drop",
-};
-
-const LIFETIME: Parameter = Parameter {
-    name: "lifetime",
-    kind: Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)),
-    default: "1 s",
-    about: "time after which a probability that is not set again counts as 0",
 };
 
 /// What begins the count of passed packets anew.
