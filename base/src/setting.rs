@@ -144,19 +144,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The same settings with another value of one parameter of their table.
-    pub fn with(
-        &self,
-        table: &'static [Parameter],
-        name: &str,
-        scalar: &Scalar,
-    ) -> Result<Self, SettingError> {
-        let mut settings = self.clone();
-        settings.set(table, name, scalar)?;
-        Ok(settings)
-    }
-
-    fn set(
+    /// Gives one parameter of their table another value.
+    pub fn set(
         &mut self,
         table: &'static [Parameter],
         name: &str,

@@ -337,7 +337,7 @@ impl Load {
         if cache(spec).is_some() {
             let traffic = self.traffic;
             self.traffic.steady_share = 1.0;
-            let open = spec.with("admission", &Scalar::Real(1.0))?;
+            let open = spec.with([("admission", &Scalar::Real(1.0))])?;
             self.discipline.reconfigure(open.settings(), self.now);
             // Of n flows drawn at random, all have come after about n ln n packets.
             let packets = 20 * traffic.steady;

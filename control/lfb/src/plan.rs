@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::setting::{
-    Parameter, Scalar, Setting, SettingError, Settings, did_you_mean, nearest, unknown,
-};
+use weir_base::setting::{Parameter, Scalar, Setting, Settings, did_you_mean, nearest};
+use weir_model::operation::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
 use weir_path::parse::Mode;
 
@@ -28,57 +27,86 @@ pub struct Plan {
     pub ports: Vec<PortPlan>,
 }
 
-/// What is given for one block: names and values.
+/// The parameters that are given for one block: names and values.
 type Given<'a> = Vec<(&'a str, &'a Scalar)>;
 
+/// What is given for each block, by instance (none for the router) and section.
+type Blocks<'a> = BTreeMap<(Option<&'a str>, &'static str), Given<'a>>;
+
 impl Plan {
-    /// Checks a whole set of changes. All faults are told, not only the first.
+    /// Checks a whole set of changes. All faults are reported, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let mut faults = Vec::new();
-        let mut router: Given<'_> = Vec::new();
-        let mut ports: BTreeMap<&str, (Given<'_>, Given<'_>)> = BTreeMap::new();
-        for Change { path, value } in changes {
-            match (&path.segments()[..], value) {
-                ([name], Some(value)) if *name != "port" => router.push((name, value)),
-                (["port"], None) => {}
-                (["port", port], None) | (["port", port, "discipline"], None) => {
-                    ports.entry(port).or_default();
-                }
-                (["port", port, name], Some(value)) if *name != "discipline" => {
-                    ports.entry(port).or_default().0.push((name, value));
-                }
-                (["port", port, "discipline", name], Some(value)) => {
-                    ports.entry(port).or_default().1.push((name, value));
-                }
-                (["port", port, "discipline"], Some(value)) => {
-                    ports.entry(port).or_default();
-                    faults.push(Fault::new(path.clone(), queue::not_a_table(value)));
-                }
-                (["port"] | ["port", _], Some(value)) => {
-                    let name = path.segments().get(1).copied().unwrap_or("wan");
-                    let message = format!(
-                        "`{path}` is {value}, but must be a section: [port.{name}], with its \
-                         components below"
-                    );
-                    faults.push(Fault::new(path.clone(), message));
-                }
-                (["port", _, block, ..], _) => faults.push(Fault::new(
-                    path.parent(),
-                    unknown(block, ["discipline"].into_iter()),
-                )),
-                ([block, ..], _) => faults.push(Fault::new(
-                    ComponentPath::new([*block]),
-                    unknown(block, ["port"].into_iter()),
-                )),
-                ([], _) => {}
-            }
-        }
-        let root = ComponentPath::default();
-        let router = settings(&root, router::PARAMETERS, &router, &mut faults).map(RouterPlan::new);
-        let ports: Vec<_> = ports
-            .iter()
-            .filter_map(|(name, (port, queue))| check_port(name, port, queue, &mut faults))
+        let (blocks, faults) = sorted(changes);
+        let mut names: Vec<_> = blocks
+            .keys()
+            .filter_map(|(instance, _)| *instance)
             .collect();
+        names.dedup();
+        let ports = names.into_iter().map(|name| (name, None)).collect();
+        Self::checked(None, ports, &blocks, faults)
+    }
+
+    /// The plan after some changes: what they do not name stays as it is, but a discipline of another kind begins
+    /// with its defaults and with what is asked for beside it, in whatever order. All are made or none. No port comes
+    /// or goes. Only the blocks that are named are checked again, and the rules between blocks.
+    pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let faults: Vec<_> = changes.iter().filter_map(|c| self.no_port(c)).collect();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        // A kind goes before its parameters; of several values for one component the last one counts.
+        let (mut changes, others): (Vec<_>, Vec<_>) = changes.iter().partition(|c| is_kind(c));
+        let renewed: Vec<_> = self
+            .ports
+            .iter()
+            .map(|port| renews(port, &changes))
+            .collect();
+        changes.extend(others);
+        let mut last: Vec<&Change> = Vec::with_capacity(changes.len());
+        for change in changes {
+            last.retain(|earlier| earlier.path != change.path);
+            last.push(change);
+        }
+        let (blocks, faults) = sorted(last);
+        let ports = self.ports.iter().zip(&renewed);
+        let ports = ports.map(|(port, renewed)| (&port.name[..], Some((port, *renewed))));
+        Self::checked(Some(&self.router), ports.collect(), &blocks, faults)
+    }
+
+    /// The fault of a change that names a port which does not exist.
+    fn no_port(&self, change: &Change) -> Option<Fault> {
+        let segments = change.path.segments();
+        let ["port", port, ..] = segments[..] else {
+            return None;
+        };
+        if self.ports.iter().any(|p| p.name == port) {
+            return None;
+        }
+        let near = did_you_mean(nearest(port, self.ports.iter().map(|p| p.name.as_str())));
+        let message = format!("there is no port `{port}`{near}");
+        let fault = Fault::new(change.path.clone(), message);
+        Some(fault.code(ResultCode::InstanceNotFound))
+    }
+
+    /// Checks what is given for the router and for these ports, beside what they have now. A port whose kind of
+    /// discipline is renewed keeps nothing of its old one.
+    fn checked(
+        router: Option<&RouterPlan>,
+        ports: Vec<(&str, Option<(&PortPlan, bool)>)>,
+        blocks: &Blocks<'_>,
+        mut faults: Vec<Fault>,
+    ) -> Result<Self, Vec<Fault>> {
+        let router = match (router, blocks.get(&(None, router::SECTION.key))) {
+            (Some(router), None) => Some(router.clone()),
+            (before, given) => {
+                let before = before.map(|router| &router.settings);
+                let root = ComponentPath::default();
+                let given = given.map_or(&[][..], Vec::as_slice);
+                settings(&root, router::PARAMETERS, before, given, &mut faults).map(RouterPlan::new)
+            }
+        };
+        let port = |(name, before)| check_port(name, before, blocks, &mut faults);
+        let ports: Vec<_> = ports.into_iter().filter_map(port).collect();
         match router {
             Some(router) if faults.is_empty() => {
                 let plan = Self { router, ports };
@@ -125,38 +153,6 @@ impl Plan {
         limits.sum::<usize>() + reserve(self.ports.len())
     }
 
-    /// The plan after some changes: what they do not name stays as it is, but a discipline of
-    /// another kind begins with its defaults and with what is asked for beside it, in whatever order.
-    /// No port comes or goes.
-    pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let mut faults = Vec::new();
-        let mut all = self.changes();
-        let is_kind = |change: &&Change| change.path.segments().ends_with(&["discipline", "kind"]);
-        let others = changes.iter().filter(|change| !is_kind(change));
-        for change in changes.iter().filter(is_kind).chain(others) {
-            let path = &change.path;
-            if let ["port", port, ..] = path.segments()[..]
-                && !self.ports.iter().any(|p| p.name == port)
-            {
-                let near = nearest(port, self.ports.iter().map(|p| p.name.as_str()));
-                let near = did_you_mean(near);
-                faults.push(Fault::new(
-                    path.clone(),
-                    format!("there is no port `{port}`{near}"),
-                ));
-            }
-            if is_kind(&change) && !all.contains(change) {
-                all.retain(|c| c.path.parent() != path.parent());
-            }
-            all.retain(|c| c.path != *path);
-            all.push(change.clone());
-        }
-        match faults.is_empty() {
-            true => Self::check(&all),
-            false => Err(faults),
-        }
-    }
-
     /// The plan as the changes that would ask for it, every default spelt out.
     pub fn changes(&self) -> Vec<Change> {
         let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);
@@ -189,15 +185,55 @@ fn spelt_out(path: &ComponentPath, settings: &Settings) -> Vec<Change> {
     settings.iter().map(change).collect()
 }
 
+/// Changes by the block that they are for, in their order, and the faults of those that are for none.
+fn sorted<'a>(changes: impl IntoIterator<Item = &'a Change>) -> (Blocks<'a>, Vec<Fault>) {
+    let (mut blocks, mut faults) = (Blocks::new(), Vec::new());
+    for change in changes {
+        match router::SECTION.set(change) {
+            Ok(set) if set.section.has_instances && set.instance.is_none() => {} // an empty [port]
+            Ok(set) => {
+                let block = (set.instance, set.section.key);
+                blocks.entry(block).or_default().extend(set.parameter);
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (blocks, faults)
+}
+
+fn is_kind(change: &Change) -> bool {
+    change.path.segments().ends_with(&["discipline", "kind"])
+}
+
+/// Whether one of the changes gives the port another kind of discipline.
+fn renews(port: &PortPlan, kinds: &[&Change]) -> bool {
+    let path = ["port", &port.name, "discipline", "kind"];
+    let kind = Some(Scalar::Text(port.discipline.kind().to_owned()));
+    let mut kinds = kinds.iter().filter(|change| change.path.segments() == path);
+    kinds.any(|change| change.value != kind)
+}
+
 fn check_port(
     name: &str,
-    port: &Given<'_>,
-    queue: &Given<'_>,
+    before: Option<(&PortPlan, bool)>,
+    blocks: &Blocks<'_>,
     faults: &mut Vec<Fault>,
 ) -> Option<PortPlan> {
+    let given = |section| {
+        blocks
+            .get(&(Some(name), section))
+            .map_or(&[][..], Vec::as_slice)
+    };
+    let (port, queue) = (given(port::SECTION.key), given(queue::SECTION.key));
+    if let (Some((before, _)), [], []) = (before, port, queue) {
+        return Some(before.clone());
+    }
     let path = ComponentPath::new(["port", name]);
-    let settings = settings(&path, port::PARAMETERS, port, faults);
-    let discipline = queue::check(&path.join("discipline"), queue)
+    let settings_before = before.map(|(before, _)| &before.settings);
+    let settings = settings(&path, port::PARAMETERS, settings_before, port, faults);
+    let kept = before.filter(|(_, renewed)| !renewed);
+    let queue_before = kept.map(|(before, _)| &before.discipline);
+    let discipline = queue::check(&path.join("discipline"), queue_before, queue)
         .map_err(|fault| faults.push(fault))
         .ok()?;
     PortPlan::new(name, settings?, discipline)
@@ -206,33 +242,34 @@ fn check_port(
                 "" => path, // the whole port
                 component => path.join(component),
             };
-            faults.push(Fault::new(at, why));
+            faults.push(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
         })
         .ok()
 }
 
-/// Checks one block against its table; every wrong setting becomes a fault.
+/// Checks what is given for one block against its table, beside what it has now; every wrong setting becomes a
+/// fault.
 fn settings(
     path: &ComponentPath,
     table: &'static [Parameter],
-    given: &Given<'_>,
+    before: Option<&Settings>,
+    given: &[(&str, &Scalar)],
     faults: &mut Vec<Fault>,
 ) -> Option<Settings> {
-    let mut wrong = given
-        .iter()
-        .filter_map(|one| Settings::check(table, [*one]).err())
-        .map(|error: SettingError| Fault::new(path.join(error.name()), &error))
-        .peekable();
-    if wrong.peek().is_some() {
-        faults.extend(wrong);
-        return None;
+    let mut settings = before.cloned().unwrap_or_else(|| Settings::defaults(table));
+    let faults_before = faults.len();
+    for (name, value) in given {
+        if let Err(error) = settings.set(table, name, value) {
+            faults.push(Fault::of_setting(path, &error));
+        }
     }
-    drop(wrong);
-    Settings::check(table, given.iter().copied()).ok()
+    (faults.len() == faults_before).then_some(settings)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn change(path: &[&str], value: Scalar) -> Change {
@@ -314,6 +351,113 @@ mod tests {
             "port.wam.rate: there is no port `wam`; did you mean `wan`?"
         );
         assert!(faults(&[rate("fast")]).contains("must be a rate"));
+    }
+
+    /// [`Plan::with`] by way of the whole plan as text.
+    fn with_rendered(plan: &Plan, changes: &[Change]) -> Result<Plan, Vec<Fault>> {
+        let faults: Vec<_> = changes.iter().filter_map(|c| plan.no_port(c)).collect();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let mut all = plan.changes();
+        let others = changes.iter().filter(|change| !is_kind(change));
+        for change in changes.iter().filter(|c| is_kind(c)).chain(others) {
+            if is_kind(change) && !all.contains(change) {
+                all.retain(|c| c.path.parent() != change.path.parent());
+            }
+            all.retain(|c| c.path != change.path);
+            all.push(change.clone());
+        }
+        Plan::check(&all)
+    }
+
+    fn any_change() -> impl Strategy<Value = Change> {
+        let paths: Vec<Vec<&str>> = [
+            "mode",
+            "pool",
+            "watchdog",
+            "mod",
+            "port",
+            "port.a",
+            "port.a.rate",
+            "port.b.rate",
+            "port.c.rate",
+            "port.a.interface",
+            "port.b.interface",
+            "port.b.local_share",
+            "port.a.discipline",
+            "port.a.disc.limit",
+            "port.a.discipline.kind",
+            "port.a.discipline.limit",
+            "port.a.discipline.min_threshold",
+            "port.a.discipline.max_threshold",
+            "port.a.discipline.weight",
+            "port.b.discipline.kind",
+            "port.b.discipline.target",
+            "port.b.discipline.limit",
+            "port.b.discipline.interval",
+            "x.discipline.kind",
+        ]
+        .iter()
+        .map(|path| path.split('.').collect())
+        .collect();
+        const WORDS: &[&str] = &[
+            "red",
+            "codel",
+            "fifo",
+            "fq_codel",
+            "nonsense",
+            "a",
+            "b",
+            "",
+            "7 packets",
+            "2 ms",
+            "1/3",
+            "9.5 Mbit",
+            "bridged",
+            "routed",
+            "3 s",
+            "0.3",
+        ];
+        let value = prop_oneof![
+            8 => proptest::sample::select(WORDS).prop_map(text),
+            2 => (0..2000_i64).prop_map(Scalar::Integer),
+            1 => (0.0..1.5_f64).prop_map(Scalar::Real),
+            1 => any::<bool>().prop_map(Scalar::Flag),
+        ];
+        (proptest::sample::select(paths), value).prop_map(|(path, value)| change(&path, value))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Block by block comes to the same as a plan that is written out, changed and checked whole.
+        #[test]
+        fn a_change_is_checked_as_the_whole_plan_would_be(
+            steps in proptest::collection::vec(proptest::collection::vec(any_change(), 1..5), 1..6),
+        ) {
+            let kind = |port, kind| change(&["port", port, "discipline", "kind"], text(kind));
+            let mut plan = Plan::check(&[kind("a", "red"), kind("b", "codel")]).unwrap();
+            for changes in steps {
+                let changed = plan.with(&changes);
+                prop_assert_eq!(&changed, &with_rendered(&plan, &changes));
+                plan = changed.unwrap_or(plan);
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_has_the_code_of_a_peer() {
+        let plan = Plan::check(&[Change::block(ComponentPath::new(["port", "wan"]))]).unwrap();
+        let code = |path: &[&str], value: &str| {
+            let faults = plan.with(&[change(path, text(value))]).unwrap_err();
+            faults[0].code
+        };
+        let rate = |port| code(&["port", port, "rate"], "fast");
+        assert_eq!(rate("wan"), ResultCode::ValueOutOfRange);
+        assert_eq!(rate("lan"), ResultCode::InstanceNotFound);
+        assert_eq!(code(&["port", "wan", "rat"], ""), ResultCode::InvalidPath);
+        assert_eq!(code(&["pool"], "1 packets"), ResultCode::InvalidParameters);
     }
 
     #[test]

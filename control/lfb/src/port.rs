@@ -4,8 +4,12 @@ use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_base::units::Bytes;
 use weir_discipline::Spec;
+use weir_model::Section;
 use weir_path::port::Link;
 use weir_path::source_check::SourceCheck;
+
+use crate::class::ports::PORTS;
+use crate::queue;
 
 /// The components of a port, but for its `discipline`, which is a block of its own.
 pub const PARAMETERS: &[Parameter] = &[
@@ -46,6 +50,22 @@ pub const PARAMETERS: &[Parameter] = &[
     )
     .id(24),
 ];
+
+/// A port as a section of a configuration.
+pub static SECTION: Section = Section {
+    key: "port",
+    has_instances: true,
+    about: "A port: a network interface, and how fast it sends. NAME is yours: up to 64 bytes without spaces.",
+    classes: || vec![PORTS.class],
+    kind_default: "",
+    no_value: |path, value| {
+        let name = path.segments().get(1).copied().unwrap_or("wan");
+        format!(
+            "`{path}` is {value}, but must be a section: [port.{name}], with its components below"
+        )
+    },
+    sections: &[&queue::SECTION],
+};
 
 /// Slower than this the burst of one frame lasts for seconds.
 const RATE_MIN: Rate = Rate::from_bps(8_000);
@@ -91,7 +111,7 @@ impl PortPlan {
     /// From checked settings; the error names the component and the rule.
     pub fn new(
         name: &str,
-        settings: Settings,
+        mut settings: Settings,
         discipline: Spec,
     ) -> Result<Self, (&'static str, String)> {
         check_name(name)?;
@@ -113,6 +133,9 @@ impl PortPlan {
             let why = format!("\"{rate}\" is too slow: at least \"{RATE_MIN}\", or absent");
             return Err(("rate", why));
         }
+        settings
+            .set(PARAMETERS, "interface", &Scalar::Text(interface.clone()))
+            .map_err(|error| ("interface", error.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
             rate: Some(rate).filter(|r| *r != Rate::default()),
@@ -125,9 +148,7 @@ impl PortPlan {
                 _ => None,
             },
             discipline,
-            settings: settings
-                .with(PARAMETERS, "interface", &Scalar::Text(interface.clone()))
-                .map_err(|error| ("interface", error.to_string()))?,
+            settings,
             interface,
         })
     }

@@ -3,13 +3,27 @@
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
-use weir_model::{ComponentPath, Fault};
+use weir_model::operation::ResultCode;
+use weir_model::{ComponentPath, Fault, Section};
+
+use crate::class::of_discipline;
 
 /// The discipline of a port that names none: fair, short queues without anything to set.
 pub const KIND_DEFAULT: &str = "fq_codel";
 
+/// The queue as a section of a configuration.
+pub static SECTION: Section = Section {
+    key: "discipline",
+    has_instances: false,
+    about: "The queue of a port: `kind` and the parameters of that kind.",
+    classes: || weir_discipline::manuals().map(of_discipline).collect(),
+    kind_default: KIND_DEFAULT,
+    no_value: |_, value| not_a_table(value),
+    sections: &[],
+};
+
 /// Why a single value cannot be a discipline, and what to write instead.
-pub(crate) fn not_a_table(value: &Scalar) -> String {
+fn not_a_table(value: &Scalar) -> String {
     let table = |kind: &str| format!("write discipline = {{ kind = \"{kind}\" }}");
     let Scalar::Text(kind) = value else {
         let instead = table(KIND_DEFAULT);
@@ -31,25 +45,30 @@ pub(crate) fn not_a_table(value: &Scalar) -> String {
     }
 }
 
-/// Checks what is asked of the discipline at `path`.
-pub fn check(path: &ComponentPath, given: &[(&str, &Scalar)]) -> Result<Spec, Fault> {
-    let mut kind = KIND_DEFAULT;
-    for (name, value) in given {
-        match (*name, value) {
-            ("kind", Scalar::Text(text)) => kind = text,
-            ("kind", other) => {
-                let message = format!("`kind` is {other}, but must be the name of a discipline");
-                return Err(Fault::new(path.join("kind"), message));
-            }
-            _ => {}
-        }
-    }
-    let parameters = given.iter().filter(|(name, _)| *name != "kind");
-    Spec::check(kind, parameters.map(|(name, value)| (*name, *value))).map_err(|error| {
-        let component = match &error {
-            SpecError::UnknownKind { .. } => "kind",
-            SpecError::Setting(setting) => setting.name(),
+/// Checks what is asked of the discipline at `path`, beside what `before` has if its kind stays.
+pub(crate) fn check(
+    path: &ComponentPath,
+    before: Option<&Spec>,
+    given: &[(&str, &Scalar)],
+) -> Result<Spec, Fault> {
+    let mut kind = before.map_or(KIND_DEFAULT, Spec::kind);
+    for (_, value) in given.iter().filter(|(name, _)| *name == "kind") {
+        let Scalar::Text(text) = value else {
+            let message = format!("`kind` is {value}, but must be the name of a discipline");
+            let fault = Fault::new(path.join("kind"), message);
+            return Err(fault.code(ResultCode::ValueOutOfRange));
         };
-        Fault::new(path.join(component), &error)
+        kind = text;
+    }
+    let parameters = given.iter().filter(|(name, _)| *name != "kind").copied();
+    let checked = match before.filter(|before| before.kind() == kind) {
+        Some(before) => before.with(parameters),
+        None => Spec::check(kind, parameters),
+    };
+    checked.map_err(|error| match &error {
+        SpecError::Setting(error) => Fault::of_setting(path, error),
+        SpecError::UnknownKind { .. } => {
+            Fault::new(path.join("kind"), &error).code(ResultCode::ValueOutOfRange)
+        }
     })
 }

@@ -4,7 +4,9 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_base::setting::Scalar;
+use weir_base::setting::{Scalar, SettingError};
+
+use crate::operation::ResultCode;
 
 /// The path of a component: `port.wan.discipline.cache`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +82,8 @@ impl From<Scalar> for ChangeValue {
 pub struct Fault {
     /// The component that is wrong.
     pub path: ComponentPath,
+    /// What is wrong, for a program.
+    pub code: ResultCode,
     /// What is wrong, and what would be right.
     pub message: String,
 }
@@ -130,12 +134,28 @@ impl Change {
 }
 
 impl Fault {
-    /// A fault of one component.
+    /// A fault of one component: its value contradicts something else.
     pub fn new(path: ComponentPath, message: impl fmt::Display) -> Self {
         Self {
             path,
+            code: ResultCode::InvalidParameters,
             message: message.to_string(),
         }
+    }
+
+    /// The same with another code.
+    pub fn code(self, code: ResultCode) -> Self {
+        Self { code, ..self }
+    }
+
+    /// A parameter of the block at `path` is refused.
+    pub fn of_setting(path: &ComponentPath, error: &SettingError) -> Self {
+        let code = match error {
+            SettingError::Unknown { .. } => ResultCode::InvalidPath,
+            SettingError::NotPermitted { .. } => ResultCode::ValueOutOfRange,
+            SettingError::Contradiction { .. } => ResultCode::InvalidParameters,
+        };
+        Self::new(path.join(error.name()), error).code(code)
     }
 }
 

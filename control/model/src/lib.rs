@@ -9,8 +9,10 @@ pub mod change;
 pub mod class;
 pub mod operation;
 pub mod schema;
+pub mod section;
 pub mod value;
 
 pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, ComponentPath, Fault};
 pub use class::{Class, Component};
+pub use section::{Section, Set};
 pub use value::Value;

@@ -4,6 +4,7 @@ use schemars::{Schema, json_schema};
 use weir_base::setting::{Kind, Parameter};
 
 use crate::class::{Component, Type};
+use crate::{Class, Section};
 
 /// An object that has these components.
 pub fn of_members(members: &[Component]) -> Schema {
@@ -39,6 +40,40 @@ fn of_type(kind: &Type) -> Schema {
             json_schema!({ "type": "object", "additionalProperties": of_type(kind) })
         }
     }
+}
+
+/// A section of a configuration with the sections within.
+pub fn of_section(section: &Section) -> Schema {
+    let mut schema = match &(section.classes)()[..] {
+        [class] => of_parameters(class.parameters),
+        kinds => {
+            let kinds: Vec<_> = kinds
+                .iter()
+                .map(|class| of_one_kind(section, class))
+                .collect();
+            json_schema!({ "oneOf": kinds })
+        }
+    };
+    for within in section.sections {
+        let one = of_section(within);
+        let all = match within.has_instances {
+            true => json_schema!({ "type": "object", "additionalProperties": one }),
+            false => one,
+        };
+        add(&mut schema, "properties", within.key, all);
+    }
+    schema
+}
+
+/// The section where its `kind` chooses this class.
+fn of_one_kind(section: &Section, class: &Class) -> Schema {
+    let mut schema = of_parameters(class.parameters);
+    let kind = json_schema!({ "const": class.name, "description": class.about });
+    add(&mut schema, "properties", "kind", kind);
+    if class.name != section.kind_default {
+        schema.insert("required".to_owned(), vec!["kind"].into());
+    }
+    schema
 }
 
 /// An object that may have these parameters, and nothing else.

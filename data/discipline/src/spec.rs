@@ -88,10 +88,17 @@ impl Spec {
         Self::of(known, Settings::check(known.manual.parameters, given)?)
     }
 
-    /// The same discipline with another value of one parameter.
-    pub fn with(&self, parameter: &str, value: &Scalar) -> Result<Self, SpecError> {
+    /// The same discipline with other values of some parameters.
+    pub fn with<'a>(
+        &self,
+        given: impl IntoIterator<Item = (&'a str, &'a Scalar)>,
+    ) -> Result<Self, SpecError> {
         let table = self.kind.manual.parameters;
-        Self::of(self.kind, self.settings.with(table, parameter, value)?)
+        let mut settings = self.settings.clone();
+        for (name, value) in given {
+            settings.set(table, name, value)?;
+        }
+        Self::of(self.kind, settings)
     }
 
     fn of(kind: &'static Kind, settings: Settings) -> Result<Self, SpecError> {

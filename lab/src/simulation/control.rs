@@ -86,7 +86,7 @@ fn sample(fabric: &Fabric, port: PortId, gauges: &[&str]) -> Sample {
 fn set(fabric: &mut Fabric, port: PortId, change: &Change) {
     let value = Scalar::Text(change.value.to_string());
     let spec = fabric.port(port).spec();
-    let spec = spec.with(change.parameter, &value);
+    let spec = spec.with([(change.parameter, &value)]);
     let set = spec.map_err(|e| e.to_string()).and_then(|spec| {
         let set = fabric.set(port, spec);
         set.map_err(|e| e.to_string())

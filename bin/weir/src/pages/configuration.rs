@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 use weir_base::setting::{Kind, Parameter};
 use weir_base::units::Quantity;
-use weir_discipline::contract::Manual;
-use weir_discipline::manuals;
-use weir_lfb::{port, queue, router};
-use weir_model::schema::of_parameters;
+use weir_lfb::router;
+use weir_model::schema::of_section;
+use weir_model::{Class, Section};
 
 use super::cell;
 
@@ -48,29 +47,40 @@ pub(crate) fn markdown() -> String {
         page += &format!("| {what} | {} | `{example}` |\n", quantity.unit_names());
     }
     page += "\nRates and `kB`, `MB`, `GB` are decimal; `KiB` and `MiB` are binary.\n";
-    page += &section("Above all sections", "", router::PARAMETERS);
-    page += &section(
-        "[port.NAME]",
-        "A port: a network interface, and how fast it sends. NAME is yours: up to 64 bytes without spaces.\n\n",
-        port::PARAMETERS,
-    );
-    page += &format!(
-        "\n## discipline = {{ kind = .. }}\n\nThe queue of a port: `kind` and the parameters of that kind. Without \
-         it the kind is `{}`.\n\n| kind | purpose | manual page |\n|---|---|---|\n",
-        queue::KIND_DEFAULT
-    );
-    for manual in manuals() {
-        let (name, purpose) = (manual.name, cell(manual.purpose));
-        page += &format!("| [`{name}`](#{name}) | {purpose} | `weir describe {name}` |\n");
-    }
-    for manual in manuals() {
-        page += &format!("\n### {}\n\n{}", manual.name, table(manual.parameters));
-    }
+    add_section(&mut page, &router::SECTION);
     page
 }
 
-fn section(title: &str, about: &str, parameters: &[Parameter]) -> String {
-    format!("\n## {title}\n\n{about}{}", table(parameters))
+/// A section with those within.
+fn add_section(page: &mut String, section: &Section) {
+    let Section { key, about, .. } = section;
+    let title = match (*key, section.has_instances) {
+        ("", _) => "Above all sections".to_owned(),
+        (key, true) => format!("[{key}.NAME]"),
+        (key, false) => format!("{key} = {{ kind = .. }}"),
+    };
+    *page += &format!("\n## {title}\n\n");
+    match &(section.classes)()[..] {
+        [class] if about.is_empty() => *page += &table(class.parameters),
+        [class] => *page += &format!("{about}\n\n{}", table(class.parameters)),
+        kinds => {
+            let kind_default = section.kind_default;
+            *page += &format!(
+                "{about} Without it the kind is `{kind_default}`.\n\n| kind | purpose | manual page |\n|---|---|---|\n"
+            );
+            for Class { name, about, .. } in kinds {
+                let about = cell(about);
+                *page += &format!("| [`{name}`](#{name}) | {about} | `weir describe {name}` |\n");
+            }
+            for class in kinds {
+                *page += &format!("\n### {}\n\n{}", class.name, table(class.parameters));
+            }
+        }
+    }
+    section
+        .sections
+        .iter()
+        .for_each(|within| add_section(page, within));
 }
 
 pub(super) fn table(parameters: &[Parameter]) -> String {
@@ -88,15 +98,27 @@ pub(super) fn table(parameters: &[Parameter]) -> String {
 
 /// The same as JSON: a list of keys.
 pub(crate) fn json() -> Value {
-    let blocks = [("", router::PARAMETERS), ("port.NAME.", port::PARAMETERS)];
-    let of_block = blocks
-        .into_iter()
-        .flat_map(|(path, parameters)| parameters.iter().map(move |p| key(path, None, p)));
-    let of_discipline = manuals().flat_map(|manual| {
-        let parameters = manual.parameters.iter();
-        parameters.map(move |p| key("port.NAME.discipline.", Some(manual.name), p))
-    });
-    of_block.chain(of_discipline).collect()
+    let mut keys = Vec::new();
+    add_keys(&mut keys, "", &router::SECTION);
+    keys.into()
+}
+
+fn add_keys(keys: &mut Vec<Value>, above: &str, section: &Section) {
+    let path = match (section.key, section.has_instances) {
+        ("", _) => String::new(),
+        (key, true) => format!("{above}{key}.NAME."),
+        (key, false) => format!("{above}{key}."),
+    };
+    let classes = (section.classes)();
+    let has_kinds = classes.len() > 1;
+    for class in classes {
+        let kind = has_kinds.then_some(class.name);
+        keys.extend(class.parameters.iter().map(|p| key(&path, kind, p)));
+    }
+    section
+        .sections
+        .iter()
+        .for_each(|within| add_keys(keys, &path, within));
 }
 
 fn key(path: &str, kind: Option<&str>, p: &Parameter) -> Value {
@@ -124,19 +146,7 @@ fn key(path: &str, kind: Option<&str>, p: &Parameter) -> Value {
 
 /// The JSON Schema of a configuration, for editors of TOML.
 pub(crate) fn schema() -> Value {
-    let discipline = |manual: &Manual| {
-        let mut one = json!(of_parameters(manual.parameters));
-        one["properties"]["kind"] = json!({ "const": manual.name, "description": manual.purpose });
-        if manual.name != queue::KIND_DEFAULT {
-            one["required"] = json!(["kind"]);
-        }
-        one
-    };
-    let mut port = json!(of_parameters(port::PARAMETERS));
-    let disciplines: Vec<_> = manuals().map(discipline).collect();
-    port["properties"]["discipline"] = json!({ "oneOf": disciplines });
-    let mut router = json!(of_parameters(router::PARAMETERS));
-    router["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    router["properties"]["port"] = json!({ "type": "object", "additionalProperties": port });
-    router
+    let mut schema = json!(of_section(&router::SECTION));
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::port;
 
-pub(super) static PORTS: Block = Block {
+pub(crate) static PORTS: Block = Block {
     class: Class {
         name: "ports",
         id: 0x00F7_0102,

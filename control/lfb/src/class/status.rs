@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Plan, router};
 
-pub(super) static STATUS: Block = Block {
+pub(crate) static STATUS: Block = Block {
     class: Class {
         name: "status",
         id: 0x00F7_0101,
