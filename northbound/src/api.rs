@@ -126,6 +126,14 @@ pub const ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         method: "GET",
+        path: "/metrics",
+        about: "metrics for Prometheus; `weir list prometheus` has all names",
+        body: Content::Nothing,
+        answer: Content::Other("the text format of Prometheus, version 0.0.4"),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
         path: "/v1/config",
         about: "the configuration in force, every default spelt out",
         body: Content::Nothing,

@@ -9,6 +9,7 @@
 
 pub mod api;
 pub mod client;
+pub mod metrics;
 pub mod openapi;
 pub mod server;
 

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class, Value};
 
-use crate::{api, openapi};
+use crate::{api, metrics, openapi};
 
 /// Connections served at once; more wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -191,19 +191,35 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path with what answers it, but those of tables, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 4] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
     let config = get(|state: Shared| on_a_thread(state, |o| Json(o.config()).into_response()));
     let interface = |state: Shared| {
         on_a_thread(state, |o| {
             Json(openapi::document(&o.classes())).into_response()
         })
     };
+    let metrics = |state: Shared| {
+        on_a_thread(state, |o| match all_metrics(o) {
+            Ok(text) => ([(CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response(),
+            Err(refusal) => not_read(refusal),
+        })
+    };
     [
         ("/v1/openapi.json", get(interface)),
+        ("/metrics", get(metrics)),
         ("/v1/config", config.put(apply).patch(change)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
     ]
+}
+
+/// Every class that has metrics, read anew.
+fn all_metrics(operator: &dyn Operator) -> Result<String, Refusal> {
+    let classes = operator.classes().into_iter();
+    let answers = classes
+        .filter(|class| class.metric.is_some())
+        .map(|class| Ok((class, operator.read(class, BTreeMap::new())?)));
+    Ok(metrics::text(&answers.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// What answers the path of a table.

@@ -44,6 +44,8 @@ enum What {
     Api,
     /// Every metric of a run, with its definition, as a page in Markdown
     Metrics,
+    /// Every metric that a router has for Prometheus, as a page in Markdown
+    Prometheus,
 }
 
 /// How a list is printed as text, and how as JSON.
@@ -69,6 +71,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::Configuration => (pages::configuration::markdown, pages::configuration::json),
         What::Api => (pages::api::markdown, pages::api::json),
         What::Metrics => (pages::metrics::markdown, pages::metrics::json),
+        What::Prometheus => (pages::prometheus::markdown, pages::prometheus::json),
     };
     match arguments.json {
         true => print_json(&rows()),

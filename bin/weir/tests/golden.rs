@@ -246,6 +246,7 @@ fn golden_reference_pages() {
         ("configuration", "docs/configuration.md"),
         ("api", "docs/http-api.md"),
         ("metrics", "docs/metrics.md"),
+        ("prometheus", "docs/prometheus.md"),
     ] {
         check(file, &weir(&["list", what]).stdout);
     }
@@ -308,6 +309,7 @@ fn lists_are_json_too() {
         "configuration-schema",
         "api",
         "metrics",
+        "prometheus",
     ] {
         let printed = weir(&["list", what, "--json"]).stdout;
         let value: serde_json::Value = serde_json::from_slice(&printed).unwrap();

@@ -147,6 +147,18 @@ fn tables_say_how_fast_how_long_and_why() {
         .find(|queue| queue["port"] == "wan")
         .unwrap();
     assert_eq!(wan["parameters"]["limit"], 50);
+    let metrics = client::get_bytes(&bench.socket(), "/metrics").unwrap();
+    let metrics = String::from_utf8_lossy(metrics.as_deref().unwrap_or_default()).into_owned();
+    let has = |line: &str| metrics.lines().any(|l| l.starts_with(line));
+    assert!(has("weir_info{version="), "{metrics}");
+    assert!(
+        has("weir_queue_dropped_packets_total{port=\"wan\"} "),
+        "{metrics}"
+    );
+    assert!(
+        has("weir_lru_fq_hits_packets_total{port=\"wan\"} "),
+        "{metrics}"
+    );
     assert_eq!(wan["parameters"]["rate_window_s"], 0.1);
     assert!(json(&bench, "status")["uptime_s"].as_f64() > Some(0.0));
     let hop = &json(&bench, "routes")[0]["next_hops"][0];

@@ -6,7 +6,7 @@ use weir_discipline::spec::SpecError;
 use weir_model::operation::ResultCode;
 use weir_model::{ComponentPath, Fault, Section};
 
-use crate::class::of_discipline;
+use crate::class::disciplines;
 
 /// The discipline of a port that names none: fair, short queues without anything to set.
 pub const KIND_DEFAULT: &str = "fq_codel";
@@ -16,7 +16,7 @@ pub static SECTION: Section = Section {
     key: "discipline",
     has_instances: false,
     about: "The queue of a port: `kind` and the parameters of that kind.",
-    classes: || weir_discipline::manuals().map(of_discipline).collect(),
+    classes: disciplines,
     kind_default: KIND_DEFAULT,
     no_value: |_, value| not_a_table(value),
     sections: &[],

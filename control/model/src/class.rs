@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use weir_base::gauge::Gauge;
-pub use weir_base::gauge::Unit;
+pub use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter};
 
 use crate::Value;
+use crate::metric::Mechanisms;
 
 /// A class of block.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,10 @@ pub struct Class {
     pub components: &'static [Component],
     /// What happens to it.
     pub events: &'static [Event],
+    /// What the names of its metrics begin with after `weir_`, may be empty; none if it has no metrics.
+    pub metric: Option<&'static str>,
+    /// Rows that report the gauges of a mechanism.
+    pub mechanisms: Option<Mechanisms>,
     /// What `weir show` prints around the columns.
     pub layout: Layout,
 }
@@ -226,6 +230,8 @@ impl Class {
         gauges: &[],
         components: &[],
         events: &[],
+        metric: None,
+        mechanisms: None,
         layout: Layout::PLAIN,
     };
 
@@ -241,6 +247,7 @@ impl Class {
             about,
             parameters,
             gauges,
+            metric: Some(name),
             ..Self::PLAIN
         }
     }

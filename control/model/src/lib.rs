@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod change;
 pub mod class;
+pub mod metric;
 pub mod operation;
 pub mod schema;
 pub mod section;

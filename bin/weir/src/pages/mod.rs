@@ -3,6 +3,7 @@
 pub(crate) mod api;
 pub(crate) mod configuration;
 pub(crate) mod metrics;
+pub(crate) mod prometheus;
 
 /// A cell of a table: no bar may end it early.
 fn cell(text: &str) -> String {

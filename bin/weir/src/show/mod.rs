@@ -3,12 +3,14 @@
 //! Rates come from two samples: half a second apart, or (with `--watch`) from one picture to the next.
 
 mod cells;
+mod query;
 mod tables;
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use weir_base::setting::Settings;
 use weir_lfb::class::{Block, classes};
 use weir_model::class::Form;
 use weir_model::{Class, Value};
@@ -33,12 +35,8 @@ pub(crate) struct ShowArguments {
     /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
     #[arg(short, long)]
     json: bool,
-    /// Hogs: the watched flows too
-    #[arg(long)]
-    all: bool,
-    /// Maximum number of hogs (50 if not given), or of flows of each port (1000 if not given)
-    #[arg(long, value_name = "FLOWS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    limit: Option<u64>,
+    #[command(flatten)]
+    query: query::Query,
     /// Repeat every SECONDS (2 if not given) until Ctrl-C, with rates since the last time
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WATCH_DEFAULT, value_parser = period)]
     watch: Option<Duration>,
@@ -53,7 +51,7 @@ fn tables() -> impl TypedValueParser<Value = &'static Block> {
     names.try_map(|name| Block::find(&name).ok_or("is no table"))
 }
 
-/// What a router said at one moment.
+/// The answer of a router at one moment.
 #[derive(Clone, Debug)]
 struct Sample {
     /// When it came.
@@ -62,7 +60,7 @@ struct Sample {
     status: Value,
     /// What was asked for.
     answer: Value,
-    /// The number of rows of the class that is told of beside it.
+    /// The number of rows of the class that is counted beside it.
     beside: usize,
 }
 
@@ -75,19 +73,19 @@ fn period(text: &str) -> Result<Duration, String> {
 
 /// `weir show`.
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
-    let query = query(arguments);
-    let checked = arguments
+    let query = arguments.query.0.iter();
+    let query = arguments
         .table
-        .query(query.iter().map(|(name, text)| (*name, &text[..])));
-    checked
+        .query(query.map(|(name, text)| (*name, &text[..])));
+    let query = query
         .map_err(|e| Failure::Usage(format!("weir show {}: {e}", arguments.table.class.name)))?;
     match arguments.watch {
-        Some(period) => watch(arguments, period),
-        None => once(arguments),
+        Some(period) => watch(arguments, &query, period),
+        None => once(arguments, &query),
     }
 }
 
-fn once(arguments: &ShowArguments) -> Result<(), Failure> {
+fn once(arguments: &ShowArguments, query: &Settings) -> Result<(), Failure> {
     let first = take(arguments)?;
     if arguments.json {
         return print_json(&first.answer);
@@ -103,23 +101,18 @@ fn once(arguments: &ShowArguments) -> Result<(), Failure> {
         &arguments.table.class,
         &now,
         before.as_ref(),
-        arguments.limit,
+        query,
     ))
 }
 
-fn watch(arguments: &ShowArguments, period: Duration) -> Result<(), Failure> {
+fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Result<(), Failure> {
     let redraw = !arguments.json && io::stdout().is_terminal();
     let mut before: Option<Sample> = None;
     loop {
         let now = take(arguments)?;
         let text = match arguments.json {
             true => serde_json::to_string(&now.answer).unwrap_or_default(), // plain values
-            false => tables::text(
-                &arguments.table.class,
-                &now,
-                before.as_ref(),
-                arguments.limit,
-            ),
+            false => tables::text(&arguments.table.class, &now, before.as_ref(), query),
         };
         let head = if redraw { REDRAW } else { "" };
         if !print_to_reader(&format!("{head}{text}\n"))? {
@@ -157,7 +150,7 @@ fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
         Some(other) => get(&api::path_of(&other.class))?.rows().len(),
         None => 0,
     };
-    let pairs = query(arguments).into_iter();
+    let pairs = arguments.query.0.iter();
     let query: Vec<_> = pairs.map(|(name, text)| format!("{name}={text}")).collect();
     let at = Instant::now();
     let answer = get(&format!("{}?{}", api::path_of(class), query.join("&")))?;
@@ -167,11 +160,4 @@ fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
         answer,
         beside,
     })
-}
-
-/// What is asked for with the table.
-fn query(arguments: &ShowArguments) -> Vec<(&'static str, String)> {
-    let all = arguments.all.then(|| ("all", "true".to_owned()));
-    let limit = arguments.limit.map(|limit| ("limit", limit.to_string()));
-    all.into_iter().chain(limit).collect()
 }

@@ -1,6 +1,7 @@
 //! The tables of `weir show`, from the declaration of a class: one value in a cell, numbers to the right, and a
 //! sentence where a table is empty.
 
+use weir_base::setting::Settings;
 use weir_model::Value;
 use weir_model::class::{Cell, Class, Component, Form, Type};
 
@@ -33,7 +34,7 @@ pub(super) fn text(
     class: &'static Class,
     now: &Sample,
     before: Option<&Sample>,
-    limit: Option<u64>,
+    query: &Settings,
 ) -> String {
     if class.key.is_empty() {
         return list(class, &now.answer);
@@ -83,7 +84,7 @@ pub(super) fn text(
         "{table}{}{}{}",
         samples.maps(),
         beside(class, now.beside),
-        cut(class, rows, limit)
+        cut(class, rows, query)
     )
 }
 
@@ -237,7 +238,7 @@ fn beside(class: &Class, rows: usize) -> String {
 }
 
 /// A line below a list that may end at its limit.
-fn cut(class: &Class, rows: &[Value], limit: Option<u64>) -> String {
+fn cut(class: &Class, rows: &[Value], query: &Settings) -> String {
     let Some(parameter) = class
         .query
         .iter()
@@ -245,9 +246,7 @@ fn cut(class: &Class, rows: &[Value], limit: Option<u64>) -> String {
     else {
         return String::new();
     };
-    let limit = limit
-        .or_else(|| parameter.default.parse().ok())
-        .unwrap_or_default();
+    let limit = query.count("limit");
     match (rows.len() as u64) < limit {
         true => String::new(),
         false => format!(
@@ -268,6 +267,7 @@ mod tests {
     /// What is printed of a class for its example, with a second sample in which every counter is `grown`.
     fn shown(name: &str, grown: Option<u64>) -> String {
         let class = &Block::find(name).unwrap().class;
+        let query = Settings::defaults(class.query);
         let at = Instant::now();
         let sample = |at, row: Value| Sample {
             at,
@@ -280,7 +280,7 @@ mod tests {
         };
         let before = sample(at, class.example());
         let Some(grown) = grown else {
-            return text(class, &before, None, None);
+            return text(class, &before, None, &query);
         };
         let grow = |component: &Component| match component.example_value() {
             Value::Struct(members) => Value::Struct(
@@ -299,7 +299,7 @@ mod tests {
             class,
             &sample(at + Duration::from_secs(2), now),
             Some(&before),
-            None,
+            &query,
         )
     }
 
@@ -353,9 +353,10 @@ Chains of this machine's netfilter rules that transit bypasses: 2 (`weir show ne
 
     #[test]
     fn an_empty_table_and_a_list_that_is_cut_say_so() {
-        let class = &Block::find("hogs").unwrap().class;
+        let hogs = Block::find("hogs").unwrap();
         let rows = [Value::Absent, Value::Absent];
-        assert_eq!(cut(class, &rows, Some(3)), "");
-        assert!(cut(class, &rows, Some(2)).starts_with("There may be more: `--limit` is 2"));
+        let cut = |limit| cut(&hogs.class, &rows, &hogs.query([("limit", limit)]).unwrap());
+        assert_eq!(cut("3"), "");
+        assert!(cut("2").starts_with("There may be more: `--limit` is 2"));
     }
 }

@@ -13,6 +13,7 @@ pub(super) static DROPS: Block = Block {
         id: 0x00F7_0108,
         about: "dropped packets, by reason, most first",
         key: &["reason"],
+        metric: Some("dropped"),
         components: &components::<Ended, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "Nothing was dropped.",

@@ -106,10 +106,15 @@ pub fn of_discipline(manual: &'static Manual) -> Class {
     Class::mechanism(head, manual.parameters, manual.gauges)
 }
 
+/// The class of every kind of discipline.
+pub fn disciplines() -> Vec<Class> {
+    weir_discipline::manuals().map(of_discipline).collect()
+}
+
 /// Every class of the router: the tables, and the kinds of discipline.
 pub fn all() -> impl Iterator<Item = Class> {
     let tables = BLOCKS.iter().map(|block| block.class);
-    tables.chain(weir_discipline::manuals().map(of_discipline))
+    tables.chain(disciplines())
 }
 
 /// What the columns of a class look at: one row.
@@ -252,6 +257,11 @@ mod tests {
                 assert!(event.reports.iter().all(is_component), "{}", event.name);
                 assert!(event.about.ends_with('.'), "{}", event.name);
             }
+            if let Some(mechanisms) = class.mechanisms {
+                for name in [mechanisms.name, mechanisms.report] {
+                    assert!(class.components.iter().any(|c| c.name == name), "{name}");
+                }
+            }
             let other = class
                 .layout
                 .beside
@@ -275,6 +285,24 @@ mod tests {
             assert!(ids.is_sorted_by(|a, b| a < b), "{}: {ids:?}", class.name);
             assert!(ids[0] > 0, "{}: {ids:?}", class.name);
         }
+    }
+
+    #[test]
+    fn a_metric_is_named_once() {
+        let mut names: Vec<_> = all()
+            .flat_map(|class| class.metrics())
+            .map(|m| m.name)
+            .collect();
+        names.extend(all().filter_map(|class| class.info()));
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        let is_word = |name: &String| {
+            name.chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        };
+        assert!(names.iter().all(is_word), "{names:?}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) static PORTS: Block = Block {
         about: "the ports and their links: state, rate, what they received and sent",
         key: &["port"],
         parameters: port::PARAMETERS,
+        metric: Some("port"),
         components: &components::<PortRow, { COLUMNS.len() }>(COLUMNS),
         events: EVENTS,
         layout: Layout {

@@ -7,9 +7,12 @@ use weir_base::Tally;
 use weir_base::setting::Setting;
 use weir_model::Value;
 use weir_model::class::{COUNT, Cell, Class, Form, HELD, Layout, Type, Unit};
+use weir_model::metric::Mechanisms;
 use weir_path::plane::PlanePort;
 
-use super::{Block, Column, IN, OUT, RATIO, Row, Source, TEXT, component, components, rows};
+use super::{
+    Block, Column, IN, OUT, RATIO, Row, Source, TEXT, component, components, disciplines, rows,
+};
 
 pub(super) static QUEUES: Block = Block {
     class: Class {
@@ -17,6 +20,12 @@ pub(super) static QUEUES: Block = Block {
         id: 0x00F7_0103,
         about: "the queue discipline of each port: what it took, dropped, marked and holds, and its gauges",
         key: &["port"],
+        metric: Some("queue"),
+        mechanisms: Some(Mechanisms {
+            name: "discipline",
+            report: "gauges",
+            classes: disciplines,
+        }),
         components: &components::<QueueRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             totals_apart: true,

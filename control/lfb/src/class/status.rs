@@ -14,6 +14,7 @@ pub(crate) static STATUS: Block = Block {
         id: 0x00F7_0101,
         about: "the router itself: version, mode, uptime",
         parameters: router::PARAMETERS,
+        metric: Some(""),
         components: &components::<ProcessRow, { COLUMNS.len() }>(COLUMNS),
         ..Class::PLAIN
     },

@@ -20,7 +20,7 @@ pub(in crate::class) static FLOWS: Block = Block {
         key: &["port", "flow"],
         query: &[limit(
             "1000",
-            "flows of each port at most, those who wait first",
+            "maximum number of flows of each port, those that wait first",
         )],
         components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {

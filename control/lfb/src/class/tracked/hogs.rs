@@ -28,7 +28,7 @@ pub(in crate::class) static HOGS: Block = Block {
                 "false",
                 "the watched flows too, not only hogs and pinned ones",
             ),
-            limit("50", "flows at most, the fastest first"),
+            limit("50", "maximum number of flows, the fastest first"),
         ],
         components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {

@@ -1,0 +1,171 @@
+//! The metrics of a class, from its declaration, by the conventions of Prometheus: base units, the unit at the end
+//! of the name, and `_total` behind what only counts up.
+//!
+//! A class has metrics if it says so ([`Class::metrics`]). Those whose rows are without bound (flows, routes,
+//! neighbours) have none: each row would be a time series of its own.
+
+use crate::class::{Component, Type, Unit};
+use crate::{Class, Value};
+
+/// A metric: a number of each row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Name: `weir_queue_received_packets_total`.
+    pub name: String,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+    /// Whether it only counts up.
+    pub counts: bool,
+    /// Where a row has its value: names, with dots between them.
+    path: String,
+    /// What a value is multiplied by, so that it has a base unit.
+    scale: f64,
+}
+
+/// Rows that report numbers of a mechanism: the gauges of a discipline.
+#[derive(Clone, Copy, Debug)]
+pub struct Mechanisms {
+    /// The component with the name of the mechanism, which is that of its class.
+    pub name: &'static str,
+    /// The component with the numbers by their names.
+    pub report: &'static str,
+    /// Their classes.
+    pub classes: fn() -> Vec<Class>,
+}
+
+impl Metric {
+    /// Its value in a row, as text; none if the row has none.
+    pub fn value(&self, row: &Value) -> Option<String> {
+        match row.get(&self.path)? {
+            Value::Flag(on) => Some(u64::from(*on).to_string()),
+            Value::Whole(number) if self.scale == 1.0 => Some(number.to_string()),
+            Value::Whole(number) => Some((*number as f64 * self.scale).to_string()),
+            Value::Real(number) => Some((number * self.scale).to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl Class {
+    /// Its metrics; none if it has no word for their names.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let Some(word) = self.metric else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        let gauges = self.gauges.iter().map(Component::from);
+        for component in self.components.iter().copied().chain(gauges) {
+            let words = [&["weir"][..], &[word][..usize::from(!word.is_empty())]].concat();
+            add(&mut all, &words, "", &component);
+        }
+        all
+    }
+
+    /// The name of the metric whose labels are the texts of a row; none if it has no such metric.
+    pub fn info(&self) -> Option<String> {
+        let is_text = |c: &&Component| matches!(c.kind, Type::Text) && !self.key.contains(&c.name);
+        let word = self.metric?;
+        self.components.iter().find(is_text)?;
+        Some(match word {
+            "" => "weir_info".to_owned(),
+            word => format!("weir_{word}_info"),
+        })
+    }
+}
+
+/// Adds the metrics of a component, those of its members included.
+fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component) {
+    let Component {
+        name, kind, about, ..
+    } = component;
+    let words = match *name {
+        "count" => words.to_vec(), // its members say what is counted
+        name => [words, &[name]].concat(),
+    };
+    let (unit, counts) = match kind {
+        Type::Flag => (Unit::One, false),
+        Type::Gauge(unit) | Type::Real(unit) => (*unit, false),
+        Type::Counter(unit) => (*unit, true),
+        Type::Struct(members) => {
+            for member in *members {
+                let about = Component { about, ..*member };
+                add(all, &words, &format!("{above}{name}."), &about);
+            }
+            return;
+        }
+        Type::Text | Type::Setting(_) | Type::Rows(_) | Type::Map(_) => return,
+    };
+    let (suffix, base, scale) = base_unit(unit);
+    let mut name = words.join("_");
+    name.truncate(name.strip_suffix(suffix).map_or(name.len(), str::len));
+    if !base.is_empty() && !name.ends_with(base) {
+        name = format!("{name}_{base}");
+    }
+    if counts {
+        name += "_total";
+    }
+    all.push(Metric {
+        name,
+        about,
+        counts,
+        path: format!("{above}{}", component.name),
+        scale,
+    });
+}
+
+/// The end that a component's name has for its unit, the base unit, and its factor.
+fn base_unit(unit: Unit) -> (&'static str, &'static str, f64) {
+    match unit {
+        Unit::One => ("", "", 1.0),
+        Unit::Packets => ("", "packets", 1.0),
+        Unit::MilliPackets => ("", "packets", 1e-3),
+        Unit::Bytes => ("", "bytes", 1.0),
+        Unit::Seconds => ("_s", "seconds", 1.0),
+        Unit::Milliseconds => ("_ms", "seconds", 1e-3),
+        Unit::BitsPerSecond => ("_bps", "bytes_per_second", 0.125),
+        Unit::Ratio => ("", "ratio", 1.0),
+        Unit::PerMille => ("", "ratio", 1e-3),
+        Unit::PerMillion => ("", "ratio", 1e-6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::COUNT;
+
+    #[test]
+    fn names_end_with_the_base_unit() {
+        const CLASS: Class = Class {
+            key: &["port"],
+            metric: Some("port"),
+            components: &[
+                Component::new(1, "port", Type::Text, "wan"),
+                Component::new(2, "rate_bps", Type::Gauge(Unit::BitsPerSecond), "8000"),
+                Component::new(3, "sent", COUNT, ""),
+                Component::new(4, "pool_packets", Type::Gauge(Unit::Packets), "7"),
+                Component::new(5, "up", Type::Flag, "true"),
+                Component::new(6, "share", Type::Gauge(Unit::PerMille), "250"),
+                Component::new(7, "age_s", Type::Real(Unit::Seconds), "0.5"),
+            ],
+            ..Class::PLAIN
+        };
+        let metrics = CLASS.metrics();
+        let row = CLASS.example();
+        let shown = |m: &Metric| format!("{} {}", m.name, m.value(&row).unwrap_or_default());
+        let shown: Vec<_> = metrics.iter().map(shown).collect();
+        assert_eq!(
+            shown,
+            [
+                "weir_port_rate_bytes_per_second 1000",
+                "weir_port_sent_packets_total 15",
+                "weir_port_sent_bytes_total 9000",
+                "weir_port_pool_packets 7",
+                "weir_port_up 1",
+                "weir_port_share_ratio 0.25",
+                "weir_port_age_seconds 0.5",
+            ]
+        );
+        assert_eq!(CLASS.info(), None);
+    }
+}

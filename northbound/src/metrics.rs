@@ -1,0 +1,157 @@
+//! `GET /metrics`: the metrics of all classes in the text format of Prometheus (version 0.0.4), which its collector
+//! of text files reads too.
+//!
+//! Names and units come from the declarations ([`weir_model::metric`]). The number of series is bounded by that of
+//! ports and drop reasons: classes with a row for each flow, route or neighbour have no metrics.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use weir_model::class::Type;
+use weir_model::metric::Mechanisms;
+use weir_model::{Class, Value};
+
+/// The media type of the text.
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The metrics of these classes and of the mechanisms that their rows report, each class with what it answers.
+pub fn text(answers: &[(&Class, Value)]) -> String {
+    let mut text = String::new();
+    for (class, answer) in answers {
+        let rows = match class.key {
+            [] => std::slice::from_ref(answer),
+            _ => answer.rows(),
+        };
+        if let Some(name) = class.info() {
+            info(&mut text, class, &name, rows);
+        }
+        let of_rows = rows.iter().map(|row| (labels(class, row, false), row));
+        write_all(&mut text, class, &of_rows.collect::<Vec<_>>());
+        if let Some(mechanisms) = class.mechanisms {
+            write_mechanisms(&mut text, class, &mechanisms, rows);
+        }
+    }
+    text
+}
+
+/// The gauges of mechanisms, by the class of each.
+fn write_mechanisms(text: &mut String, class: &Class, mechanisms: &Mechanisms, rows: &[Value]) {
+    let mut reports: BTreeMap<&str, Vec<(String, &Value)>> = BTreeMap::new();
+    for row in rows {
+        if let (Some(kind), Some(report)) = (row.text(mechanisms.name), row.get(mechanisms.report))
+        {
+            let report = (labels(class, row, false), report);
+            reports.entry(kind).or_default().push(report);
+        }
+    }
+    for class in (mechanisms.classes)() {
+        if let Some(reports) = reports.get(class.name) {
+            write_all(text, &class, reports);
+        }
+    }
+}
+
+/// A metric that no row has is left out.
+fn write_all(text: &mut String, class: &Class, rows: &[(String, &Value)]) {
+    for metric in class.metrics() {
+        let name = &metric.name;
+        let line = |(labels, row): &(String, &Value)| {
+            let value = metric.value(row)?;
+            Some(format!("{name}{labels} {value}\n"))
+        };
+        let lines: String = rows.iter().filter_map(line).collect();
+        if !lines.is_empty() {
+            let kind = if metric.counts { "counter" } else { "gauge" };
+            head(text, name, metric.about, kind);
+            text.push_str(&lines);
+        }
+    }
+}
+
+fn head(text: &mut String, name: &str, about: &str, kind: &str) {
+    let about = about.replace('\\', "\\\\").replace('\n', " ");
+    let _ = write!(text, "# HELP {name} {about}\n# TYPE {name} {kind}\n");
+}
+
+/// The texts of each row as labels of the value 1.
+fn info(text: &mut String, class: &Class, name: &str, rows: &[Value]) {
+    if !rows.is_empty() {
+        head(text, name, class.about, "gauge");
+    }
+    for row in rows {
+        let _ = writeln!(text, "{name}{} 1", labels(class, row, true));
+    }
+}
+
+/// The key of a row as labels, or all of its texts.
+fn labels(class: &Class, row: &Value, all_texts: bool) -> String {
+    let components = class.components.iter();
+    let texts = components.filter(|c| matches!(c.kind, Type::Text));
+    let wanted = texts.filter(|c| all_texts || class.key.contains(&c.name));
+    let label = |name: &str| {
+        let value = row.text(name)?.replace('\\', "\\\\").replace('"', "\\\"");
+        Some(format!("{name}=\"{}\"", value.replace('\n', "\\n")))
+    };
+    let labels: Vec<_> = wanted.filter_map(|c| label(c.name)).collect();
+    match labels.is_empty() {
+        true => String::new(),
+        false => format!("{{{}}}", labels.join(",")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::Component;
+    use weir_model::class::{Gauge, Unit};
+
+    use super::*;
+
+    const FULL: Gauge = Gauge::counter(101, "full", Unit::Packets, "lost");
+    const FIFO: Class = Class::mechanism((2, "fifo", ""), &[], &[FULL]);
+
+    const QUEUES: Class = Class {
+        name: "queues",
+        about: "the queues",
+        key: &["port"],
+        metric: Some("queue"),
+        mechanisms: Some(Mechanisms {
+            name: "discipline",
+            report: "gauges",
+            classes: || vec![FIFO],
+        }),
+        components: &[
+            Component::new(1, "port", Type::Text, "wan"),
+            Component::new(2, "discipline", Type::Text, "fifo"),
+            Component::new(3, "sent", weir_model::class::COUNT, "").about("Sent."),
+            Component::new(4, "gauges", Type::Map(&Type::Gauge(Unit::One)), "full=3"),
+        ],
+        ..Class::PLAIN
+    };
+
+    #[test]
+    fn a_row_is_a_line_of_each_metric() {
+        let expected = "\
+# HELP weir_queue_info the queues
+# TYPE weir_queue_info gauge
+weir_queue_info{port=\"wan\",discipline=\"fifo\"} 1
+# HELP weir_queue_sent_packets_total Sent.
+# TYPE weir_queue_sent_packets_total counter
+weir_queue_sent_packets_total{port=\"wan\"} 15
+# HELP weir_queue_sent_bytes_total Sent.
+# TYPE weir_queue_sent_bytes_total counter
+weir_queue_sent_bytes_total{port=\"wan\"} 9000
+# HELP weir_fifo_full_packets_total lost
+# TYPE weir_fifo_full_packets_total counter
+weir_fifo_full_packets_total{port=\"wan\"} 3
+";
+        let answer = Value::List(vec![QUEUES.example()]);
+        assert_eq!(text(&[(&QUEUES, answer)]), expected);
+        assert_eq!(text(&[(&QUEUES, Value::List(Vec::new()))]), "");
+    }
+
+    #[test]
+    fn a_label_is_escaped() {
+        let row = Value::Struct(vec![("port".into(), "a\"b\\".into())]);
+        assert_eq!(labels(&QUEUES, &row, false), r#"{port="a\"b\\"}"#);
+    }
+}
