@@ -83,8 +83,8 @@ impl fmt::Display for Unit {
             Self::Milliseconds => ", milliseconds",
             Self::BitsPerSecond => ", bit/s",
             Self::Ratio => ", 1 is all",
-            Self::PerMille => ", 1000 is all",
-            Self::PerMillion => ", 1000000 is all",
+            Self::PerMille => ", thousandths",
+            Self::PerMillion => ", millionths",
         })
     }
 }

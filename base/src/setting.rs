@@ -2,7 +2,7 @@
 //!
 //! A mechanism declares a table of [`Parameter`]s. From that one table come the check of a
 //! configuration, the error that names the nearest known key, the manual page, and the read-back
-//! that shows what is in force. A [`Scalar`] is what a file or a peer said; a [`Setting`] has been
+//! that shows what is in force. A [`Scalar`] is a value as a file or a peer wrote it; a [`Setting`] has been
 //! checked against its parameter and cannot be out of range.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::fmt;
 use crate::time::Span;
 use crate::units::{Bytes, Quantity, Rate, UnitError, read_packets};
 
-/// A value as it was written, before anybody judged it.
+/// A value as it was written, unchecked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
     /// A whole number.
@@ -66,7 +66,7 @@ pub enum Kind {
     PacketsRateOrShare(u64, Rate),
     /// Either a real number from the first to the second, or this word.
     RatioOrWord(f64, f64, &'static str),
-    /// Any text of at most so many bytes.
+    /// Any text of at most this many bytes.
     Text(usize),
 }
 
@@ -518,20 +518,20 @@ mod tests {
             "0 bit",
             "a rate",
         );
-        let told = |scalar| rate.check(&scalar).unwrap_err().to_string();
+        let error = |scalar| rate.check(&scalar).unwrap_err().to_string();
         let range = "but must be a rate from \"0 bit\" to \"10 Mbit\"";
         let unit = "with its unit (bit, kbit, Mbit, Gbit), like \"10 Mbit\"";
         let bare = format!("`rate` is 0, {range}, {unit}");
-        assert_eq!(told(Scalar::Integer(0)), bare);
+        assert_eq!(error(Scalar::Integer(0)), bare);
         let text = format!("`rate` is \"5\", {range}, {unit}");
-        assert_eq!(told(Scalar::Text("5".into())), text);
+        assert_eq!(error(Scalar::Text("5".into())), text);
         let meant = "(units: bit, kbit, Mbit, Gbit); did you mean \"5 Mbit\"?";
         for written in ["5M", "5 Mbits"] {
-            let told = told(Scalar::Text(written.into()));
-            assert_eq!(told, format!("`rate` is \"{written}\", {range} {meant}"));
+            let error = error(Scalar::Text(written.into()));
+            assert_eq!(error, format!("`rate` is \"{written}\", {range} {meant}"));
         }
         let much = format!("`rate` is \"5 Gbit\", {range}");
-        assert_eq!(told(Scalar::Text("5 Gbit".into())), much);
+        assert_eq!(error(Scalar::Text("5 Gbit".into())), much);
     }
 
     #[test]
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_out_of_range_is_told_the_range() {
+    fn an_error_names_the_range() {
         let error = check("limit", Scalar::Integer(0)).unwrap_err();
         assert_eq!(
             error.to_string(),

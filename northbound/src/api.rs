@@ -1,5 +1,5 @@
 //! The interface as data: every path but those of tables, with its method, what it takes and what it answers.
-//! The page of the interface is made from it, and the service's tests look that it has every route. A table
+//! The page of the interface is made from it, and a test checks that the service has every route. A table
 //! has the path `/v1/NAME` of its class, and is described by it.
 
 use schemars::JsonSchema;

@@ -139,7 +139,7 @@ impl Client {
         let stream = UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|source| not_reached(&self.socket, source))?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection); // it ends with its sender, which is told what goes wrong
+        tokio::spawn(connection); // it ends with its sender, which reports its errors
         Ok(sender)
     }
 
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_refuses_is_told() {
+    fn a_refusal_has_the_router_s_reason() {
         let socket = Socket::new("refused");
         let server = serve(
             &socket,

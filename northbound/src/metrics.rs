@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use weir_model::class::Type;
-use weir_model::metric::Mechanisms;
+use weir_model::metric::{INFO, Mechanisms};
 use weir_model::{Class, Value};
 
 /// The media type of the text.
@@ -76,7 +76,7 @@ fn head(text: &mut String, name: &str, about: &str, kind: &str) {
 /// The texts of each row as labels of the value 1.
 fn info(text: &mut String, class: &Class, name: &str, rows: &[Value]) {
     if !rows.is_empty() {
-        head(text, name, class.about, "gauge");
+        head(text, name, INFO, "gauge");
     }
     for row in rows {
         let _ = writeln!(text, "{name}{} 1", labels(class, row, true));
@@ -111,7 +111,6 @@ mod tests {
 
     const QUEUES: Class = Class {
         name: "queues",
-        about: "the queues",
         key: &["port"],
         metric: Some("queue"),
         mechanisms: Some(Mechanisms {
@@ -131,7 +130,7 @@ mod tests {
     #[test]
     fn a_row_is_a_line_of_each_metric() {
         let expected = "\
-# HELP weir_queue_info the queues
+# HELP weir_queue_info Texts as labels; the value is always 1.
 # TYPE weir_queue_info gauge
 weir_queue_info{port=\"wan\",discipline=\"fifo\"} 1
 # HELP weir_queue_sent_packets_total Sent.

@@ -83,7 +83,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Makes the socket, with mode 0600, and its folder if there is none. Whoever connects waits until
+    /// Makes the socket, with mode 0600, and its folder if there is none. A client that connects waits until
     /// the service [runs](Self::serve).
     pub fn bind(socket: &Path) -> io::Result<Self> {
         if let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) {
@@ -213,7 +213,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
     ]
 }
 
-/// Every class that has metrics, read anew.
+/// The metrics of every class that has some.
 fn all_metrics(operator: &dyn Operator) -> Result<String, Refusal> {
     let classes = operator.classes().into_iter();
     let answers = classes

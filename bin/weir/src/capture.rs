@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use weir_live::capture::{PACKETS_MAX, SECONDS_MAX};
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_northbound::client::{self, ClientError};
 
@@ -16,7 +15,7 @@ use crate::{Failure, RouterSocket};
 /// Time between two requests for more.
 const FETCH_PERIOD: Duration = Duration::from_millis(100);
 
-/// Which packets to capture.
+/// Arguments of `weir capture`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CaptureArguments {
     /// A port; may be repeated. All ports, if none is given
@@ -26,13 +25,13 @@ pub(crate) struct CaptureArguments {
     #[arg(long)]
     drops: bool,
     /// Bytes that are kept of each frame
-    #[arg(long, default_value = "96", value_name = "BYTES")]
+    #[arg(long, default_value_t = CaptureRequest::default().snap, value_name = "BYTES")]
     snap: u32,
     /// End after this many packets
-    #[arg(long, default_value = "10000", value_parser = clap::value_parser!(u64).range(1..=PACKETS_MAX))]
+    #[arg(long, default_value_t = CaptureRequest::default().packets)]
     packets: u64,
     /// End after this time
-    #[arg(long, default_value = "10", value_parser = seconds)]
+    #[arg(long, default_value_t = CaptureRequest::default().seconds)]
     seconds: f64,
     /// Where to write; `-` is standard output
     #[arg(short, long, default_value = "-", value_name = "FILE.pcapng")]
@@ -57,6 +56,9 @@ pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
         packets: arguments.packets,
         seconds: arguments.seconds,
     };
+    request
+        .check()
+        .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
     let socket = arguments.router.socket;
     let begun = client::post(&socket, "/v1/capture", &request);
     let CaptureTicket { id } = begun.map_err(failed)?;
@@ -133,23 +135,16 @@ impl Waiting {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => Ok(seconds),
-        _ => Err(format!("a number of seconds, at most {SECONDS_MAX}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_tells_what_was_missed() {
-        let told = |captured, missed| summary(CaptureReport { captured, missed });
-        assert_eq!(told(1, 0), "1 packet captured");
+    fn the_summary_counts_missed_packets() {
+        let shown = |captured, missed| summary(CaptureReport { captured, missed });
+        assert_eq!(shown(1, 0), "1 packet captured");
         assert_eq!(
-            told(3, 2),
+            shown(3, 2),
             "3 packets captured; 2 packets were not captured because the buffer was full"
         );
     }

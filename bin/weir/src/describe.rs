@@ -6,13 +6,15 @@ use weir_base::setting::{Parameter, did_you_mean, nearest};
 use weir_controller::spec::KINDS;
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Spec, manuals};
-use weir_lfb::class::{self, Block, classes};
-use weir_model::{Class, Component};
+use weir_lfb::class::{self, classes};
+use weir_model::class::Gauge;
+use weir_model::{Class, Component, capture};
 
 /// The manual page of the class, discipline or controller `name`.
 pub(crate) fn page(name: &str) -> Option<String> {
-    if let Some(block) = Block::find(name) {
-        return Some(of_class(&block.class));
+    let tables = classes().into_iter().chain([&capture::CLASS]);
+    if let Some(class) = tables.into_iter().find(|class| class.name == name) {
+        return Some(of_class(class));
     }
     if let Some(m) = manuals().find(|m| m.name == name) {
         let class = class::of_discipline(m);
@@ -48,6 +50,7 @@ pub(crate) fn unknown(name: &str) -> String {
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let controllers = KINDS.iter().map(|kind| kind.manual.name);
     let tables = classes().into_iter().map(|class| class.name);
+    let tables = tables.chain([capture::CLASS.name]);
     manuals().map(|m| m.name).chain(controllers).chain(tables)
 }
 
@@ -64,7 +67,7 @@ fn of_class(class: &Class) -> String {
         parameters(&mut page, class.query);
     }
     if !class.parameters.is_empty() {
-        page.push_str("\nCONFIGURATION\n");
+        page.push_str("\nPARAMETERS\n");
         parameters(&mut page, class.parameters);
     }
     if !class.events.is_empty() {
@@ -112,7 +115,15 @@ fn tail(class: &Class) -> String {
     parameters(&mut page, class.parameters);
     let _ = writeln!(page, "\nGAUGES");
     for gauge in class.gauges {
-        let _ = writeln!(page, "    {} {}: {}", gauge.id, gauge.name, gauge.about);
+        let kind = if gauge.counts { "counter" } else { "gauge" };
+        let Gauge {
+            id,
+            name,
+            unit,
+            about,
+            ..
+        } = gauge;
+        let _ = writeln!(page, "    {id} {name}: {about} ({kind}{unit})");
     }
     page
 }

@@ -47,7 +47,7 @@ by `proportional` for each packet that the queue has grown, and by `integral` fo
 target and second. In the long run the queue has the length of the target then, whatever the load.
 
 With `share = \"alike\"`, as in the paper, every ingress gets the same probability. With \"contribution\" each
-gets it in proportion to the packets that it was offered of late, up to 1, such that the same number of
+gets it in proportion to the packets that it was offered recently, up to 1, such that the same number of
 packets is dropped in all: an ingress that brings little is hardly held. Its section IV-D leaves this open.
 
 Choosing parameters. In the paper's way, with all backlogs, the thresholds are a quarter and three
@@ -75,7 +75,7 @@ An attacker who fills the egress makes all ingresses hold; the thresholds there 
 trusted. With all backlogs, one ingress that reports a false one drives the probability to `max_probability`
 on top of what the others hold, or to 1 with `gentle` off; two of them, the egress alone, or one with the
 integral queue or `law = \"pi\"` drive it to 1 in any case, and then the ingresses let nothing through. With
-\"contribution\" one that reports few arrivals puts its share on the others. He who can keep samples or
+\"contribution\" one that reports few arrivals puts its share on the others. An attacker who can keep samples or
 orders from arriving ends the backpressure: the ingresses forget a probability that is not repeated (see
 refill, lifetime).",
     roles: &[
@@ -199,7 +199,7 @@ impl Params {
     }
 }
 
-/// A queue that does not answer counts with its latest sample for so many samples.
+/// Samples for which a queue that does not answer counts with its latest one.
 const SILENT_MAX: u32 = 25;
 
 /// How far one sample moves what an ingress contributes: at 40 ms it follows within a second.
@@ -228,7 +228,7 @@ impl QueueState {
             }
             return;
         };
-        // The first one is where the sums begin. A queue that has begun anew has smaller ones.
+        // The first one is where the sums begin. A queue that has restarted has smaller ones.
         let before = self.latest.unwrap_or(sample);
         let passed = |now: Tally, before: Tally| now.packets.saturating_sub(before.packets);
         self.received = passed(sample.received, before.received);

@@ -42,7 +42,7 @@ is the rate at which
 
 so that the link is never offered more than delta N B_c / T_s beyond what it carries. Both are sent to every
 FE with each sample, for the token buckets of its uplink (`committed` and `excess` of `token_bucket` or
-`dppbrb`), which are switched by `flow_control`. They are computed anew with each sample. An FE that has not
+`dppbrb`), which are switched by `flow_control`. They are computed again with each sample. An FE that has not
 answered for `timeout` counts as gone, and one that answers again as come: the others have their new rates
 with the next orders. Its redirect rate is measured over `window`; until it is known, it counts as without
 bound.
@@ -60,7 +60,7 @@ it: we clip at B_e. T_s cancels out, because our token buckets fill continuously
 counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that
 at which the greatest one alone could grow into all that is left.
 
-An attacker at one FE gets B_e, and raises nobody's: what he takes is what the quiet ones do not use, and
+An attacker at one FE gets B_e, and raises nobody's: the attacker takes only what the quiet ones do not use, and
 they have their committed rate at any time. Several attackers who begin at once between two samples may offer
 the link up to N B_e until the next orders. An FE that lies about what it redirects can raise the others' B_e:
 FEs are trusted.",
@@ -168,7 +168,7 @@ struct Element {
 }
 
 impl Element {
-    /// An answer: so many bytes of redirect messages have come there since its beginning.
+    /// An answer: the bytes of redirect messages that have come there since its beginning.
     fn answer(&mut self, now: Instant, bytes: u64, window: Span) {
         self.answered = Some(now);
         match self.since {
@@ -180,7 +180,7 @@ impl Element {
                     self.since = Some((now, bytes));
                 }
             }
-            // A new one, or one that has begun anew.
+            // A new one, or one that has restarted.
             _ => {
                 self.since = Some((now, bytes));
                 self.redirect = None;
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A controller of so many elements.
+    /// A controller of this many elements.
     fn controller(given: &[(&str, Scalar)], elements: usize) -> Box<dyn Controller> {
         let given = given.iter().map(|(name, scalar)| (*name, scalar));
         let spec = crate::Spec::check("flow_control", &[elements], given).unwrap();
@@ -371,7 +371,7 @@ mod tests {
         controller
     }
 
-    /// The samples of elements that have redirected so many bytes, if they answer.
+    /// The samples of elements that have redirected these bytes, if they answer.
     fn samples(redirected: &[Option<u64>]) -> Vec<QueueSample> {
         let sample = |bytes: u64| Sample::default().with_gauge(REDIRECT, bytes);
         let all = redirected.iter().enumerate();
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_begins_anew_is_no_rate() {
+    fn a_counter_that_restarts_is_no_rate() {
         let mut element = Element::default();
         element.answer(at(0), 1_000_000, Span::from_millis(100));
         element.answer(at(100), 2_000_000, Span::from_millis(100));

@@ -6,8 +6,8 @@
 //!           '---- until all answered that are waited for, or the deadline ----'
 //! ```
 //!
-//! A [`Runner`] begins a round every period. Whoever drives it carries out what
-//! [`poll_request`](Runner::poll_request) gives, hands back what comes of it by
+//! A [`Runner`] begins a round every period. Its driver carries out each
+//! [`poll_request`](Runner::poll_request), hands the result to
 //! [`handle_response`](Runner::handle_response), and calls [`handle_timeout`](Runner::handle_timeout)
 //! when [`poll_timeout`](Runner::poll_timeout) says. After each of these calls, and after
 //! [`join`](Runner::join) and [`leave`](Runner::leave), there may be new requests and events.
@@ -564,7 +564,7 @@ mod tests {
         std::iter::from_fn(|| runner.poll_event()).collect()
     }
 
-    /// Ports that hold so many packets.
+    /// Ports that hold this many packets.
     fn holding(ports: &[(&str, u64)]) -> Response {
         let sample = |packets: u64| {
             let bytes = 1000 * packets;
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_of_changes_is_told() {
+    fn results_of_changes_are_events() {
         let mut runner = runner(&[("a", "x", "held"), ("b", "x", "held")]);
         runner.handle_timeout(at(0));
         let polls = requests(&mut runner);

@@ -69,7 +69,7 @@ fn find(kind: &str) -> Result<&'static Kind, SpecError> {
 }
 
 impl Spec {
-    /// Checks the configuration of the controller `kind`, which is to have so many queues of each role.
+    /// Checks the configuration of the controller `kind`, with this many queues in each role.
     pub fn check<'a>(
         kind: &str,
         queues: &[usize],

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_with_its_remedy() {
+    fn every_fault_has_its_remedy() {
         let faults = faults(&[
             change(&["mod"], text("routed")),
             change(&["port", "wan", "rate"], text("fast")),
@@ -513,8 +513,8 @@ mod tests {
     #[test]
     fn a_port_has_a_name_that_can_be_printed() {
         for name in ["", "a\nb", "a b", "\u{1b}[2J", &"x".repeat(65)] {
-            let told = faults(&[Change::block(ComponentPath::new(["port", name]))]);
-            assert!(told[0].contains("like [port.wan]"), "{told:?}");
+            let faults = faults(&[Change::block(ComponentPath::new(["port", name]))]);
+            assert!(faults[0].contains("like [port.wan]"), "{faults:?}");
         }
         let dotted = Change::block(ComponentPath::new(["port", "eth0.100"]));
         assert!(Plan::check(&[dotted]).is_ok());

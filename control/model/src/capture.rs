@@ -2,6 +2,55 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_base::gauge::{Gauge, Unit};
+use weir_base::setting::{Kind, Parameter, Scalar, Settings};
+
+use crate::class::{Access, Class, Component, Type};
+
+/// The class of captures.
+pub const CLASS: Class = Class {
+    name: "capture",
+    id: 0x00F7_010A,
+    about: "a capture of what passes or is dropped at the ports",
+    parameters: &[
+        Parameter::new("drops", Kind::Flag, "false", "only what is lost").id(2),
+        Parameter::new(
+            "snap",
+            Kind::Count(1, 262_144),
+            "96",
+            "bytes that are kept of each frame",
+        )
+        .id(3),
+        Parameter::new(
+            "packets",
+            Kind::Count(1, 1_000_000),
+            "10000",
+            "the capture ends after this many packets",
+        )
+        .id(4),
+        Parameter::new(
+            "seconds",
+            Kind::Ratio(0.001, 600.0),
+            "10",
+            "it ends after this time",
+        )
+        .id(5),
+    ],
+    gauges: &[
+        Gauge::counter(101, "captured", Unit::Packets, "packets in it"),
+        Gauge::counter(
+            102,
+            "missed",
+            Unit::Packets,
+            "packets missing from it because the buffer was full",
+        ),
+    ],
+    components: &[Component {
+        access: Access::ReadWrite,
+        ..Component::new(1, "ports", Type::Text, "wan").about("Names of the ports; none means all.")
+    }],
+    ..Class::PLAIN
+};
 
 /// Asks for a capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,7 +62,7 @@ pub struct CaptureRequest {
     pub drops: bool,
     /// Bytes that are kept of each frame.
     pub snap: u32,
-    /// The capture ends after so many packets.
+    /// The capture ends after this many packets.
     pub packets: u64,
     /// It ends after this time.
     pub seconds: f64,
@@ -31,7 +80,7 @@ pub struct CaptureTicket {
 pub struct CaptureReport {
     /// Packets in it.
     pub captured: u64,
-    /// Packets that should be in it, but the buffer was full.
+    /// Packets missing from it because the buffer was full.
     pub missed: u64,
 }
 
@@ -54,12 +103,30 @@ pub enum CaptureRefusal {
 
 impl Default for CaptureRequest {
     fn default() -> Self {
+        let defaults = Settings::defaults(CLASS.parameters);
         Self {
             ports: Vec::new(),
-            drops: false,
-            snap: 96,
-            packets: 10_000,
-            seconds: 10.0,
+            drops: defaults.flag("drops"),
+            snap: defaults.count("snap") as u32, // its range is smaller
+            packets: defaults.count("packets"),
+            seconds: defaults.ratio("seconds"),
         }
+    }
+}
+
+impl CaptureRequest {
+    /// Whether every value is within its range; whether the ports exist is not checked.
+    pub fn check(&self) -> Result<(), CaptureRefusal> {
+        let packets = i64::try_from(self.packets).unwrap_or(i64::MAX); // more than any limit
+        let given = [
+            ("snap", Scalar::Integer(self.snap.into())),
+            ("packets", Scalar::Integer(packets)),
+            ("seconds", Scalar::Real(self.seconds)),
+        ];
+        let given = given.iter().map(|(name, value)| (*name, value));
+        let checked = Settings::check(CLASS.parameters, given);
+        checked
+            .map(drop)
+            .map_err(|error| CaptureRefusal::Wrong(error.to_string()))
     }
 }

@@ -7,6 +7,9 @@
 use crate::class::{Component, Type, Unit};
 use crate::{Class, Value};
 
+/// The meaning of a metric whose labels are the texts of a row.
+pub const INFO: &str = "Texts as labels; the value is always 1.";
+
 /// A metric: a number of each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {

@@ -96,21 +96,21 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 0..250)
 }
 
-/// How far a discipline promises to keep a flow in order.
+/// How far a discipline promises to keep the packets of a flow in order.
 #[derive(Clone, Copy, PartialEq)]
-enum Order {
+enum FlowOrder {
     Kept,
     /// Two queues, each of which keeps it: a flow may cross from one to the other.
     TwoQueues,
     Free,
 }
 
-fn order(spec: &Spec) -> Order {
+fn order(spec: &Spec) -> FlowOrder {
     match spec.kind() {
         // The meaning of `control` may change under way.
-        "lru_fq" | "dppbrb" => Order::TwoQueues,
-        "impair" if spec.settings().flag("reorder") => Order::Free,
-        _ => Order::Kept,
+        "lru_fq" | "dppbrb" => FlowOrder::TwoQueues,
+        "impair" if spec.settings().flag("reorder") => FlowOrder::Free,
+        _ => FlowOrder::Kept,
     }
 }
 
@@ -119,7 +119,7 @@ struct Run {
     rig: Rig,
     streams: Streams,
     metered: Metered,
-    order: Order,
+    order: FlowOrder,
     held: BTreeSet<u64>,
     /// The latest packets sent of each flow, in each of at most two queues.
     latest: BTreeMap<u32, [Option<u64>; 2]>,
@@ -127,7 +127,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(spec: &Spec, order: Order) -> Self {
+    fn new(spec: &Spec, order: FlowOrder) -> Self {
         let streams = Streams::new(1).below("port");
         let mut rig = Rig::new(FLOWS);
         for flow in (0..FLOWS).step_by(3) {
@@ -206,9 +206,9 @@ impl Run {
     fn ordered(&mut self, flow: u32, id: u64) {
         let [one, other] = self.latest.entry(flow).or_default();
         match self.order {
-            Order::Free => {}
+            FlowOrder::Free => {}
             _ if *one < Some(id) => *one = Some(id),
-            Order::TwoQueues if *other < Some(id) => {
+            FlowOrder::TwoQueues if *other < Some(id) => {
                 *other = Some(id);
                 if other > one {
                     std::mem::swap(one, other);
@@ -224,7 +224,7 @@ impl Run {
         self.held_at_change = self.held_at_change.min(backlog.packets);
         let most = match spec {
             // The limit is for each of two queues, and one may have been beyond it at the change.
-            _ if order(spec) == Order::TwoQueues => {
+            _ if order(spec) == FlowOrder::TwoQueues => {
                 2 * (spec.limit() as u64 / 2).max(self.held_at_change)
             }
             _ => (spec.limit() as u64).max(self.held_at_change),
@@ -270,7 +270,7 @@ proptest! {
     /// Books (asserted by `Metered`), limits, order, work conservation; parameters change under way.
     #[test]
     fn promises_hold((specs, calls) in any_manual().prop_flat_map(|m| (prop::collection::vec(specs(m), 1..4), calls()))) {
-        let loosest = specs.iter().map(order).fold(Order::Kept, |a, b| if b == Order::Kept { a } else { b });
+        let loosest = specs.iter().map(order).fold(FlowOrder::Kept, |a, b| if b == FlowOrder::Kept { a } else { b });
         let mut run = Run::new(&specs[0], loosest);
         for call in &calls {
             run.call(call, &specs);
@@ -281,8 +281,8 @@ proptest! {
     /// The same with changes from any discipline to any other.
     #[test]
     fn promises_survive_a_change_of_kind((specs, calls) in (prop::collection::vec(any_manual().prop_flat_map(specs), 1..5), calls())) {
-        let kept = specs.iter().all(|spec| order(spec) == Order::Kept);
-        let mut run = Run::new(&specs[0], if kept { Order::Kept } else { Order::Free });
+        let kept = specs.iter().all(|spec| order(spec) == FlowOrder::Kept);
+        let mut run = Run::new(&specs[0], if kept { FlowOrder::Kept } else { FlowOrder::Free });
         for call in &calls {
             run.call(call, &specs);
         }

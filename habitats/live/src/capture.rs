@@ -12,18 +12,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use weir_base::{Rate, Span};
-use weir_capture::{Interface, SNAP_MAX, Seen, Writer};
+use weir_capture::{Interface, Seen, Writer};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_path::plane::Plane;
 use weir_path::watch::{Fetched, Sightings, Want};
 
 use crate::clock;
 use crate::worker::Handle;
-
-/// The longest capture.
-pub const SECONDS_MAX: f64 = 600.0;
-/// The most packets of a capture.
-pub const PACKETS_MAX: u64 = 1_000_000;
 
 /// The capture of a router, if one runs, and the number of the next one.
 #[derive(Debug)]
@@ -61,7 +56,7 @@ impl Captures {
 
     /// Begins a capture.
     pub fn start(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
-        check(&request)?;
+        request.check()?;
         let mut state = self.lock();
         let empty = Sightings::default();
         let snap = request.snap;
@@ -167,30 +162,6 @@ impl Capture {
                 .statistics(*interface, now, missed, &mut self.written);
         }
     }
-}
-
-fn check(request: &CaptureRequest) -> Result<(), CaptureRefusal> {
-    let wrong = |what: String| Err(CaptureRefusal::Wrong(what));
-    let CaptureRequest {
-        snap,
-        packets,
-        seconds,
-        ..
-    } = *request;
-    if !(1..=SNAP_MAX).contains(&snap) {
-        return wrong(format!("snap is {snap}; it is from 1 to {SNAP_MAX} bytes"));
-    }
-    if !(1..=PACKETS_MAX).contains(&packets) {
-        return wrong(format!(
-            "packets is {packets}; it is from 1 to {PACKETS_MAX}"
-        ));
-    }
-    if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
-        return wrong(format!(
-            "seconds is {seconds}; it is more than 0 and at most {SECONDS_MAX}"
-        ));
-    }
-    Ok(())
 }
 
 /// On the forwarding thread: begins to watch, and gives names and rates of the watched ports.
@@ -318,7 +289,7 @@ mod tests {
             request(601.0),
             CaptureRequest { snap: 0, ..good() },
             CaptureRequest {
-                packets: PACKETS_MAX + 1,
+                packets: 1_000_001,
                 ..good()
             },
             CaptureRequest {

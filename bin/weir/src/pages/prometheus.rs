@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use weir_lfb::class::all;
 use weir_model::Class;
 use weir_model::class::Type;
+use weir_model::metric::INFO;
 
 use super::cell;
 
@@ -45,7 +46,7 @@ fn of_class(class: &Class) -> Vec<Row> {
     let texts: Vec<_> = texts.map(|component| component.name).collect();
     let info = class
         .info()
-        .map(|name| (name, "gauge", texts.join(", "), class.about));
+        .map(|name| (name, "gauge", texts.join(", "), INFO));
     let numbers = class.metrics().into_iter().map(|metric| {
         let kind = if metric.counts { "counter" } else { "gauge" };
         (metric.name, kind, key.join(", "), metric.about)

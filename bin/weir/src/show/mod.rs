@@ -23,7 +23,7 @@ use crate::{Failure, RouterSocket};
 const RATE_OVER: Duration = Duration::from_millis(500);
 /// `--watch` without a number.
 const WATCH_DEFAULT: &str = "2";
-/// Home, and clear to the end of the screen: what is drawn anew does not flicker.
+/// Home, and clear to the end of the screen: a table that is drawn again does not flicker.
 const REDRAW: &str = "\x1b[H\x1b[J";
 
 /// Arguments of `weir show`.

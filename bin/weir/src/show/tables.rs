@@ -172,7 +172,7 @@ impl Samples<'_> {
         written(column.of, column.cell, shown.as_ref())
     }
 
-    /// By how much a counter grew in each second; none if it began anew or no time has passed.
+    /// By how much a counter grew in each second; none if it restarted or no time has passed.
     fn speed(&self, row: &Value, counter: impl Fn(&Value) -> Option<Value>) -> Option<Value> {
         let key = |row: &Value| {
             self.class

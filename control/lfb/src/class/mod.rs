@@ -12,7 +12,7 @@ use weir_base::Instant;
 use weir_base::setting::{Scalar, SettingError, Settings};
 use weir_discipline::Manual;
 use weir_model::class::{Cell, Form, Type, Unit};
-use weir_model::{Class, Component, Value};
+use weir_model::{Class, Component, Value, capture};
 use weir_path::plane::Plane;
 use weir_path::tables::Tables;
 
@@ -54,8 +54,8 @@ pub struct Block {
 pub enum Source {
     /// The plane, on the forwarding thread between two bursts.
     Plane(fn(&Plane) -> Value),
-    /// The same; there may be so many flows that the forwarding thread only collects them, by the first
-    /// function, and whoever asks makes values of them, by the second.
+    /// The same in two steps, since there may be many flows: the forwarding thread collects them with the first
+    /// function, and the asking thread makes values of them with the second.
     Flows(
         fn(&Plane, Instant, &Settings) -> Vec<Flow>,
         fn(Vec<Flow>) -> Value,
@@ -111,15 +111,15 @@ pub fn disciplines() -> Vec<Class> {
     weir_discipline::manuals().map(of_discipline).collect()
 }
 
-/// Every class of the router: the tables, and the kinds of discipline.
+/// Every class of the router: the tables, captures, and the kinds of discipline.
 pub fn all() -> impl Iterator<Item = Class> {
     let tables = BLOCKS.iter().map(|block| block.class);
-    tables.chain(disciplines())
+    tables.chain([capture::CLASS]).chain(disciplines())
 }
 
-/// What the columns of a class look at: one row.
+/// What the columns of a class read: one row.
 trait Row {
-    /// The row, for as long as it may be looked at.
+    /// The row, for as long as it may be read.
     type View<'a>;
 }
 

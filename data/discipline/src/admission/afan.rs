@@ -2,7 +2,7 @@
 //!
 //! Source: Domzal, Wojcik, Cholda, Stankiewicz, Jajszczyk, "Efficient congestion control mechanism for
 //! flow-aware networks", International Journal of Communication Systems 2015, section 2, equations 1 to 7.
-//! `Average` is equations 3 and 4, `Curve` equation 6, `spread` equation 5, `State::judge` the rest.
+//! `Average` is equations 3 and 4, `Curve` equation 6, `spread` equation 5, `State::decide` the rest.
 
 use rand::Rng;
 use weir_base::early::{Curve, spread};
@@ -63,7 +63,7 @@ passed the chance: drops are 1/(2 P) + 1/2 of these apart, as equation 7 says.
 Deviations: a flow with packets in the elastic queue stays elastic until they are sent, because a packet by
 way of the priority queue would overtake them. Only elastic packets see the average and `max_threshold`.
 When the limit is reached, a priority packet takes the place of an elastic one drawn at random: the paper
-is silent, and streaming flows are what is to be protected. Below `min_threshold` the count starts anew.
+is silent, and streaming flows are what is to be protected. Below `min_threshold` the count restarts.
 
 An attacker whose flows each have at most one `mtu` waiting is streaming: with enough flows, or a new
 address on each packet, it has the link to itself, and the elastic queue stands still. That is what
@@ -78,7 +78,7 @@ foreseen.",
     ],
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
-            "average length of the elastic queue at its latest arrival, in thousandths of a packet"),
+            "average length of the elastic queue at its latest arrival"),
         Gauge::counter(102, "matches", Unit::Packets, "elastic packets that met a drawn one of their flow, which was dropped"),
         Gauge::counter(103, "early", Unit::Packets, "of these, packets dropped by chance themselves"),
         Gauge::counter(104, "forced", Unit::Packets, "elastic packets dropped because the average was where all are dropped"),
@@ -229,7 +229,7 @@ impl State {
     };
 
     /// What to do with an elastic packet, for the average that it has moved.
-    fn judge(&mut self, law: &Law) -> Verdict {
+    fn decide(&mut self, law: &Law) -> Verdict {
         if self.average.value < law.curve.min {
             self.count = 0;
             Verdict::Pass
@@ -342,7 +342,7 @@ impl Afan {
         let average = &mut self.state.average;
         average.arrive(law.weight, law.packet_time, queued, cx.now);
         let mut drawn = None;
-        match self.state.judge(law) {
+        match self.state.decide(law) {
             Verdict::Pass => {}
             Verdict::Compare => {
                 let draws = [self.stream.next_u64(), self.stream.next_u64()];
@@ -601,11 +601,11 @@ mod tests {
             (8999.9, Verdict::Compare),
             (9000.0, Verdict::Forced),
         ] {
-            assert_eq!(state(average).judge(&law), verdict, "{average}");
+            assert_eq!(state(average).decide(&law), verdict, "{average}");
         }
         let mut counted = state(3999.9);
         counted.count = 7;
-        counted.judge(&law);
+        counted.decide(&law);
         assert_eq!(counted.count, 0);
     }
 

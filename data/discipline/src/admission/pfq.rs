@@ -40,7 +40,7 @@ the start tag of the elastic packet that left last.
 
 Priority packets are charged too: they move their flow's finish tag, so that a flow cannot have a fair
 share behind in addition to what it gets in front. When nothing is queued, all tags are forgotten. The virtual
-time tells the fair rate: a flow with packets waiting at all times would have been served so many bytes.
+time tells the fair rate: a flow with packets waiting at all times would have been served this many bytes.
 
 When the limit is reached, the flow with most bytes behind the front loses the packet at its head; if there
 is none, the arriving packet is dropped. There are as many places for flows as for packets. A packet costs

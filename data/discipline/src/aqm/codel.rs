@@ -8,7 +8,7 @@
 //!     |            |<- interval ->|                      -> time
 //! ```
 //!
-//! Source: RFC 8289, sections 3, 4 and 5. The decision is `State::judge`; `dequeue` is the RFC's
+//! Source: RFC 8289, sections 3, 4 and 5. The decision is `State::ok_to_drop`; `dequeue` is the RFC's
 //! `dequeue()`, over any `Source`, so that FQ-CoDel runs one for each flow.
 
 use std::collections::VecDeque;
@@ -183,9 +183,9 @@ pub(crate) trait Source {
 }
 
 impl State {
-    /// Whether a packet that waited for `sojourn` may be dropped; `bytes` are left behind it, and
-    /// `bytes_max` is the longest packet seen.
-    fn judge(
+    /// Whether a packet that waited for `sojourn` may be dropped (`ok_to_drop` of RFC 8289); `bytes` are left behind
+    /// it, and `bytes_max` is the longest packet seen.
+    fn ok_to_drop(
         &mut self,
         control: &Control,
         now: Instant,
@@ -278,7 +278,7 @@ fn take(
         return None;
     };
     let sojourn = now.since(packet.enqueued);
-    let may_drop = state.judge(control, now, sojourn, source.bytes(), bytes_max);
+    let may_drop = state.ok_to_drop(control, now, sojourn, source.bytes(), bytes_max);
     Some((packet, may_drop))
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", ToN 1993,
 //! section 4 and Figure 2. `Average` is the figure's average, `early::Curve` its p_b,
-//! `Law::spread` its p_a, and `State::judge` the rest of it.
+//! `Law::spread` its p_a, and `State::decide` the rest of it.
 
 use std::collections::VecDeque;
 
@@ -75,10 +75,10 @@ and acknowledgements. `ecn` is on, because only packets of senders that asked fo
 
 Deviations: m is a whole number. When a packet that finds the queue empty is dropped, the time that has
 lowered the average already is not counted once more. A packet that finds the limit reached is dropped
-without starting the count anew, because the average did not choose it. With `ecn`, a packet that can be
+without restarting the count, because the average did not choose it. With `ecn`, a packet that can be
 marked is marked instead of dropped, but not where all are dropped (RFC 3168, section 7). Lengths are
 counted in packets only. ns-2 and ns-3 let every packet pass that finds at most one packet waiting, and
-do not start the count anew where all are dropped; the paper does not say so, and we follow it.
+do not restart the count where all are dropped; the paper does not say so, and we follow it.
 
 An attacker who does not react to drops pushes the average up until the drops match the excess. Everybody
 else loses the same share of packets and slows down, the attacker does not: RED does not distinguish
@@ -102,7 +102,7 @@ early drop. Which packet is dropped cannot be foreseen.",
     ],
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
-            "average length of the queue at the latest arrival, in thousandths of a packet"),
+            "average length of the queue at the latest arrival"),
         Gauge::counter(102, "early", Unit::Packets, "packets dropped by chance"),
         Gauge::counter(103, "forced", Unit::Packets, "packets dropped because the average was where all are dropped"),
         Gauge::counter(104, "marked", Unit::Packets, "packets marked by chance"),
@@ -253,7 +253,7 @@ impl State {
     };
 
     /// What to do with the packet that has just arrived, for a `draw` from all of `u64`.
-    fn judge(&mut self, law: &Law, draw: u64) -> Verdict {
+    fn decide(&mut self, law: &Law, draw: u64) -> Verdict {
         if self.average.value < law.curve.min {
             self.count = -1;
             return Verdict::Pass;
@@ -336,7 +336,7 @@ impl Discipline for Red {
         let draw = self.stream.next_u64();
         let (law, average) = (&self.law, &mut self.state.average);
         average.arrive(law.weight, law.packet_time, self.queue.len(), cx.now);
-        let verdict = self.state.judge(&self.law, draw);
+        let verdict = self.state.decide(&self.law, draw);
         let can_mark = self.params.ecn && self.room();
         match verdict {
             Verdict::Early if can_mark && cx.fates.mark(&mut packet, MarkReason::Congestion) => {

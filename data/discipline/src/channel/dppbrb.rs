@@ -115,9 +115,9 @@ else: let only the control element's addresses in. Nobody can foresee which queu
         EXCESS.id(15), BURST.id(16),
     ],
     gauges: &[
-        Gauge::level(101, "control_share", Unit::PerMille, "p_c, in thousandths"),
-        Gauge::level(102, "control_rate", Unit::BitsPerSecond, "estimated rate of control messages, in bit/s"),
-        Gauge::level(103, "redirect_rate", Unit::BitsPerSecond, "estimated rate of redirect messages, in bit/s"),
+        Gauge::level(101, "control_share", Unit::PerMille, "p_c, the share of the bytes for control messages"),
+        Gauge::level(102, "control_rate", Unit::BitsPerSecond, "estimated rate of control messages"),
+        Gauge::level(103, "redirect_rate", Unit::BitsPerSecond, "estimated rate of redirect messages"),
         Gauge::level(104, "control_packets", Unit::Packets, "packets in the control queue"),
         Gauge::level(105, "redirect_packets", Unit::Packets, "packets in the redirect queue"),
         Gauge::counter(106, "raised", Unit::Packets, "control messages that raised p_c"),

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_text_is_told_with_its_place() {
+    fn an_error_names_its_place() {
         let given = weir_base::setting::Scalar::Text("tcp = 1, udp 2, rest = 1".into());
         let error = crate::Spec::check(MANUAL.name, [("classes", &given)]).unwrap_err();
         let text = "`classes`: `udp 2` at character 10 is not a match and a weight, like `udp port 53 = 2`";

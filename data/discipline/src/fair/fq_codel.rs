@@ -41,8 +41,8 @@ Defaults. All of them are RFC 8290's, section 5.2. The limit is for all queues t
 slows fills it, with 1.3 s of full frames at 100 Mbit/s, and waits in it itself.
 
 Deviations: the longest queue is found in constant time, to the nearest 256 bytes, where Linux walks
-over all queues. CoDel's test whether a full frame is left looks at the flow's own queue (as
-RFC 8289 reads), where Linux looks at the sum of all. A change of `key` or `flows` lets the packets
+over all queues. CoDel's test whether a full frame is left uses the flow's own queue (as
+RFC 8289 reads), where Linux uses the sum of all. A change of `key` or `flows` lets the packets
 held leave before all others, unjudged, so that a flow stays in order.
 
 An attacker with one flow gets one share and its own delay. With as many flows as queues it gets

@@ -593,7 +593,7 @@ mod tests {
         assert!(gauge(&fair, "shared") > 0);
     }
 
-    /// The rule word for word: a queue for each flow, loads counted anew each time.
+    /// The rule word for word: a queue for each flow, loads counted again each time.
     #[derive(Default)]
     struct Reference {
         flows: BTreeMap<usize, Queue>,

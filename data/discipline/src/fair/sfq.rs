@@ -29,7 +29,7 @@ pub const MANUAL: Manual = Manual {
     text: "\
 Flows are hashed to queues of a limited depth. The queues take turns; one that has sent its quantum
 goes to the end of the round, and what it sent too much is taken from its next turn. With `perturb`,
-flows are hashed anew in that interval, so that two flows in one queue do not stay together.
+flows are rehashed at that interval, so that two flows in one queue do not stay together.
 
     salted flow hash --+-> [ | | ] --+
                        +-> [ ]       +--> round robin --> link
@@ -55,13 +55,13 @@ bad luck.",
         Parameter::new("depth", Kind::Count(1, 1_000_000), "127 packets", "maximum packets in one queue").id(3),
         QUANTUM.id(4),
         Parameter::new("perturb", Kind::Span(Span::ZERO, Span::from_secs(86_400)), "0 s",
-            "interval in which flows are hashed anew; 0 s for never").id(5),
+            "interval at which flows are rehashed; 0 s for never").id(5),
         LIMIT.id(6),
     ],
     gauges: &[
         Gauge::counter(101, "full", Unit::Packets, "packets dropped because their queue was at its depth"),
         Gauge::counter(102, "longest_flow", Unit::Packets, "packets that the longest queue lost to make room"),
-        Gauge::counter(103, "perturbations", Unit::One, "times that flows were hashed anew"),
+        Gauge::counter(103, "perturbations", Unit::One, "times that flows were rehashed"),
         Gauge::level(104, "active", Unit::One, "queues in the round"),
     ],
 };
@@ -91,7 +91,7 @@ pub struct Params {
     pub depth: u64,
     /// Bytes that a queue may send in one round.
     pub quantum_bytes: u64,
-    /// Interval in which flows are hashed anew; zero for never.
+    /// Interval at which flows are rehashed; zero for never.
     pub perturb: Span,
     /// Maximum packets held.
     pub limit: usize,

@@ -26,7 +26,7 @@ impl Threshold {
         matches!(self, Self::Packets(0..=1)) || self == Self::Rate(Rate::from_bps(0))
     }
 
-    /// For a flow of which so much was seen, at this rate in bits a second; `total` is everybody's.
+    /// Whether a flow is above it that sent `seen` and sends at `bps` now; `total` is the traffic of all flows.
     fn is_met(self, seen: Tally, bps: f64, total: &Total) -> bool {
         match self {
             Self::Packets(packets) => seen.packets >= packets,
@@ -579,14 +579,14 @@ mod tests {
     struct Reference {
         policy: Policy,
         stream: Stream,
-        flows: Vec<Known>,
+        flows: Vec<Entry>,
         history: Vec<(usize, Instant, u64)>,
         share: u64,
         /// Whether a rate was so near the threshold that rounding decides.
         close: bool,
     }
 
-    struct Known {
+    struct Entry {
         flow: usize,
         packets: u64,
         rate: f64,
@@ -637,7 +637,7 @@ mod tests {
                 if self.flows.len() >= self.policy.flows && !self.make_room(now) {
                     return false;
                 }
-                self.flows.push(Known {
+                self.flows.push(Entry {
                     flow,
                     packets: 1,
                     rate: 0.0,
@@ -672,7 +672,7 @@ mod tests {
             total
         }
 
-        fn silent(&self, known: &Known, now: Instant) -> bool {
+        fn silent(&self, known: &Entry, now: Instant) -> bool {
             let timeout = self.policy.pin_timeout;
             timeout.is_none_or(|timeout| now.since(known.identified) >= timeout)
         }

@@ -58,7 +58,7 @@ impl Lottery {
         }
     }
 
-    /// The same rule for another cache keeps what it has learnt; a new rule begins anew.
+    /// The same rule for another cache keeps what it has learnt; a new rule starts over.
     pub(crate) fn renew(&mut self, rule: Rule, flows: usize) {
         let learnt = self.chance;
         let adapts = |rule| rule == Rule::Adaptive;

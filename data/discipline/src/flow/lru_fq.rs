@@ -128,7 +128,7 @@ cache.",
         Gauge::level(108, "cached", Unit::One, "flows in the cache"),
         Gauge::level(109, "hogs", Unit::One, "flows in the cache whose latest packet was above the threshold"),
         Gauge::level(110, "pinned", Unit::One, "flows in the cache that cannot be replaced"),
-        Gauge::level(111, "admission", Unit::PerMillion, "probability that a miss admits its flow now, in millionths"),
+        Gauge::level(111, "admission", Unit::PerMillion, "probability that a miss admits its flow now"),
         Gauge::counter(112, "to_hit", Unit::Packets, "packets for the hit queue, dropped ones included"),
         Gauge::counter(113, "to_miss", Unit::Packets, "packets for the miss queue, dropped ones included"),
         Gauge::counter(114, "full_hit", Unit::Packets, "packets dropped because the hit queue was full"),
@@ -476,11 +476,11 @@ mod tests {
         for _ in 0..6 {
             rig.offer(&mut fq, 0, 1000); // one miss, then hits: two of them fit
         }
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         fq.flows(rig.now, &mut |flow| {
-            told.push((flow.seen.packets, flow.dropped))
+            reported.push((flow.seen.packets, flow.dropped))
         });
-        assert_eq!(told, [(6, Some(3))]);
+        assert_eq!(reported, [(6, Some(3))]);
         assert_eq!(gauge(&fq, "full_hit"), 3);
     }
 

@@ -116,7 +116,7 @@ impl Measurement {
         self.limits = limits;
     }
 
-    /// Begins both intervals anew: the sums are another scheduler's.
+    /// Restarts both intervals: the sums are another scheduler's.
     pub(super) fn begin(&mut self, now: Instant, sums: Sums) {
         self.fair = Interval::begin(now, self.limits.fair_rate_interval, sums);
         self.load = Interval::begin(now, self.limits.priority_load_interval, sums);

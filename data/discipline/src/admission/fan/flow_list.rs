@@ -254,7 +254,7 @@ impl FlowList {
         expired
     }
 
-    /// Whether a flow has been silent for so long that it counts as gone.
+    /// Whether a flow has been silent for longer than the time-out.
     pub(super) fn is_over(&self, entry: usize, now: Instant, timeout: Span) -> bool {
         now.since(self.flows.get(entry).latest) >= timeout
     }

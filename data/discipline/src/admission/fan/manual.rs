@@ -60,7 +60,7 @@ then: when a packet of a new flow comes, and the fair rate has been too low for 
 
 Choosing parameters. `interval` is the longest that a stream should wait: ITU-T E.721 asks for 6 s within a
 country, 11 s across the world. `min_fair_rate` decides how many elastic flows share a busy link: at
-0.05 about twenty. Only the scheduler that is chosen looks at its own parameters; `limit`, `mtu` and `rate`
+0.05 about twenty. Only the chosen scheduler uses its own parameters; `limit`, `mtu` and `rate`
 are for all. Changing the scheduler at run time keeps the list; packets that wait leave first.
 Changing the mechanism ends a run, and flows that were set aside wait like new ones.
 
@@ -72,9 +72,9 @@ sizes of the lists. Those are ours: `flows` has room for the 8750 streams of 80 
 Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is
 for a second at least; otherwise the new flow passes without being listed, as long as the link is not
 congested. A full table of waiting flows forgets the one that is silent for longest: its delay is counted
-anew. A waiting flow silent for 75 s waits no more. A packet that begins a run is judged after it. A run
+from zero. A waiting flow silent for 75 s waits no more. A packet that begins a run is decided about after it. A run
 that concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began
-when it was accepted for the first time; to find who began first it looks at all elastic flows. Which of
+when it was accepted for the first time; to find the oldest it reads all elastic flows. Which of
 them is the most active is known to the nearest 1024 bytes. Measuring rests while nothing comes.
 
 Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are
@@ -92,7 +92,7 @@ who opens many flows that each stay below an `mtu` mimics streams. If they come 
 get no more than `max_priority_load` before no further flow is accepted; those that come within one
 `priority_load_interval` are all accepted, and fill the link. They are never removed, and while the priority
 load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes;
-on the list each is worth as much as any other, so whoever opens more gets more. `raef`, `rbaef` and `rpaef`
+on the list each is worth as much as any other, so a sender that opens more gets more. `raef`, `rbaef` and `rpaef`
 spare flows that came less than `active_time` before a run, and remove older ones. A flow that
 is kept alive by a packet in `flow_timeout` keeps its place for ever.",
     parameters: &[
@@ -104,9 +104,9 @@ is kept alive by a packet in `flow_timeout` keeps its place for ever.",
         MAX_THRESHOLD.id(22), MAX_PROBABILITY.id(23), QUANTUM.id(24),
     ],
     gauges: &[
-        Gauge::level(101, "fair_rate", Unit::BitsPerSecond, "latest estimate of the fair rate, in bits a second"),
+        Gauge::level(101, "fair_rate", Unit::BitsPerSecond, "latest estimate of the fair rate"),
         Gauge::level(102, "priority_load", Unit::PerMillion,
-            "latest estimate of the priority load, in millionths of the link's rate"),
+            "latest estimate of the priority load, as a share of the link's rate"),
         Gauge::level(103, "congested", Unit::One, "1 while new flows are refused"),
         Gauge::level(104, "flows", Unit::One, "flows on the protected flow list"),
         Gauge::level(105, "elastic", Unit::One, "of these, flows of which more than an mtu waited at some time"),
@@ -117,7 +117,7 @@ is kept alive by a packet in `flow_timeout` keeps its place for ever.",
         Gauge::counter(110, "accepted", Unit::One, "flows accepted"),
         Gauge::counter(111, "accepted_late", Unit::One, "of these, flows that had to wait"),
         Gauge::counter(112, "accepted_in_runs", Unit::One, "of these, flows that a run of the mechanism let in"),
-        Gauge::counter(113, "delay_sum", Unit::Milliseconds, "sum of the acceptance delays of accepted flows, in milliseconds"),
+        Gauge::counter(113, "delay_sum", Unit::Milliseconds, "sum of the acceptance delays of accepted flows"),
         Gauge::counter(114, "unlisted", Unit::One, "flows accepted, packet by packet, without a place on the full list"),
         Gauge::counter(115, "refused", Unit::Packets, "packets that were not admitted"),
         Gauge::counter(116, "timed_out", Unit::One, "flows that left the list because they were silent"),
@@ -129,9 +129,9 @@ is kept alive by a packet in `flow_timeout` keeps its place for ever.",
         Gauge::counter(122, "removed_established", Unit::One, "flows removed that were older than fair_rate_interval"),
         Gauge::counter(123, "removed_new", Unit::One, "new elastic flows that the end of a run removed"),
         Gauge::counter(124, "returned", Unit::One, "removed flows that came back on the list"),
-        Gauge::counter(125, "list_reads", Unit::One, "flows that runs looked at"),
+        Gauge::counter(125, "list_reads", Unit::One, "flows that runs read"),
         Gauge::counter(126, "list_writes", Unit::One,
             "flows that runs set aside or put back, or for eccm the values that it wrote"),
-        Gauge::counter(127, "clean_up_reads", Unit::One, "flows looked at for removing new elastic ones"),
+        Gauge::counter(127, "clean_up_reads", Unit::One, "flows read to remove new elastic ones"),
     ],
 };

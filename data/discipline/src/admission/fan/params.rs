@@ -97,7 +97,7 @@ pub(super) const ACTIVE_TIME: Parameter = Parameter::new(
     "active_time",
     Kind::Span(Span::ZERO, Span::from_secs(86_400)),
     "10 s",
-    "`raef`, `rbaef` and `rpaef` remove elastic flows that were accepted so long ago",
+    "`raef`, `rbaef` and `rpaef` remove elastic flows that were accepted at least this long ago",
 );
 
 pub(super) const BLOCKED_TIME: Parameter = Parameter::new(

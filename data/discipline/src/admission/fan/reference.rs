@@ -43,7 +43,7 @@ enum Step {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct Member {
     flow: usize,
     since: Instant,
     /// When it was set aside.
@@ -53,10 +53,10 @@ struct Known {
 struct Reference {
     word: &'static str,
     most_active: bool,
-    listed: Vec<Known>,
+    listed: Vec<Member>,
     /// Flows on the list, in the order in which they became elastic.
     elastic: Vec<usize>,
-    aside: Vec<Known>,
+    aside: Vec<Member>,
     last_run: Instant,
     step: Step,
     /// So many of the most active flows leave, which ones the scheduler knows.
@@ -69,17 +69,17 @@ impl Reference {
     }
 
     fn is_aside(&self, flow: usize, now: Instant) -> bool {
-        let here = |k: &&Known| k.flow == flow && self.stays(k, now);
+        let here = |k: &&Member| k.flow == flow && self.stays(k, now);
         self.aside.iter().any(|k| here(&k))
     }
 
     /// RBAEF and RPAEF remember a flow for a time, the others until all come back.
-    fn stays(&self, known: &Known, now: Instant) -> bool {
+    fn stays(&self, known: &Member, now: Instant) -> bool {
         !["rbaef", "rpaef"].contains(&self.word) || now.since(known.left) < ASIDE
     }
 
     /// Takes flows off the list.
-    fn remove(&mut self, now: Instant, remembers: bool, leaves: impl Fn(&Known) -> bool) {
+    fn remove(&mut self, now: Instant, remembers: bool, leaves: impl Fn(&Member) -> bool) {
         for known in std::mem::take(&mut self.listed) {
             if !leaves(&known) {
                 self.listed.push(known);
@@ -88,7 +88,7 @@ impl Reference {
             self.elastic.retain(|flow| *flow != known.flow);
             if remembers {
                 self.aside.retain(|k| k.flow != known.flow);
-                self.aside.push(Known { left: now, ..known });
+                self.aside.push(Member { left: now, ..known });
             }
         }
     }
@@ -120,7 +120,7 @@ impl Reference {
                 if now.since(Instant::ZERO) < ACTIVE {
                     return;
                 }
-                let old = |k: &Known| waits(k.flow) && now.since(k.since) >= ACTIVE;
+                let old = |k: &Member| waits(k.flow) && now.since(k.since) >= ACTIVE;
                 self.remove(now, self.sets_aside(), old);
             }
             "efmp" if self.most_active => self.wanted = 1,
@@ -196,7 +196,7 @@ impl Reference {
             self.aside.retain(|k| k.flow != flow);
             let returns = ["efmp", "ramaf"].contains(&self.word);
             let known = known.filter(|_| returns);
-            let fresh = Known {
+            let fresh = Member {
                 flow,
                 since: now,
                 left: now,
@@ -320,7 +320,7 @@ impl Both {
         let order = self.bench.fan.aside.iter().flat_map(SideList::iter);
         let order: Vec<_> = order.map(|aside| aside.listed.key).collect();
         self.reference.remove(now, true, |k| left.contains(&k.flow));
-        let place = |k: &Known| order.iter().position(|key| *key == flow_key(k.flow));
+        let place = |k: &Member| order.iter().position(|key| *key == flow_key(k.flow));
         self.reference.aside.sort_by_key(place);
     }
 
@@ -338,7 +338,7 @@ impl Both {
 
     fn check(&self) {
         let reference = &self.reference;
-        let name = |k: &Known| (flow_key(k.flow), k.since);
+        let name = |k: &Member| (flow_key(k.flow), k.since);
         let mut expected: Vec<_> = reference.listed.iter().map(name).collect();
         expected.sort_unstable();
         assert_eq!(self.listed(), expected, "{}", reference.word);

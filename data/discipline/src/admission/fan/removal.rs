@@ -7,14 +7,14 @@ use weir_base::Instant;
 
 use super::flow_list::{FlowList, Listed};
 
-/// In which order elastic flows are taken.
+/// Which elastic flows are taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum Policy {
     /// The order in which they became elastic.
     Elastic,
     /// The same backwards.
     Newest,
-    /// The one that was accepted first, after a look at all of them.
+    /// The one that was accepted first, found by reading all of them.
     First,
     MostActive,
 }
@@ -22,7 +22,7 @@ enum Order {
 /// Elastic flows that are to leave the list: all that were accepted in a certain time, or the first few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Removal {
-    order: Order,
+    policy: Policy,
     /// Accepted then or later.
     from: Instant,
     /// Accepted then or before.
@@ -31,26 +31,26 @@ pub(super) struct Removal {
     left: u64,
     /// Whether they are remembered.
     pub(super) sets_aside: bool,
-    /// Of those looked at, the one that was accepted first: when, and its hash.
+    /// Of those read, the one that was accepted first: when, and its hash.
     first: Option<(Instant, u64)>,
 }
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
-    /// Flows that were looked at.
+    /// Flows that were read.
     pub(super) reads: u64,
     /// Whether nothing is left to do.
     pub(super) is_done: bool,
 }
 
-/// Flows that are looked at in one slice.
+/// Flows that are read in one slice.
 const SLICE: usize = 256;
 
 impl Removal {
-    fn all(order: Order, from: Instant, until: Instant) -> Self {
+    fn all(policy: Policy, from: Instant, until: Instant) -> Self {
         Self {
-            order,
+            policy,
             from,
             until,
             left: u64::MAX,
@@ -61,7 +61,7 @@ impl Removal {
 
     /// All that were accepted up to `until`.
     pub(super) fn elastic(until: Instant) -> Self {
-        Self::all(Order::Elastic, Instant::ZERO, until)
+        Self::all(Policy::Elastic, Instant::ZERO, until)
     }
 
     /// The one that was accepted first. Time that a flow spent beside the list counts: what was set aside and came
@@ -69,7 +69,7 @@ impl Removal {
     pub(super) fn oldest(now: Instant) -> Self {
         Self {
             left: 1,
-            ..Self::all(Order::First, Instant::ZERO, now)
+            ..Self::all(Policy::First, Instant::ZERO, now)
         }
     }
 
@@ -77,13 +77,13 @@ impl Removal {
     pub(super) fn most_active(count: u64) -> Self {
         Self {
             left: count,
-            ..Self::all(Order::MostActive, Instant::ZERO, Instant::FAR_FUTURE)
+            ..Self::all(Policy::MostActive, Instant::ZERO, Instant::FAR_FUTURE)
         }
     }
 
     /// All that were accepted between two times, which are not long ago.
     pub(super) fn new_ones(from: Instant, until: Instant) -> Self {
-        Self::all(Order::Newest, from, until)
+        Self::all(Policy::Newest, from, until)
     }
 
     /// The same, and they are remembered.
@@ -96,12 +96,12 @@ impl Removal {
 
     /// Whether it ends a run: new flows leave again.
     pub(super) fn is_clean_up(&self) -> bool {
-        self.order == Order::Newest
+        self.policy == Policy::Newest
     }
 
     /// Gets the list ready for the first slice.
     pub(super) fn begin(&self, list: &mut FlowList) {
-        list.begin_walk(self.order != Order::Newest);
+        list.begin_walk(self.policy != Policy::Newest);
     }
 
     /// The next slice. `queued` tells the bytes of a flow that wait; a flow with more than `mtu` of them is
@@ -115,9 +115,9 @@ impl Removal {
     ) -> Slice {
         let mut slice = Slice::default();
         for _ in 0..SLICE {
-            let next = match (self.left, self.order) {
+            let next = match (self.left, self.policy) {
                 (0, _) => None,
-                (_, Order::MostActive) => list.most_active(),
+                (_, Policy::MostActive) => list.most_active(),
                 _ => list.walk(),
             };
             let Some(entry) = next else {
@@ -128,8 +128,8 @@ impl Removal {
             slice.reads += 1;
             let (flow, hash) = (*list.get(entry), list.hash(entry));
             let bytes = queued(hash);
-            match self.order {
-                Order::MostActive => {
+            match self.policy {
+                Policy::MostActive => {
                     // The scheduler may have dropped some of it in the meantime.
                     list.set_activity(entry, bytes);
                     if list.most_active() != Some(entry) {
@@ -138,17 +138,17 @@ impl Removal {
                     slice.is_done = bytes <= mtu; // none has more, to the nearest 1024 bytes
                 }
                 // In the order in which they became elastic, all others were on the list before.
-                Order::Newest => {
+                Policy::Newest => {
                     slice.is_done = flow.elastic.is_some_and(|at| at < self.from);
                 }
-                Order::First => {
+                Policy::First => {
                     let is_first = self.first.is_none_or(|(since, _)| flow.since < since);
                     if bytes > mtu && flow.since <= self.until && is_first {
                         self.first = Some((flow.since, hash));
                     }
                     continue;
                 }
-                Order::Elastic => {}
+                Policy::Elastic => {}
             }
             if slice.is_done {
                 return slice;
@@ -216,7 +216,7 @@ mod tests {
         list
     }
 
-    /// All slices of a removal: who left, in order, and how many flows were looked at.
+    /// All slices of a removal: who left, in order, and how many flows were read.
     fn all(
         removal: Removal,
         list: &mut FlowList,

@@ -71,7 +71,7 @@ impl Bench {
         }
     }
 
-    /// Eight flows that always have some packets waiting, for so many packet times of 8 ms.
+    /// Eight flows that always have some packets waiting, for this many packet times of 8 ms.
     fn run(&mut self, packet_times: usize, mut each: impl FnMut(&mut Self, usize)) {
         for n in 0..packet_times {
             // Flows that were removed are refused: none of them tries for ever.

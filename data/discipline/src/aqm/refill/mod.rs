@@ -86,7 +86,7 @@ impl State {
     }
 
     /// What to do with the packet at the head; `draw` gives one of all of `u64`, if chance decides.
-    fn judge(&self, params: &Params, now: Instant, draw: impl FnOnce() -> u64) -> Try {
+    fn decide(&self, params: &Params, now: Instant, draw: impl FnOnce() -> u64) -> Try {
         let chance = self.chance(params, now);
         if !params.hold || chance <= 0.0 {
             return Try::Pass;
@@ -203,7 +203,7 @@ impl Refill {
         stats.summed = stats.summed.max(now);
     }
 
-    /// What waits is to be tried anew.
+    /// Re-evaluates the held packet.
     fn release(&mut self, now: Instant) {
         self.stats.holds += self.state.release(now);
     }
@@ -257,7 +257,9 @@ impl Discipline for Refill {
         self.release(cx.now);
         self.sum(cx.now);
         let stream = &mut self.stream;
-        let verdict = self.state.judge(&self.params, cx.now, || stream.next_u64());
+        let verdict = self
+            .state
+            .decide(&self.params, cx.now, || stream.next_u64());
         let packet_time = self.packet_time(bytes);
         if verdict != Try::Pass && self.params.count_resets == CountResets::Hold {
             self.state.count = 0;
@@ -405,9 +407,9 @@ mod tests {
         let params = params(0.5);
         let state = refill(params.clone()).state;
         let half = 1 << 63; // draws below it happen at 0.5
-        let judge = |draw: u64| state.judge(&params, Instant::ZERO, || draw);
-        assert_eq!(judge(half - 1), Try::Hold);
-        assert_eq!(judge(half), Try::Pass);
+        let decide = |draw: u64| state.decide(&params, Instant::ZERO, || draw);
+        assert_eq!(decide(half - 1), Try::Hold);
+        assert_eq!(decide(half), Try::Pass);
         let mut rig = Rig::new(1);
         let mut queue = refill(params);
         rig.offer(&mut queue, 0, 1000);
@@ -505,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_begins_the_count_anew_lets_the_next_one_pass() {
+    fn a_hold_that_restarts_the_count_lets_the_next_one_pass() {
         let mut rig = Rig::new(1);
         let mut queue = refill(Params {
             count_resets: CountResets::Hold,

@@ -27,7 +27,7 @@ drop. With `wait`, as in `red`, it is 0 while n rho_b < 1, and then rho_a = rho_
 
 When the link is free, the packet at the head is held with rho_a: it stays for the time that it would take
 on the link, and is tried again then. An arrival that finds `threshold` or more packets waiting is dropped
-with rho_a; one that finds `limit` is dropped. Each drop begins n anew, a hold does not: so when 1/rho_b
+with rho_a; one that finds `limit` is dropped. Each drop restarts n, a hold does not: so when 1/rho_b
 packets have passed without a drop, rho_a is 1, and the queue keeps everything until it has reached the
 threshold and a packet is dropped (2/rho_b packets with `wait`), or, with `count_resets = \"set\"`, until
 the probability is set again. That is how packets wait here and not at the congested link. With \"set\" and
@@ -38,8 +38,8 @@ Choosing parameters. `wait` is for comparing with a `red` that has it: both spre
 hundred packets at the congested link and four ingresses with a `threshold` of 50 hold as many packets as
 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than `threshold`
 packets under way, or they all wait there for packets that nobody sends. `lifetime` must be several times
-the period of the controller: a probability that has not been set again for so long counts as 0, and the
-queue is a plain one. So a controller that dies, or whom nobody hears, stops no traffic. Any change of the
+the period of the controller: a probability that has not been set again for that long counts as 0, and the
+queue is a plain one. So a controller that dies or cannot be reached stops no traffic. Any change of the
 queue's parameters counts as setting the probability again, one that has expired too: a controller that
 repeats the value it set before must be heard. A probability that is set in a file needs a long lifetime.
 
@@ -48,16 +48,16 @@ Defaults. Of the paper's thresholds 50 loses least. `lifetime` is 25 times its 4
 Deviations. A packet time is what its bytes of layer 2 take at the rate of the link, without the framing of
 layer 1, and no longer than 1 s. The text holds the packet at the head of the egress queue; the ingress queue
 is meant, or nothing would be kept back. It says that n counts from the last drop, and no more: that is
-`count_resets = \"drop\"`. With \"hold\" n begins anew with each hold, too, and hardly anything is held,
+`count_resets = \"drop\"`. With \"hold\" each hold restarts n, too, and hardly anything is held,
 because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
 with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
-hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit begins n
-anew as well. `lifetime` is ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
+hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit
+restarts n as well. `lifetime` is ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
 whatever waits: RED's drops, moved to the ingress.
 
 An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
 where few packets come, may keep each until `threshold` others have come behind it, or the probability
-falls. Whoever can set the probability can stop the port for `lifetime` at a time. Flows are not
+falls. A peer that can set the probability can stop the port for `lifetime` at a time. Flows are not
 distinguished.",
     parameters: &[
         Parameter::new("threshold", Kind::Count(0, 1_000_000), "50 packets",
@@ -66,7 +66,7 @@ distinguished.",
             "probability of a drop and of a hold, before it is spread evenly; a controller sets it").id(2),
         Parameter::new("hold", Kind::Flag, "true", "whether packets are held at all, or only dropped").id(3),
         Parameter::new("count_resets", Kind::Word(CountResets::WORDS), "set",
-            "what begins the count of passed packets anew: a drop only, or a hold or a new probability too").id(4),
+            "what restarts the count of passed packets: only a drop, or also a hold or a new probability").id(4),
         Parameter::new("wait", Kind::Flag, "false",
             "whether nothing is dropped or held for 1/rho_b packets after a drop").id(5),
         Parameter::new("lifetime", Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)), "1 s",
@@ -75,16 +75,16 @@ distinguished.",
     ],
     gauges: &[
         Gauge::level(101, "probability", Unit::PerMillion,
-            "probability rho_b in force at the latest packet or change, in millionths"),
+            "probability rho_b in force at the latest packet or change"),
         Gauge::counter(102, "holds", Unit::One, "times that the packet at the head was held for a packet time"),
         Gauge::counter(103, "early", Unit::Packets, "packets dropped by chance, above the threshold"),
         Gauge::counter(104, "full", Unit::Packets, "packets dropped because the queue was full"),
         Gauge::level(105, "mean", Unit::MilliPackets,
-            "packets waiting, in thousandths: mean of the time with a probability above 0"),
+            "packets waiting: mean of the time with a probability above 0"),
     ],
 };
 
-/// What begins the count of passed packets anew.
+/// What restarts the count of passed packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountResets {
     /// A drop.
@@ -116,7 +116,7 @@ pub struct Params {
     pub probability: f64,
     /// Whether packets are held at all.
     pub hold: bool,
-    /// What begins the count anew.
+    /// What restarts the count.
     pub count_resets: CountResets,
     /// Whether nothing is dropped or held for a time after a drop.
     pub wait: bool,

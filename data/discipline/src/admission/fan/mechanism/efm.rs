@@ -3,7 +3,7 @@
 //! They wait like new flows then, and come back with them as soon as the link is no more congested: so the
 //! list grows with every run.
 //!
-//! Source: Domzal and Jajszczyk, ICC 2008, as told in section 3 of the ECCM paper.
+//! Source: Domzal and Jajszczyk, ICC 2008, as described in section 3 of the ECCM paper.
 
 use weir_base::Instant;
 

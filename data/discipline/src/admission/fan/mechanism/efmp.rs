@@ -6,7 +6,7 @@
 //!   congested ─────────────────▶ congested ─ ... ─────────────────────────────────────▶ not congested
 //! ```
 //!
-//! Source: Domzal, Wojcik, Lopez, Aracil, Jajszczyk, ETT 2014, as told in section 3 and Figure 2 of the ECCM
+//! Source: Domzal, Wojcik, Lopez, Aracil, Jajszczyk, ETT 2014, as described in section 3 and Figure 2 of the ECCM
 //! paper; both of its policies. The oldest flow is the one "which begun transmission as first": a flow that was
 //! removed and came back keeps its first beginning, so it is the next to leave again.
 

@@ -1,6 +1,6 @@
 //! RAEF, remove active elastic flows: as EFM, but only flows that have been on the list for a time.
 //!
-//! Source: Domzal and Jajszczyk, ICC 2008, as told in section 3 of the ECCM paper.
+//! Source: Domzal and Jajszczyk, ICC 2008, as described in section 3 of the ECCM paper.
 
 use weir_base::Instant;
 

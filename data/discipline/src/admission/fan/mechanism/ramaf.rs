@@ -15,7 +15,7 @@
 //! that were first accepted since the restoration leave the list then, whatever that estimate is: they are
 //! "deleted from the PFL when RAMAF finishes its operation".
 //!
-//! Source: Domzal et al., ICC 2011, as told in section 3, equation 8 and Figure 3 of the ECCM paper.
+//! Source: Domzal et al., ICC 2011, as described in section 3, equation 8 and Figure 3 of the ECCM paper.
 //!
 //! Deviations: flows with an MTU or less queued are not removed, however large N is, because they are not
 //! active. If the first estimate after a removal is still too low, flows come back at the first one that is not, and

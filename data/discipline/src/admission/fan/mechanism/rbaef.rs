@@ -1,6 +1,6 @@
 //! RBAEF, remove and block active elastic flows: as RAEF, and those removed may not come back for a time.
 //!
-//! Source: Domzal and Jajszczyk, ICC 2008, as told in section 3 of the ECCM paper.
+//! Source: Domzal and Jajszczyk, ICC 2008, as described in section 3 of the ECCM paper.
 
 use weir_base::{Instant, Span};
 

@@ -5,7 +5,7 @@
 //! another new flow gets its flow in with the probability P_RPAEF only: streams, which send all the
 //! time, soon do, and few elastic flows.
 //!
-//! Source: Domzal et al., GLOBECOM 2009, as told in section 3 of the ECCM paper.
+//! Source: Domzal et al., GLOBECOM 2009, as described in section 3 of the ECCM paper.
 
 use weir_base::{Instant, Span};
 
