@@ -1,4 +1,4 @@
-//! What a mechanism reports of itself: numbers with an ID, a name and a unit, declared once.
+//! Numbers that a mechanism reports: ID, name and unit, declared once.
 //!
 //! A mechanism declares a table of [`Gauge`]s beside its [`Parameter`](crate::setting::Parameter)s. Its manual
 //! page, the component that a peer reads, and the name of its metric come from that table.

@@ -24,7 +24,7 @@ pub struct OnOff {
     pub off: Times,
 }
 
-/// What an application offers.
+/// Traffic that an application offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// The rate; while on, if there are on and off times.

@@ -1,4 +1,4 @@
-//! What a parameter is: its name, unit, range, default and sentence, declared once.
+//! Parameters: name, unit, range, default and sentence, declared once.
 //!
 //! A mechanism declares a table of [`Parameter`]s. From that one table come the check of a
 //! configuration, the error that names the nearest known key, the manual page, and the read-back
@@ -104,7 +104,7 @@ pub enum SettingError {
         name: String,
         /// The value as written.
         given: String,
-        /// What is permitted.
+        /// The permitted values.
         permitted: String,
     },
     /// Two settings contradict each other.

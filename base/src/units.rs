@@ -21,7 +21,7 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not {expected}")]
 pub struct UnitError {
-    /// What was written.
+    /// The text.
     pub text: String,
     /// What should have been written, with an example.
     pub expected: &'static str,

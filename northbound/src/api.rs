@@ -17,15 +17,15 @@ pub struct Endpoint {
     pub path: &'static str,
     /// What it does, in a sentence.
     pub about: &'static str,
-    /// What is sent.
+    /// Content of the request.
     pub body: Content,
-    /// What is answered with status 200.
+    /// Content of the answer with status 200.
     pub answer: Content,
     /// Other statuses than 200 and those of [`ERRORS`], and when.
     pub statuses: &'static [(u16, &'static str)],
 }
 
-/// What a request or an answer carries.
+/// Content of a request or an answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Nothing.
@@ -172,7 +172,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/capture/{id}",
-        about: "what is new of a capture, from where the last answer ended",
+        about: "the next part of a capture, from where the last answer ended",
         body: Content::Nothing,
         answer: Content::Other(
             "a part of a pcapng file; status 204 and nothing after the last of it",

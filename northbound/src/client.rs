@@ -32,7 +32,7 @@ pub enum ClientError {
     Unreachable {
         /// Where it should be.
         socket: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It did not answer in time.
@@ -47,7 +47,7 @@ pub enum ClientError {
     /// The answer was longer than any that a router gives.
     #[error("the router's answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)]
     TooLong,
-    /// The answer was not what was expected.
+    /// The answer was not of the expected form.
     #[error("the router answered {status}: {text}")]
     Unexpected {
         /// HTTP status.

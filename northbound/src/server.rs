@@ -36,18 +36,18 @@ pub const CHANGES_MAX: usize = 256;
 /// Why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// What is asked for with its path is wrong.
+    /// Its query is wrong.
     Wrong(String),
     /// The router does not answer.
     Silent(String),
 }
 
-/// Who asks: the process at the other end of the socket, as the kernel says (SO_PEERCRED).
+/// The process at the other end of the socket, from the kernel (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// Its user.
     pub uid: u32,
-    /// The process; none if the kernel does not say.
+    /// The process; none if the kernel does not know it.
     pub pid: Option<i32>,
 }
 
@@ -66,11 +66,11 @@ pub trait Operator: Send + Sync + 'static {
     fn config(&self) -> BTreeMap<String, String>;
     /// Checks a configuration whole and puts it in force, or changes nothing and says why.
     fn apply(&self, text: &str, by: Peer) -> ApplyReport;
-    /// Changes single components of what is in force, all of them or none.
+    /// Changes single components of the configuration in force, all of them or none.
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
     /// Begins a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
-    /// What is new of a capture, as pcapng; none if it has ended and everything was fetched.
+    /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
     fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
     /// Ends a capture.
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
@@ -119,7 +119,7 @@ async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Resu
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, say: wait instead of spinning.
+                // Out of file descriptors, for instance: wait instead of spinning.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -144,7 +144,7 @@ async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Resu
     }
 }
 
-/// Removes a socket that a router left which died. Anything else that is there stays: a file that somebody
+/// Removes the socket of a router that died. Anything else that is there stays: a file that somebody
 /// named by mistake, a link to one, and the socket of a router that lives.
 fn make_way(socket: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(socket) {
@@ -302,7 +302,7 @@ async fn change(
     on_a_thread(state, move |o| applied(&o.change(requests, by))).await
 }
 
-/// What is answered to a change.
+/// The answer to a change.
 fn applied(report: &ApplyReport) -> Response {
     let status = match report.applied {
         true => StatusCode::OK,
@@ -334,7 +334,7 @@ async fn end_capture(state: Shared, Segment(id): Segment<u64>) -> Response {
     on_a_thread(state, move |o| end(o).unwrap_or_else(refused)).await
 }
 
-/// What is answered instead of a capture.
+/// The answer to a refused capture.
 fn refused(refusal: CaptureRefusal) -> Response {
     let status = match refusal {
         CaptureRefusal::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -35,7 +35,7 @@ pub(crate) fn page(name: &str) -> Option<String> {
     Some(page + &tail(&class))
 }
 
-/// What to say of a name that has no page.
+/// The error about a name that has no page.
 pub(crate) fn unknown(name: &str) -> String {
     match (Spec::check(name, []), nearest(name, names())) {
         (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),

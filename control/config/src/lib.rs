@@ -31,7 +31,7 @@ pub struct ConfigError {
     pub line: Option<usize>,
     /// That line's text.
     pub excerpt: Option<String>,
-    /// What is wrong.
+    /// The error in a sentence.
     pub message: String,
 }
 
@@ -57,7 +57,7 @@ impl Document {
         &self.changes
     }
 
-    /// A fault that somebody found in the changes, with its place in the file.
+    /// A fault of the changes, with its place in the file.
     pub fn locate(&self, fault: &Fault) -> ConfigError {
         let mut path = fault.path.clone();
         while !path.is_root() && !self.places.contains_key(&path) {

@@ -134,7 +134,7 @@ pub struct Params {
     pub weight: f64,
     /// RED's law.
     pub curve: Curve,
-    /// What the virtual queue is.
+    /// How the virtual queue is computed.
     pub queue: VirtualQueue,
     /// Whether the probability is shared out by contribution.
     pub by_contribution: bool,
@@ -142,12 +142,12 @@ pub struct Params {
     pub pi: Option<Pi>,
 }
 
-/// What the virtual queue is.
+/// How the virtual queue is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualQueue {
     /// What all queues hold.
     Backlogs,
-    /// What the egress holds.
+    /// The backlog of the egress.
     Egress,
     /// All arrivals at the ingresses less all departures at the egress.
     Integral,
@@ -205,7 +205,7 @@ const SILENT_MAX: u32 = 25;
 /// How far one sample moves what an ingress contributes: at 40 ms it follows within a second.
 const CONTRIBUTION_WEIGHT: f64 = 0.04;
 
-/// What is known of one queue.
+/// State of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct QueueState {
     latest: Option<Sample>,
@@ -240,14 +240,14 @@ impl QueueState {
         self.silent = 0;
     }
 
-    /// Packets that wait in it, as far as is known.
+    /// Packets that wait in it, by its latest sample.
     fn backlog(&self) -> f64 {
         let latest = self.latest.filter(|_| self.silent < SILENT_MAX);
         latest.map_or(0.0, |sample| sample.backlog.packets as f64)
     }
 }
 
-/// What the controller remembers.
+/// State of the controller.
 #[derive(Clone, Debug, Default)]
 struct State {
     ingresses: Members<QueueState>,

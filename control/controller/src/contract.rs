@@ -92,7 +92,7 @@ pub struct Order {
 ///
 /// # What an implementation must keep
 ///
-/// - It decides from what it is handed only, and in a time that is bounded by the number of queues.
+/// - It decides from its arguments only, and in a time that is bounded by the number of queues.
 /// - A queue that does not answer is no reason to stop: its latest sample stands, or it counts as
 ///   gone; the manual page says which.
 /// - An order that is lost is given again, for instance with the next sample.

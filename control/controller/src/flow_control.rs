@@ -60,8 +60,8 @@ it: we clip at B_e. T_s cancels out, because our token buckets fill continuously
 counts as 0: no redirect message passes then. Where no FE is clipped, (13) holds for any B_e: we take that
 at which the greatest one alone could grow into all that is left.
 
-An attacker at one FE gets B_e, and raises nobody's: the attacker takes only what the quiet ones do not use, and
-they have their committed rate at any time. Several attackers who begin at once between two samples may offer
+An attacker at one FE gets B_e, and raises nobody's: the attacker takes only what the quiet ones do not
+use, and they have their committed rate at any time. Several attackers who begin at once between two samples may offer
 the link up to N B_e until the next orders. An FE that lies about what it redirects can raise the others' B_e:
 FEs are trusted.",
     roles: &[Role {
@@ -80,7 +80,7 @@ FEs are trusted.",
         Gauge::level(103, "excess_mbps", Unit::One, "B_e"),
         Gauge::level(
             104, "redirect_mbps", Unit::One,
-            "what all of them redirect, dropped messages included, as far as it is known",
+            "redirect rate of all of them, dropped messages included, as far as it is measured",
         ),
     ],
 };
@@ -156,14 +156,14 @@ pub fn excess(committed: f64, delta: f64, redirect: &mut [f64]) -> f64 {
     left
 }
 
-/// What is known of a forwarding element.
+/// State of a forwarding element.
 #[derive(Clone, Copy, Debug, Default)]
 struct Element {
     /// When it answered last, if it is there.
     answered: Option<Instant>,
     /// Where the measurement of its rate began.
     since: Option<(Instant, u64)>,
-    /// What it redirects, in bit/s, once it is known.
+    /// Its redirect rate in bit/s, once measured.
     redirect: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a control element wants of many elements: controllers as state machines without I/O.
+//! Controllers: a control element's decisions about many elements, as state machines without I/O.
 //!
 //! ```text
 //!               ┌──────────────────── Runner ───────────────────┐

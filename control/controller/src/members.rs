@@ -1,4 +1,4 @@
-//! What a controller knows of each of its queues, in the order in which they joined.
+//! State that a controller keeps of each of its queues, in the order in which they joined.
 
 use std::collections::BTreeMap;
 

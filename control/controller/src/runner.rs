@@ -44,7 +44,7 @@ pub struct Timing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 
-/// What an element is to be asked.
+/// A request to an element.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// For the response.
@@ -94,13 +94,13 @@ pub enum Response {
     Samples(Vec<(Arc<str>, Sample)>),
     /// The changes are in force.
     Changed,
-    /// The element does not do it, and says why.
+    /// The element refuses, with the reason.
     Refused(String),
     /// The element was not reached, or its answer was not understood.
     Failed(String),
 }
 
-/// What a runner has to say besides requests.
+/// An event of a runner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A round has ended: the controller has taken its samples, and its gauges are new.
@@ -168,7 +168,7 @@ pub struct Runner {
 #[derive(Default)]
 struct Element {
     queues: BTreeMap<Arc<str>, Queue>,
-    /// What it is asked in a poll; none when its queues have changed since.
+    /// The request of a poll; none when its queues have changed since.
     polled: Option<Arc<[PolledQueue]>>,
     /// Whether it let the deadline of its last poll pass.
     is_silent: bool,
@@ -257,7 +257,7 @@ impl Runner {
         Ok(())
     }
 
-    /// An element leaves with all its queues; what it was asked is forgotten. Nothing happens if it is
+    /// An element leaves with all its queues; its pending requests are forgotten. Nothing happens if it is
     /// not there.
     pub fn leave(&mut self, now: Instant, element: &str) {
         let Some((name, gone)) = self.elements.remove_entry(element) else {
@@ -343,7 +343,7 @@ impl Runner {
         self.controller.inspect(report);
     }
 
-    /// Polls every element. What was missed because `now` is late is not made up for.
+    /// Polls every element. Rounds that were missed because `now` is late are skipped.
     fn begin_round(&mut self, now: Instant) {
         self.next_round += self.timing.period;
         if self.next_round <= now {
@@ -354,7 +354,7 @@ impl Runner {
         }
         let elements = &mut self.elements;
         if elements.values().all(|element| element.is_silent) {
-            // A round that waits for nobody would end before anybody can answer.
+            // A round that waits for no element would end before any can answer.
             elements.values_mut().for_each(|e| e.is_silent = false);
         }
         self.round.began = now;
@@ -397,7 +397,7 @@ impl Runner {
         }
     }
 
-    /// Hands the controller its samples if the round waits for nobody any more.
+    /// Hands the controller its samples if the round waits for no more elements.
     fn end_complete_round(&mut self, now: Instant) {
         if !self.round.is_open || self.round.waits_for > 0 {
             return;

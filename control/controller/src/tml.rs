@@ -1,4 +1,4 @@
-//! What the transport mapping layer (TML) costs a control element: a model, to hold measurements against.
+//! The cost of the transport mapping layer (TML) for a control element: a model to compare measurements with.
 //!
 //! ```text
 //!   time = sum over FEs ( computation + sum over its channels ( setup + messages * length / rate ) )

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::setting::{Parameter, Scalar, Setting, Settings, did_you_mean, nearest};
+use weir_discipline::Spec;
 use weir_model::operation::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
 use weir_path::parse::Mode;
@@ -30,8 +31,15 @@ pub struct Plan {
 /// The parameters that are given for one block: names and values.
 type Given<'a> = Vec<(&'a str, &'a Scalar)>;
 
-/// What is given for each block, by instance (none for the router) and section.
+/// Parameters by block: its instance (none for the router) and section.
 type Blocks<'a> = BTreeMap<(Option<&'a str>, &'static str), Given<'a>>;
+
+/// A port before some changes.
+struct Before<'a> {
+    port: &'a PortPlan,
+    /// Its discipline; none if the changes give it another kind.
+    discipline: Option<&'a Spec>,
+}
 
 impl Plan {
     /// Checks a whole set of changes. All faults are reported, not only the first.
@@ -56,11 +64,14 @@ impl Plan {
         }
         // A kind goes before its parameters; of several values for one component the last one counts.
         let (mut changes, others): (Vec<_>, Vec<_>) = changes.iter().partition(|c| is_kind(c));
-        let renewed: Vec<_> = self
-            .ports
-            .iter()
-            .map(|port| renews(port, &changes))
-            .collect();
+        let kept = |port| (!renews(port, &changes)).then_some(&port.discipline);
+        let before = |port| Before {
+            discipline: kept(port),
+            port,
+        };
+        let ports = self.ports.iter();
+        let ports = ports.map(|port| (&port.name[..], Some(before(port))));
+        let ports = ports.collect();
         changes.extend(others);
         let mut last: Vec<&Change> = Vec::with_capacity(changes.len());
         for change in changes {
@@ -68,9 +79,7 @@ impl Plan {
             last.push(change);
         }
         let (blocks, faults) = sorted(last);
-        let ports = self.ports.iter().zip(&renewed);
-        let ports = ports.map(|(port, renewed)| (&port.name[..], Some((port, *renewed))));
-        Self::checked(Some(&self.router), ports.collect(), &blocks, faults)
+        Self::checked(Some(&self.router), ports, &blocks, faults)
     }
 
     /// The fault of a change that names a port which does not exist.
@@ -88,11 +97,10 @@ impl Plan {
         Some(fault.code(ResultCode::InstanceNotFound))
     }
 
-    /// Checks what is given for the router and for these ports, beside what they have now. A port whose kind of
-    /// discipline is renewed keeps nothing of its old one.
+    /// Checks the parameters that are given for the router and for these ports; the others stay as they were.
     fn checked(
         router: Option<&RouterPlan>,
-        ports: Vec<(&str, Option<(&PortPlan, bool)>)>,
+        ports: Vec<(&str, Option<Before<'_>>)>,
         blocks: &Blocks<'_>,
         mut faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
@@ -215,7 +223,7 @@ fn renews(port: &PortPlan, kinds: &[&Change]) -> bool {
 
 fn check_port(
     name: &str,
-    before: Option<(&PortPlan, bool)>,
+    before: Option<Before<'_>>,
     blocks: &Blocks<'_>,
     faults: &mut Vec<Fault>,
 ) -> Option<PortPlan> {
@@ -225,15 +233,14 @@ fn check_port(
             .map_or(&[][..], Vec::as_slice)
     };
     let (port, queue) = (given(port::SECTION.key), given(queue::SECTION.key));
-    if let (Some((before, _)), [], []) = (before, port, queue) {
-        return Some(before.clone());
+    if let (Some(before), [], []) = (&before, port, queue) {
+        return Some(before.port.clone());
     }
     let path = ComponentPath::new(["port", name]);
-    let settings_before = before.map(|(before, _)| &before.settings);
-    let settings = settings(&path, port::PARAMETERS, settings_before, port, faults);
-    let kept = before.filter(|(_, renewed)| !renewed);
-    let queue_before = kept.map(|(before, _)| &before.discipline);
-    let discipline = queue::check(&path.join("discipline"), queue_before, queue)
+    let of_port = before.as_ref().map(|before| &before.port.settings);
+    let settings = settings(&path, port::PARAMETERS, of_port, port, faults);
+    let of_queue = before.and_then(|before| before.discipline);
+    let discipline = queue::check(&path.join("discipline"), of_queue, queue)
         .map_err(|fault| faults.push(fault))
         .ok()?;
     PortPlan::new(name, settings?, discipline)

@@ -94,7 +94,7 @@ pub struct PortPlan {
 /// Bytes of a port's name at most.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A port's name stands in tables, logs and paths: one word that can be seen.
+/// A port's name stands in tables, logs and paths: one printable word.
 fn check_name(name: &str) -> Result<(), (&'static str, String)> {
     let wrong = |c: char| c.is_control() || c.is_whitespace();
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(wrong) {

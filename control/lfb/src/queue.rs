@@ -45,7 +45,7 @@ fn not_a_table(value: &Scalar) -> String {
     }
 }
 
-/// Checks what is asked of the discipline at `path`, beside what `before` has if its kind stays.
+/// Checks the parameters `given` for the discipline at `path`; the others are those of `before` if its kind stays.
 pub(crate) fn check(
     path: &ComponentPath,
     before: Option<&Spec>,

@@ -31,7 +31,7 @@ pub struct ChangeRequest {
     pub value: ChangeValue,
 }
 
-/// What is answered to a change.
+/// The answer to a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyReport {
     /// Whether it is in force.
@@ -82,9 +82,9 @@ impl From<Scalar> for ChangeValue {
 pub struct Fault {
     /// The component that is wrong.
     pub path: ComponentPath,
-    /// What is wrong, for a program.
+    /// The error, for a program.
     pub code: ResultCode,
-    /// What is wrong, and what would be right.
+    /// The error in a sentence, with the remedy.
     pub message: String,
 }
 

@@ -36,7 +36,7 @@ pub struct Class {
     pub components: &'static [Component],
     /// What happens to it.
     pub events: &'static [Event],
-    /// What the names of its metrics begin with after `weir_`, may be empty; none if it has no metrics.
+    /// The word of its metrics after `weir_`, which may be empty; none if it has no metrics.
     pub metric: Option<&'static str>,
     /// Rows that report the gauges of a mechanism.
     pub mechanisms: Option<Mechanisms>,
@@ -120,7 +120,7 @@ pub struct Cell {
     pub heading: &'static str,
     /// How the value is written.
     pub form: Form,
-    /// What is written where there is no value.
+    /// Text for an absent value.
     pub absent: &'static str,
 }
 
@@ -131,7 +131,7 @@ pub enum Form {
     Plain,
     /// The same; it counts since the start of the router.
     SinceStart,
-    /// What it grew by each second since the sample before: packets, or megabits for bytes.
+    /// Its growth in each second since the sample before: packets, or megabits for bytes.
     PerSecond,
     /// A rate in Mbit/s, as a number.
     Megabits,

@@ -1,4 +1,4 @@
-//! What can be asked of a router, and what it reports, as plain values.
+//! Requests to a router and its answers, as plain values.
 //!
 //! A configuration file, an operator's request and (one day) a control element's message all
 //! become the same list of [`Change`]s. What can be read is declared by [`Class`]es, and comes back as

@@ -21,7 +21,7 @@ pub struct Metric {
     pub counts: bool,
     /// Where a row has its value: names, with dots between them.
     path: String,
-    /// What a value is multiplied by, so that it has a base unit.
+    /// Factor from its unit to the base unit.
     scale: f64,
 }
 

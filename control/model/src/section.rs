@@ -27,7 +27,7 @@ pub struct Section {
     pub classes: fn() -> Vec<Class>,
     /// The class of a section that names no `kind`; empty where there is one class.
     pub kind_default: &'static str,
-    /// What to say of a single value in place of the section.
+    /// The error about a single value in place of the section.
     pub no_value: fn(&ComponentPath, &Scalar) -> String,
     /// The sections within.
     pub sections: &'static [&'static Section],

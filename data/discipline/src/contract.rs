@@ -5,7 +5,7 @@ use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
-/// What a discipline is handed at each call: the time, the flow keys, the books.
+/// The context of each call: the time, the flow keys, the books.
 pub struct Cx<'a> {
     /// Now.
     pub now: Instant,
@@ -15,7 +15,7 @@ pub struct Cx<'a> {
     pub fates: &'a mut Fates,
 }
 
-/// What became of a packet that was offered.
+/// The result of offering a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It is queued.
@@ -81,7 +81,7 @@ pub trait Discipline: Send {
     /// Whether `dequeue` would give a packet at `now`.
     fn ready(&self, now: Instant) -> Ready;
 
-    /// What is held, packets that a shaper or a delay holds back included.
+    /// Packets and bytes held, including those that a shaper or a delay holds back.
     fn backlog(&self) -> Tally;
 
     /// Bytes of memory taken: the parameters decide it, not the traffic. The packets' own bytes are
@@ -91,15 +91,15 @@ pub trait Discipline: Send {
     /// Gives back memory that is not needed now; called now and then while nothing is queued.
     fn relax(&mut self) {}
 
-    /// Says what the link behind the port is paced to, in all its bits, before the first packet and
-    /// whenever it changes; none if it takes whatever it is given.
+    /// Sets the rate that the link behind the port is paced to, framing included, before the first packet and
+    /// at each change; none if it is not paced.
     fn set_link_rate(&mut self, _rate: Option<Rate>) {}
 
     /// Takes new settings, which its own [`Kind`] has accepted, and keeps the state: lists, tokens,
     /// tags. Packets that no longer fit leave by the normal way, they are not dropped here.
     fn reconfigure(&mut self, settings: &Settings, now: Instant);
 
-    /// Gives out all held packets, judging none: for a change of kind.
+    /// Hands over all held packets without dropping or marking any: for a change of kind.
     fn drain(&mut self, out: &mut dyn FnMut(Packet));
 
     /// When `on_timeout` wants to be called.
@@ -117,7 +117,7 @@ pub trait Discipline: Send {
     fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
 }
 
-/// What a discipline knows of one flow: so that an operator sees why it is treated as it is.
+/// State of one flow, which shows an operator why it is treated as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
     /// The flow, cut to what `kind` keeps.
@@ -126,15 +126,15 @@ pub struct FlowReport {
     pub kind: KeyKind,
     /// How it is treated.
     pub standing: FlowStanding,
-    /// Seen since it is known.
+    /// Packets and bytes since tracking began.
     pub seen: Tally,
-    /// Packets of it that were dropped since it is known, where the discipline counts them by flow.
+    /// Its packets that were dropped since then, where the discipline counts them by flow.
     pub dropped: Option<u64>,
     /// Its recent rate.
     pub rate: Rate,
-    /// What makes a flow a hog here, where flows are classified.
+    /// Threshold of a hog, where flows are classified.
     pub threshold: Option<Threshold>,
-    /// Since when it is known.
+    /// When tracking began.
     pub since: Instant,
     /// When its latest packet came.
     pub latest: Instant,
@@ -145,7 +145,7 @@ pub struct FlowReport {
 /// From where on a flow is a hog.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// From this many packets since it is known.
+    /// From this many packets since tracking began.
     Packets(u64),
     /// From this rate.
     Rate(Rate),
@@ -172,7 +172,7 @@ pub enum FlowStanding {
     Blocked,
 }
 
-/// What an accepted flow is taken for.
+/// Class of an accepted flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowClass {
     /// Little of it ever waits: voice, say.

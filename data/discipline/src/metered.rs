@@ -80,7 +80,7 @@ impl Metered {
         }
     }
 
-    /// Says what the link behind is paced to; none if it takes whatever it is given.
+    /// Sets the rate that the link behind is paced to; none if it is not paced.
     pub fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.link_rate = rate;
         each!(&mut self.inner, d => d.set_link_rate(rate));
@@ -145,7 +145,7 @@ impl Metered {
         each!(&self.inner, d => d.timeout())
     }
 
-    /// What is held now.
+    /// Packets and bytes held now.
     pub fn backlog(&self) -> Tally {
         each!(&self.inner, d => d.backlog())
     }

@@ -107,7 +107,7 @@ enum FlowOrder {
 
 fn order(spec: &Spec) -> FlowOrder {
     match spec.kind() {
-        // The meaning of `control` may change under way.
+        // The meaning of `control` may change during the run.
         "lru_fq" | "dppbrb" => FlowOrder::TwoQueues,
         "impair" if spec.settings().flag("reorder") => FlowOrder::Free,
         _ => FlowOrder::Kept,

@@ -252,7 +252,7 @@ pub enum MarkReason {
     Congestion,
 }
 
-/// What became of a packet at the place where a capture saw it.
+/// The fate of a packet at the place where a capture saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// It went on.
@@ -334,17 +334,17 @@ impl Fates {
         true
     }
 
-    /// What ended for `reason` so far.
+    /// Packets and bytes that ended for `reason` so far.
     pub fn ended(&self, reason: Reason) -> Tally {
         self.ends[reason as usize]
     }
 
-    /// What ended for any reason so far.
+    /// Packets and bytes that ended for any reason so far.
     pub fn all_ended(&self) -> Tally {
         self.all
     }
 
-    /// What was marked so far.
+    /// Packets and bytes marked so far.
     pub fn marked(&self) -> Tally {
         self.marks
     }

@@ -314,7 +314,7 @@ impl Keys {
         self.key_at(packet.slot)
     }
 
-    /// The key of what is, or was just now, at a slot.
+    /// The key of the packet that is, or was just now, at a slot.
     pub fn key_at(&self, slot: Slot) -> &FlowKey {
         &self.entry(slot).key
     }

@@ -93,7 +93,7 @@ fn line_of(what: &str, content: Content) -> String {
     }
 }
 
-/// What is said of a table.
+/// The section of a table.
 fn of_class(class: &Class) -> String {
     let mut text = format!("\n## GET {}\n\n{}. ", path_of(class), capital(class.about));
     text += match class.key {

@@ -4,7 +4,7 @@ use weir_base::Rate;
 use weir_model::Value;
 use weir_model::class::{Cell, Component, Form, Type, Unit};
 
-/// What a value is written as.
+/// A value as text.
 pub(super) fn written(component: &Component, cell: &Cell, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Absent) => cell.absent.to_owned(),

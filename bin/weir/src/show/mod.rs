@@ -58,7 +58,7 @@ struct Sample {
     at: Instant,
     /// The router itself.
     status: Value,
-    /// What was asked for.
+    /// The value of the class.
     answer: Value,
     /// The number of rows of the class that is counted beside it.
     beside: usize,

@@ -1,4 +1,4 @@
-//! What is asked for with a table: an option for each parameter that a class takes in its query.
+//! The query of a table: an option for each parameter that a class takes.
 
 use std::collections::BTreeMap;
 

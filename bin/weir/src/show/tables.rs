@@ -14,7 +14,7 @@ use crate::table::Table;
 #[derive(Clone, Copy)]
 struct Column {
     component: &'static Component,
-    /// What the cell shows: the component, or the member that the cell names.
+    /// The component, or its member that the cell names.
     of: &'static Component,
     cell: &'static Cell,
     /// The component of rows within the row that this belongs to.

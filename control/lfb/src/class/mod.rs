@@ -1,4 +1,4 @@
-//! Every block of the router as a class: what it declares, and how that is read, side by side.
+//! Every block of the router as a class: its declaration, and how it is read, side by side.
 //!
 //! ```text
 //!   Class { name, id, .. }          what northbound, `weir show`, `weir describe` and the pages are made from
@@ -45,11 +45,11 @@ pub static BLOCKS: &[&Block] = &[
 pub struct Block {
     /// The declaration.
     pub class: Class,
-    /// What it is read from.
+    /// Where it is read.
     pub source: Source,
 }
 
-/// What a class is read from; the reading function gives a structure, or a list of them.
+/// Where a class is read; the reading function gives a structure, or a list of them.
 #[derive(Debug)]
 pub enum Source {
     /// The plane, on the forwarding thread between two bursts.
@@ -60,7 +60,7 @@ pub enum Source {
         fn(&Plane, Instant, &Settings) -> Vec<Flow>,
         fn(Vec<Flow>) -> Value,
     ),
-    /// The same, with what only devices know: an entry for each port, in the same order.
+    /// The same, with the counters of devices: an entry for each port, in the same order.
     Ports(fn(&Plane, &[ports::Device]) -> Value),
     /// The latest snapshot of the kernel's tables: a full one takes too long for the forwarding thread.
     Tables(fn(&Tables) -> Value),
@@ -117,7 +117,7 @@ pub fn all() -> impl Iterator<Item = Class> {
     tables.chain([capture::CLASS]).chain(disciplines())
 }
 
-/// What the columns of a class read: one row.
+/// A row, which the columns of a class read.
 trait Row {
     /// The row, for as long as it may be read.
     type View<'a>;
@@ -163,7 +163,7 @@ impl Declared {
     }
 }
 
-/// What comes in, for components that are a [`COUNT`](weir_model::class::COUNT).
+/// Columns of received packets, for components that are a [`COUNT`](weir_model::class::COUNT).
 const IN: &[Cell] = &[
     Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
     Cell::new("IN MBIT/S").of("bytes").form(Form::PerSecond),
@@ -171,7 +171,7 @@ const IN: &[Cell] = &[
     Cell::new("IN BYTES").of("bytes").since_start(),
 ];
 
-/// What goes out.
+/// Columns of sent packets.
 const OUT: &[Cell] = &[
     Cell::new("OUT PKT/S").of("packets").form(Form::PerSecond),
     Cell::new("OUT MBIT/S").of("bytes").form(Form::PerSecond),

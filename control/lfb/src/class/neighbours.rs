@@ -35,7 +35,7 @@ impl Row for Neighbour {
     type View<'a> = Self;
 }
 
-/// Those that are known, and those that packets wait for.
+/// Those in the kernel's table, and those that packets wait for.
 fn neighbours(plane: &Plane) -> Vec<Neighbour> {
     let tables = plane.tables();
     let waiting = plane.waiting();

@@ -33,7 +33,7 @@ pub(crate) static PORTS: Block = Block {
     source: Source::Ports(|plane, devices| rows(COLUMNS, ports(plane, devices))),
 };
 
-/// What only the device behind a port can count.
+/// Counters of the device behind a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Device {
     /// Whether the device works.

@@ -49,7 +49,7 @@ fn dropped_ratio(offered: Tally, dropped: Tally) -> Option<f64> {
 
 /// A parameter for a program: a number where it is one, its unit in the name.
 fn parameter((name, setting): (&'static str, &Setting)) -> (Cow<'static, str>, Value) {
-    // What a parser of JSON takes for a whole number ends below 2^63.
+    // Parsers of JSON read whole numbers below 2^63.
     let whole = |n: u64| Value::Whole(n.min(i64::MAX as u64));
     let (unit, value) = match setting {
         Setting::Count(n) => ("", whole(*n)),

@@ -31,7 +31,7 @@ pub struct Process {
     pub uptime: Span,
     /// Packets that its pool can hold.
     pub pool_packets: usize,
-    /// What is in force.
+    /// The plan in force.
     pub plan: Plan,
 }
 

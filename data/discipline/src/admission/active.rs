@@ -54,7 +54,7 @@ struct Stats {
 
 #[derive(Debug)]
 struct Flow<S> {
-    /// What waits of it, in either queue.
+    /// Its packets and bytes that wait, in either queue.
     queued: Tally,
     state: S,
 }
@@ -82,7 +82,7 @@ impl<S> ActiveFlows<S> {
         self.priority.reserve(more);
     }
 
-    /// What is held in all.
+    /// Packets and bytes held in all.
     #[inline]
     pub(crate) fn held(&self) -> Tally {
         self.priority_held + self.own.held()

@@ -265,7 +265,7 @@ struct Stats {
     fair_bytes: f64,
 }
 
-/// The two queues and what is decided about them.
+/// The two queues and the decisions about them.
 #[derive(Debug)]
 pub struct Afan {
     params: Params,

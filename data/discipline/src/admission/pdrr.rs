@@ -329,7 +329,7 @@ mod tests {
     fn a_flow_is_streaming_by_what_it_has_waiting() {
         let mut rig = Rig::new(2);
         let mut pdrr = pdrr(params());
-        // However much it has sent: what counts is what waits when a packet comes.
+        // However much it has sent: only its backlog counts when a packet comes.
         for _ in 0..5 {
             rig.offer(&mut pdrr, 0, 1500);
             rig.take(&mut pdrr);

@@ -60,12 +60,12 @@ impl Split {
         self.priority.len() + self.elastic.len()
     }
 
-    /// What is in the priority queue.
+    /// Packets and bytes in the priority queue.
     pub(crate) fn priority(&self) -> Tally {
         self.priority_held
     }
 
-    /// What is in the elastic queue.
+    /// Packets and bytes in the elastic queue.
     pub(crate) fn elastic(&self) -> Tally {
         self.elastic.tally()
     }

@@ -54,7 +54,7 @@ impl Urn {
         self.cells.reserve(packets.saturating_sub(self.cells.len()));
     }
 
-    /// What is queued.
+    /// Packets and bytes queued.
     pub(crate) fn tally(&self) -> Tally {
         self.tally
     }

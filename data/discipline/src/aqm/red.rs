@@ -228,7 +228,7 @@ impl Law {
     }
 }
 
-/// What is decided about an arrival.
+/// The decision about an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,

@@ -140,7 +140,7 @@ impl Params {
     }
 }
 
-/// One class's place in virtual time, and what it counts.
+/// One class's place in virtual time, and its counters.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     tag: Tag,

@@ -291,7 +291,7 @@ impl HostFair {
         None
     }
 
-    /// All queues are empty: what they had beyond their shares is forgotten.
+    /// All queues are empty: service beyond their shares is forgotten.
     fn settle(&mut self, now: Instant) {
         while let Some(Reverse((_, bin))) = self.waiting.pop() {
             self.leave(bin as usize, now);

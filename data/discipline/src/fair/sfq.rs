@@ -128,7 +128,7 @@ struct Share {
     active: bool,
 }
 
-/// What is mixed into a flow hash.
+/// Salt of the flow hash.
 #[derive(Clone, Copy, Debug)]
 struct Salt {
     add: u64,

@@ -43,7 +43,7 @@ impl Chain {
         tally: Tally::ZERO,
     };
 
-    /// What is queued.
+    /// Packets and bytes queued.
     pub(crate) fn tally(&self) -> Tally {
         self.tally
     }

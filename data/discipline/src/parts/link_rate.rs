@@ -11,7 +11,7 @@ pub(crate) const RATE: Parameter = Parameter::new(
     "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
 );
 
-/// What a port that is not paced counts as, as long as nobody says its rate.
+/// Rate that a port without pacing counts with while `rate` is not set.
 const UNPACED: Rate = Rate::from_mbps(1000);
 
 /// The rate that is set, and the port's.

@@ -96,7 +96,7 @@ impl RateEstimate {
         Rate::from_bps(self.0 as u64)
     }
 
-    /// What is left of the estimate after `silence` since the latest packet.
+    /// The rest of the estimate after `silence` since the latest packet.
     pub(crate) fn faded(self, window: Window, silence: Span) -> Rate {
         Rate::from_bps((self.0 * window.weights(silence).0) as u64)
     }

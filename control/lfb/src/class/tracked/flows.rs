@@ -7,8 +7,8 @@ use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 
 use super::{
-    DESTINATION, DESTINATION_PORT, FLOW, Flow, KNOWN, PORT, PROTOCOL, RATE, SILENT, SOURCE,
-    SOURCE_PORT, flows_of, limit, seen, standing,
+    DESTINATION, DESTINATION_PORT, FLOW, Flow, PORT, PROTOCOL, RATE, SILENT, SOURCE, SOURCE_PORT,
+    TRACKED, flows_of, limit, seen, standing,
 };
 use crate::class::{Block, Column, SECONDS, Source, TEXT, component, components, rows};
 
@@ -24,7 +24,7 @@ pub(in crate::class) static FLOWS: Block = Block {
         )],
         components: &components::<Flow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
-            empty: "No flow is known to an admission control. Of the disciplines `fan` has one.",
+            empty: "No admission control tracks a flow. Of the disciplines `fan` has one.",
             ..Layout::PLAIN
         },
         ..Class::PLAIN
@@ -32,7 +32,7 @@ pub(in crate::class) static FLOWS: Block = Block {
     source: Source::Flows(flows, |flows| rows(COLUMNS, flows)),
 };
 
-/// Of each port those who wait first, the longest before others; then by their latest packet.
+/// Of each port waiting flows first, the longest wait before others; then by their latest packet.
 fn flows(plane: &Plane, now: Instant, query: &Settings) -> Vec<Flow> {
     let limit = query.count("limit") as usize;
     let ports = flows_of(plane, now, |standing| !standing.is_of_classifier());
@@ -62,7 +62,7 @@ const COLUMNS: &[Column<Flow>] = &[
     ),
     component(9, "class", TEXT, "")
         .optional()
-        .about("What an accepted flow is taken for: `streaming` or `elastic`.")
+        .about("How an accepted flow is classified: `streaming` or `elastic`.")
         .shown(&[Cell::new("CLASS")])
         .read(|flow| match flow.report.standing {
             FlowStanding::Accepted(FlowClass::Streaming) => Some("streaming").into(),
@@ -78,12 +78,12 @@ const COLUMNS: &[Column<Flow>] = &[
         .read(|flow| flow.report.waited.unwrap_or_default().into()),
     RATE,
     seen(
-        "Seen since it is known: of an accepted flow what came since, of a waiting one what was refused.",
+        "Packets since tracking began: of an accepted flow those that came since, of a waiting one those that were refused.",
         &[
             Cell::new("PACKETS").of("packets"),
             Cell::new("BYTES").of("bytes"),
         ],
     ),
-    KNOWN,
+    TRACKED,
     SILENT,
 ];

@@ -1,4 +1,4 @@
-//! The flows that classifiers know by identity.
+//! The flows that classifiers track by identity.
 
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Instant, Rate};
@@ -7,8 +7,8 @@ use weir_model::class::{Cell, Class, Layout};
 use weir_path::plane::Plane;
 
 use super::{
-    DESTINATION, DESTINATION_PORT, FLOW, Flow, KNOWN, PORT, PROTOCOL, RATE, SILENT, SOURCE,
-    SOURCE_PORT, flows_of, limit, seen, standing,
+    DESTINATION, DESTINATION_PORT, FLOW, Flow, PORT, PROTOCOL, RATE, SILENT, SOURCE, SOURCE_PORT,
+    TRACKED, flows_of, limit, seen, standing,
 };
 use crate::class::{
     Block, Column, PACKET_COUNTER, PACKETS, RATE_BPS, RATIO, Source, TEXT, component, components,
@@ -19,7 +19,7 @@ pub(in crate::class) static HOGS: Block = Block {
     class: Class {
         name: "hogs",
         id: 0x00F7_0104,
-        about: "flows that a discipline knows by identity (`lru_fq`), the fastest first: who is a hog, and why",
+        about: "flows that a discipline tracks by identity (`lru_fq`), the fastest first: who is a hog, and why",
         key: &["port", "flow"],
         query: &[
             Parameter::new(
@@ -102,7 +102,7 @@ const COLUMNS: &[Column<Flow>] = &[
             _ => None::<f64>.into(),
         }),
     seen(
-        "Packets seen since the flow is known.",
+        "Packets since tracking of the flow began.",
         &[Cell::new("PACKETS").of("packets")],
     ),
     component(18, "threshold", TEXT, "5.0 % of all")
@@ -118,12 +118,9 @@ const COLUMNS: &[Column<Flow>] = &[
             flow.report.threshold.map(words).into()
         }),
     component(19, "dropped_packets", PACKET_COUNTER, "31000")
-        .about(
-            "Packets of it that were dropped since it is known, but for the one that made it \
-             known.",
-        )
+        .about("Its packets that were dropped since tracking began, without the one that began it.")
         .shown(&[Cell::new("DROPPED")])
         .read(|flow| flow.report.dropped.unwrap_or(0).into()),
-    KNOWN,
+    TRACKED,
     SILENT,
 ];

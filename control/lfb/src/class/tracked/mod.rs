@@ -72,7 +72,7 @@ const FLOW: Column<Flow> = component(2, "flow", TEXT, "10.0.0.2:40000 > 10.0.1.2
 const SOURCE: Column<Flow> = component(3, "source", TEXT, "10.0.0.2")
     .optional()
     .about(
-        "Source address: IPv4, IPv6, or the MAC address of what is not IP; none if the \
+        "Source address: IPv4, IPv6, or the MAC address if it is not IP; none if the \
              discipline does not tell it apart.",
     )
     .read(|flow| flow.report.key.address_shown(flow.report.key.source).into());
@@ -108,12 +108,12 @@ fn nonzero(number: impl Into<u64>) -> Option<u64> {
 }
 
 const RATE: Column<Flow> = component(10, "rate_bps", RATE_BPS, "149000000")
-    .about("Recent rate; for an admission control the mean rate since the flow is known.")
+    .about("Recent rate; for an admission control the mean rate since tracking of the flow began.")
     .shown(&[Cell::new("MBIT/S").form(Form::Megabits)])
     .read(|flow| flow.report.rate.into());
 
-const KNOWN: Column<Flow> = component(11, "known_s", SECONDS, "4.2")
-    .about("Time since the flow is known, accepted or waiting.")
+const TRACKED: Column<Flow> = component(11, "known_s", SECONDS, "4.2")
+    .about("Time since tracking of the flow began.")
     .shown(&[Cell::new("KNOWN S")])
     .read(|flow| flow.now.since(flow.report.since).into());
 
@@ -122,7 +122,7 @@ const SILENT: Column<Flow> = component(12, "silent_s", SECONDS, "0.0001")
     .shown(&[Cell::new("SILENT S")])
     .read(|flow| flow.now.since(flow.report.latest).into());
 
-/// What was seen of a flow.
+/// Packets and bytes of a flow.
 const fn seen(about: &'static str, cells: &'static [Cell]) -> Column<Flow> {
     component(13, "seen", COUNT, "")
         .about(about)

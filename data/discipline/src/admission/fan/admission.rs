@@ -12,7 +12,7 @@ use weir_base::{Instant, Rate, Span};
 
 use crate::admission::scheduler::Sums;
 
-/// What is measured, and against what.
+/// Measurements and their limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The link's rate C.
@@ -140,7 +140,7 @@ impl Measurement {
         (!self.asleep).then_some(fair)
     }
 
-    /// Estimates what is due. Says what became of the fair rate, if that was estimated.
+    /// Makes the estimates that are due. Returns the change of the fair rate, if that was estimated.
     pub(super) fn on_timeout(&mut self, now: Instant, sums: Sums) -> Option<Estimate> {
         if self.asleep {
             return None;

@@ -26,14 +26,14 @@ pub(super) const ACTIVITY_SHIFT: u32 = 10;
 /// The only list of each kind.
 const ALL: usize = 0;
 
-/// What is known of a flow.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     /// When it was accepted.
     pub(super) since: Instant,
     /// When its latest packet came.
     pub(super) latest: Instant,
-    /// What came since it was accepted.
+    /// Packets and bytes since it was accepted.
     pub(super) seen: Tally,
     /// Since when it is on the list as one of which more than an MTU waited at some time, if it is.
     pub(super) elastic: Option<Instant>,
@@ -54,7 +54,7 @@ pub(super) struct Listed {
 #[derive(Debug)]
 pub(super) struct FlowList {
     flows: Lru<Flow, 1>,
-    /// Of each entry: what is seldom looked at.
+    /// Of each entry: the fields that are seldom read.
     names: Vec<(FlowKey, Span)>,
     /// Entries that were elastic once, in the order in which they became it.
     elastic: Lists,
@@ -207,7 +207,7 @@ impl FlowList {
         }
     }
 
-    /// What is known of an entry.
+    /// State of an entry.
     pub(super) fn get(&self, entry: usize) -> &Flow {
         self.flows.get(entry)
     }

@@ -72,8 +72,8 @@ sizes of the lists. Those are ours: `flows` has room for the 8750 streams of 80 
 Decisions where the paper is silent. A full list replaces the flow that is silent for longest, if it is
 for a second at least; otherwise the new flow passes without being listed, as long as the link is not
 congested. A full table of waiting flows forgets the one that is silent for longest: its delay is counted
-from zero. A waiting flow silent for 75 s waits no more. A packet that begins a run is decided about after it. A run
-that concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began
+from zero. A waiting flow silent for 75 s waits no more. A packet that begins a run is decided about after it.
+A run that concerns many flows takes 256 at a time, each millisecond. For `efmp` a flow that comes back began
 when it was accepted for the first time; to find the oldest it reads all elastic flows. Which of
 them is the most active is known to the nearest 1024 bytes. Measuring rests while nothing comes.
 
@@ -92,8 +92,8 @@ who opens many flows that each stay below an `mtu` mimics streams. If they come 
 get no more than `max_priority_load` before no further flow is accepted; those that come within one
 `priority_load_interval` are all accepted, and fill the link. They are never removed, and while the priority
 load is too high no mechanism lets anybody in. Elastic flows by the thousand share what their number makes;
-on the list each is worth as much as any other, so a sender that opens more gets more. `raef`, `rbaef` and `rpaef`
-spare flows that came less than `active_time` before a run, and remove older ones. A flow that
+on the list each is worth as much as any other, so a sender that opens more gets more. `raef`, `rbaef` and
+`rpaef` spare flows that came less than `active_time` before a run, and remove older ones. A flow that
 is kept alive by a packet in `flow_timeout` keeps its place for ever.",
     parameters: &[
         SCHEDULER.id(1), MECHANISM.id(2), INTERVAL.id(3), MIN_FAIR_RATE.id(4),

@@ -77,7 +77,7 @@ struct Stats {
     clean_up_reads: u64,
 }
 
-/// How far a run of the mechanism has come, for counting whom it let in.
+/// How far a run of the mechanism has come, to count the flows it let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It is over.
@@ -254,7 +254,7 @@ impl Fan {
         self.stats.replaced += u64::from(replaced);
     }
 
-    /// Looks at what waits of a flow after one of its packets came or went.
+    /// Updates the backlog of a flow after one of its packets came or went.
     fn classify(&mut self, entry: usize, hash: u64, now: Instant) {
         if self.list.get(entry).elastic.is_some() && !self.list.is_ranked() {
             return;
@@ -303,7 +303,7 @@ impl Fan {
         self.act(action, now);
     }
 
-    /// The next slice of what is under way.
+    /// The next slice of the removal under way.
     fn work(&mut self, now: Instant) {
         let mut is_done = true;
         if let Some(mut removal) = self.removal.take() {

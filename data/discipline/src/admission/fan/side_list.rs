@@ -16,7 +16,7 @@ const EXPIRED_MAX: usize = 4;
 pub(super) struct Aside {
     /// When.
     pub(super) at: Instant,
-    /// What was known of it.
+    /// Its state on the list.
     pub(super) listed: Listed,
 }
 

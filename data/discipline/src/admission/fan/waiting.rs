@@ -21,7 +21,7 @@ pub(super) struct Wait {
     pub(super) first: Instant,
     /// Its latest one.
     pub(super) latest: Instant,
-    /// What was refused of it.
+    /// Its refused packets and bytes.
     pub(super) seen: Tally,
 }
 

@@ -39,7 +39,7 @@ pub const KIND: contract::Kind = contract::Kind {
     },
 };
 
-/// What is known of the packet at the head.
+/// State of the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Head {
     /// It is not tried before this instant.
@@ -149,7 +149,7 @@ struct Stats {
     summed: Instant,
 }
 
-/// The queue and what is set from outside.
+/// The queue and the values set from outside.
 #[derive(Debug)]
 pub struct Refill {
     params: Params,

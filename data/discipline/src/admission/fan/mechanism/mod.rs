@@ -61,7 +61,7 @@ pub(super) enum Event {
     Timer,
 }
 
-/// What is to be done.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Nothing.
