@@ -7,7 +7,7 @@ use weir_controller::spec::KINDS;
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Spec, manuals};
 use weir_lfb::class::{self, classes};
-use weir_model::class::Gauge;
+use weir_model::class::{Access, Gauge, Type};
 use weir_model::{Class, Component, capture};
 
 /// The manual page of the class, discipline or controller `name`.
@@ -61,7 +61,9 @@ fn of_class(class: &Class) -> String {
         let _ = writeln!(page, "\nKEY OF A ROW\n    {}", class.key.join(", "));
     }
     page.push_str("\nCOMPONENTS\n");
-    components(&mut page, "", class.components);
+    let mut all = class.all();
+    all.retain(|component| !matches!(component.kind, Type::Setting(_))); // these are below
+    components(&mut page, "", &all);
     if !class.query.is_empty() {
         page.push_str("\nQUERY\n");
         parameters(&mut page, class.query);
@@ -99,7 +101,11 @@ fn components(page: &mut String, above: &str, all: &[Component]) {
     sorted.sort_by_key(|component| component.id);
     for component in sorted {
         let (id, kind) = (component.id, component.type_in_words());
-        let _ = writeln!(page, "    {above}{id} {}: {kind}", component.name);
+        let access = match component.access {
+            Access::Read => "",
+            Access::ReadWrite => "; can be set",
+        };
+        let _ = writeln!(page, "    {above}{id} {}: {kind}{access}", component.name);
         let _ = writeln!(page, "        {}", component.about);
         components(page, &format!("{above}{id}."), component.kind.members());
     }

@@ -1,4 +1,4 @@
-//! Backpressure: one probability for the queues at the ingresses, from what waits in all of the network.
+//! Backpressure: one probability for the queues at the ingresses, from the backlogs of the whole network.
 //!
 //! ```text
 //!   backlogs of the ingresses ─┐
@@ -71,7 +71,7 @@ again. `queue = \"egress\"` sees the egress only. An ingress counts for `max_thr
 queue that does not answer counts with its latest sample for 25 samples, and then as empty and as one that
 brings nothing.
 
-An attacker who fills the egress makes all ingresses hold; the thresholds there bound what waits. Devices are
+An attacker who fills the egress makes all ingresses hold; the thresholds there bound the backlog. Devices are
 trusted. With all backlogs, one ingress that reports a false one drives the probability to `max_probability`
 on top of what the others hold, or to 1 with `gentle` off; two of them, the egress alone, or one with the
 integral queue or `law = \"pi\"` drive it to 1 in any case, and then the ingresses let nothing through. With

@@ -854,7 +854,7 @@ mod tests {
     /// What may happen next in a conversation.
     #[derive(Clone, Debug)]
     enum Step {
-        /// So many milliseconds pass.
+        /// This many milliseconds pass.
         Pass(u64),
         /// The request of this place among those that are not answered is answered.
         Answer(usize),

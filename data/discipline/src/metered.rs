@@ -227,7 +227,7 @@ impl Metered {
         self.balance();
     }
 
-    /// Calls the discipline and books what ended or was marked during the call.
+    /// Calls the discipline and books the packets that ended or were marked during the call.
     #[inline]
     fn audited<T>(
         &mut self,

@@ -258,7 +258,7 @@ impl<S> ActiveFlows<S> {
         report("to_elastic", self.stats.to_elastic);
     }
 
-    /// The gauges of what waits.
+    /// The gauges of the waiting packets.
     pub(crate) fn inspect_backlogs(&self, report: &mut dyn FnMut(&'static str, u64)) {
         let backlogs = scheduler::Backlogs {
             priority: self.priority_held,

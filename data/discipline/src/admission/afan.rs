@@ -328,7 +328,7 @@ impl Afan {
             };
             self.stats.full += 1;
             self.end(cx, drawn, Reason::QueueFull);
-            known = self.queues.find(hash); // what ended may have been its last packet
+            known = self.queues.find(hash); // the dropped packet may have been its last
         }
         self.idle.end(cx.now);
         self.queues.push_priority(hash, known, packet);

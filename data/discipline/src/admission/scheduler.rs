@@ -143,7 +143,7 @@ impl Idle {
         }
     }
 
-    /// So many bytes are sent from now on.
+    /// This many bytes are sent from now on.
     #[inline]
     pub(crate) fn send(&mut self, now: Instant, bytes: u64) {
         let sending = Span::from_nanos((bytes as f64 * self.byte_nanos) as u64);

@@ -32,7 +32,7 @@ pub(crate) enum Place {
 }
 
 impl Sets {
-    /// So many places, which had no key yet.
+    /// This many places, which had no key yet.
     pub(crate) fn new(places: usize) -> Self {
         Self {
             tags: vec![0; places].into_boxed_slice(),

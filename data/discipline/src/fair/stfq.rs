@@ -85,7 +85,7 @@ impl ByteCost {
         Self(UNIT / weight as u64)
     }
 
-    /// So many times as dear.
+    /// This many times as expensive.
     pub(crate) const fn times(self, factor: u32) -> Self {
         Self(self.0 * factor as u64) // UNIT is 2^32
     }

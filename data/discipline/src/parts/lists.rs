@@ -23,7 +23,7 @@ struct Link {
 }
 
 impl Lists {
-    /// So many empty lists over `capacity` entries, none of which is in any.
+    /// `lists` empty lists over `capacity` entries, none of which is in any.
     pub(crate) fn new(capacity: usize, lists: usize) -> Self {
         let anchor = |list| Link {
             below: (capacity + list) as u32,

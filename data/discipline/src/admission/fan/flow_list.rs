@@ -166,7 +166,7 @@ impl FlowList {
         }
     }
 
-    /// So many bytes of the flow wait now.
+    /// This many bytes of the flow wait now.
     pub(super) fn set_activity(&mut self, entry: usize, queued: u64) {
         if let Some(activity) = &mut self.activity {
             activity.set(entry, queued);

@@ -59,7 +59,7 @@ struct Reference {
     aside: Vec<Member>,
     last_run: Instant,
     step: Step,
-    /// So many of the most active flows leave, which ones the scheduler knows.
+    /// This many of the most active flows leave; the scheduler knows which ones.
     wanted: u64,
 }
 

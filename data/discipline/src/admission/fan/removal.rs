@@ -73,7 +73,7 @@ impl Removal {
         }
     }
 
-    /// So many of those with the most bytes queued.
+    /// This many of the flows with the most bytes queued.
     pub(super) fn most_active(count: u64) -> Self {
         Self {
             left: count,
