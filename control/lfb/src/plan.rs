@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::setting::{Parameter, Scalar, Setting, Settings, did_you_mean, nearest};
+use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
 use weir_model::operation::ResultCode;
-use weir_model::{Change, ComponentPath, Fault};
+use weir_model::{Change, Class, ComponentPath, Fault};
 use weir_path::parse::Mode;
 
+use crate::class::ports::PORTS;
+use crate::class::status::STATUS;
 use crate::port::{self, PortPlan};
 use crate::queue;
 use crate::router::{self, RouterPlan};
@@ -110,7 +112,7 @@ impl Plan {
                 let before = before.map(|router| &router.settings);
                 let root = ComponentPath::default();
                 let given = given.map_or(&[][..], Vec::as_slice);
-                settings(&root, router::PARAMETERS, before, given, &mut faults).map(RouterPlan::new)
+                settings(&root, &STATUS.class, before, given, &mut faults).map(RouterPlan::new)
             }
         };
         let port = |(name, before)| check_port(name, before, blocks, &mut faults);
@@ -238,7 +240,7 @@ fn check_port(
     }
     let path = ComponentPath::new(["port", name]);
     let of_port = before.as_ref().map(|before| &before.port.settings);
-    let settings = settings(&path, port::PARAMETERS, of_port, port, faults);
+    let settings = settings(&path, &PORTS.class, of_port, port, faults);
     let of_queue = before.and_then(|before| before.discipline);
     let discipline = queue::check(&path.join("discipline"), of_queue, queue)
         .map_err(|fault| faults.push(fault))
@@ -254,20 +256,22 @@ fn check_port(
         .ok()
 }
 
-/// Checks what is given for one block against its table, beside what it has now; every wrong setting becomes a
-/// fault.
+/// Checks the parameters that are given for one block of this class; the others are those of `before`, or have their
+/// defaults. Every wrong one becomes a fault.
 fn settings(
     path: &ComponentPath,
-    table: &'static [Parameter],
+    class: &Class,
     before: Option<&Settings>,
     given: &[(&str, &Scalar)],
     faults: &mut Vec<Fault>,
 ) -> Option<Settings> {
-    let mut settings = before.cloned().unwrap_or_else(|| Settings::defaults(table));
+    let mut settings = before
+        .cloned()
+        .unwrap_or_else(|| Settings::defaults(class.parameters));
     let faults_before = faults.len();
     for (name, value) in given {
-        if let Err(error) = settings.set(table, name, value) {
-            faults.push(Fault::of_setting(path, &error));
+        if let Err(error) = settings.set(class.parameters, name, value) {
+            faults.push(Fault::of_setting(path, class, &error));
         }
     }
     (faults.len() == faults_before).then_some(settings)
@@ -464,6 +468,9 @@ mod tests {
         assert_eq!(rate("wan"), ResultCode::ValueOutOfRange);
         assert_eq!(rate("lan"), ResultCode::InstanceNotFound);
         assert_eq!(code(&["port", "wan", "rat"], ""), ResultCode::InvalidPath);
+        assert_eq!(code(&["port", "wan", "state"], "up"), ResultCode::ReadOnly);
+        let gauge = ["port", "wan", "discipline", "dropped"];
+        assert_eq!(code(&gauge, "0"), ResultCode::ReadOnly);
         assert_eq!(code(&["pool"], "1 packets"), ResultCode::InvalidParameters);
     }
 

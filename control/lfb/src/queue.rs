@@ -4,7 +4,7 @@ use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_model::operation::ResultCode;
-use weir_model::{ComponentPath, Fault, Section};
+use weir_model::{Class, ComponentPath, Fault, Section};
 
 use crate::class::disciplines;
 
@@ -66,7 +66,10 @@ pub(crate) fn check(
         None => Spec::check(kind, parameters),
     };
     checked.map_err(|error| match &error {
-        SpecError::Setting(error) => Fault::of_setting(path, error),
+        SpecError::Setting(error) => {
+            let class = disciplines().into_iter().find(|class| class.name == kind);
+            Fault::of_setting(path, &class.unwrap_or(Class::PLAIN), error)
+        }
         SpecError::UnknownKind { .. } => {
             Fault::new(path.join("kind"), &error).code(ResultCode::ValueOutOfRange)
         }

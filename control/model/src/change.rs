@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_base::setting::{Scalar, SettingError};
 
+use crate::Class;
 use crate::operation::ResultCode;
 
 /// The path of a component: `port.wan.discipline.cache`.
@@ -148,9 +149,11 @@ impl Fault {
         Self { code, ..self }
     }
 
-    /// A parameter of the block at `path` is refused.
-    pub fn of_setting(path: &ComponentPath, error: &SettingError) -> Self {
+    /// A parameter of the block at `path`, which is of this class, is refused.
+    pub fn of_setting(path: &ComponentPath, class: &Class, error: &SettingError) -> Self {
+        let is_component = |name: &str| class.all().iter().any(|c| c.name == name);
         let code = match error {
+            SettingError::Unknown { name, .. } if is_component(name) => ResultCode::ReadOnly,
             SettingError::Unknown { .. } => ResultCode::InvalidPath,
             SettingError::NotPermitted { .. } => ResultCode::ValueOutOfRange,
             SettingError::Contradiction { .. } => ResultCode::InvalidParameters,

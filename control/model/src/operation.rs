@@ -1,8 +1,9 @@
-//! Getting a part of what a class answers, and why an operation may fail. What sets is in [`section`](crate::section).
+//! Operations on components and their result codes: getting a part of an answer here, setting in
+//! [`section`](crate::section).
 
 use weir_base::setting::{did_you_mean, nearest};
 
-use crate::{Class, Component, Value};
+use crate::{Class, ComponentPath, Fault, Value};
 
 /// Result codes of RFC 5810 (appendix A.5), as far as an operation can fail so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,41 +15,35 @@ pub enum ResultCode {
     InvalidPath = 0x08,
     /// E_NOT_FOUND: the class has no row with this key now.
     NotFound = 0x0B,
+    /// E_READ_ONLY: the component can be read, but not set.
+    ReadOnly = 0x0C,
     /// E_VALUE_OUT_OF_RANGE: the value is of another kind, or outside of the range.
     ValueOutOfRange = 0x0E,
     /// E_INVALID_PARAMETERS: values contradict each other.
     InvalidParameters = 0x10,
 }
 
-/// A part that is not there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Missing {
-    /// Why, for a program.
-    pub code: ResultCode,
-    /// Why, for a person.
-    pub message: String,
-}
-
 impl Class {
     /// The part of an answer at `path`: the values of the row's key, a component, a member, with slashes between
     /// them, like `wan/received/packets`. A path may end after the key.
-    pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, Missing> {
+    pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, Fault> {
+        let of = |path: &str| ComponentPath::new(path.split('/'));
         let (row, rest) = match self.key {
             [] => (answer, path),
-            key => row_of(key, answer, path).ok_or_else(|| Missing {
-                code: ResultCode::NotFound,
-                message: format!(
-                    "{} has no row `{path}`; its key is {}",
-                    self.name,
-                    key.join("/")
-                ),
+            key => row_of(key, answer, path).ok_or_else(|| {
+                let (name, key) = (self.name, key.join("/"));
+                let message = format!("{name} has no row `{path}`; its key is {key}");
+                Fault::new(of(path), message).code(ResultCode::NotFound)
             })?,
         };
         let (mut value, mut members) = (row, self.components);
         for name in rest.split('/').filter(|name| !name.is_empty()) {
             let member = members.iter().find(|member| member.name == name);
-            value = value.get(name).ok_or_else(|| no_component(name, members))?;
+            value = value.get(name).ok_or_else(|| {
+                let near = did_you_mean(nearest(name, members.iter().map(|member| member.name)));
+                let message = format!("there is no component `{name}`{near}");
+                Fault::new(of(path), message).code(ResultCode::InvalidPath)
+            })?;
             members = member.map_or(&[], |member| member.kind.members());
         }
         Ok(value)
@@ -70,21 +65,14 @@ fn row_of<'v, 'p>(key: &[&str], answer: &'v Value, path: &'p str) -> Option<(&'v
         .min_by_key(|(_, rest)| rest.len())
 }
 
-fn no_component(name: &str, members: &[Component]) -> Missing {
-    let near = did_you_mean(nearest(name, members.iter().map(|member| member.name)));
-    Missing {
-        code: ResultCode::InvalidPath,
-        message: format!("there is no component `{name}`{near}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Component;
     use crate::class::{COUNT, Type};
 
     const CLASS: Class = Class {
-        name: "ways",
+        name: "routes",
         key: &["prefix"],
         components: &[
             Component::new(1, "prefix", Type::Text, ""),
@@ -120,7 +108,7 @@ mod tests {
             missing("10.0.0.0/8/sent/packet").code,
             ResultCode::InvalidPath
         );
-        let near = missing("10.0.0.0/8/send").to_string();
+        let near = missing("10.0.0.0/8/send").message;
         assert_eq!(near, "there is no component `send`; did you mean `sent`?");
     }
 }
