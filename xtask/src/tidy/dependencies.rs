@@ -20,7 +20,9 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "habitats/live",
-        &["base", "packet", "path", "capture", "model"],
+        &[
+            "base", "packet", "path", "capture", "model", "lfb", "element",
+        ],
     ),
     (
         "habitats/sim",
@@ -36,8 +38,6 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "live",
             "sim",
             "model",
-            "lfb",
-            "element",
             "northbound",
         ],
     ),
