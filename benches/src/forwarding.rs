@@ -14,12 +14,12 @@ use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
-use weir_path::offload::Offload;
-use weir_path::parse::Mode;
+use weir_path::egress::port::Link;
+use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::link::offload::Offload;
+use weir_path::plane::Mode;
 use weir_path::plane::Plane;
-use weir_path::port::Link;
-use weir_path::step::Arrival;
-use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::plane::step::Arrival;
 
 use crate::live::frame;
 

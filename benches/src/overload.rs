@@ -23,9 +23,9 @@ use weir_discipline::Spec;
 use weir_live::device::Device;
 use weir_live::namespace::Namespace;
 use weir_live::worker::{Handle, Worker};
+use weir_path::egress::port::Link;
+use weir_path::ip::tables::Mac;
 use weir_path::plane::Mode;
-use weir_path::port::Link;
-use weir_path::tables::Mac;
 
 use crate::live::{joined, median};
 use crate::testbed::{MACS, SINK, Testbed, add_network, run as command, udp_frame};

@@ -148,7 +148,7 @@ fn offer(bed: &Testbed, rate: Rate, stop: &AtomicBool) -> io::Result<()> {
 
 fn summary(rate: Rate, departures: &[(Instant, usize)], cpu: Span, seconds: f64) -> Row {
     let bits_per_s = rate.as_bps() as f64;
-    let link = weir_path::port::Link {
+    let link = weir_path::egress::port::Link {
         rate: Some(rate),
         overhead: 24,
         frame_bytes_max: FRAME_BYTES as u32,

@@ -21,10 +21,10 @@ use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::namespace::Namespace;
 use weir_live::worker::Worker;
-use weir_path::parse::Mode;
+use weir_path::egress::port::Link;
+use weir_path::ip::tables::{Action, Interface, Mac, Neighbour, NextHop, Route, Tables};
+use weir_path::plane::Mode;
 use weir_path::plane::Plane;
-use weir_path::port::Link;
-use weir_path::tables::{Action, Interface, Mac, Neighbour, NextHop, Route, Tables};
 
 /// The source's address.
 pub const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);

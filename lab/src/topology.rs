@@ -20,9 +20,9 @@ use crate::scenario::{Controller, Discipline, HostGroup, Link, Scenario, Traffic
 
 /// Port of the first traffic at its receiver; each further one has the next.
 pub const PORT_FIRST: u16 = 5001;
-/// Packets of a queue that no discipline is named for, as many as a kernel's default.
+/// Packets of a queue without a discipline, as many as a kernel's default.
 pub const QUEUE_PACKETS: u32 = 1000;
-/// Wires at most: so many networks there are.
+/// The most wires: each has a network of its own.
 pub const WIRES_MAX: usize = 192 * 256;
 
 /// A scenario's network.
@@ -30,7 +30,7 @@ pub const WIRES_MAX: usize = 192 * 256;
 pub struct Topology {
     /// Routers first, then hosts.
     pub nodes: Vec<Node>,
-    /// How many wires there are.
+    /// Number of wires.
     pub wires: usize,
     places: HashMap<String, usize>,
 }
@@ -65,13 +65,13 @@ pub struct Interface {
     pub rate: Option<Rate>,
     /// Propagation delay of what it sends.
     pub delay: Span,
-    /// What a packet costs on the wire beyond its IP length, in bytes.
+    /// Bytes that a packet costs on the wire beyond its IP length.
     pub framing: u32,
-    /// The queue of what it sends; 1000 packets, first in, first out, if none is named.
+    /// The queue in front of it; without one, a FIFO of 1000 packets.
     pub discipline: Option<Discipline>,
 }
 
-/// A queue that is sampled, or steered.
+/// A queue that is sampled, or controlled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
     /// Its name in the result: the link's; `.reverse` at the link's second end; with the host's
@@ -144,8 +144,8 @@ impl Topology {
         graph.shortest_paths()
     }
 
-    /// The queues that are sampled: of each watched link those that it names a discipline for; the
-    /// first end's, if it names none.
+    /// The queues that are sampled: of each watched link those with a discipline; the first end's, if no
+    /// end has one.
     pub fn watched(&self, scenario: &Scenario) -> Vec<Watched> {
         let mut watched = Vec::new();
         for link in scenario.watched() {
@@ -273,7 +273,7 @@ impl Topology {
         }
     }
 
-    /// Every host has one link, and everybody can reach whom he sends to.
+    /// Every host has one link, and every sender can reach its receivers.
     fn check(&self, scenario: &Scenario) -> Result<(), Error> {
         for host in self.nodes.iter().filter(|n| !n.is_router) {
             if host.interfaces.len() != 1 {
@@ -297,7 +297,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Which nodes hang together: the first node of each one's island.
+    /// The connected parts of the network: for each node, the first node of its part.
     fn islands(&self) -> Vec<usize> {
         let mut islands = vec![usize::MAX; self.nodes.len()];
         for first in 0..self.nodes.len() {

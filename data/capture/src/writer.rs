@@ -19,7 +19,7 @@ use pcap_file::{DataLink, Endianness};
 use weir_base::{Instant, Rate};
 use weir_packet::{Direction, Fate, Reason};
 
-/// The most bytes of a frame that are kept: what Wireshark reads.
+/// The most bytes of a frame that are kept, as many as Wireshark reads.
 pub const SNAP_MAX: u32 = 262_144;
 /// The most bytes of an interface's name that are kept.
 const NAME_BYTES_MAX: usize = 255;
@@ -35,7 +35,7 @@ pub struct Writer {
     interfaces: u32,
     /// The comments, by number of the reason.
     dropped: [String; Reason::COUNT],
-    /// None if it could not be made, which memory does not do.
+    /// None if it could not be made, which does not happen in memory.
     blocks: Option<PcapNgWriter<Vec<u8>>>,
 }
 
@@ -46,24 +46,23 @@ pub struct Interface(u32);
 /// A packet that a capture has seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// Where.
+    /// The interface.
     pub interface: Interface,
     /// When.
     pub at: Instant,
     /// Its bytes from the Ethernet header on; the headers alone will do.
     pub frame: &'a [u8],
-    /// How long it was on the link; never less than there are bytes.
+    /// Its length on the link; never less than the number of bytes.
     pub original_len: u32,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Option<Direction>,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
 impl Writer {
-    /// Begins a section. Of each frame the first `snap` bytes are kept; zero and more than
-    /// [`SNAP_MAX`] mean that. `epoch` is what [`Instant::ZERO`] is in Unix time, in nanoseconds:
-    /// zero for a simulation.
+    /// Begins a section. Of each frame the first `snap` bytes are kept; zero, and more than [`SNAP_MAX`], mean
+    /// [`SNAP_MAX`]. `epoch` is [`Instant::ZERO`] in Unix time, in nanoseconds: zero for a simulation.
     pub fn new(snap: u32, epoch: u64, out: &mut Vec<u8>) -> Self {
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,
@@ -86,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// Describes an Ethernet interface; `rate` is what its link carries, if that is known.
+    /// Describes an Ethernet interface, with the rate of its link, if that is known.
     pub fn interface(&mut self, name: &str, rate: Option<Rate>, out: &mut Vec<u8>) -> Interface {
         let end = name.floor_char_boundary(NAME_BYTES_MAX);
         let mut options = vec![

@@ -13,8 +13,9 @@ pub mod ip;
 pub mod link;
 pub mod plane;
 
-pub use egress::{fragment, port, rewrite, transmitter};
-pub use ip::{error_budget, forward, icmp_error, source_check, tables, waiting};
+// Former paths of these modules.
+pub use egress::port;
+pub use ip::{forward, source_check, tables, waiting};
 pub use link::{offload, segment};
 pub use plane::{step, watch};
 

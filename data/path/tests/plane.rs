@@ -10,15 +10,15 @@ use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::Fate::{Dropped, Marked, Passed};
 use weir_packet::{Direction, Fate, Reason};
+use weir_path::egress::port::Link;
 use weir_path::ip::resolution::{self, NeighbourRequest};
-use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::parse::Mode;
+use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::waiting;
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::plane::Mode;
 use weir_path::plane::Plane;
-use weir_path::port::Link;
-use weir_path::step::Arrival;
-use weir_path::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
-use weir_path::waiting;
-use weir_path::watch::{LEASE, Sightings, Want, Watched};
+use weir_path::plane::step::Arrival;
+use weir_path::plane::watch::{LEASE, Sightings, Want, Watched};
 
 const LAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const WAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -523,8 +523,9 @@ fn a_superframe_counts_and_leaves_as_the_frames_that_it_becomes() {
     let seen = plane
         .sightings(Sightings::default(), Instant::ZERO)
         .unwrap();
-    let came =
-        |(s, _): &(&weir_path::watch::Sighting, &[u8])| s.direction == Some(Direction::Inbound);
+    let came = |(s, _): &(&weir_path::plane::watch::Sighting, &[u8])| {
+        s.direction == Some(Direction::Inbound)
+    };
     let came: Vec<_> = seen.sightings.iter().filter(came).collect();
     assert_eq!(came.len(), 3);
     for ((sighting, bytes), out) in came.iter().zip(&out) {

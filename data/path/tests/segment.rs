@@ -7,8 +7,8 @@ mod superframes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_packet::Reason;
-use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::segment::Superframe;
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::link::segment::Superframe;
 
 /// An IP header and how it carries the next IP header.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@
 //!
 //! The walk stops at the first header that is not one of these, at a fragment header of a datagram
 //! that really is in pieces (all pieces then show the same protocol), after [`HEADERS_MAX`] headers,
-//! and where the bytes end. A packet is never refused here: what the walk could not reach, the
-//! destination judges.
+//! and where the bytes end. A packet is never refused here: the destination validates
+//! what the walk could not reach.
 
 use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
 use crate::{FragmentOffset, Header, Protocol, WireError};

@@ -1,4 +1,4 @@
-//! Wire formats: one file per header, each with a view that judges nothing and a Repr that cannot
+//! Wire formats: one file per header, each with a view that validates nothing and a Repr that cannot
 //! lie.
 //!
 //! | module | header | source |

@@ -14,7 +14,7 @@ macro_rules! view {
             }
 
             /// Puts field names on `buffer` if the fixed part of the header fits; nothing else is
-            /// judged.
+            /// validated.
             pub fn new_checked(buffer: T) -> Result<Self, $crate::WireError> {
                 $crate::error::needs($header, $len, buffer.as_ref().len())?;
                 Ok(Self(buffer))

@@ -236,7 +236,7 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Reads a header and its length; the checksum needs the addresses and is not judged.
+    /// Reads a header and its length; the checksum needs the addresses and is not validated.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let header_len = view.header_len();
         permit(Header::Tcp, "data offset", header_len as u64, 20, 60)?;

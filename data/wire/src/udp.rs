@@ -108,7 +108,7 @@ impl Repr {
         })
     }
 
-    /// Reads a header and its length; the checksum needs the addresses and is not judged.
+    /// Reads a header and its length; the checksum needs the addresses and is not validated.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let room = view.bytes().len() as u64;
         permit(Header::Udp, "length", view.length(), 8, room)?;

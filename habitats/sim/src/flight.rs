@@ -2,7 +2,7 @@
 
 use weir_base::{Instant, Span};
 use weir_packet::{Keys, Packet, Shared, Slot};
-use weir_path::port::Transmission;
+use weir_path::egress::port::Transmission;
 
 use crate::EndpointId;
 use crate::frame::Frame;

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_base::graph::Graph;
 use weir_base::{Rate, Span, Streams};
 use weir_discipline::Spec;
-use weir_path::port::Link;
+use weir_path::egress::port::Link;
 
 use crate::fabric::Fabric;
 use crate::route::Routes;

@@ -10,7 +10,7 @@
 //! is its arrival at the next node. The backlog is counted when somebody asks: the frames in the ring that
 //! start later.
 //!
-//! The result is bit-identical to that of a [`Port`](weir_path::port::Port) with a `fifo` (the tests
+//! The result is bit-identical to that of a [`Port`](weir_path::egress::port::Port) with a `fifo` (the tests
 //! compare the two). As there, the link starts a frame after everything else at that instant: a frame
 //! that starts *now* still takes a place of the queue.
 //!
@@ -23,8 +23,8 @@
 use weir_base::{Instant, Tally};
 use weir_discipline::metered::Ledger;
 use weir_discipline::{Spec, SpecMismatch, fifo};
-use weir_path::port::{Link, Transmission};
-use weir_path::transmitter::Transmitter;
+use weir_path::egress::port::{Link, Transmission};
+use weir_path::egress::transmitter::Transmitter;
 
 use crate::frame::Ring;
 
@@ -151,7 +151,7 @@ mod tests {
     use weir_base::setting::Scalar;
     use weir_base::{Rate, Span, Streams};
     use weir_packet::{Fates, Keys, Packet, Slot};
-    use weir_path::port::Port;
+    use weir_path::egress::port::Port;
 
     const DELAY: Span = Span::from_nanos(1);
 

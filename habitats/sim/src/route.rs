@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 
 use weir_base::graph::FirstHops;
-use weir_path::forward::next_hop;
-use weir_path::tables::{Action, NextHop};
+use weir_path::ip::forward::next_hop;
+use weir_path::ip::tables::{Action, NextHop};
 
 use crate::network::{NodeId, PortId};
 
@@ -26,7 +26,7 @@ pub(crate) struct Routes {
 const NO_ROUTE: u32 = u32::MAX;
 
 impl Routes {
-    /// No routes yet, in a network of so many nodes.
+    /// No routes yet, in a network with this number of nodes.
     pub(crate) fn new(nodes: usize) -> Self {
         Self {
             places: vec![Vec::new(); nodes],

@@ -4,7 +4,7 @@ use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::metered::Ledger;
 use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Fates, Packet};
-use weir_path::port::{Link, Port, Transmission};
+use weir_path::egress::port::{Link, Port, Transmission};
 
 use crate::flight::Flights;
 use crate::frame::{Frame, Ring};

@@ -32,7 +32,7 @@ const BURST_BYTES_MIN: u64 = 3200;
 /// Packets of 1514 bytes that a host's interface queues, as many as the kernel's default.
 const HOST_QUEUE_BYTES: u64 = QUEUE_PACKETS as u64 * 1514;
 
-/// A topology in being. It is gone when this value goes away, in whatever way.
+/// A topology as namespaces. They are gone when this value is dropped.
 #[derive(Debug)]
 pub struct Site {
     /// The thread that starts programs here.

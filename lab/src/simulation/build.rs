@@ -1,4 +1,4 @@
-//! A scenario as a simulation: its network, its traffic, what is watched.
+//! A scenario as a simulation: its network, its traffic, the ports that are watched.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,7 +25,7 @@ const PORTS: u32 = 55_000;
 /// Bytes of an Ethernet header, which a frame's length counts and `framing` too.
 const ETHERNET_BYTES: i32 = 14;
 
-/// Refuses what the simulator cannot do.
+/// Refuses traffic that the simulator cannot model.
 fn check_traffic(scenario: &Scenario) -> Result<(), Error> {
     for traffic in &scenario.traffic {
         if let Some(options) = traffic.kind.tcp_options()
@@ -58,7 +58,7 @@ pub(super) struct World {
     pub(super) watched: Vec<(String, PortId)>,
     /// The name of every port: of its link and direction, as of the watched ones.
     pub(super) ports: Vec<String>,
-    /// What is kept of each controller's work.
+    /// The record of each controller.
     pub(super) records: Vec<SharedRecord>,
 }
 
@@ -284,7 +284,7 @@ fn spread_address(host: usize, address: u32, ipv6: bool) -> IpAddr {
     Ipv4Addr::from(u32::from(network) + 1 + address).into()
 }
 
-/// The queue of an end: what is named, or a plain one.
+/// The queue of an end: its discipline, or a plain FIFO.
 fn spec(discipline: Option<&Discipline>) -> Spec {
     match discipline {
         Some(discipline) => discipline.spec.clone(),

@@ -12,7 +12,7 @@ use weir_sim::{Actor, Fabric, PortId};
 use crate::control::{Channel, ControlledQueue, Record};
 use crate::scenario::Controller as Described;
 
-/// What is kept of a controller's work, while it runs and after that.
+/// The record of a controller, which can be read during the run and after it.
 pub(super) type SharedRecord = Arc<Mutex<Record>>;
 
 /// A controller with its queues.
@@ -23,7 +23,7 @@ pub(super) struct ControllerActor {
 }
 
 impl ControllerActor {
-    /// The controller as it is described, for these queues; `port` says where each is.
+    /// The controller of this description, for these queues; `port` gives the port of each.
     pub(super) fn new(
         described: &Described,
         queues: &[ControlledQueue],

@@ -7,7 +7,7 @@
 //!
 //! - [`build`]: a scenario as a simulation
 //! - [`control`]: its controllers as actors
-//! - [`observe`]: what the simulator sees and the lab does not: delays, places of loss, queues
+//! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
 //! - [`passage`]: how flows passed the watched links: acceptance delay, outages
 //! - [`trace`]: captures of links
 //!
@@ -36,7 +36,7 @@ use crate::progress::Progress;
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::scenario::{Plan, Scenario};
 
-/// Simulated time between two looks at progress and Ctrl-C.
+/// Simulated time between two checks of progress and Ctrl-C.
 const LOOK: Span = Span::from_millis(200);
 
 /// Runs `plan` in virtual time.
@@ -55,7 +55,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     let ran: Vec<Result<(OneRun, u64), Error>> = pool.install(|| {
         let tasks = tasks.par_iter().with_max_len(1);
         let one = |(point, run): &(usize, u64)| {
-            // One run of a point is enough to look into.
+            // Captures of one run of a point are enough.
             let captures = if *run == seed {
                 &options.captures[..]
             } else {
@@ -89,7 +89,7 @@ pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// About how much work a time of a scenario is: the bits that its busiest watched link can carry.
+/// A measure of the work that a scenario is: the bits that its busiest watched link can carry.
 pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
     const UNKNOWN: Rate = Rate::from_mbps(100);
     let rates = scenario.watched().filter_map(|link| link.rate);
@@ -166,7 +166,7 @@ impl<'a> Status<'a> {
             return Err(Error::Interrupted);
         }
         let done = self.done.fetch_add(work, Ordering::Relaxed) + work;
-        // Whoever finds the line in use leaves it to the other.
+        // If another run is writing the line, leave it to that one.
         if let Ok(mut progress) = self.progress.try_lock() {
             let share = done as f64 / self.whole as f64;
             let passed = self.began.elapsed().as_secs_f64();

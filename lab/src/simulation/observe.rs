@@ -22,7 +22,7 @@ fn seconds(at: Instant) -> f64 {
 
 pub(super) type Metrics = BTreeMap<String, f64>;
 
-/// What the ends of each traffic have to report, as the lab's tools do.
+/// The reports of the ends of each traffic, as the lab's tools make them.
 pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
     let meters = world.simulation.meters();
     let all = scenario.traffic.iter().zip(&meters.traffics);
@@ -94,8 +94,8 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
 
 /// Delay, jitter and loss of packets; places of loss; queues.
 ///
-/// What is of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) is of its packets with payload; what
-/// is of a link (`packets_sent`, `dropped_packets`) is of all that pass it, acknowledgments too. A
+/// Metrics of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) cover its packets with payload; those of a
+/// link (`packets_sent`, `dropped_packets`) cover all packets, acknowledgments too. A
 /// direction has one name in every metric and in `--capture`: that of its link, from the first end to
 /// the second, or with `.reverse` behind it.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
@@ -199,8 +199,7 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     passage::add_metrics(scenario, world, metrics);
 }
 
-/// What a link carried in so many seconds, with all that `framing` says a packet costs on it, and what
-/// was lost before it.
+/// What a link carried in these seconds, with the cost of `framing`, and the losses before it.
 fn add_link(
     world: &World,
     (name, port): (&str, PortId),
@@ -231,7 +230,7 @@ fn add_link(
     );
 }
 
-/// How well the discipline knows the hogs.
+/// How well the discipline identifies hogs.
 fn add_quality(link: &str, mut quality: Quality, metrics: &mut Metrics) {
     let detection = &mut quality.detection_s;
     detection.sort_by(f64::total_cmp);
@@ -251,8 +250,8 @@ fn add_quality(link: &str, mut quality: Quality, metrics: &mut Metrics) {
     }
 }
 
-/// Which queue the packets of each traffic left from, and how many of its flows are known, on
-/// average: what a discipline has in its cache, against the truth.
+/// The queue that the packets of each traffic left from, and the average number of its flows that the
+/// discipline tracks.
 fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metrics) {
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         let name = &traffic.name;
@@ -277,7 +276,7 @@ fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metr
     }
 }
 
-/// Queue lengths, and what datagrams took, over time.
+/// Queue lengths, and delays of datagrams, over time.
 pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
     let meters = world.simulation.meters();
     let step_s = meters.interval.as_secs_f64();
@@ -322,7 +321,7 @@ pub(super) fn add_distributions(
     }
 }
 
-/// What is kept of each controller's work.
+/// The records of the controllers.
 pub(super) fn records(world: &World) -> Vec<Record> {
     let record = |shared: &super::control::SharedRecord| {
         let record = shared.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,10 +21,10 @@ use crate::reported::mbps;
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::mean;
 
-/// How long after a run of a mechanism it has let in whom it lets in: half an interval of the fair rate and
-/// a sampling.
+/// Time after the run of a mechanism by which the flows that it accepts have been let in: half an interval of
+/// the fair rate and a sampling.
 const LET_IN: Span = Span::from_millis(350);
-/// How long after a run its clean-up is over.
+/// Time after a run by which its clean-up is over.
 const CLEANED_UP: Span = Span::from_secs(1);
 
 /// How a flow passed all watched links.
@@ -39,7 +39,7 @@ struct Passed<'a> {
     outage: Option<Span>,
 }
 
-/// All of it.
+/// The passages of all flows.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     let end = Instant::ZERO + scenario.duration;
     let meters = world.simulation.meters();

@@ -1,4 +1,4 @@
-//! Captures of links: which ports are meant, and what passed them.
+//! Captures of links: their ports, and the packets that passed.
 
 use weir_sim::PortId;
 
@@ -7,11 +7,11 @@ use crate::error::Error;
 use crate::options::{Capture, Habitat};
 use crate::results::Captured;
 
-/// Names that an error lists at most.
+/// The most names that an error lists.
 const NAMES_MAX: usize = 24;
 
-/// Begins to write down what passes the links of `captures`. A direction of a link goes by the name
-/// that it has in the metrics (`out`, `out.reverse`).
+/// Begins to record the packets of the links of `captures`. A direction of a link has the same name as in
+/// the metrics (`out`, `out.reverse`).
 pub(super) fn begin(world: &mut World, captures: &[Capture]) -> Result<(), Error> {
     for capture in captures {
         let port = find(world, &capture.link)?;
@@ -20,7 +20,7 @@ pub(super) fn begin(world: &mut World, captures: &[Capture]) -> Result<(), Error
     Ok(())
 }
 
-/// What was written down.
+/// The recorded packets.
 pub(super) fn end(world: &World, captures: &[Capture]) -> Result<Vec<Captured>, Error> {
     let captured = captures.iter().map(|capture| {
         let port = find(world, &capture.link)?;

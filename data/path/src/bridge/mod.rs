@@ -2,8 +2,7 @@
 //!
 //! It validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
 //! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link). A tag that came
-//! out of band is put back, and the frame leaves by the other
-//! bridged port.
+//! out of band is put back, and the frame leaves by the other bridged port.
 
 use weir_packet::{Packet, Pool, Reason};
 

@@ -216,7 +216,7 @@ impl Prefix {
     }
 }
 
-/// The network that an address is likely to share with whoever can use it: that of its site.
+/// The network of the site that an address belongs to: a sender can forge any address in it.
 fn prefix_of(source: IpAddr) -> IpAddr {
     match source {
         IpAddr::V4(a) => IpAddr::V4((u32::from(a) & u32::MAX << (32 - SITE_PREFIX_V4)).into()),

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::segment::Superframe;
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::link::segment::Superframe;
 use weir_wire::checksum::{self, Sum};
 use weir_wire::ipv6_extension::Chain;
 use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, vlan};

@@ -1,4 +1,4 @@
-//! From the first SYN to an established connection, and what both ends agree on there.
+//! From the first SYN to an established connection, with the options that both ends agree on.
 //!
 //! The timer of the sending half runs for the SYN, too. A SYN that comes again while our answer is out is
 //! answered again, as Linux and ns-3 do: the answer, or the acknowledgment of it, may be lost. Our timer
@@ -11,7 +11,7 @@ use super::segment::{Flags, Segment};
 use super::{Connection, State};
 
 impl Connection {
-    /// What this end would like to use.
+    /// The options that this end offers.
     fn wishes(options: &Options) -> Flags {
         Flags::SACK_PERMITTED.when(options.variant != Variant::NewReno)
             | Flags::TIMESTAMPS.when(options.timestamps)

@@ -16,8 +16,7 @@
 //!
 //! Sources: RFC 9293 (the protocol), 5681 (congestion control), 6298 (time-out), 6582 (NewReno),
 //! 2018 and 6675 (SACK), 9438 (CUBIC), 3042 (limited transmit), 3465 (byte counting), 3168 (ECN),
-//! 7323 (timestamps). What they leave open, and where this departs from them, stands on top of each
-//! file.
+//! 7323 (timestamps). Each file begins with the choices that they leave open, and with deviations from them.
 //!
 //! Left out: urgent data, window probes (the application reads at once, so no window is ever zero),
 //! simultaneous open, TIME-WAIT, path MTU discovery, D-SACK and the undoing of spurious recoveries,
@@ -45,7 +44,7 @@ pub use segment::{Flags, SackBlocks, Segment};
 use sender::Sender;
 pub use statistics::Statistics;
 
-/// Where the connection stands. The two directions close independently, so that the states of
+/// The state of a connection. The two directions close independently, so that the states of
 /// RFC 9293 from FIN-WAIT-1 on follow from what the two halves know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -253,7 +252,7 @@ impl Connection {
         self.state == State::Failed
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn statistics(&self) -> Statistics {
         self.sender.statistics
     }

@@ -1,8 +1,8 @@
-//! What a connection is made with.
+//! The options of a connection.
 
 use weir_base::Span;
 
-/// How a sender finds lost segments, and how its window moves.
+/// The loss recovery of a sender, and its window algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// Reno's window, recovery by partial acknowledgments (RFC 6582), no SACK.

@@ -16,9 +16,9 @@ pub(super) struct Receiver {
     next: u64,
     /// The number of the peer's FIN; no number is as high before it came.
     fin: u64,
-    /// What came out of order.
+    /// Data that came out of order.
     held: RangeSet,
-    /// How many numbers `held` holds.
+    /// Number of sequence numbers in `held`.
     held_length: u64,
     /// The ranges of `held` that changed last, the latest first (RFC 2018, section 4).
     recent: [Range; SackBlocks::MAX],

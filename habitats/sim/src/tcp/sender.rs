@@ -276,7 +276,7 @@ impl Sender {
         self.flight().min(self.congestion.window())
     }
 
-    /// The window was reduced because of what was sent so far; the peer is told.
+    /// The window was reduced because of data sent so far; the next segment says so to the peer.
     pub(super) fn note_reduction(&mut self) {
         self.reduced = self.next;
         self.owes_cwr = self.ecn;

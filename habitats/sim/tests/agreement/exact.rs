@@ -3,7 +3,7 @@
 use weir_base::{Instant, Streams};
 use weir_discipline::Spec;
 use weir_packet::{Ecn, Fates, Keys, Packet, Slot};
-use weir_path::port::Port;
+use weir_path::egress::port::Port;
 
 use super::{Coming, LINK, Lost, Outcome, SEED, Sent};
 

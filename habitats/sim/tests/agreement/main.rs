@@ -21,7 +21,7 @@ use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Streams};
 use weir_discipline::{Spec, manuals};
 use weir_packet::{Ecn, FlowKey};
-use weir_path::port::Link;
+use weir_path::egress::port::Link;
 
 use exact::port;
 use fabric::{arrivals, fabric_agrees, trains};
