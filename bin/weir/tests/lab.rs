@@ -2,8 +2,8 @@
 //! network, runs `weir router` in it, and the paper's main claim holds.
 //!
 //! Real time passes, on a machine that others may use. So one scenario runs at a time, and a claim
-//! that a run does not show has two more runs to show itself: one that is not true has three to be
-//! found out by, and all that fail are told with what the lab noted of the machine.
+//! that a run does not show has two more runs to show itself. Every failure is reported with the lab's
+//! notes about the machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 

@@ -166,7 +166,7 @@ fn assert_balanced(plane: &mut Plane) {
         frame_bytes_max: 1518,
     };
     plane.add_port("lan", "lan", Mode::Routed, spec, link, Instant::ZERO);
-    // Every slot is free again: so many packets can wait at once.
+    // Every slot is free again: 64 packets can wait at once.
     for host in 0..64_u8 {
         let frame = udp([10, 0, 1, 100 + host], 9, b"x");
         send(plane, LAN, &frame);
@@ -657,7 +657,7 @@ fn a_watch_sees_each_end_once_with_its_reason() {
     let expired = (0, IN, Dropped(Reason::TtlExpired), 1);
     let answer = (0, OUT, Passed, 64);
     assert_eq!(seen(&mut plane), [expired, (0, IN, Passed, 64), answer]);
-    // What waits ends later, at the port that it came in by.
+    // A held packet is dropped later, at the port by which it came in.
     send(&mut plane, LAN, &udp([10, 0, 2, 77], 64, b"x"));
     let later = Instant::ZERO + waiting::PATIENCE;
     leaving(&mut plane, LAN, later);

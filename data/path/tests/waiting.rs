@@ -104,7 +104,7 @@ fn a_neighbour_that_failed_is_asked_again_and_the_packet_waits() {
     plane.set_tables(Arc::new(tables()), START);
     plane.set_tables(Arc::new(failed.clone()), START);
     assert_eq!(ended(&plane, Reason::NeighbourFailed), 1);
-    // A host that is back gets what waits for it.
+    // A host that is back gets the packets held for it.
     send(&mut plane, [10, 0, 1, 2], host(1), START);
     assert_eq!(requests(&mut plane), [NeighbourRequest::Ask(host(1))]);
     let answer = Neighbour::Reachable(HOST);

@@ -170,7 +170,7 @@ fn udp6(to: &str, number: u32) -> Vec<u8> {
     ip
 }
 
-/// Every stack of at most so many tags, of both types, with VLAN 0 and with one that is nobody's.
+/// Every stack of up to `tags_max` tags, of both types, with VLAN 0 and with a VLAN that nobody uses.
 fn stacks(tags_max: usize) -> Vec<Vec<Tag>> {
     const TAGS: [Tag; 4] = [(0x8100, 0), (0x8100, 5), (0x88a8, 0), (0x88a8, 5)];
     let mut stacks = vec![Vec::new()];

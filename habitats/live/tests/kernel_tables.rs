@@ -262,7 +262,7 @@ fn a_burst_of_changes_is_published_in_few_pieces() {
     });
 }
 
-/// The first so many kinds of commands change routes only: nothing leads to a new reading.
+/// The number of commands, from the first on, that change only routes: none of them causes a new dump.
 const ROUTE_COMMANDS: u64 = 9;
 /// Kinds of commands.
 const COMMANDS: u64 = 16;

@@ -6,7 +6,7 @@
 //!   every 10 ms: what the discipline says of flows ────────────+──> right, wrong, missed; first time right
 //! ```
 //!
-//! Flows are told apart as the discipline does: if it goes by destination, a destination is a hog if a hog
+//! Flows are distinguished as the discipline does: if it goes by destination, a destination is a hog if a hog
 //! sends to it. A hog counts as missed only while it is present: it sent something in the last 200 ms.
 
 use std::collections::BTreeMap;

@@ -65,7 +65,7 @@ impl Plain {
     #[inline(always)]
     pub(crate) fn admit(&mut self, bytes: u64, now: Instant, ring: &Ring) -> Option<Transmission> {
         self.received.count(bytes);
-        // Mostly the ring is short, and what waits need not be counted.
+        // The ring is short most of the time, and its packets need not be counted.
         if ring.len() >= self.limit && self.waiting(now, ring) >= self.limit {
             self.dropped.count(bytes);
             return None;

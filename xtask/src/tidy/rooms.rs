@@ -16,26 +16,6 @@ const KNOTS: &[Knot] = &[
         "a UDP checksum of 0 is sent as 0xffff, which the checksum of a packet has to know",
     ),
     (
-        "data/path",
-        &[
-            "classify",
-            "error_budget",
-            "forward",
-            "fragment",
-            "icmp_error",
-            "parse",
-            "plane",
-            "questions",
-            "rewrite",
-            "source_check",
-            "step",
-            "tables",
-            "waiting",
-            "ways",
-        ],
-        "the stages are flat files that share types with the plane; rooms for link, IP and egress untie them",
-    ),
-    (
         "control/model",
         &["class", "value"],
         "a value is checked by its type, and a class has default values",
@@ -58,15 +38,10 @@ const KNOTS: &[Knot] = &[
             "network",
             "plain",
             "trace",
-            "way",
+            "route",
             "wire",
         ],
         "endpoints call the fabric that holds them; types of both are to go below them",
-    ),
-    (
-        "bin/weir",
-        &["configuration", "journal", "operator", "router"],
-        "the running router lives in the binary",
     ),
 ];
 

@@ -45,37 +45,16 @@ const KINDS: &[&str] = &[".rs", ".md", ".toml", ".txt"];
 /// This file has the words themselves.
 const LIST: &str = "xtask/src/tidy/words.rs";
 
-/// Files that still have such words, a line each. The list only shrinks: a mended file must leave it.
-const UNMENDED: &str = include_str!("unmended.txt");
-
 pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
-    let unmended: Vec<&str> = UNMENDED.lines().collect();
-    check_with(tree, &unmended, faults);
-}
-
-fn check_with(tree: &Tree, unmended: &[&str], faults: &mut Vec<String>) {
     let is_text = |path: &str| KINDS.iter().any(|kind| path.ends_with(kind));
     let files = tree
         .files()
         .filter(|(path, _)| is_text(path) && *path != LIST);
     for (path, text) in files {
-        let mut here = Vec::new();
-        phrases(path, text, &mut here);
+        phrases(path, text, faults);
         if path.ends_with(".rs") {
-            names(path, text, &mut here);
+            names(path, text, faults);
         }
-        if !unmended.contains(&path) {
-            faults.append(&mut here);
-        } else if here.is_empty() {
-            faults.push(format!(
-                "{path} is mended: remove its line from unmended.txt in xtask"
-            ));
-        }
-    }
-    for path in unmended.iter().filter(|path| tree.text(path).is_none()) {
-        faults.push(format!(
-            "{path} is gone: remove its line from unmended.txt in xtask"
-        ));
     }
 }
 
@@ -136,34 +115,31 @@ fn declared(text: &str, name: &str, kinds: &[&str]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn faults(files: &[(&str, &str)], unmended: &[&str]) -> Vec<String> {
+    fn faults(files: &[(&str, &str)]) -> Vec<String> {
         let mut faults = Vec::new();
-        check_with(&Tree::of(files), unmended, &mut faults);
+        check(&Tree::of(files), &mut faults);
         faults
     }
 
     #[test]
     fn phrases_are_found_in_any_text() {
-        let found = faults(
-            &[
-                ("a.toml", "# So many\nname = 1\n"),
-                ("b.md", "how is told\n"),
-            ],
-            &[],
-        );
+        let found = faults(&[
+            ("a.toml", "# So many\nname = 1\n"),
+            ("b.md", "how is told\n"),
+        ]);
         let expected = [
             "a.toml:1: \"so many\"; write: the number, or N",
             "b.md:1: \"is told\"; write: receives, or is reported",
         ];
         assert_eq!(found, expected);
-        assert!(faults(&[("c.rs", "// this tolder of lateness\n")], &[]).is_empty());
+        assert!(faults(&[("c.rs", "// this tolder of lateness\n")]).is_empty());
     }
 
     #[test]
     fn names_are_found_where_they_are_declared() {
         let text =
             "pub(crate) struct Known {}\n// Known limits\nfn look(&self) {}\nfn looks() {}\n";
-        let found = faults(&[("a.rs", text)], &[]);
+        let found = faults(&[("a.rs", text)]);
         assert_eq!(found.len(), 2, "{found:?}");
     }
 
@@ -173,17 +149,10 @@ mod tests {
             ("a.rs", "struct Order;\nenum Ordering {}\n"),
             ("control/controller/b.rs", "enum Order {}\n"),
         ];
-        let found = faults(&files, &[]);
+        let found = faults(&files);
         assert_eq!(
             found,
             ["a.rs:1: `Order` is the name of a type in control/controller"]
         );
-    }
-
-    #[test]
-    fn a_mended_file_leaves_the_list() {
-        assert!(faults(&[("a.md", "so many\n")], &["a.md"]).is_empty());
-        assert_eq!(faults(&[("a.md", "ten\n")], &["a.md"]).len(), 1);
-        assert_eq!(faults(&[], &["a.md"]).len(), 1);
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn received(bench: &Bench) -> u64 {
 /// A tag's type and VLAN.
 pub(crate) type Tag = (u16, u16);
 
-/// Every stack of at most so many tags, of both types, with VLAN 0 and with one that is nobody's.
+/// Every stack of up to `tags_max` tags, of both types, with VLAN 0 and with a VLAN that nobody uses.
 pub(crate) fn stacks(tags_max: usize) -> Vec<Vec<Tag>> {
     stacks_of(
         &[(0x8100, 0), (0x8100, 5), (0x88a8, 0), (0x88a8, 5)],
@@ -66,7 +66,7 @@ pub(crate) fn stacks(tags_max: usize) -> Vec<Vec<Tag>> {
     )
 }
 
-/// Every stack of at most so many of these tags.
+/// Every stack of up to `tags_max` of these tags.
 pub(crate) fn stacks_of(tags: &[Tag], tags_max: usize) -> Vec<Vec<Tag>> {
     let mut stacks = vec![Vec::new()];
     let mut longest = stacks.clone();

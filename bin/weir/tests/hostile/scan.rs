@@ -73,7 +73,7 @@ fn host(family: Family, n: u16) -> IpAddr {
     }
 }
 
-/// The network behind `r1`, with so many hosts that answer.
+/// The network behind `r1`, with its hosts that answer.
 fn network(bench: &Bench) {
     let (router, sink) = (&bench.bed.router, &bench.bed.sink);
     ip(router, "address add 10.99.0.1/16 dev r1");

@@ -184,7 +184,7 @@ impl Changes {
         }
     }
 
-    /// Applies what waits: changes that fell into a dump.
+    /// Applies the changes that arrived during a dump.
     fn replay(&mut self, state: &mut TableState) -> Result<Effect, Error> {
         let mut effect = Effect::Nothing;
         for _ in 0..WAITING_MAX {
@@ -197,7 +197,7 @@ impl Changes {
         Ok(effect)
     }
 
-    /// Throws away what waits: a dump that follows will tell.
+    /// Discards the waiting changes: the next dump contains them.
     fn discard(&mut self) -> Result<(), Error> {
         for _ in 0..WAITING_MAX {
             if self.waiting()?.is_none() {

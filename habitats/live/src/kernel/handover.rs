@@ -13,7 +13,7 @@
 //! microsecond before. So an instant that lies ahead when the rule is committed parts the frames: none is
 //! forwarded twice or by nobody, but for one that the instant falls into the middle of. (Where some
 //! program on the machine asks for software time stamps the kernel stamps frames before they wait in a
-//! processor's backlog, and what waits there in that instant is such a frame too.)
+//! processor's backlog, and a frame that is there at that instant is such a frame too.)
 //!
 //! The rule with the time is needed for an instant only: [`TransitGuard::settle`] removes it, so that
 //! frames do not pay for it and a wall clock that is set back moves nothing.

@@ -31,7 +31,7 @@ impl Actor for Set {
     }
 }
 
-/// A port with `queue` and `rate`, and a sender of so many frames of 1250 bytes a second.
+/// A port with `queue` and `rate`, and a sender of `pieces` frames of 1250 bytes a second.
 fn sending(queue: Spec, rate: Rate, pieces: f64) -> (Simulation, PortId) {
     let mut network = Network::default();
     let [a, b] = [1, 2].map(|n| host(&mut network, n));

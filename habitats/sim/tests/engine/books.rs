@@ -65,7 +65,7 @@ enum Kind {
     Web(u64),
 }
 
-/// With a rate of the first so many: nobody sends without end.
+/// A line with one of the first `rates` rates: nobody sends without end.
 fn lines(rates: usize) -> impl Strategy<Value = Line> {
     let delay = prop_oneof![Just(0), Just(1_000), 0_u64..20_000_000];
     let queues = [0..KINDS.len(), 0..KINDS.len()];

@@ -31,7 +31,7 @@ fn sent(sim: &Simulation, ports: &[PortId]) -> Vec<u64> {
     ports.iter().map(sent).collect()
 }
 
-/// Runs so many flows of ten packets each from `a` to `b`.
+/// Runs `flows` flows of ten packets each from `a` to `b`.
 fn run_flows(network: Network, a: NodeId, b: NodeId, flows: u32, seed: u64) -> Simulation {
     let mut sim = simulation(network, flows, seed);
     for flow in 0..flows {

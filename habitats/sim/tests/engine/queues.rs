@@ -53,7 +53,7 @@ fn queue(loads: &[Load], seed: u64, from: Instant) -> (Simulation, PortId) {
     (sim, port)
 }
 
-/// The mean waiting times of `RUNS` runs, each of so many packets (about), after a tenth more.
+/// The mean waiting times of `RUNS` runs, each of about `packets` packets after a warm-up of a tenth of them.
 fn means(loads: &[Load], packets: f64) -> Vec<f64> {
     let pieces = |load: &Load| load.rate.base / f64::from(load.piece) / 8.0;
     let second = packets / loads.iter().map(pieces).sum::<f64>();

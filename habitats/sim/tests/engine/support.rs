@@ -110,7 +110,7 @@ pub(crate) fn flow_spec(from: NodeId, to: NodeId, traffic: u32) -> FlowSpec {
     }
 }
 
-/// So many pieces a second, on average.
+/// `pieces` pieces a second, on average.
 pub(crate) fn load(pieces: f64, piece: u32, spacing: Spacing) -> Load {
     let rate = Offered {
         slope: 0.0,

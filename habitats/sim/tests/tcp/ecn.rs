@@ -7,12 +7,12 @@ use crate::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, options};
 
 const RTT: Span = Span::from_millis(100);
 
-fn path(variant: Variant, judge: impl FnMut(&Sent) -> Fate + 'static) -> Path {
+fn path(variant: Variant, fate_of: impl FnMut(&Sent) -> Fate + 'static) -> Path {
     let options = Options {
         ecn: true,
         ..options(variant)
     };
-    Path::new(&options, RTT, judge)
+    Path::new(&options, RTT, fate_of)
 }
 
 /// Does `fate` to first transmissions of the data segments with these numbers.

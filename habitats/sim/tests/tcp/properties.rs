@@ -27,7 +27,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 /// Gives out the fates, one for each segment of either end, and then lets everything pass.
-fn judge(fates: Vec<Fate>) -> impl FnMut(&Sent) -> Fate {
+fn in_turn(fates: Vec<Fate>) -> impl FnMut(&Sent) -> Fate {
     let mut fates = fates.into_iter();
     let mut losses = HashMap::new();
     move |sent| {
@@ -124,9 +124,9 @@ impl Witness {
     }
 }
 
-/// Both ends send so many bytes and close.
+/// Both ends send `bytes` and close.
 fn transfer(options: &Options, bytes: [u64; 2], fates: Vec<Fate>) -> Result<Path, TestCaseError> {
-    let mut path = Path::new(options, Span::from_millis(100), judge(fates));
+    let mut path = Path::new(options, Span::from_millis(100), in_turn(fates));
     let mut witness = Witness {
         arrived: [CLIENT, SERVER].map(|side| vec![false; bytes[1 - side] as usize + 2]),
         in_order: [0; 2],

@@ -7,13 +7,13 @@ use crate::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, lose, option
 
 const RTT: Span = Span::from_millis(100);
 
-/// Sends 100 segments over a path that loses what `judge` says; returns the path and what was sent
-/// again. The data starts after the handshake, at one round trip.
+/// Sends 100 segments over a path that loses segments as `fate_of` decides; returns the path and the
+/// retransmitted segments. The data starts after the handshake, at one round trip.
 fn transfer(
     variant: Variant,
-    judge: impl FnMut(&Sent) -> Fate + 'static,
+    fate_of: impl FnMut(&Sent) -> Fate + 'static,
 ) -> (Path, Vec<(f64, u64)>) {
-    let mut path = Path::new(&options(variant), RTT, judge);
+    let mut path = Path::new(&options(variant), RTT, fate_of);
     path.start(Some(100_000));
     path.run();
     assert_eq!(path.ends[SERVER].delivered(), 100_000);

@@ -31,7 +31,7 @@ pub(crate) struct Sent {
 }
 
 /// Decides about each segment: who sends it, what it is, and whether it was sent before.
-type Judge = Box<dyn FnMut(&Sent) -> Fate>;
+type FateOf = Box<dyn FnMut(&Sent) -> Fate>;
 
 /// Two ends, the segments between them, and all that was sent.
 pub(crate) struct Path {
@@ -40,7 +40,7 @@ pub(crate) struct Path {
     pub(crate) log: Vec<Sent>,
     pub(crate) keeps_log: bool,
     delay: Span,
-    judge: Judge,
+    fate_of: FateOf,
     on_their_way: BTreeMap<(Instant, u64), (usize, Segment, bool)>,
     serial: u64,
     highest: [u64; 2],
@@ -52,7 +52,7 @@ impl Path {
     pub(crate) fn new(
         options: &Options,
         rtt: Span,
-        judge: impl FnMut(&Sent) -> Fate + 'static,
+        fate_of: impl FnMut(&Sent) -> Fate + 'static,
     ) -> Self {
         Self {
             now: Instant::ZERO,
@@ -60,7 +60,7 @@ impl Path {
             log: Vec::new(),
             keeps_log: true,
             delay: Span::from_nanos(rtt.as_nanos() / 2),
-            judge: Box::new(judge),
+            fate_of: Box::new(fate_of),
             on_their_way: BTreeMap::new(),
             serial: 0,
             highest: [0; 2],
@@ -161,7 +161,7 @@ impl Path {
         if self.keeps_log {
             self.log.push(sent);
         }
-        let fate = (self.judge)(&sent);
+        let fate = (self.fate_of)(&sent);
         let extra = match fate {
             Fate::Drop => return,
             Fate::Late(extra) => extra,
@@ -214,7 +214,7 @@ pub(crate) fn flags(path: &Path) -> Vec<(usize, Flags)> {
     sent.map(|sent| (sent.from, sent.segment.flags)).collect()
 }
 
-/// So many milliseconds after the start.
+/// `millis` milliseconds after the start.
 pub(crate) fn at(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }

@@ -1,5 +1,5 @@
-//! `weir traffic tcp`: TCP connections, greedy, with an offered load of their own, or with so many
-//! bytes to transfer.
+//! `weir traffic tcp`: TCP connections, greedy, with an offered load of their own, or with a number
+//! of bytes to transfer.
 //!
 //! One thread for each connection, asleep in the kernel while the connection's buffer is full.
 //! With an offered load the application writes by its own schedule; what the connection does not
