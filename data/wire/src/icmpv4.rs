@@ -72,7 +72,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 codes! {
     /// Why a destination is unreachable.
     Unreachable(u8) {
-        /// No way to the network.
+        /// No route to the network.
         Network = 0,
         /// The host does not answer.
         Host = 1,
@@ -90,7 +90,7 @@ codes! {
 codes! {
     /// What time was exceeded.
     Exceeded(u8) {
-        /// The TTL ran out on the way.
+        /// The TTL ran out in transit.
         Ttl = 0,
         /// Fragments did not arrive in time.
         Reassembly = 1,

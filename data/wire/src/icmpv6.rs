@@ -95,7 +95,7 @@ codes! {
 codes! {
     /// What was exceeded.
     Exceeded(u8) {
-        /// The hop limit, on the way.
+        /// The hop limit, in transit.
         HopLimit = 0,
         /// The time in which all fragments must arrive.
         Reassembly = 1,
@@ -107,7 +107,7 @@ codes! {
 pub enum Repr {
     /// The destination is unreachable.
     Unreachable(Unreachable),
-    /// The packet is longer than a link on its way carries.
+    /// The packet is longer than the MTU of a link on its path.
     PacketTooBig {
         /// The MTU of the next hop.
         mtu: u32,

@@ -1,4 +1,4 @@
-//! The way out of the router, whatever the network layer: headers rewritten, the queue, the link.
+//! Egress, the same for every network layer: headers rewritten, the queue, the link.
 //!
 //! ```text
 //!  network layer --Departure--> carry_out --> Port::offer ... Port::step --> device

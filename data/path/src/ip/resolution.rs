@@ -181,7 +181,7 @@ impl Places {
         }
     }
 
-    /// Whose request gives way to one of `source`, and which. `by_age`: also if it would hold as
+    /// The request that gives way to one of `source`, with its source. `by_age`: also if `source` then holds as
     /// many places as anybody.
     fn victim(&self, now: Instant, source: IpAddr, by_age: bool) -> Option<(IpAddr, NeighbourKey)> {
         let own = self.prefixes.get(&prefix_of(source));

@@ -1,6 +1,6 @@
 //! Packets that wait for a neighbour's MAC address.
 //!
-//! Bounded three ways, because a sender who scans a network makes the router ask for each address:
+//! Bounded three ways, because a sender that scans a network makes the router ask for each address:
 //! packets in all, packets for one neighbour, and neighbours (see [`resolution`](crate::ip::resolution)).
 //! A packet without a place is dropped, or takes that of another; one that waits too long is dropped.
 

@@ -65,7 +65,7 @@ impl Plane {
     }
 
     /// Cuts a superframe, and takes in each frame that it would have been on a wire.
-    #[inline(never)] // so that the way of all other frames stays short
+    #[inline(never)] // so that the code for all other frames stays short
     fn receive_superframe(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
         let superframe = match Superframe::new(frame, &arrival.offload) {
             Ok(superframe) if frame.len() == arrival.len as usize => superframe,
