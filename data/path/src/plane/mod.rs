@@ -1,7 +1,7 @@
 //! Everything that a packet touches, owned in one place: pool, books, ports, tables.
 //!
 //! A plane is driven by one thread, so nothing here locks. A router with more threads has a plane
-//! for each, and hands packets between them by rings. [`step`](crate::plane::step) and `layers` move packets
+//! for each, and hands packets between them by rings. [`step`] and `layers` move packets
 //! through it; this file adds, changes and removes ports.
 
 mod layers;
