@@ -7,7 +7,7 @@
 //!                   |  ^------- signals: HUP apply, TERM and INT stop
 //!        commands   v
 //!                worker thread <--- tables --- kernel (netlink)
-//!                   |---- questions ------------> kernel (neighbours)
+//!                   |---- requests -------------> kernel (neighbours)
 //! ```
 //!
 //! The control side is one asynchronous thread; forwarding has a thread of its own and never waits

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_model::{ComponentPath, Fault};
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use crate::difference::differences;
 

@@ -7,7 +7,7 @@ use weir_base::Instant;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_model::Change;
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use crate::admission::{Facts, Limits};
 use crate::element::InForce;

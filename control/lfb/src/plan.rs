@@ -6,7 +6,7 @@ use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
 use weir_model::operation::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault};
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use crate::class::ports::PORTS;
 use crate::class::status::STATUS;
@@ -18,7 +18,7 @@ use crate::router::{self, RouterPlan};
 /// a full outbox and a burst on its way in.
 fn reserve(ports: usize) -> usize {
     const EACH: usize = 256 + 64;
-    weir_path::waiting::PACKETS_MAX + ports * EACH
+    weir_path::ip::waiting::PACKETS_MAX + ports * EACH
 }
 
 /// A checked configuration: putting it in force cannot fail for anything that is written in it.

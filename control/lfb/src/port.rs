@@ -5,8 +5,8 @@ use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_base::units::Bytes;
 use weir_discipline::Spec;
 use weir_model::Section;
-use weir_path::port::Link;
-use weir_path::source_check::SourceCheck;
+use weir_path::egress::port::Link;
+use weir_path::ip::source_check::SourceCheck;
 
 use crate::class::ports::PORTS;
 use crate::queue;

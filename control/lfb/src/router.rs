@@ -3,7 +3,7 @@
 use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_model::Section;
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use crate::class::status::STATUS;
 use crate::port;

@@ -1,9 +1,9 @@
 //! The path of a packet through the router, as one-way stages.
 //!
-//! Read in this order to ride with a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]; and
-//! [`plane`] for what it touches, and how the stages are joined. [`headers`] is what the stages hand on.
+//! Read in this order to follow a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns
+//! the state and joins the stages; [`headers`] is what one stage hands to the next.
 //!
-//! This crate knows no sockets, threads or clocks. Whoever drives it hands in bytes and the time.
+//! This crate knows no sockets, threads or clocks. Its caller hands in bytes and the time.
 
 pub mod bridge;
 pub mod classify;
@@ -12,19 +12,3 @@ pub mod headers;
 pub mod ip;
 pub mod link;
 pub mod plane;
-
-// Former paths of these modules.
-pub use egress::port;
-pub use ip::{forward, source_check, tables, waiting};
-pub use link::{offload, segment};
-pub use plane::{step, watch};
-
-/// Former path of [`plane::Mode`].
-pub mod parse {
-    pub use crate::plane::Mode;
-}
-
-/// Former path and name of [`ip::resolution::NeighbourRequest`].
-pub mod questions {
-    pub use crate::ip::resolution::NeighbourRequest as Order;
-}

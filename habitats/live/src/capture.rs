@@ -7,7 +7,7 @@
 //!
 //! The forwarding thread copies and counts; stamps are turned into Unix time and blocks are written
 //! by the thread that fetches. One capture runs at a time. It ends after its packets or its time, when it is
-//! told to, or when nobody has fetched for [`weir_path::watch::LEASE`].
+//! told to, or when nobody has fetched for [`weir_path::plane::watch::LEASE`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use weir_base::{Rate, Span};
 use weir_capture::{Interface, Seen, Writer};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_path::plane::Plane;
-use weir_path::watch::{Fetched, Sightings, Want};
+use weir_path::plane::watch::{Fetched, Sightings, Want};
 
 use crate::clock;
 use crate::worker::Handle;
@@ -194,7 +194,7 @@ fn watch(
     };
     match plane.watch(want, empty, now) {
         Ok(()) => Ok(ports),
-        Err(weir_path::watch::Watched) => Err(CaptureRefusal::Busy),
+        Err(weir_path::plane::watch::Watched) => Err(CaptureRefusal::Busy),
     }
 }
 
@@ -211,8 +211,8 @@ mod tests {
     use crate::worker::Worker;
     use weir_base::{Instant, Streams};
     use weir_discipline::Spec;
-    use weir_path::parse::Mode;
-    use weir_path::port::Link;
+    use weir_path::egress::port::Link;
+    use weir_path::plane::Mode;
 
     /// A router with two ports and no devices.
     fn router() -> Handle {

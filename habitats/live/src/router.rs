@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use weir_element::{Answer, Facts, Request};
 use weir_lfb::Plan;
-use weir_path::tables::Tables;
+use weir_path::ip::tables::Tables;
 
 use self::bypass::Bypassed;
 use self::carrier::{Carrier, Launched};

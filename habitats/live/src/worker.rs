@@ -5,7 +5,7 @@
 //!  Handle::call --- commands ---> +---------------------------------------------+
 //!       ^                         | commands | receive bursts | step | transmit |--+
 //!       +------ answers --------- +---------------------------------------------+  |
-//!  events (questions, ports) <--------^                                            |
+//!  events (requests, ports) <--------^                                            |
 //!                                     +------- wait: frames, commands, time -------+
 //! ```
 //!
@@ -27,12 +27,12 @@ use std::time::Duration;
 
 use weir_base::{Instant, Span};
 use weir_packet::Reason;
-use weir_path::forward::Neighbourhood;
-use weir_path::parse::Mode;
+use weir_path::ip::resolution::NeighbourRequest;
+use weir_path::ip::tables::NeighbourKey;
+use weir_path::ip::tables::Tables;
+use weir_path::plane::Mode;
+use weir_path::plane::step::Arrival;
 use weir_path::plane::{Plane, PlanePort};
-use weir_path::questions::Order;
-use weir_path::step::Arrival;
-use weir_path::tables::Tables;
 
 use self::links::{Doorkeeper, Link};
 use crate::clock::{self, Waiter, Waker};
@@ -43,7 +43,7 @@ use crate::device::{Counters, Device, Direction, Received, Tenure};
 /// are served in turn by bytes, and a flood of superframes at one does not delay the others.
 const BURST_MAX: usize = 64;
 /// A port's next event is waited for at least this long: many frames at a high rate share one
-/// wake-up, and leave well within the burst that [`weir_path::port::Link::burst`] allows.
+/// wake-up, and leave well within the burst that [`weir_path::egress::port::Link::burst`] allows.
 const PACING_QUANTUM: Span = Span::from_micros(50);
 /// Under load frames are gathered for this long before the next turn, as a network card with
 /// interrupt moderation does.
@@ -93,9 +93,9 @@ pub type Opener = Box<dyn FnMut(&str) -> io::Result<Box<dyn Device>> + Send>;
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Ask for a neighbour's MAC address, or give up asking.
-    Question(Order),
+    NeighbourRequest(NeighbourRequest),
     /// Packets were sent to these neighbours since the last report.
-    InUse(Vec<Neighbourhood>),
+    InUse(Vec<NeighbourKey>),
     /// The device of the port with this name is gone.
     PortLost(String),
     /// The device of a port is back.
@@ -312,8 +312,8 @@ impl Worker {
             let now = clock::now();
             let next = self.plane.step(now).map(|at| at.max(now + PACING_QUANTUM));
             let full = self.transmit();
-            for question in self.plane.neighbour_requests() {
-                (self.event)(Event::Question(question));
+            for request in self.plane.neighbour_requests() {
+                (self.event)(Event::NeighbourRequest(request));
             }
             let reopen = self.reopen(now);
             if busy {

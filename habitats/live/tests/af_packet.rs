@@ -12,7 +12,7 @@ use weir_base::Instant;
 use weir_live::clock::{self, Waiter};
 use weir_live::device::af_packet::{self, AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
 use weir_live::device::{Device, Direction};
-use weir_path::offload::{Offload, PartialChecksum};
+use weir_path::link::offload::{Offload, PartialChecksum};
 
 /// A received frame, copied out.
 #[derive(Clone, Debug, PartialEq)]

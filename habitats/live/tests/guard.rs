@@ -16,7 +16,7 @@ use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::kernel::transit::TransitGuard;
 use weir_live::namespace::Namespace;
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 /// Of the router's interface at host `a`, and of the hosts.
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 0xa];

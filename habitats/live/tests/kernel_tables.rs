@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use common::{Peer, eventually, in_namespace, run};
 use weir_live::kernel::follow;
 use weir_live::kernel::neighbours::Neighbours;
-use weir_path::tables::{Action, Neighbour, NextHop, Tables};
+use weir_path::ip::tables::{Action, Neighbour, NextHop, Tables};
 
 /// A follower on a thread of its own, and what it published last.
 struct Followed {

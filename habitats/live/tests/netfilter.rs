@@ -10,7 +10,7 @@ use common::{in_namespace, run, succeeds, two_hosts};
 use weir_live::kernel::announcements::Announcements;
 use weir_live::kernel::netfilter::bypassed;
 use weir_live::kernel::transit::TransitGuard;
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 const PORTS: [&str; 2] = ["ra", "rb"];
 

@@ -15,12 +15,12 @@ use weir_discipline::Spec;
 use weir_live::clock;
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
-use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::parse::Mode;
+use weir_path::egress::port::Link;
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::link::segment::Superframe;
+use weir_path::plane::Mode;
 use weir_path::plane::Plane;
-use weir_path::port::Link;
-use weir_path::segment::Superframe;
-use weir_path::step::Arrival;
+use weir_path::plane::step::Arrival;
 
 const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];

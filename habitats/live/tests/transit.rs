@@ -12,7 +12,7 @@ use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::kernel::transit::{Error, TransitGuard};
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 /// Names the test below that only holds a guard, and the variable that lets it.
 const OWNER: &str = "owner_of_a_guard";

@@ -16,11 +16,11 @@ use weir_live::clock;
 use weir_live::device::loopback::Frame;
 use weir_live::device::{Counters, Device, Received};
 use weir_live::worker::{Event, Worker};
-use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::parse::Mode;
+use weir_path::egress::port::Link;
+use weir_path::ip::tables::{Interface, Tables};
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::plane::Mode;
 use weir_path::plane::Plane;
-use weir_path::port::Link;
-use weir_path::tables::{Interface, Tables};
 
 /// A device that always has another frame, and counts the bytes that it handed over.
 struct Endless {

@@ -29,7 +29,7 @@ const SOURCES: &[(&str, [bool; 3])] = &[
     ("224.0.0.1", [false; 3]),
     ("255.255.255.255", [false; 3]),
 ];
-/// Sources that weir refuses and Linux does not always: see `weir_path::source_check` and
+/// Sources that weir refuses and Linux does not always: see `weir_path::ip::source_check` and
 /// `weir_path::parse`.
 const STRICTER: &[&str] = &[
     "10.77.1.255",

@@ -13,8 +13,8 @@ use weir_base::setting::{Scalar, SettingError, Settings};
 use weir_discipline::Manual;
 use weir_model::class::{Cell, Form, Type, Unit};
 use weir_model::{Class, Component, Value, capture};
+use weir_path::ip::tables::Tables;
 use weir_path::plane::Plane;
-use weir_path::tables::Tables;
 
 mod drops;
 mod neighbours;

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use weir_model::class::{Cell, Class, Layout};
+use weir_path::ip::tables::{Mac, Tables};
 use weir_path::plane::Plane;
-use weir_path::tables::{Mac, Tables};
 
 use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows};
 

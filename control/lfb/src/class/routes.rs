@@ -1,7 +1,7 @@
 //! The routes in force.
 
 use weir_model::class::{Cell, Class, Layout, Type};
-use weir_path::tables::{Action, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, NextHop, Route, Tables};
 
 use super::neighbours::interface_name;
 use super::{Block, Column, NUMBER, Row, Source, TEXT, component, components, rows};

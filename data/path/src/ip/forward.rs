@@ -27,9 +27,6 @@ use crate::ip::icmp_error::IcmpCause;
 use crate::ip::next_hop_cache::{Adjacency, NextHopCache};
 use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 
-/// Former name of [`NeighbourKey`].
-pub use crate::ip::tables::NeighbourKey as Neighbourhood;
-
 /// Whether a packet is from another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {

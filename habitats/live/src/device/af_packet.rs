@@ -496,7 +496,7 @@ pub(super) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_path::offload::Offload;
+    use weir_path::link::offload::Offload;
 
     /// A slot with 14 spare bytes before the frame, as the kernel leaves them.
     fn slot(bytes: &mut [u8], status: u32, tag: (u16, u16), packet_type: u8) -> Slot<'_> {

@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::Instant;
-use weir_path::offload::Offload;
+use weir_path::link::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
 

@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use weir_base::Instant;
-use weir_path::offload::Offload;
+use weir_path::link::offload::Offload;
 
 pub use tenure::Tenure;
 

@@ -23,7 +23,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError};
 use weir_base::{Instant, Span};
 use weir_capture::{Fate, Interface, Seen, Writer};
-use weir_path::offload::Offload;
+use weir_path::link::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
 use crate::clock;

@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use socket2::Socket;
-use weir_path::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 
 use super::af_packet::device_gone;
 use super::ring::Slot;

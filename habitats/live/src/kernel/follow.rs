@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::time::{sleep, timeout_at};
 use tracing::{debug, warn};
-use weir_path::tables::Tables;
+use weir_path::ip::tables::Tables;
 
 use super::message::{
     self, KernelMessage, NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF, RTM_GETNEXTHOP,

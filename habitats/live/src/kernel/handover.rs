@@ -19,7 +19,7 @@
 //! frames do not pay for it and a wall clock that is set back moves nothing.
 
 use weir_base::Span;
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use super::nft::Compare;
 use super::transit::{Error, TransitGuard};

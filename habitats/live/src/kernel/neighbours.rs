@@ -35,8 +35,8 @@ use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
-use weir_path::forward::Neighbourhood;
-use weir_path::tables::{Neighbour, Tables};
+use weir_path::ip::tables::NeighbourKey;
+use weir_path::ip::tables::{Neighbour, Tables};
 
 use super::netlink::{NetlinkSocket, Request, attribute, u16_at, u32_at};
 
@@ -55,7 +55,7 @@ const QUESTIONS_MIN: usize = 32;
 #[derive(Debug)]
 pub struct Neighbours {
     socket: NetlinkSocket,
-    asked: HashSet<Neighbourhood>,
+    asked: HashSet<NeighbourKey>,
     /// Entries for IPv4 and IPv6 beyond which the kernel throws some out.
     entries_max: [usize; 2],
 }
@@ -72,7 +72,7 @@ impl Neighbours {
 
     /// Asks the kernel to find out the MAC address of a neighbour. Does not wait for the answer,
     /// which comes with the tables. Asking again while the kernel is at it is harmless.
-    pub fn resolve(&mut self, neighbour: Neighbourhood) -> io::Result<()> {
+    pub fn resolve(&mut self, neighbour: NeighbourKey) -> io::Result<()> {
         let create = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         match self.socket.ask(&using(neighbour, create)) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
@@ -90,7 +90,7 @@ impl Neighbours {
     }
 
     /// Asks no longer for a neighbour whose question was given up for another one.
-    pub fn give_up(&mut self, neighbour: Neighbourhood) -> io::Result<()> {
+    pub fn give_up(&mut self, neighbour: NeighbourKey) -> io::Result<()> {
         match self.asked.remove(&neighbour) {
             true => gone_is_well(self.remove_unanswered(neighbour)),
             false => Ok(()), // somebody else's question
@@ -100,7 +100,7 @@ impl Neighbours {
     /// Removes what was asked for in vain, so that it does not fill the kernel's table. Gives how
     /// many neighbours may be asked for at the same time, for IPv4 and IPv6.
     pub fn update(&mut self, tables: &Tables) -> io::Result<[usize; 2]> {
-        let known = |n: &Neighbourhood| tables.neighbours.get(n).copied();
+        let known = |n: &NeighbourKey| tables.neighbours.get(n).copied();
         let ended: Vec<_> = self
             .asked
             .iter()
@@ -123,7 +123,7 @@ impl Neighbours {
         Ok([left(0), left(1) / 2].map(|limit| limit.max(QUESTIONS_MIN)))
     }
 
-    fn remove_unanswered(&mut self, neighbour: Neighbourhood) -> io::Result<()> {
+    fn remove_unanswered(&mut self, neighbour: NeighbourKey) -> io::Result<()> {
         const UNANSWERED: u16 = libc::NUD_INCOMPLETE | libc::NUD_FAILED;
         let (interface, address) = neighbour;
         self.remove_if(neighbour, |e| {
@@ -145,7 +145,7 @@ impl Neighbours {
 
     fn remove_if(
         &mut self,
-        neighbour: Neighbourhood,
+        neighbour: NeighbourKey,
         wanted: impl Fn(Entry) -> bool,
     ) -> io::Result<()> {
         match wanted(self.read(neighbour)?) {
@@ -159,7 +159,7 @@ impl Neighbours {
 
     /// Lets the kernel verify those of `in_use`, and of all gateways, that it has not heard of
     /// recently. A gateway that it does not know is asked for. Of several errors the last is given.
-    pub fn verify(&mut self, in_use: &[Neighbourhood], tables: &Tables) -> io::Result<()> {
+    pub fn verify(&mut self, in_use: &[NeighbourKey], tables: &Tables) -> io::Result<()> {
         let others = in_use.iter().copied().filter(|n| !tables.is_gateway(*n));
         let mut result = Ok(());
         for neighbour in tables.gateways().chain(others).take(VERIFIED_MAX) {
@@ -182,7 +182,7 @@ impl Neighbours {
     /// made by itself, and `wanted`.
     fn use_if(
         &mut self,
-        neighbour: Neighbourhood,
+        neighbour: NeighbourKey,
         wanted: impl Fn(Entry) -> bool,
     ) -> io::Result<()> {
         let entry = self.read(neighbour)?;
@@ -193,7 +193,7 @@ impl Neighbours {
     }
 
     /// The kernel's entry as it is now.
-    fn read(&mut self, neighbour: Neighbourhood) -> io::Result<Entry> {
+    fn read(&mut self, neighbour: NeighbourKey) -> io::Result<Entry> {
         let request = request(libc::RTM_GETNEIGH, libc::NLM_F_ACK, neighbour, 0);
         let mut found = None;
         self.socket.dump(&request, |message| {
@@ -249,7 +249,7 @@ impl Entry {
 const NDMSG_BYTES: usize = 12;
 
 /// A request to use an entry as a packet would.
-fn using(neighbour: Neighbourhood, flags: libc::c_int) -> Request {
+fn using(neighbour: NeighbourKey, flags: libc::c_int) -> Request {
     let flags = flags | libc::NLM_F_ACK;
     request(libc::RTM_NEWNEIGH, flags, neighbour, libc::NTF_USE)
 }
@@ -258,7 +258,7 @@ fn using(neighbour: Neighbourhood, flags: libc::c_int) -> Request {
 fn request(
     kind: u16,
     flags: libc::c_int,
-    (interface, address): Neighbourhood,
+    (interface, address): NeighbourKey,
     entry_flags: u8,
 ) -> Request {
     const NDA_DST: u16 = 1;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
 use super::{iptables, links};

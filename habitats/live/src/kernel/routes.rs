@@ -12,7 +12,7 @@ use netlink_packet_route::route::{
     RouteType, RouteVia,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_path::tables::{Action, NextHop, Route};
+use weir_path::ip::tables::{Action, NextHop, Route};
 
 use super::message::{NextHopKind, NextHopObject, Placement};
 

@@ -27,8 +27,8 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use weir_path::source_check::SourceCheck;
-use weir_path::tables::{Interface, Mac, Neighbour, Tables};
+use weir_path::ip::source_check::SourceCheck;
+use weir_path::ip::tables::{Interface, Mac, Neighbour, Tables};
 
 use super::message::{ConfOf, KernelMessage, Placement};
 use super::routes::{self, Routes};
@@ -322,7 +322,7 @@ mod tests {
     use netlink_packet_route::route::{
         RouteAttribute, RouteHeader, RouteNextHop, RouteNextHopFlags, RouteType, RouteVia,
     };
-    use weir_path::tables::{Action, NextHop};
+    use weir_path::ip::tables::{Action, NextHop};
 
     fn net(text: &str) -> IpNet {
         text.parse().unwrap()

@@ -52,7 +52,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_base::{Rate, Tally};
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
 use super::links::{self, AboveKind, Links};

@@ -9,8 +9,8 @@ use weir_base::Span;
 use weir_element::{Completion, Effect, Limits, Moment, Place};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_path::parse::Mode;
-use weir_path::tables::Tables;
+use weir_path::ip::tables::Tables;
+use weir_path::plane::Mode;
 
 use super::bypass::{self, Bypassed};
 use super::driver::Input;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weir_element::{Answer, Effect, Element, Event, InForce, Output, Request, Ticket};
-use weir_path::tables::Tables;
+use weir_path::ip::tables::Tables;
 
 use super::carrier::{Carrier, Launched};
 use super::journal;

@@ -8,48 +8,48 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_element::Place;
-use weir_path::questions::Order;
+use weir_path::ip::resolution::NeighbourRequest;
 
 use super::running::{Running, lock};
 use crate::kernel::neighbours::Neighbours;
 use crate::worker::{Event, Worker};
 
-/// Questions for neighbours that may wait. One that does not fit is lost, and its packets are dropped;
+/// Neighbour requests that may wait. One that does not fit is lost, and its packets are dropped;
 /// the next packet after that asks again.
-const QUESTIONS_MAX: usize = 1024;
-/// Questions that are handled together.
+const REQUESTS_MAX: usize = 1024;
+/// Requests that are handled together.
 const BATCH_MAX: usize = 256;
 /// The neighbours in use are verified at least this far apart. The kernel marks an entry stale
 /// 15 to 45 s after the neighbour's last answer, and probes 5 s later: so a changed MAC address is noticed
 /// about as soon as by the kernel's own forwarding.
 const VERIFY_PERIOD: Duration = Duration::from_secs(5);
 
-/// Events of the forwarding thread. Senders of packets to new addresses cause questions, without bound; all
+/// Events of the forwarding thread. Senders of packets to new addresses cause requests, without bound; all
 /// other events come from the machine itself, are few, and must not be lost.
 pub struct Inbox {
-    questions: mpsc::Receiver<Order>,
+    requests: mpsc::Receiver<NeighbourRequest>,
     events: mpsc::UnboundedReceiver<Event>,
 }
 
 impl Inbox {
     /// The function that the forwarding thread calls for each event, and the inbox where they arrive.
     pub(super) fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
-        let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
+        let (ask, requests) = mpsc::channel(REQUESTS_MAX);
         let (send, events) = mpsc::unbounded_channel();
         let event = move |event| match event {
-            Event::Question(order) => drop(ask.try_send(order)),
+            Event::NeighbourRequest(request) => drop(ask.try_send(request)),
             other => drop(send.send(other)), // nobody listens any more: the router ends
         };
-        (Box::new(event), Self { questions, events })
+        (Box::new(event), Self { requests, events })
     }
 
-    /// The next event, or orders that are added to `orders`; `None` when the forwarding thread has
+    /// The next event, or requests that are added to `requests`; `None` when the forwarding thread has
     /// ended.
-    async fn next(&mut self, orders: &mut Vec<Order>) -> Option<Next> {
+    async fn next(&mut self, requests: &mut Vec<NeighbourRequest>) -> Option<Next> {
         tokio::select! {
             biased;
             event = self.events.recv() => event.map(Next::Event),
-            1.. = self.questions.recv_many(orders, BATCH_MAX) => Some(Next::Orders),
+            1.. = self.requests.recv_many(requests, BATCH_MAX) => Some(Next::Requests),
         }
     }
 }
@@ -57,12 +57,12 @@ impl Inbox {
 /// The next thing to handle.
 enum Next {
     Event(Event),
-    Orders,
+    Requests,
 }
 
 /// Handles events until the forwarding thread ends.
 pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> String {
-    let mut orders = Vec::new();
+    let mut requests = Vec::new();
     let mut verify = interval(VERIFY_PERIOD);
     verify.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -80,7 +80,7 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
                 })
                 .await;
             }
-            next = inbox.next(&mut orders) => match next {
+            next = inbox.next(&mut requests) => match next {
                 Some(Next::Event(Event::InUse(used))) => {
                     on_neighbours(&running, move |running, neighbours| {
                         neighbours.verify(&used, &running.tables.load())
@@ -88,10 +88,10 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
                     .await;
                 }
                 Some(Next::Event(event)) => handle(&running, event),
-                Some(Next::Orders) => {
-                    let orders = std::mem::take(&mut orders);
+                Some(Next::Requests) => {
+                    let requests = std::mem::take(&mut requests);
                     on_neighbours(&running, move |_, neighbours| {
-                        carry_out(neighbours, &orders);
+                        carry_out(neighbours, &requests);
                         Ok(())
                     })
                     .await;
@@ -117,25 +117,27 @@ async fn on_neighbours(
     }
 }
 
-/// Under a scan a question may be given up before it is asked: then it is never asked.
-fn carry_out(neighbours: &mut Neighbours, orders: &[Order]) {
-    let later = |at: usize, order: Order| orders[at..].contains(&order);
-    for (at, order) in orders.iter().enumerate() {
-        tracing::debug!(?order, "neighbour");
-        let result = match *order {
-            Order::Ask(neighbour) if later(at, Order::GiveUp(neighbour)) => Ok(()),
-            Order::Ask(neighbour) => neighbours.resolve(neighbour),
-            Order::GiveUp(neighbour) => neighbours.give_up(neighbour),
+/// Under a scan a request may be given up before it is carried out: then the kernel is never asked.
+fn carry_out(neighbours: &mut Neighbours, requests: &[NeighbourRequest]) {
+    let later = |at: usize, request: NeighbourRequest| requests[at..].contains(&request);
+    for (at, request) in requests.iter().enumerate() {
+        tracing::debug!(?request, "neighbour");
+        let result = match *request {
+            NeighbourRequest::Ask(neighbour) if later(at, NeighbourRequest::GiveUp(neighbour)) => {
+                Ok(())
+            }
+            NeighbourRequest::Ask(neighbour) => neighbours.resolve(neighbour),
+            NeighbourRequest::GiveUp(neighbour) => neighbours.give_up(neighbour),
         };
         if let Err(error) = result {
-            tracing::debug!(?order, %error, "the kernel does not do it");
+            tracing::debug!(?request, %error, "the kernel does not do it");
         }
     }
 }
 
 fn handle(running: &Running, event: Event) {
     let event = match event {
-        Event::Question(_) | Event::InUse(_) => return, // these are handled elsewhere
+        Event::NeighbourRequest(_) | Event::InUse(_) => return, // these are handled elsewhere
         Event::Retired(tables) => return drop(tables),
         Event::PortLost(port) => weir_element::Event::Lost { port },
         Event::PortBack { port, interface } => weir_element::Event::Back(Place { port, interface }),

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use weir_base::Tally;
 use weir_packet::Reason;
+use weir_path::ip::tables::{Action, Neighbour, Tables};
 use weir_path::plane::{Plane, PlanePort};
-use weir_path::tables::{Action, Neighbour, Tables};
 
 use weir_element::{InForce, Notice, Place, differences};
 
@@ -187,7 +187,7 @@ pub(super) fn tables(old: &Tables, new: &Tables) {
 fn routes(tables: &Tables) -> BTreeMap<String, String> {
     let shown = |action: &Action| match action {
         Action::Forward(hops) => {
-            let hop = |hop: &weir_path::tables::NextHop| match hop.gateway {
+            let hop = |hop: &weir_path::ip::tables::NextHop| match hop.gateway {
                 Some(gateway) => format!("via {gateway}"),
                 None => "on the link".to_owned(),
             };

@@ -11,7 +11,7 @@ use weir_element::{Answer, Event, InForce, Request};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_model::Change;
-use weir_path::tables::Tables;
+use weir_path::ip::tables::Tables;
 
 use super::bypass::Bypassed;
 use super::driver::Input;

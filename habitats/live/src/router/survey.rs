@@ -5,7 +5,7 @@ use std::fs;
 
 use weir_element::{Facts, Unfit};
 use weir_lfb::Plan;
-use weir_path::parse::Mode;
+use weir_path::plane::Mode;
 
 use super::bypass;
 use super::ports::frame_bytes_max;
