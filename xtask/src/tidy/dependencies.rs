@@ -13,6 +13,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
     ("control/controller", &["base"]),
+    ("control/forces", &["base"]),
     ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",

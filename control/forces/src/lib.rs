@@ -1,0 +1,9 @@
+//! ForCES, the protocol between control elements (CEs) and forwarding elements (FEs): RFC 5810, with
+//! RFC 7121 (high availability) and RFC 7391 (extensions).
+//!
+//! - [`wire`]: messages as bytes and as plain values
+//!
+//! Nothing here opens a socket, starts a thread, reads a clock or a file. What a component means is not
+//! known here either: values are bytes, and whoever knows the class of a block reads them.
+
+pub mod wire;

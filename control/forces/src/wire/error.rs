@@ -1,0 +1,149 @@
+//! What is wrong with a message: at which byte, which field, what was found, what is permitted, and the
+//! result code that answers it.
+
+use std::fmt;
+
+use super::result::ResultCode;
+
+/// Why bytes are not the message that they should be, or why values do not fit one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireError {
+    /// The byte of the message where the part begins; zero for a value that is being constructed.
+    pub at: usize,
+    /// Which header or TLV.
+    pub part: &'static str,
+    /// Which field of it.
+    pub field: &'static str,
+    /// What was found.
+    pub found: u64,
+    /// What is permitted.
+    pub permitted: Permitted,
+    /// The result code that answers it.
+    pub code: ResultCode,
+}
+
+/// What a field may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permitted {
+    /// A number from the first to the second.
+    Range(u64, u64),
+    /// One of some codes, by their names.
+    Codes(&'static str),
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            at,
+            part,
+            field,
+            found,
+            permitted,
+            code,
+        } = self;
+        write!(f, "byte {at}: {part}: {field} is ")?;
+        match permitted {
+            Permitted::Range(a, b) if a == b => write!(f, "{found}, but must be {a}"),
+            Permitted::Range(a, b) => write!(f, "{found}, but must be from {a} to {b}"),
+            Permitted::Codes(names) => write!(f, "{found:#06x}, but must be {names}"),
+        }?;
+        write!(f, " ({code})")
+    }
+}
+
+impl std::error::Error for WireError {}
+
+/// Where an error would be: the part of the message, and the byte at which it begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) part: &'static str,
+    pub(crate) at: usize,
+}
+
+impl Place {
+    pub(crate) const fn new(part: &'static str, at: usize) -> Self {
+        Self { part, at }
+    }
+
+    /// Passes if `found` lies from `least` to `most`.
+    pub(crate) fn permit(
+        self,
+        field: &'static str,
+        found: impl Into<u64>,
+        (least, most): (u64, u64),
+        code: ResultCode,
+    ) -> Result<(), WireError> {
+        let found = found.into();
+        if (least..=most).contains(&found) {
+            return Ok(());
+        }
+        Err(self.error(field, found, Permitted::Range(least, most), code))
+    }
+
+    /// As [`Self::permit`], for the number of bytes or of parts of something.
+    pub(crate) fn permit_len(
+        self,
+        field: &'static str,
+        found: usize,
+        (least, most): (usize, usize),
+        code: ResultCode,
+    ) -> Result<(), WireError> {
+        self.permit(field, found as u64, (least as u64, most as u64), code)
+    }
+
+    /// A code is not one of `names`.
+    pub(crate) fn unexpected(
+        self,
+        field: &'static str,
+        found: impl Into<u64>,
+        names: &'static str,
+        code: ResultCode,
+    ) -> WireError {
+        self.error(field, found.into(), Permitted::Codes(names), code)
+    }
+
+    const fn error(
+        self,
+        field: &'static str,
+        found: u64,
+        permitted: Permitted,
+        code: ResultCode,
+    ) -> WireError {
+        let Self { part, at } = self;
+        WireError {
+            at,
+            part,
+            field,
+            found,
+            permitted,
+            code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_was_found_what_is_permitted_and_what_answers_it() {
+        let place = Place::new("header", 0);
+        let error = place
+            .permit("version", 2_u8, (1, 1), ResultCode::VersionMismatch)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "byte 0: header: version is 2, but must be 1 (E_VERSION_MISMATCH)"
+        );
+        let error = Place::new("RESULT-TLV", 60).unexpected(
+            "type",
+            0x111_u16,
+            "FULLDATA",
+            ResultCode::InvalidTlv,
+        );
+        assert_eq!(
+            error.to_string(),
+            "byte 60: RESULT-TLV: type is 0x0111, but must be FULLDATA (E_INVALID_TLV)"
+        );
+    }
+}

@@ -1,0 +1,418 @@
+//! The common header (RFC 5810, 6.1).
+//!
+//! ```text
+//!  0         1      2        4        8             12           20      24
+//! +----+----+------+--------+--------+-------------+------------+-------+------
+//! | v  | 0  | type | length | source | destination | correlator | flags | TLVs
+//! +----+----+------+--------+--------+-------------+------------+-------+------
+//!   4    4    8      words                                        |
+//!                            +-----+-----+---+----+----+----+-----+
+//!                            | ACK | Pri | 0 | EM | AT | TP | 0   |
+//!                            +-----+-----+---+----+----+----+-----+
+//!                              2     3     3   2    1    2    19
+//! ```
+
+use std::fmt;
+
+use super::bytes::{Writer, u16_at, u32_at, u64_at};
+use super::error::{Place, WireError};
+use super::result::ResultCode;
+
+/// Length of the header.
+pub const HEADER_LEN: usize = 24;
+/// The version of the protocol.
+pub const VERSION: u8 = 1;
+/// The greatest length of a message: as many words as the length's field can say.
+pub const MESSAGE_LEN_MAX: usize = 4 * u16::MAX as usize;
+
+const PART: &str = "header";
+
+codes! {
+    /// Types of messages (RFC 5810, A.1).
+    MessageKind(u8) {
+        /// An FE asks for an association.
+        AssociationSetup = 0x01 "Association Setup",
+        /// An association ends.
+        AssociationTeardown = 0x02 "Association Teardown",
+        /// A CE changes components.
+        Config = 0x03 "Config",
+        /// A CE reads components.
+        Query = 0x04 "Query",
+        /// An FE reports an event.
+        EventNotification = 0x05 "Event Notification",
+        /// Packets, to a CE or from it.
+        PacketRedirect = 0x06 "Packet Redirect",
+        /// A sign of life.
+        Heartbeat = 0x0f "Heartbeat",
+        /// The answer to an association setup.
+        AssociationSetupResponse = 0x11 "Association Setup Response",
+        /// What became of a Config.
+        ConfigResponse = 0x13 "Config Response",
+        /// What a Query found.
+        QueryResponse = 0x14 "Query Response",
+    }
+}
+
+/// The ID of an element, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u32);
+
+/// What an ID stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdKind {
+    /// A forwarding element. Zero asks for an ID.
+    Fe,
+    /// A control element.
+    Ce,
+    /// A group.
+    Multicast,
+    /// All control elements.
+    AllCes,
+    /// All forwarding elements.
+    AllFes,
+    /// All elements.
+    AllElements,
+    /// Nothing yet.
+    Reserved,
+}
+
+impl Id {
+    /// The source of an association setup that asks for an ID.
+    pub const UNASSIGNED: Self = Self(0);
+    /// All forwarding elements.
+    pub const ALL_FES: Self = Self(0xffff_fffe);
+
+    /// What it stands for.
+    pub const fn kind(self) -> IdKind {
+        match self.0 {
+            0..=0x3fff_ffff => IdKind::Fe,
+            0x4000_0000..=0x7fff_ffff => IdKind::Ce,
+            0xc000_0000..=0xffff_ffef => IdKind::Multicast,
+            0xffff_fffd => IdKind::AllCes,
+            0xffff_fffe => IdKind::AllFes,
+            0xffff_ffff => IdKind::AllElements,
+            _ => IdKind::Reserved,
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+/// When a Config is answered. A Heartbeat knows `Never` and `Always` only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ack {
+    /// Never.
+    #[default]
+    Never,
+    /// If all of it was executed.
+    OnSuccess,
+    /// If any of it failed; the response has the failed paths only.
+    OnFailure,
+    /// Always.
+    Always,
+}
+
+/// What happens with the operations of a message when one of them fails (EM).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Execution {
+    /// Not said; a Config must say it.
+    #[default]
+    Unset,
+    /// None of them stays done.
+    AllOrNone,
+    /// Those before it stay done, and no further one is tried.
+    UntilFailure,
+    /// All are tried.
+    ContinueOnFailure,
+}
+
+/// Where in a transaction a message stands (TP). It means something within a transaction only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Its first message.
+    #[default]
+    Start,
+    /// One in the middle.
+    Middle,
+    /// Its last message: commit.
+    End,
+    /// Undo it.
+    Abort,
+}
+
+/// From 0 to 7; 7 goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// A priority from 0 to 7.
+    pub const fn new(priority: u8) -> Option<Self> {
+        if priority > 7 {
+            return None;
+        }
+        Some(Self(priority))
+    }
+
+    /// The priority of a type of message unless somebody chooses another one (RFC 5811, 4.2.1).
+    pub const fn of(kind: MessageKind) -> Self {
+        Self(match kind {
+            MessageKind::AssociationSetup
+            | MessageKind::AssociationSetupResponse
+            | MessageKind::AssociationTeardown => 7,
+            MessageKind::EventNotification => 3,
+            MessageKind::PacketRedirect => 2,
+            MessageKind::Heartbeat => 1,
+            _ => 4,
+        })
+    }
+
+    /// As a number.
+    pub const fn level(self) -> u8 {
+        self.0
+    }
+}
+
+/// The flags of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags {
+    /// When it is answered.
+    pub ack: Ack,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// What a failure does.
+    pub execution: Execution,
+    /// Whether it is part of a transaction (AT).
+    pub transaction: bool,
+    /// Where in the transaction.
+    pub phase: Phase,
+}
+
+impl Flags {
+    /// The flags of a word; reserved bits are ignored.
+    pub const fn from_word(word: u32) -> Self {
+        Self {
+            ack: match word >> 30 {
+                0 => Ack::Never,
+                1 => Ack::OnSuccess,
+                2 => Ack::OnFailure,
+                _ => Ack::Always,
+            },
+            priority: Priority((word >> 27 & 7) as u8),
+            execution: match word >> 22 & 3 {
+                0 => Execution::Unset,
+                1 => Execution::AllOrNone,
+                2 => Execution::UntilFailure,
+                _ => Execution::ContinueOnFailure,
+            },
+            transaction: word >> 21 & 1 == 1,
+            phase: match word >> 19 & 3 {
+                0 => Phase::Start,
+                1 => Phase::Middle,
+                2 => Phase::End,
+                _ => Phase::Abort,
+            },
+        }
+    }
+
+    /// The word of these flags.
+    pub const fn word(self) -> u32 {
+        let (ack, execution, phase) = (self.ack as u32, self.execution as u32, self.phase as u32);
+        let priority = self.priority.0 as u32;
+        ack << 30 | priority << 27 | execution << 22 | (self.transaction as u32) << 21 | phase << 19
+    }
+}
+
+/// Field names on the bytes of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct View<T>(T);
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// Puts field names on `buffer` if the header fits; nothing else is checked.
+    pub fn new_checked(buffer: T) -> Result<Self, WireError> {
+        let (len, mismatch) = (buffer.as_ref().len(), ResultCode::LengthMismatch);
+        let place = Place::new(PART, 0);
+        place.permit_len("number of bytes", len, (HEADER_LEN, usize::MAX), mismatch)?;
+        Ok(Self(buffer))
+    }
+
+    /// The version of the protocol.
+    pub fn version(&self) -> u8 {
+        self.0.as_ref()[0] >> 4
+    }
+
+    /// The type of the message.
+    pub fn kind(&self) -> MessageKind {
+        self.0.as_ref()[1].into()
+    }
+
+    /// Length of the message in bytes, as it claims it.
+    pub fn length(&self) -> usize {
+        4 * usize::from(u16_at(self.0.as_ref(), 2))
+    }
+
+    /// Who sent it.
+    pub fn source(&self) -> Id {
+        Id(u32_at(self.0.as_ref(), 4))
+    }
+
+    /// Whom it is for.
+    pub fn destination(&self) -> Id {
+        Id(u32_at(self.0.as_ref(), 8))
+    }
+
+    /// What a response has in common with its request.
+    pub fn correlator(&self) -> u64 {
+        u64_at(self.0.as_ref(), 12)
+    }
+
+    /// The flags.
+    pub fn flags(&self) -> Flags {
+        Flags::from_word(u32_at(self.0.as_ref(), 20))
+    }
+
+    /// What follows the header.
+    pub fn body(&self) -> &[u8] {
+        &self.0.as_ref()[HEADER_LEN..]
+    }
+}
+
+/// How many bytes the message takes that a stream of bytes begins with; none while the header is not
+/// complete. After an error the stream cannot be read on: whoever reads it closes the connection.
+pub fn message_len(stream: &[u8]) -> Result<Option<usize>, WireError> {
+    let Ok(view) = View::new_checked(stream) else {
+        return Ok(None);
+    };
+    let place = Place::new(PART, 0);
+    check_version(place, &view)?;
+    let (len, mismatch) = (view.length(), ResultCode::LengthMismatch);
+    place.permit_len("length", len, (HEADER_LEN, MESSAGE_LEN_MAX), mismatch)?;
+    Ok(Some(len))
+}
+
+fn check_version<T: AsRef<[u8]>>(place: Place, view: &View<T>) -> Result<(), WireError> {
+    let only = u64::from(VERSION);
+    place.permit(
+        "version",
+        view.version(),
+        (only, only),
+        ResultCode::VersionMismatch,
+    )
+}
+
+/// A header without the type and the length, which the body of a message knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Envelope {
+    /// Who sends it.
+    pub source: Id,
+    /// Whom it is for.
+    pub destination: Id,
+    /// What a response has in common with its request; zero if none is expected.
+    pub correlator: u64,
+    /// The flags.
+    pub flags: Flags,
+}
+
+impl Envelope {
+    /// Reads a header in front of exactly the bytes that it counts.
+    pub(crate) fn parse(view: &View<&[u8]>) -> Result<Self, WireError> {
+        let place = Place::new(PART, 0);
+        check_version(place, view)?;
+        let (len, there) = (view.length(), view.0.len());
+        place.permit_len("length", len, (there, there), ResultCode::LengthMismatch)?;
+        Ok(Self {
+            source: view.source(),
+            destination: view.destination(),
+            correlator: view.correlator(),
+            flags: view.flags(),
+        })
+    }
+
+    /// Writes the header of a message of `len` bytes.
+    pub(crate) fn write(&self, kind: MessageKind, len: usize, to: &mut Writer<'_>) {
+        to.bytes(&[VERSION << 4, kind.into()]);
+        to.u16((len / 4) as u16); // fits: a message checks it
+        to.u32(self.source.0);
+        to.u32(self.destination.0);
+        to.u64(self.correlator);
+        to.u32(self.flags.word());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[rustfmt::skip]
+    const HEARTBEAT: [u8; 24] = [
+        0x10, 0x0f, 0x00, 0x06,                         // version 1, Heartbeat, 6 words
+        0x40, 0x00, 0x00, 0x01,                         // source: a CE
+        0x00, 0x00, 0x00, 0x02,                         // destination: an FE
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10, // correlator
+        0xc8, 0x00, 0x00, 0x00,                         // answer it; priority 1
+    ];
+
+    #[test]
+    fn a_header_is_read() {
+        let view = View::new_checked(&HEARTBEAT[..]).unwrap();
+        let envelope = Envelope::parse(&view).unwrap();
+        assert_eq!(view.kind(), MessageKind::Heartbeat);
+        assert_eq!(
+            (envelope.source, envelope.destination),
+            (Id(0x4000_0001), Id(2))
+        );
+        assert_eq!((envelope.correlator, envelope.flags.ack), (16, Ack::Always));
+        assert_eq!(
+            envelope.flags.priority,
+            Priority::of(MessageKind::Heartbeat)
+        );
+    }
+
+    #[test]
+    fn a_stream_is_cut_by_lengths_that_can_be_true() {
+        assert_eq!(message_len(&HEARTBEAT[..23]), Ok(None));
+        assert_eq!(message_len(&HEARTBEAT), Ok(Some(24)));
+        let mut bytes = HEARTBEAT;
+        bytes[3] = 5;
+        assert_eq!(
+            message_len(&bytes).unwrap_err().code,
+            ResultCode::LengthMismatch
+        );
+        bytes[0] = 0x20;
+        assert_eq!(
+            message_len(&bytes).unwrap_err().code,
+            ResultCode::VersionMismatch
+        );
+    }
+
+    #[test]
+    fn ids_have_their_ranges() {
+        for (id, kind) in [
+            (0, IdKind::Fe),
+            (0x3fff_ffff, IdKind::Fe),
+            (0x4000_0000, IdKind::Ce),
+            (0x8000_0000, IdKind::Reserved),
+            (0xc000_0000, IdKind::Multicast),
+            (0xffff_ffef, IdKind::Multicast),
+            (0xffff_fff0, IdKind::Reserved),
+            (0xffff_fffd, IdKind::AllCes),
+            (0xffff_fffe, IdKind::AllFes),
+            (0xffff_ffff, IdKind::AllElements),
+        ] {
+            assert_eq!(Id(id).kind(), kind, "{}", Id(id));
+        }
+    }
+
+    #[test]
+    fn every_flag_has_its_bits() {
+        let reserved = 0x0707_ffff;
+        for bit in 0..32 {
+            let word = 1_u32 << bit;
+            assert_eq!(Flags::from_word(word).word(), word & !reserved);
+        }
+        assert!(Priority::new(8).is_none());
+    }
+}

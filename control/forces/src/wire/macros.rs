@@ -1,0 +1,45 @@
+//! The shape that every enumeration of code points has.
+
+/// An enumeration of code points that keeps the unknown ones, with the RFC's name of each.
+macro_rules! codes {
+    (
+        $(#[$doc:meta])* $name:ident($int:ty) {
+            $($(#[$variant_doc:meta])* $variant:ident = $value:literal $text:literal,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+            /// Any other code, kept as it is.
+            Other($int),
+        }
+
+        impl From<$int> for $name {
+            fn from(code: $int) -> Self {
+                match code {
+                    $($value => Self::$variant,)*
+                    n => Self::Other(n),
+                }
+            }
+        }
+
+        impl From<$name> for $int {
+            fn from(name: $name) -> Self {
+                match name {
+                    $($name::$variant => $value,)*
+                    $name::Other(n) => n,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(Self::$variant => f.write_str($text),)*
+                    Self::Other(n) => write!(f, "{n:#x}"),
+                }
+            }
+        }
+    };
+}

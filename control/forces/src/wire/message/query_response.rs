@@ -1,0 +1,35 @@
+//! Query Response (RFC 5810, 7.7.2): what a Query found.
+
+use super::selects::{Rule, Selects};
+use crate::wire::OperationKind;
+
+/// The body of a Query Response.
+pub type QueryResponse = Selects<QueryResponseRule>;
+
+/// What a Query Response permits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum QueryResponseRule {}
+
+impl Rule for QueryResponseRule {
+    const PART: &'static str = "Query Response";
+    const NAMES: &'static str = "GET-RESPONSE or GET-PROP-RESPONSE";
+    const COUNT: (usize, usize) = (1, usize::MAX);
+
+    fn permits(kind: OperationKind) -> bool {
+        matches!(
+            kind,
+            OperationKind::GetResponse | OperationKind::GetPropertyResponse
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::message::selects_tests::check;
+
+    #[test]
+    fn it_permits_its_operations_only() {
+        check::<QueryResponseRule>(&[9, 10]);
+    }
+}

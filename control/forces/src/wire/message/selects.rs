@@ -1,0 +1,105 @@
+//! What six messages have in common: their body is a series of LFBselects, of which a rule says how many
+//! there are and with which operations.
+
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+
+use super::super::bytes::Writer;
+use super::super::error::{Place, WireError};
+use super::super::header::HEADER_LEN;
+use super::super::operation::OperationKind;
+use super::super::result::ResultCode;
+use super::super::select::LfbSelect;
+use super::super::tlv::{TlvKind, Tlvs};
+
+/// What a type of message permits in its body.
+pub trait Rule: Clone + fmt::Debug + PartialEq + Eq + Hash {
+    /// The message, as errors name it.
+    const PART: &'static str;
+    /// The operations, as errors name them.
+    const NAMES: &'static str;
+    /// The least and the greatest number of LFBselects.
+    const COUNT: (usize, usize);
+
+    /// Whether the operation may occur. One that is not known may: whoever executes it refuses it.
+    fn permits(kind: OperationKind) -> bool;
+
+    /// Whether an LFBselect may name this class.
+    fn permits_class(_class: u32) -> bool {
+        true
+    }
+}
+
+/// The body of a message: LFBselects in the order of their execution.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Selects<R> {
+    selects: Vec<LfbSelect>,
+    rule: PhantomData<R>,
+}
+
+impl<R: Rule> Selects<R> {
+    /// A body, if its rule permits it.
+    pub fn new(selects: Vec<LfbSelect>) -> Result<Self, WireError> {
+        let place = Place::new(R::PART, HEADER_LEN);
+        let (count, missing) = (selects.len(), ResultCode::InvalidTlv);
+        place.permit_len("number of LFBselects", count, R::COUNT, missing)?;
+        let mut at = HEADER_LEN;
+        for select in &selects {
+            check::<R>(Place::new(R::PART, at), select)?;
+            at += select.encoded_len();
+        }
+        Ok(Self {
+            selects,
+            rule: PhantomData,
+        })
+    }
+
+    /// The LFBselects, in the order of their execution.
+    pub fn selects(&self) -> &[LfbSelect] {
+        &self.selects
+    }
+
+    /// Bytes that it takes.
+    pub fn encoded_len(&self) -> usize {
+        self.selects.iter().map(LfbSelect::encoded_len).sum()
+    }
+
+    /// Reads what follows the header.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, WireError> {
+        let mut selects = Vec::new();
+        for tlv in Tlvs::new(R::PART, body, HEADER_LEN) {
+            let tlv = tlv?;
+            if TlvKind::from(tlv.kind) != TlvKind::LfbSelect {
+                let place = Place::new(R::PART, tlv.at);
+                return Err(place.unexpected(
+                    "type within",
+                    tlv.kind,
+                    "LFBselect",
+                    ResultCode::InvalidTlv,
+                ));
+            }
+            selects.push(LfbSelect::parse(tlv)?);
+        }
+        Self::new(selects)
+    }
+
+    pub(crate) fn write(&self, to: &mut Writer<'_>) {
+        for select in &self.selects {
+            select.write(to);
+        }
+    }
+}
+
+fn check<R: Rule>(place: Place, select: &LfbSelect) -> Result<(), WireError> {
+    let invalid = ResultCode::InvalidOperation;
+    if !R::permits_class(select.class()) {
+        let names = "1 or 2, a class that every element has";
+        return Err(place.unexpected("class", select.class(), names, ResultCode::InvalidTlv));
+    }
+    let mut kinds = select.operations().iter().map(|o| o.kind());
+    match kinds.find(|kind| !R::permits(*kind) && !matches!(kind, OperationKind::Other(_))) {
+        Some(kind) => Err(place.unexpected("operation", u16::from(kind), R::NAMES, invalid)),
+        None => Ok(()),
+    }
+}

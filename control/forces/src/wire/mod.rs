@@ -1,0 +1,58 @@
+//! Messages: for each format a view that judges nothing and a Repr that cannot lie.
+//!
+//! ```text
+//!  message: header, then TLVs                        LFBselect
+//! +--------+-----------+-----------+                +-------+----------+-----+-----------+
+//! | header | LFBselect | LFBselect |  ------------> | class | instance | SET | PATH-DATA |--+
+//! +--------+-----------+-----------+                +-------+----------+-----+-----------+  |
+//!   24       or REDIRECT, or the results of                                                 |
+//!            an association                          PATH-DATA                               |
+//!                                                   +-------+-----+----------+-----------+  |
+//!                                                   | flags | IDs | selector | data, or  |<-+
+//!                                                   +-------+-----+----------+ PATH-DATA +--+
+//! ```
+//!
+//! | module | format | source |
+//! |---|---|---|
+//! | [`header`] | the common header | RFC 5810, 6.1 |
+//! | [`tlv`] | TLVs and ILVs, and the walks over them | RFC 5810, 6.2 to 6.4 |
+//! | [`message`] | one file for each message | RFC 5810, 7.5 to 7.10 |
+//! | [`select`] | LFBselect: which block, and what is asked of it | RFC 5810, 7.1.5 |
+//! | [`operation`] | SET, GET, DEL, REPORT, COMMIT and their responses | RFC 5810, 7.1.6 to 7.8 |
+//! | [`path`] | PATH-DATA: which component, with keys, ranges and data | RFC 5810, 7.1.7; RFC 7391, 3.1 |
+//! | [`result`] | RESULT and EXTENDEDRESULT | RFC 5810, 7.1.7; RFC 7391, 3.2 |
+//! | [`redirect`] | packets and their metadata | RFC 5810, 7.9 |
+//! | [`error`] | the errors of all of them | |
+//!
+//! A view puts field names on borrowed bytes; no getter of a checked view panics. A Repr owns its values and
+//! knows its length, so writing one cannot fail: what would not fit a TLV or a message cannot be
+//! constructed. Codes that are not known become `Other(n)` and are written again as they were.
+//!
+//! What the RFCs demand to be ignored (reserved bits, padding) is not kept. Contradictions of the RFCs are
+//! decided where they occur; each such place begins with *Decision*.
+//!
+//! Work and memory are bounded by the length of a message: nesting by [`path::NESTING_MAX`], the IDs of a
+//! whole path by [`path::IDS_MAX`].
+
+#[macro_use]
+mod macros;
+mod bytes;
+
+pub mod error;
+pub mod header;
+pub mod message;
+pub mod operation;
+pub mod path;
+pub mod redirect;
+pub mod result;
+pub mod select;
+pub mod tlv;
+
+pub use error::WireError;
+pub use header::{Envelope, Id, IdKind, MessageKind};
+pub use message::{Body, Message};
+pub use operation::{Operation, OperationKind};
+pub use path::{Content, PathData, Selector};
+pub use result::{Outcome, ResultCode};
+pub use select::LfbSelect;
+pub use tlv::Ilv;

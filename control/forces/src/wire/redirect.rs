@@ -1,0 +1,228 @@
+//! REDIRECT: a packet and its metadata (RFC 5810, 7.9; metadata IDs: RFC 6956, 4.4).
+//!
+//! ```text
+//! +--------+--------+----------------------------+-----------------------------+
+//! | 0x0001 | length | METADATA: a series of ILVs | REDIRECTDATA: the packet    |
+//! +--------+--------+----------------------------+-----------------------------+
+//! ```
+//!
+//! Either part may be missing, but not both. The packet lies in the message: a receiver that forwards it
+//! reads it by the [`View`] without a copy.
+
+use super::bytes::{Writer, padded};
+use super::error::{Place, WireError};
+use super::result::ResultCode;
+use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
+
+const PART: &str = "REDIRECT-TLV";
+
+codes! {
+    /// Metadata IDs (RFC 6956, 4.4); from 0x80000000 on they are private.
+    MetadataId(u32) {
+        /// The physical port.
+        PhyPortId = 1 "PHYPortID",
+        /// The source's Ethernet address.
+        SrcMac = 2 "SrcMAC",
+        /// The destination's Ethernet address.
+        DstMac = 3 "DstMAC",
+        /// The logical port.
+        LogicalPortId = 4 "LogicalPortID",
+        /// The Ethernet type.
+        EtherType = 5 "EtherType",
+        /// The VLAN's identifier.
+        VlanId = 6 "VlanID",
+        /// The VLAN priority.
+        VlanPriority = 7 "VlanPriority",
+        /// The IPv4 address of the next hop.
+        NextHopIpv4Addr = 8 "NextHopIPv4Addr",
+        /// The IPv6 address of the next hop.
+        NextHopIpv6Addr = 9 "NextHopIPv6Addr",
+        /// The row of the table of next hops.
+        HopSelector = 10 "HopSelector",
+        /// Why the packet left its path.
+        ExceptionId = 11 "ExceptionID",
+        /// Why the packet is not valid.
+        ValidateErrorId = 12 "ValidateErrorID",
+        /// The port of the network layer.
+        L3PortId = 13 "L3PortID",
+        /// The output by which a packet from a CE goes on.
+        RedirectIndex = 14 "RedirectIndex",
+        /// The row of the table of encapsulations.
+        MediaEncapInfoIndex = 15 "MediaEncapInfoIndex",
+    }
+}
+
+/// Field names on the value of a REDIRECT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View<'a> {
+    metadata: Option<Tlv<'a>>,
+    packet: Option<Tlv<'a>>,
+}
+
+impl<'a> View<'a> {
+    /// Finds the two parts in a TLV's value; metadata is not read yet.
+    pub fn new_checked(tlv: &Tlv<'a>) -> Result<Self, WireError> {
+        let place = Place::new(PART, tlv.at);
+        let mut view = Self {
+            metadata: None,
+            packet: None,
+        };
+        for part in Tlvs::new(PART, tlv.value, tlv.value_at()) {
+            let part = part?;
+            match part.kind.into() {
+                TlvKind::Metadata if view == Self::NOTHING => view.metadata = Some(part),
+                TlvKind::RedirectData if view.packet.is_none() => view.packet = Some(part),
+                _ => {
+                    let (kind, names) = (part.kind, "METADATA, then REDIRECTDATA, once each");
+                    return Err(place.unexpected(
+                        "type within",
+                        kind,
+                        names,
+                        ResultCode::InvalidTlv,
+                    ));
+                }
+            }
+        }
+        let parts = u8::from(view != Self::NOTHING);
+        place.permit("number of parts", parts, (1, 2), ResultCode::InvalidTlv)?;
+        Ok(view)
+    }
+
+    const NOTHING: Self = Self {
+        metadata: None,
+        packet: None,
+    };
+
+    /// The packet, if there is one.
+    pub fn packet(&self) -> Option<&'a [u8]> {
+        self.packet.map(|tlv| tlv.value)
+    }
+
+    /// A walk over the metadata.
+    pub fn metadata(&self) -> Ilvs<'a> {
+        match self.metadata {
+            Some(tlv) => Ilvs::new("METADATA-TLV", tlv.value, tlv.value_at()),
+            None => Ilvs::new("METADATA-TLV", &[], 0),
+        }
+    }
+}
+
+/// A packet and its metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Redirect {
+    metadata: Option<Vec<Ilv>>,
+    packet: Option<Vec<u8>>,
+    len: usize,
+}
+
+impl Redirect {
+    /// A packet with metadata.
+    pub fn new(metadata: Vec<Ilv>, packet: Vec<u8>) -> Result<Self, WireError> {
+        Self::of(Some(metadata), Some(packet))
+    }
+
+    /// Metadata without a packet.
+    pub fn metadata_only(metadata: Vec<Ilv>) -> Result<Self, WireError> {
+        Self::of(Some(metadata), None)
+    }
+
+    /// The metadata.
+    pub fn metadata(&self) -> &[Ilv] {
+        self.metadata.as_deref().unwrap_or_default()
+    }
+
+    /// The value of one metadatum, if it is there.
+    pub fn metadatum(&self, id: MetadataId) -> Option<&[u8]> {
+        let found = self.metadata().iter().find(|ilv| ilv.id == u32::from(id))?;
+        Some(&found.value)
+    }
+
+    /// The packet, if there is one.
+    pub fn packet(&self) -> Option<&[u8]> {
+        self.packet.as_deref()
+    }
+
+    /// Bytes that it takes.
+    pub const fn encoded_len(&self) -> usize {
+        self.len
+    }
+
+    /// Reads a REDIRECT.
+    pub(crate) fn parse(tlv: &Tlv<'_>) -> Result<Self, WireError> {
+        let view = View::new_checked(tlv)?;
+        let metadata = view.metadata.map(|_| view.metadata().owned()).transpose()?;
+        let packet = view.packet().map(<[u8]>::to_vec);
+        Self::of(metadata, packet).map_err(|e| WireError { at: tlv.at, ..e })
+    }
+
+    pub(crate) fn write(&self, to: &mut Writer<'_>) {
+        to.tlv(TlvKind::Redirect.into(), self.len);
+        if let Some(metadata) = &self.metadata {
+            to.tlv(TlvKind::Metadata.into(), HEAD_LEN + ilvs_len(metadata));
+            for ilv in metadata {
+                ilv.write(to);
+            }
+        }
+        if let Some(packet) = &self.packet {
+            to.tlv(TlvKind::RedirectData.into(), HEAD_LEN + packet.len());
+            to.padded(packet);
+        }
+    }
+
+    fn of(metadata: Option<Vec<Ilv>>, packet: Option<Vec<u8>>) -> Result<Self, WireError> {
+        let metadata_len = metadata.as_ref().map_or(0, |m| HEAD_LEN + ilvs_len(m));
+        let packet_len = packet.as_ref().map_or(0, |p| padded(HEAD_LEN + p.len()));
+        let len = HEAD_LEN + metadata_len + packet_len;
+        let place = Place::new(PART, 0);
+        place.permit_len(
+            "length",
+            len,
+            (HEAD_LEN, LEN_MAX),
+            ResultCode::ContentsTooLong,
+        )?;
+        Ok(Self {
+            metadata,
+            packet,
+            len,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_once_and_in_order() {
+        let parts = |kinds: &[u16]| {
+            let value: Vec<u8> = kinds
+                .iter()
+                .flat_map(|k| [k.to_be_bytes(), [0, 4]].concat())
+                .collect();
+            Redirect::parse(&Tlv {
+                kind: 1,
+                at: 24,
+                value: &value,
+            })
+            .is_ok()
+        };
+        assert!(parts(&[0x115]) && parts(&[0x116]) && parts(&[0x115, 0x116]));
+        assert!(!parts(&[]) && !parts(&[0x116, 0x115]) && !parts(&[0x115, 0x115]));
+        assert!(!parts(&[0x116, 0x116]) && !parts(&[0x112]));
+    }
+
+    #[test]
+    fn metadata_is_found_by_its_id() {
+        let index = Ilv {
+            id: 14,
+            value: vec![0, 0, 0, 2],
+        };
+        let redirect = Redirect::new(vec![index], vec![0x45]).unwrap();
+        assert_eq!(
+            redirect.metadatum(MetadataId::RedirectIndex),
+            Some(&[0, 0, 0, 2][..])
+        );
+        assert_eq!(redirect.metadatum(MetadataId::ExceptionId), None);
+        assert!(Redirect::new(vec![], vec![0; LEN_MAX]).is_err());
+    }
+}
