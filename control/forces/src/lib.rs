@@ -2,8 +2,10 @@
 //! RFC 7121 (high availability) and RFC 7391 (extensions).
 //!
 //! - [`wire`]: messages as bytes and as plain values
+//! - [`session`]: associations of CEs and FEs as state machines
 //!
 //! Nothing here opens a socket, starts a thread, reads a clock or a file. What a component means is not
 //! known here either: values are bytes, and whoever knows the class of a block reads them.
 
+pub mod session;
 pub mod wire;

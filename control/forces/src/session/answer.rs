@@ -1,0 +1,219 @@
+//! The shape of a response: that of its request, with another end of each path.
+//!
+//! A selector is not repeated: the index of the row that a key selected takes its place in the path
+//! (RFC 5810, 7.1.9).
+
+use crate::wire::{
+    Content, LfbSelect, Operation, OperationKind, PathData, ResultCode, Selector, WireError,
+};
+
+/// What a path of a request is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The end of the path in the response: a result, or data.
+    pub content: Content,
+    /// The index of the row for each key on the path, from the outside in, as far as they were found.
+    pub indices: Vec<u32>,
+}
+
+impl Answer {
+    /// An answer without a row that a key selected.
+    pub const fn new(content: Content) -> Self {
+        Self {
+            content,
+            indices: Vec::new(),
+        }
+    }
+
+    /// An answer that is a result in the short form.
+    pub fn code(code: ResultCode) -> Self {
+        Self::new(Content::Outcome(short(code)))
+    }
+
+    /// Whether it is a failure.
+    pub fn is_failure(&self) -> bool {
+        matches!(&self.content, Content::Outcome(outcome) if !outcome.is_success())
+    }
+}
+
+/// A code in the short form; codes that have none become "unspecified".
+pub(super) fn short(code: ResultCode) -> crate::wire::Outcome {
+    let short = crate::wire::Outcome::plain(code);
+    short.unwrap_or_else(
+        |_| match crate::wire::Outcome::plain(ResultCode::Unspecified) {
+            Ok(outcome) => outcome,
+            Err(_) => unreachable!("its code fits a byte"),
+        },
+    )
+}
+
+/// The end of one path of a request: the block, the operation, and the paths from the outside in.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a> {
+    /// The class of the block.
+    pub class: u32,
+    /// Which block of its class.
+    pub instance: u32,
+    /// What is asked.
+    pub operation: OperationKind,
+    /// The PATH-DATA around it and the last one, whose content is the data; nothing for a COMMIT.
+    pub trail: &'a [&'a PathData],
+}
+
+/// What is answered to each leaf of a request, in order; nothing for a path that does not appear.
+pub(super) type Answers<'a> = &'a mut dyn FnMut(&Leaf<'_>) -> Option<Answer>;
+
+/// The LFBselects of a response; those without any answer do not appear.
+pub(super) fn respond(
+    selects: &[LfbSelect],
+    answers: Answers<'_>,
+) -> Result<Vec<LfbSelect>, WireError> {
+    let mut responses = Vec::new();
+    for select in selects {
+        let mut operations = Vec::new();
+        for operation in select.operations() {
+            let Some(kind) = operation.kind().response() else {
+                continue;
+            };
+            let mut shape = Shape {
+                leaf: (select.class(), select.instance(), operation.kind()),
+                answers,
+            };
+            if operation.kind() == OperationKind::Commit {
+                let answer = shape.leaf(&[]);
+                if let Some(Content::Outcome(outcome)) = answer.map(|answer| answer.content) {
+                    operations.push(Operation::commit_response(outcome)?);
+                }
+                continue;
+            }
+            let paths = shape.paths(operation.paths(), &mut Vec::new(), &mut Vec::new())?;
+            if !paths.is_empty() {
+                operations.push(Operation::on(kind, paths)?);
+            }
+        }
+        if !operations.is_empty() {
+            responses.push(LfbSelect::new(
+                select.class(),
+                select.instance(),
+                operations,
+            )?);
+        }
+    }
+    Ok(responses)
+}
+
+struct Shape<'s, 'a> {
+    leaf: (u32, u32, OperationKind),
+    answers: &'s mut (dyn FnMut(&Leaf<'_>) -> Option<Answer> + 'a),
+}
+
+impl Shape<'_, '_> {
+    /// The answers to `paths`, which lie within `trail`; `found` is filled with the rows that keys selected.
+    fn paths<'p>(
+        &mut self,
+        paths: &'p [PathData],
+        trail: &mut Vec<&'p PathData>,
+        found: &mut Vec<u32>,
+    ) -> Result<Vec<PathData>, WireError> {
+        let mut responses = Vec::new();
+        for path in paths {
+            trail.push(path);
+            let content = match path.content() {
+                Content::Nested(inner) => {
+                    let inner = self.paths(inner, trail, found)?;
+                    (!inner.is_empty()).then_some(Content::Nested(inner))
+                }
+                _ => self.leaf(trail).map(|answer| {
+                    *found = answer.indices;
+                    answer.content
+                }),
+            };
+            let keys = trail.iter().filter(|p| has_key(p)).count();
+            trail.pop();
+            let Some(content) = content else {
+                continue;
+            };
+            let mut ids = path.ids().to_vec();
+            if has_key(path) {
+                ids.extend(found.get(keys - 1));
+            }
+            responses.push(PathData::new(ids, None, content)?);
+        }
+        Ok(responses)
+    }
+
+    fn leaf(&mut self, trail: &[&PathData]) -> Option<Answer> {
+        (self.answers)(&at(self.leaf, trail))
+    }
+}
+
+const fn at<'a>(
+    (class, instance, operation): (u32, u32, OperationKind),
+    trail: &'a [&'a PathData],
+) -> Leaf<'a> {
+    Leaf {
+        class,
+        instance,
+        operation,
+        trail,
+    }
+}
+
+const fn has_key(path: &PathData) -> bool {
+    matches!(path.selector(), Some(Selector::Key { .. }))
+}
+
+/// Calls `each` with every leaf of a request, in order.
+pub(super) fn walk(selects: &[LfbSelect], each: &mut dyn FnMut(&Leaf<'_>)) {
+    for select in selects {
+        for operation in select.operations() {
+            let leaf = (select.class(), select.instance(), operation.kind());
+            match operation.kind() {
+                OperationKind::Commit => each(&at(leaf, &[])),
+                _ => walk_paths(leaf, operation.paths(), &mut Vec::new(), each),
+            }
+        }
+    }
+}
+
+fn walk_paths<'p>(
+    leaf: (u32, u32, OperationKind),
+    paths: &'p [PathData],
+    trail: &mut Vec<&'p PathData>,
+    each: &mut dyn FnMut(&Leaf<'_>),
+) {
+    for path in paths {
+        trail.push(path);
+        match path.content() {
+            Content::Nested(inner) => walk_paths(leaf, inner, trail, each),
+            _ => each(&at(leaf, trail)),
+        }
+        trail.pop();
+    }
+}
+
+/// Whether a response has a failure in it.
+pub(super) fn has_failure(selects: &[LfbSelect]) -> bool {
+    first_failure(selects).is_some()
+}
+
+/// The first failure of a response.
+pub(super) fn first_failure(selects: &[LfbSelect]) -> Option<ResultCode> {
+    let mut failure = None;
+    walk(selects, &mut |leaf| {
+        if let Some(Content::Outcome(outcome)) = leaf.trail.last().map(|path| path.content())
+            && !outcome.is_success()
+        {
+            failure.get_or_insert(outcome.code());
+        }
+    });
+    let operations = selects.iter().flat_map(LfbSelect::operations);
+    for operation in operations {
+        if let crate::wire::operation::Operands::Outcome(outcome) = operation.operands()
+            && !outcome.is_success()
+        {
+            failure.get_or_insert(outcome.code());
+        }
+    }
+    failure
+}

@@ -1,0 +1,198 @@
+//! Many changes in few messages (RFC 5810, 4.3.4): paths of one operation on one block share its head, and a
+//! message is as long as wanted.
+//!
+//! ```text
+//!  SET 10.1 row 1 ─┐
+//!  SET 10.1 row 2 ─┼─▶ Config: LFBselect 10.1 [SET row 1, row 2] [DEL row 3]
+//!  DEL 10.1 row 3 ─┘
+//! ```
+//!
+//! The order of changes is kept, within a message and from one to the next.
+
+use crate::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX};
+use crate::wire::message::{Config, Selects};
+use crate::wire::tlv::{HEAD_LEN, LEN_MAX};
+use crate::wire::{LfbSelect, Operation, OperationKind, PathData, WireError};
+
+/// Collects changes, and hands them out as bodies of messages.
+#[derive(Debug)]
+pub struct Batch {
+    body_max: usize,
+    full: Vec<Config>,
+    selects: Vec<LfbSelect>,
+    selects_len: usize,
+    block: Option<(u32, u32)>,
+    operations: Vec<Operation>,
+    block_len: usize,
+    kind: OperationKind,
+    paths: Vec<PathData>,
+}
+
+impl Batch {
+    /// A batch of messages that are as long as `message_max` bytes, or a little shorter. A change that is longer
+    /// by itself gets a message of its own.
+    pub fn new(message_max: usize) -> Self {
+        Self {
+            body_max: message_max.min(MESSAGE_LEN_MAX).saturating_sub(HEADER_LEN),
+            full: Vec::new(),
+            selects: Vec::new(),
+            selects_len: 0,
+            block: None,
+            operations: Vec::new(),
+            block_len: LfbSelect::EMPTY_LEN,
+            kind: OperationKind::Set,
+            paths: Vec::new(),
+        }
+    }
+
+    /// Adds a change of a block.
+    pub fn push(
+        &mut self,
+        block: (u32, u32),
+        kind: OperationKind,
+        path: PathData,
+    ) -> Result<(), WireError> {
+        let same = self.block == Some(block);
+        let head = match same && self.kind == kind && !self.paths.is_empty() {
+            true => 0,
+            false => HEAD_LEN,
+        };
+        let cost = head + path.encoded_len();
+        let starts = !same || self.block_len + cost > LEN_MAX;
+        let around = if starts {
+            LfbSelect::EMPTY_LEN + HEAD_LEN
+        } else {
+            0
+        };
+        let long = self.selects_len + self.block_len + around + cost > self.body_max;
+        if starts || long {
+            self.end_block()?;
+            self.block = Some(block);
+        }
+        if long {
+            self.end_message()?;
+        }
+        if self.kind != kind {
+            self.end_operation()?;
+        }
+        if self.paths.is_empty() {
+            self.block_len += HEAD_LEN;
+        }
+        self.kind = kind;
+        self.block_len += path.encoded_len();
+        self.paths.push(path);
+        Ok(())
+    }
+
+    /// The messages with all changes.
+    pub fn finish(mut self) -> Result<Vec<Config>, WireError> {
+        self.end_block()?;
+        self.end_message()?;
+        Ok(self.full)
+    }
+
+    fn end_operation(&mut self) -> Result<(), WireError> {
+        if !self.paths.is_empty() {
+            let paths = std::mem::take(&mut self.paths);
+            self.operations.push(Operation::on(self.kind, paths)?);
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> Result<(), WireError> {
+        self.end_operation()?;
+        if let Some((class, instance)) = self.block.take()
+            && !self.operations.is_empty()
+        {
+            let operations = std::mem::take(&mut self.operations);
+            let select = LfbSelect::new(class, instance, operations)?;
+            self.selects_len += select.encoded_len();
+            self.selects.push(select);
+        }
+        self.block_len = LfbSelect::EMPTY_LEN;
+        Ok(())
+    }
+
+    fn end_message(&mut self) -> Result<(), WireError> {
+        if !self.selects.is_empty() {
+            self.full
+                .push(Selects::new(std::mem::take(&mut self.selects))?);
+            self.selects_len = 0;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(row: u32, len: usize) -> PathData {
+        PathData::full(vec![1, row], vec![0; len]).unwrap()
+    }
+
+    #[test]
+    fn neighbours_share_what_they_have_in_common_and_keep_their_order() {
+        let mut batch = Batch::new(1400);
+        for row in 0..3 {
+            batch
+                .push((10, 1), OperationKind::Set, set(row, 12))
+                .unwrap();
+        }
+        batch
+            .push(
+                (10, 1),
+                OperationKind::Delete,
+                PathData::bare(vec![1, 0]).unwrap(),
+            )
+            .unwrap();
+        batch.push((12, 1), OperationKind::Set, set(9, 12)).unwrap();
+        let messages = batch.finish().unwrap();
+        assert_eq!(messages.len(), 1);
+        let blocks: Vec<_> = messages[0]
+            .selects()
+            .iter()
+            .map(|s| (s.class(), s.operations().len()))
+            .collect();
+        assert_eq!(blocks, [(10, 2), (12, 1)]);
+        assert_eq!(messages[0].selects()[0].operations()[0].paths().len(), 3);
+    }
+
+    #[test]
+    fn messages_are_no_longer_than_wanted() {
+        for max in [0, 1400, 60_000, 200_000, usize::MAX] {
+            let mut batch = Batch::new(max);
+            for row in 0..5000 {
+                let block = (10 + row / 900, 1);
+                let kind = if row % 7 == 0 {
+                    OperationKind::Delete
+                } else {
+                    OperationKind::Set
+                };
+                batch
+                    .push(block, kind, set(row, 12 + row as usize % 5))
+                    .unwrap();
+            }
+            let messages = batch.finish().unwrap();
+            let lens = messages.iter().map(|m| HEADER_LEN + m.encoded_len());
+            let one = HEADER_LEN + LfbSelect::EMPTY_LEN + HEAD_LEN + set(0, 16).encoded_len();
+            assert!(
+                lens.clone()
+                    .all(|len| len <= max.clamp(one, MESSAGE_LEN_MAX)),
+                "{max}"
+            );
+            if max == 1400 {
+                assert!(
+                    lens.rev().skip(1).all(|len| len > 1400 - 40),
+                    "they are filled"
+                );
+            }
+            let operations = messages
+                .iter()
+                .flat_map(|m| m.selects())
+                .flat_map(|s| s.operations());
+            let rows = operations.flat_map(|o| o.paths()).map(|p| p.ids()[1]);
+            assert!(rows.eq(0..5000));
+        }
+    }
+}

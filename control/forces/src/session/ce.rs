@@ -1,0 +1,348 @@
+//! The associations of a control element with its forwarding elements.
+//!
+//! ```text
+//!  request --> waiting --> open, up to a window --> response or deadline      (one line for each FE)
+//!  transact -> prepare at all FEs --> commit at all FEs --> complete
+//!                   |                     '-- a failure: abort at all FEs
+//! ```
+//!
+//! An FE opens a link and asks for its association. The transport says which ID the peer has proved to have, if
+//! it can. Several requests may be open at once; a response is matched by its correlator. Whatever comes from an
+//! FE is a sign of its life. An FE that asks for its association again, on the same link or on a new one, begins
+//! anew: what was asked of it before is unanswered.
+//!
+//! Bounds: links ([`Params::links_max`]), and for each FE open requests ([`Params::window`]), waiting requests
+//! ([`Params::requests_max`]) and bytes for the transport ([`Params::queue_bytes_max`]). A request that finds no
+//! room is refused before it is sent.
+//!
+//! *Decision*: RFC 5810 does not say how often a CE sends heartbeats, or when it gives an FE up. It sends one
+//! after a third of the time after which an FE would give it up (CEHDI). It gives an FE up that sends heartbeats
+//! (FEHBPolicy 1) after three of its intervals; one that does not after three heartbeats without an answer.
+
+mod association;
+mod contract;
+mod messages;
+mod request;
+mod setup;
+mod transaction;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use weir_base::Instant;
+
+use self::association::Association;
+pub use self::contract::{Event, LinkId, Manner, Params, ParamsError, RequestError, Transmit};
+use self::messages::flags;
+use self::request::Owner;
+pub use self::request::RequestId;
+use self::transaction::Transaction;
+pub use self::transaction::{Cause, Deadlines, Ended, TransactionError, TransactionId};
+use super::outbox::Outbox;
+use super::{Dropped, Drops, Heartbeats, Loss};
+use crate::wire::header::{Execution, Flags};
+use crate::wire::message::association_teardown::TeardownReason;
+use crate::wire::message::{Config, PacketRedirect, Query};
+use crate::wire::{Body, Id, IdKind, LfbSelect, Message, MessageKind, OperationKind};
+
+#[derive(Debug)]
+struct Link {
+    /// The ID that the peer has proved to have.
+    proved: Option<Id>,
+    fe: Option<Id>,
+    /// When it is closed if there is no association.
+    deadline: Instant,
+    out: Outbox,
+    blocked: bool,
+    /// Whether it stands in `ready`.
+    is_ready: bool,
+}
+
+/// The associations of a control element. See [the parent module](super) for the order of calls.
+#[derive(Debug)]
+pub struct Ce {
+    params: Params,
+    links: BTreeMap<LinkId, Link>,
+    /// The links that have something to send, in turn.
+    ready: VecDeque<LinkId>,
+    farewells: VecDeque<Transmit>,
+    fes: BTreeMap<Id, Association>,
+    transactions: BTreeMap<TransactionId, Transaction>,
+    /// No timer is later than what is to be done for its subject.
+    timers: BTreeSet<(Instant, Subject)>,
+    next: u64,
+    events: VecDeque<Event>,
+    drops: Drops,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Link(LinkId),
+    Fe(Id),
+}
+
+impl Ce {
+    /// A CE without links.
+    pub fn new(params: Params) -> Result<Self, ParamsError> {
+        params.check()?;
+        Ok(Self {
+            params,
+            links: BTreeMap::new(),
+            ready: VecDeque::new(),
+            farewells: VecDeque::new(),
+            fes: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            next: 1,
+            events: VecDeque::new(),
+            drops: Drops::default(),
+        })
+    }
+
+    /// The FEs that are associated, with their links.
+    pub fn fes(&self) -> impl Iterator<Item = (Id, LinkId)> {
+        self.fes.iter().map(|(id, fe)| (*id, fe.link))
+    }
+
+    /// How many requests of an FE wait or are open.
+    pub fn requests(&self, fe: Id) -> usize {
+        self.fes.get(&fe).map_or(0, |fe| fe.requests.len())
+    }
+
+    /// Messages that were dropped.
+    pub const fn drops(&self) -> Drops {
+        self.drops
+    }
+
+    /// A link is open; `proved` is the ID of the peer, if the transport is sure of it. False if there are too many
+    /// links: the transport closes it.
+    pub fn handle_connected(&mut self, now: Instant, link: LinkId, proved: Option<Id>) -> bool {
+        if self.links.len() >= self.params.links_max || self.links.contains_key(&link) {
+            return false;
+        }
+        let deadline = now + self.params.setup_max;
+        self.timers.insert((deadline, Subject::Link(link)));
+        self.links.insert(
+            link,
+            Link {
+                proved,
+                fe: None,
+                deadline,
+                out: Outbox::new(self.params.queue_bytes_max),
+                blocked: false,
+                is_ready: false,
+            },
+        );
+        true
+    }
+
+    /// A link is lost.
+    pub fn handle_disconnected(&mut self, now: Instant, link: LinkId) {
+        if let Some(fe) = self.links.remove(&link).and_then(|link| link.fe) {
+            self.lose(now, fe, Loss::LinkLost);
+        }
+    }
+
+    /// Whether a link takes more messages. One that does not is passed over by [`Self::poll_transmit`].
+    pub fn handle_writable(&mut self, link: LinkId, writable: bool) {
+        if let Some(state) = self.links.get_mut(&link) {
+            state.blocked = !writable;
+            self.make_ready(link);
+        }
+    }
+
+    /// A message came by a link.
+    pub fn handle_message(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
+        let Some(state) = self.links.get(&link) else {
+            return self.drops.count(Dropped::Unassociated);
+        };
+        let fe = state.fe;
+        let message = Message::parse(bytes);
+        match (fe, message) {
+            (_, Ok(message)) if message.body().kind() == MessageKind::AssociationSetup => {
+                self.handle_setup(now, link, message);
+            }
+            (None, _) => {
+                self.drops.count(Dropped::Unassociated);
+                self.close(link);
+            }
+            (Some(fe), Ok(message)) => {
+                let envelope = message.envelope();
+                let to = envelope.destination;
+                let ours = to == self.params.id
+                    || matches!(to.kind(), IdKind::AllCes | IdKind::AllElements);
+                match envelope.source == fe && ours {
+                    true => self.handle_associated(now, fe, message),
+                    false => self.drops.count(Dropped::WrongId),
+                }
+            }
+            (Some(fe), Err(_)) => self.handle_malformed(now, fe, bytes),
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((at, subject)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            match subject {
+                Subject::Link(link) => {
+                    let idle = self
+                        .links
+                        .get(&link)
+                        .is_some_and(|l| l.fe.is_none() && l.deadline <= now);
+                    if idle {
+                        self.drops.count(Dropped::Unassociated);
+                        self.close(link);
+                    }
+                }
+                Subject::Fe(fe) => {
+                    if let Some(association) = self.fes.get_mut(&fe) {
+                        association.timer = None;
+                        self.check(now, fe);
+                    }
+                }
+            }
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// The next message for a link that takes one; links take turns.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if let Some(transmit) = self.farewells.pop_front() {
+            return Some(transmit);
+        }
+        while let Some(link) = self.ready.pop_front() {
+            let Some(state) = self.links.get_mut(&link) else {
+                continue; // it is closed
+            };
+            state.is_ready = false;
+            if !state.blocked
+                && let Some(message) = state.out.pop()
+            {
+                if let Some(fe) = state.fe {
+                    self.fill(now, fe);
+                }
+                self.make_ready(link);
+                return Some(Transmit { link, message });
+            }
+        }
+        None
+    }
+
+    /// What has happened, and what is to be done.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
+
+/// Commands.
+impl Ce {
+    /// Has an FE change components. A Config that is never answered is sent and forgotten.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        fe: Id,
+        config: Config,
+        manner: Manner,
+    ) -> Result<RequestId, RequestError> {
+        if commits(&config) {
+            return Err(RequestError::Commits);
+        }
+        if manner.execution == Execution::Unset {
+            return Err(RequestError::NoExecution);
+        }
+        if self.fes.get(&fe).is_some_and(|fe| fe.transaction.is_some()) {
+            return Err(RequestError::Busy(fe));
+        }
+        self.check_room(fe)?;
+        let flags = Flags {
+            ack: manner.ack,
+            execution: manner.execution,
+            ..flags(MessageKind::Config)
+        };
+        self.request(
+            now,
+            fe,
+            Body::Config(config),
+            flags,
+            (manner.deadline, Owner::Caller),
+        )
+    }
+
+    /// Has an FE read components.
+    pub fn query(
+        &mut self,
+        now: Instant,
+        fe: Id,
+        query: Query,
+        deadline: Instant,
+    ) -> Result<RequestId, RequestError> {
+        self.check_room(fe)?;
+        let flags = flags(MessageKind::Query); // it is answered whatever they say
+        self.request(
+            now,
+            fe,
+            Body::Query(query),
+            flags,
+            (deadline, Owner::Caller),
+        )
+    }
+
+    /// Hands packets to an FE. They are dropped, and false is returned, if its queue is full.
+    pub fn redirect(
+        &mut self,
+        now: Instant,
+        fe: Id,
+        packets: PacketRedirect,
+    ) -> Result<bool, RequestError> {
+        let association = self.fes.get(&fe).ok_or(RequestError::Unassociated(fe))?;
+        let has_room = self
+            .links
+            .get(&association.link)
+            .is_some_and(|l| l.out.has_room());
+        if !has_room {
+            self.drops.count(Dropped::Full);
+            return Ok(false);
+        }
+        let body = Body::PacketRedirect(packets);
+        let message = Message::new(self.envelope(fe, 0, flags(body.kind())), body)?;
+        self.send(now, fe, &message);
+        Ok(true)
+    }
+
+    /// Signs of life of one FE, as it was configured.
+    pub fn set_heartbeats(
+        &mut self,
+        now: Instant,
+        fe: Id,
+        heartbeats: Heartbeats,
+    ) -> Result<(), ParamsError> {
+        heartbeats.check()?;
+        if let Some(association) = self.fes.get_mut(&fe) {
+            association.heartbeats = heartbeats;
+            self.arm(now, fe);
+        }
+        Ok(())
+    }
+
+    /// Ends an association.
+    pub fn release(&mut self, now: Instant, fe: Id, reason: TeardownReason) {
+        self.end(now, fe, reason, Loss::Released);
+    }
+}
+
+/// Whether a Config has operations that only transactions send.
+fn commits(config: &Config) -> bool {
+    let mut operations = config.selects().iter().flat_map(LfbSelect::operations);
+    operations.any(|o| {
+        matches!(
+            o.kind(),
+            OperationKind::Commit | OperationKind::TransactionComplete
+        )
+    })
+}

@@ -1,0 +1,97 @@
+//! One FE of a CE: its timers and its requests.
+
+use weir_base::{Instant, Span};
+
+use super::super::{HEARTBEATS_MISSED_MAX, Heartbeats};
+use super::contract::LinkId;
+use super::request::Requests;
+use super::transaction::TransactionId;
+use crate::wire::header::Ack;
+
+#[derive(Debug)]
+pub(super) struct Association {
+    pub(super) link: LinkId,
+    pub(super) heartbeats: Heartbeats,
+    pub(super) requests: Requests,
+    pub(super) transaction: Option<TransactionId>,
+    /// When the CE's timer for it goes off.
+    pub(super) timer: Option<Instant>,
+    pub(super) sent: Instant,
+    heard: Instant,
+    /// Heartbeats that wait for an answer, and when the last one was sent.
+    unanswered: u64,
+    asked: Instant,
+}
+
+impl Association {
+    pub(super) fn new(now: Instant, link: LinkId, heartbeats: Heartbeats) -> Self {
+        Self {
+            link,
+            heartbeats,
+            requests: Requests::default(),
+            transaction: None,
+            timer: None,
+            sent: now,
+            heard: now,
+            unanswered: 0,
+            asked: now,
+        }
+    }
+
+    pub(super) const fn hear(&mut self, now: Instant) {
+        self.heard = now;
+        self.unanswered = 0;
+    }
+
+    /// How often the CE sends heartbeats when it sends nothing else.
+    fn interval(&self) -> Span {
+        Span::from_nanos(self.heartbeats.ce_dead.as_nanos() / HEARTBEATS_MISSED_MAX)
+    }
+
+    /// Since when an FE that is asked for heartbeats could have answered the last one.
+    fn quiet_since(&self) -> Instant {
+        self.heard.max(self.asked)
+    }
+
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        match self.heartbeats.fe_sends {
+            true => {
+                let span = self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX);
+                now >= self.heard + span
+            }
+            false => {
+                let asked_enough = self.unanswered >= HEARTBEATS_MISSED_MAX;
+                asked_enough && now >= self.quiet_since() + self.interval()
+            }
+        }
+    }
+
+    /// The heartbeat that is due, if one is: to show life, or to ask for it. It counts as sent.
+    pub(super) fn heartbeat(&mut self, now: Instant) -> Option<Ack> {
+        let (interval, asks) = (self.interval(), !self.heartbeats.fe_sends);
+        let quiet = asks && now >= self.quiet_since() + interval;
+        let idle = self.heartbeats.ce_sends && now >= self.sent + interval;
+        if !quiet && !idle {
+            return None;
+        }
+        self.sent = now;
+        if !asks {
+            return Some(Ack::Never);
+        }
+        self.unanswered += 1;
+        self.asked = now;
+        Some(Ack::Always)
+    }
+
+    /// When there is something to do for it.
+    pub(super) fn deadline(&self) -> Instant {
+        let mut at = match self.heartbeats.fe_sends {
+            true => self.heard + self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX),
+            false => self.quiet_since() + self.interval(),
+        };
+        if self.heartbeats.ce_sends {
+            at = at.min(self.sent + self.interval());
+        }
+        at.min(self.requests.deadline().unwrap_or(at))
+    }
+}

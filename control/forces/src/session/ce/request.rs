@@ -1,0 +1,149 @@
+//! The requests of one FE: a queue, and a window of those that are open.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use weir_base::Instant;
+
+use super::transaction::{Step, TransactionId};
+use crate::wire::MessageKind;
+
+/// Tells requests apart. It is their correlator, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(super) u64);
+
+/// Who gets the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Caller,
+    Transaction(TransactionId, Step),
+}
+
+/// A request that is to be sent.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) id: RequestId,
+    pub(super) message: Vec<u8>,
+    pub(super) kind: MessageKind,
+    pub(super) is_answered: bool,
+    pub(super) deadline: Instant,
+    pub(super) owner: Owner,
+}
+
+#[derive(Debug)]
+struct Open {
+    kind: MessageKind,
+    deadline: Instant,
+    owner: Owner,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    pub(super) window: usize,
+    waiting: VecDeque<Queued>,
+    open: BTreeMap<RequestId, Open>,
+    deadlines: BTreeSet<(Instant, RequestId)>,
+}
+
+impl Requests {
+    /// Those that wait and those that are open.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.open.len()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn push(&mut self, request: Queued) {
+        self.deadlines.insert((request.deadline, request.id));
+        self.waiting.push_back(request);
+    }
+
+    /// The next one to be sent, if the window has room for it.
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        let next = self.waiting.front()?;
+        if next.is_answered && self.open.len() >= self.window {
+            return None;
+        }
+        let request = self.waiting.pop_front()?;
+        match request.is_answered {
+            true => {
+                let (kind, deadline, owner) = (request.kind, request.deadline, request.owner);
+                self.open.insert(
+                    request.id,
+                    Open {
+                        kind,
+                        deadline,
+                        owner,
+                    },
+                );
+            }
+            false => {
+                self.deadlines.remove(&(request.deadline, request.id));
+            }
+        }
+        Some(request.message)
+    }
+
+    /// The request that a response answers; it stays open if further parts follow.
+    pub(super) fn answered(
+        &mut self,
+        correlator: u64,
+        response: MessageKind,
+        is_last: bool,
+    ) -> Option<(RequestId, Owner)> {
+        let id = RequestId(correlator);
+        let open = self.open.get(&id)?;
+        let expected = match open.kind {
+            MessageKind::Query => MessageKind::QueryResponse,
+            _ => MessageKind::ConfigResponse,
+        };
+        if response != expected {
+            return None;
+        }
+        let owner = open.owner;
+        if is_last {
+            self.deadlines.remove(&(open.deadline, id));
+            self.open.remove(&id);
+        }
+        Some((id, owner))
+    }
+
+    /// A request whose deadline has passed.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<(RequestId, Owner)> {
+        let (at, id) = *self.deadlines.first()?;
+        if at > now {
+            return None;
+        }
+        self.deadlines.pop_first();
+        if let Some(open) = self.open.remove(&id) {
+            return Some((id, open.owner));
+        }
+        let at = self.waiting.iter().position(|queued| queued.id == id)?;
+        let queued = self.waiting.remove(at)?;
+        Some((id, queued.owner))
+    }
+
+    /// Takes back what a transaction has not sent yet.
+    pub(super) fn cancel(&mut self, transaction: TransactionId) {
+        let of = |owner| matches!(owner, Owner::Transaction(id, _) if id == transaction);
+        for queued in self.waiting.iter().filter(|queued| of(queued.owner)) {
+            self.deadlines.remove(&(queued.deadline, queued.id));
+        }
+        self.waiting.retain(|queued| !of(queued.owner));
+    }
+
+    /// All of them, when the FE is lost.
+    pub(super) fn abandon(&mut self) -> Vec<(RequestId, Owner)> {
+        self.deadlines.clear();
+        let open = std::mem::take(&mut self.open).into_iter();
+        let open = open.map(|(id, open)| (id, open.owner));
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        open.chain(waiting.map(|queued| (queued.id, queued.owner)))
+            .collect()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+}

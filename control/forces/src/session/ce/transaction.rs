@@ -1,0 +1,321 @@
+//! Changes of several FEs, of which all are done or none: a two-phase commit (RFC 5810, 4.3.1.2).
+//!
+//! ```text
+//!  every FE    Config SOT, MOT: check          Config EOT: COMMIT        TRCOMP, not answered
+//!             -------- all succeed --------> ------ all succeed ------> committed
+//!                        '---- one fails, is lost or late ----'
+//!                                        |
+//!                                        v  Config ABT at every FE that is there
+//!                                     aborted
+//! ```
+//!
+//! All messages of a phase are sent at once. An FE that does not answer the abort is *in doubt*: the CE restores
+//! what it wants there. An FE that is lost undoes its part by itself.
+//!
+//! *Decision*: COMMIT and TRCOMP stand in an LFBselect of class 1, instance 1, as the RFC does not say in which.
+//! TRCOMP has the flags of a COMMIT, but is never answered.
+
+use std::collections::BTreeMap;
+
+use weir_base::{Instant, Span};
+
+use super::contract::{Event, RequestError};
+use super::messages::flags;
+use super::request::Owner;
+use super::{Ce, commits};
+use crate::wire::header::{Ack, Execution, Flags, Phase};
+use crate::wire::message::{Config, Selects};
+use crate::wire::{Body, Id, LfbSelect, MessageKind, Operation, ResultCode, WireError};
+
+/// Tells transactions apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(u64);
+
+/// How long each phase may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Until all FEs have checked their part.
+    pub prepare: Span,
+    /// Until all have executed it.
+    pub commit: Span,
+    /// Until all have undone it.
+    pub abort: Span,
+}
+
+/// What became of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All changes are done.
+    Committed,
+    /// None is, but perhaps at the FEs in doubt.
+    Aborted {
+        /// What went wrong, in the order in which it did.
+        failures: Vec<(Id, Cause)>,
+        /// The FEs that did not say that they have undone their part.
+        in_doubt: Vec<Id>,
+    },
+}
+
+/// What went wrong at an FE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It refused a change, with this code first.
+    Failed(ResultCode),
+    /// It did not answer in time.
+    Unanswered,
+    /// Its answer could not be read.
+    Malformed,
+    /// Its association ended.
+    Lost,
+    /// A message for it could not be sent.
+    Unsent,
+}
+
+/// Why a transaction does not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransactionError {
+    /// Nobody takes part, or somebody without a change, or somebody twice.
+    #[error("a transaction needs FEs, each of them once and with changes")]
+    Parts,
+    /// A part cannot be sent.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// A phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Prepare,
+    Commit,
+    Abort,
+}
+
+#[derive(Debug)]
+pub(super) struct Transaction {
+    step: Step,
+    deadlines: Deadlines,
+    /// How many answers each FE owes.
+    owed: BTreeMap<Id, usize>,
+    failures: Vec<(Id, Cause)>,
+    in_doubt: Vec<Id>,
+}
+
+impl Ce {
+    /// Has several FEs change components, all of them or none.
+    pub fn transact(
+        &mut self,
+        now: Instant,
+        parts: Vec<(Id, Vec<Config>)>,
+        deadlines: Deadlines,
+    ) -> Result<TransactionId, TransactionError> {
+        self.check_parts(&parts)?;
+        let id = TransactionId(self.next);
+        self.next += 1;
+        let owed = parts
+            .iter()
+            .map(|(fe, configs)| (*fe, configs.len()))
+            .collect();
+        let transaction = Transaction {
+            step: Step::Prepare,
+            deadlines,
+            owed,
+            failures: Vec::new(),
+            in_doubt: Vec::new(),
+        };
+        self.transactions.insert(id, transaction);
+        for (fe, _) in &parts {
+            if let Some(association) = self.fes.get_mut(fe) {
+                association.transaction = Some(id);
+            }
+        }
+        let deadline = now + deadlines.prepare;
+        for (fe, configs) in parts {
+            for (at, config) in configs.into_iter().enumerate() {
+                let phase = if at == 0 { Phase::Start } else { Phase::Middle };
+                let asked = (deadline, Owner::Transaction(id, Step::Prepare));
+                let body = Body::Config(config);
+                if self
+                    .request(now, fe, body, phase_flags(phase, Ack::Always), asked)
+                    .is_err()
+                {
+                    self.settle(now, id, fe, Step::Prepare, Err(Cause::Unsent));
+                    return Ok(id);
+                }
+            }
+        }
+        Ok(id)
+    }
+
+    fn check_parts(&self, parts: &[(Id, Vec<Config>)]) -> Result<(), TransactionError> {
+        if parts.is_empty() {
+            return Err(TransactionError::Parts);
+        }
+        for (at, (fe, configs)) in parts.iter().enumerate() {
+            if configs.is_empty() || parts[..at].iter().any(|(other, _)| other == fe) {
+                return Err(TransactionError::Parts);
+            }
+            if configs.iter().any(commits) {
+                return Err(RequestError::Commits.into());
+            }
+            let association = self.fes.get(fe).ok_or(RequestError::Unassociated(*fe))?;
+            if association.transaction.is_some() {
+                return Err(RequestError::Busy(*fe).into());
+            }
+            let waiting = association.requests.waiting() + configs.len();
+            if waiting > self.params.requests_max {
+                return Err(RequestError::Full(*fe).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// An FE has answered a message of a transaction, or failed to.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        id: TransactionId,
+        fe: Id,
+        step: Step,
+        outcome: Result<(), Cause>,
+    ) {
+        let Some(transaction) = self.transactions.get_mut(&id) else {
+            return;
+        };
+        if transaction.step != step {
+            return; // an answer of a phase that has ended
+        }
+        if let Some(owed) = transaction.owed.get_mut(&fe) {
+            *owed = owed.saturating_sub(1);
+        }
+        match (outcome, step) {
+            (Ok(()), _) => {}
+            (Err(_), Step::Abort) => transaction.in_doubt.push(fe),
+            (Err(cause), _) => {
+                transaction.failures.push((fe, cause));
+                return self.abort(now, id);
+            }
+        }
+        let is_settled = transaction.owed.values().all(|owed| *owed == 0);
+        match (is_settled, step) {
+            (false, _) => {}
+            (true, Step::Prepare) => self.advance(now, id, Step::Commit),
+            (true, Step::Commit) => self.complete(now, id),
+            (true, Step::Abort) => self.finish_abort(id),
+        }
+    }
+
+    /// An FE of a transaction is lost.
+    pub(super) fn fail(&mut self, now: Instant, id: TransactionId, fe: Id, cause: Cause) {
+        let Some(transaction) = self.transactions.get_mut(&id) else {
+            return;
+        };
+        transaction.owed.remove(&fe);
+        match transaction.step {
+            Step::Abort => {
+                if transaction.owed.values().all(|owed| *owed == 0) {
+                    self.finish_abort(id);
+                }
+            }
+            Step::Prepare | Step::Commit => {
+                transaction.failures.push((fe, cause));
+                self.abort(now, id);
+            }
+        }
+    }
+
+    fn abort(&mut self, now: Instant, id: TransactionId) {
+        let fes = self.participants(id);
+        for fe in &fes {
+            if let Some(association) = self.fes.get_mut(fe) {
+                association.requests.cancel(id);
+            }
+        }
+        if fes.is_empty() {
+            return self.finish_abort(id);
+        }
+        self.advance(now, id, Step::Abort);
+    }
+
+    /// Begins a phase in which every FE gets one message.
+    fn advance(&mut self, now: Instant, id: TransactionId, step: Step) {
+        let fes = self.participants(id);
+        let Some(transaction) = self.transactions.get_mut(&id) else {
+            return;
+        };
+        transaction.step = step;
+        transaction.owed.values_mut().for_each(|owed| *owed = 1);
+        let (phase, span) = match step {
+            Step::Abort => (Phase::Abort, transaction.deadlines.abort),
+            Step::Prepare | Step::Commit => (Phase::End, transaction.deadlines.commit),
+        };
+        let owner = Owner::Transaction(id, step);
+        for fe in fes {
+            if self.transactions.get(&id).is_none_or(|t| t.step != step) {
+                return; // a message could not be sent, and the transaction went on to its end
+            }
+            let sent = alone(Operation::COMMIT)
+                .map_err(RequestError::from)
+                .and_then(|body| {
+                    self.request(
+                        now,
+                        fe,
+                        body,
+                        phase_flags(phase, Ack::Always),
+                        (now + span, owner),
+                    )
+                });
+            if sent.is_err() {
+                self.settle(now, id, fe, step, Err(Cause::Unsent));
+            }
+        }
+    }
+
+    fn complete(&mut self, now: Instant, id: TransactionId) {
+        for fe in self.participants(id) {
+            if let Ok(body) = alone(Operation::TRANSACTION_COMPLETE) {
+                let asked = (Instant::FAR_FUTURE, Owner::Caller);
+                // Fails only if the FE is lost, which undoes its part.
+                let _ = self.request(now, fe, body, phase_flags(Phase::End, Ack::Never), asked);
+            }
+        }
+        self.conclude(id, Ended::Committed);
+    }
+
+    fn finish_abort(&mut self, id: TransactionId) {
+        if let Some(transaction) = self.transactions.get_mut(&id) {
+            let failures = std::mem::take(&mut transaction.failures);
+            let in_doubt = std::mem::take(&mut transaction.in_doubt);
+            self.conclude(id, Ended::Aborted { failures, in_doubt });
+        }
+    }
+
+    fn conclude(&mut self, id: TransactionId, ended: Ended) {
+        for fe in self.participants(id) {
+            if let Some(association) = self.fes.get_mut(&fe) {
+                association.transaction = None;
+            }
+        }
+        self.transactions.remove(&id);
+        self.events.push_back(Event::Ended(id, ended));
+    }
+
+    fn participants(&self, id: TransactionId) -> Vec<Id> {
+        let transaction = self.transactions.get(&id);
+        transaction.map_or(Vec::new(), |t| t.owed.keys().copied().collect())
+    }
+}
+
+fn phase_flags(phase: Phase, ack: Ack) -> Flags {
+    Flags {
+        ack,
+        execution: Execution::AllOrNone,
+        transaction: true,
+        phase,
+        ..flags(MessageKind::Config)
+    }
+}
+
+fn alone(operation: Operation) -> Result<Body, WireError> {
+    let select = LfbSelect::new(1, 1, vec![operation])?;
+    Ok(Body::Config(Selects::new(vec![select])?))
+}

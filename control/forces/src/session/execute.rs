@@ -1,0 +1,142 @@
+//! How the operations of a Config are executed and answered (RFC 5810, 4.3.1.1 and 7.6).
+//!
+//! | execution mode | a failure | the rest |
+//! |---|---|---|
+//! | all or none | undoes what was done | is not tried |
+//! | until failure | leaves what was done | is not tried |
+//! | continue on failure | leaves what was done | is tried |
+//!
+//! The response has the shape of the request ([`Answer`]). When every change is answered, all paths appear in
+//! it; when failures are, the failed ones only.
+//!
+//! *Decision*: the RFC has no code for a path that was undone or not tried because another one failed. It is
+//! answered with `E_UNSPECIFIED_ERROR`, as a failure; the one that failed by itself has its own code.
+
+use crate::wire::header::{Ack, Execution};
+use crate::wire::message::{Config, ConfigResponse, Query, QueryResponse, Selects};
+use crate::wire::{Content, LfbSelect, OperationKind, ResultCode, WireError};
+
+pub use super::answer::{Answer, Leaf};
+use super::answer::{respond, walk};
+
+/// The operations that a Config executes. One with any other operation is refused whole.
+const CHANGES: [OperationKind; 3] = [
+    OperationKind::Set,
+    OperationKind::SetProperty,
+    OperationKind::Delete,
+];
+
+/// What operations are executed on.
+pub trait Target {
+    /// Executes one of them. A SET, SET-PROP or DEL is answered with a result; a GET or GET-PROP with data,
+    /// or with a result if it fails.
+    fn apply(&mut self, leaf: &Leaf<'_>) -> Answer;
+
+    /// Undoes what was executed since the last call of [`Self::keep`].
+    fn undo(&mut self);
+
+    /// What was executed stays.
+    fn keep(&mut self);
+}
+
+/// Executes a Config; the response, if its flags ask for one.
+pub fn config(
+    config: &Config,
+    execution: Execution,
+    ack: Ack,
+    target: &mut dyn Target,
+) -> Result<Option<ConfigResponse>, WireError> {
+    let answers = run(config.selects(), execution, target);
+    let failed = answers.iter().any(Answer::is_failure);
+    match (ack, failed) {
+        (Ack::Never, _) | (Ack::OnSuccess, true) | (Ack::OnFailure, false) => return Ok(None),
+        _ => {}
+    }
+    let mut answers = answers.into_iter();
+    let selects = respond(config.selects(), &mut |_| {
+        let answer = answers.next()?;
+        (ack != Ack::OnFailure || answer.is_failure()).then_some(answer)
+    })?;
+    match selects.is_empty() {
+        true => Ok(None),
+        false => Selects::new(selects).map(Some),
+    }
+}
+
+/// Executes a Query.
+pub fn query(query: &Query, target: &mut dyn Target) -> Result<QueryResponse, WireError> {
+    answer_query(query, &mut |leaf| {
+        let answer = target.apply(leaf);
+        let response = leaf.operation.response();
+        match response.is_some_and(|kind| kind.permits(&answer.content)) {
+            true => answer,
+            false => Answer::code(ResultCode::InternalError),
+        }
+    })
+}
+
+/// The response that refuses a whole Config for one reason.
+pub fn refuse(request: &Config, code: ResultCode) -> Result<ConfigResponse, WireError> {
+    Selects::new(respond(request.selects(), &mut |_| {
+        Some(Answer::code(code))
+    })?)
+}
+
+/// The response that refuses a whole Query for one reason.
+pub fn refuse_query(request: &Query, code: ResultCode) -> Result<QueryResponse, WireError> {
+    answer_query(request, &mut |_| Answer::code(code))
+}
+
+/// A Query is always answered; one that asks for nothing, with its LFBselects and nothing in them.
+fn answer_query(
+    request: &Query,
+    answers: &mut dyn FnMut(&Leaf<'_>) -> Answer,
+) -> Result<QueryResponse, WireError> {
+    let mut selects = respond(request.selects(), &mut |leaf| Some(answers(leaf)))?;
+    if selects.is_empty() {
+        let nothing = |s: &LfbSelect| LfbSelect::new(s.class(), s.instance(), Vec::new());
+        selects = request
+            .selects()
+            .iter()
+            .map(nothing)
+            .collect::<Result<_, _>>()?;
+    }
+    Selects::new(selects)
+}
+
+/// An answer for each leaf, in order.
+fn run(selects: &[LfbSelect], execution: Execution, target: &mut dyn Target) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    let mut failed = false;
+    let operations = || selects.iter().flat_map(LfbSelect::operations);
+    let known = operations().all(|o| CHANGES.contains(&o.kind()));
+    walk(selects, &mut |leaf| {
+        let stops = execution != Execution::ContinueOnFailure;
+        let answer = match execution {
+            Execution::Unset => Answer::code(ResultCode::InvalidFlags),
+            _ if !known => Answer::code(ResultCode::InvalidOperation),
+            _ if failed && stops => Answer::code(ResultCode::Unspecified),
+            _ => apply(leaf, target),
+        };
+        failed |= answer.is_failure();
+        answers.push(answer);
+    });
+    if failed && execution == Execution::AllOrNone {
+        target.undo();
+        for answer in answers.iter_mut().filter(|a| !a.is_failure()) {
+            answer.content = Answer::code(ResultCode::Unspecified).content;
+        }
+    } else {
+        target.keep();
+    }
+    answers
+}
+
+/// Executes one leaf; an answer that is no result is a mistake of the target.
+fn apply(leaf: &Leaf<'_>, target: &mut dyn Target) -> Answer {
+    let answer = target.apply(leaf);
+    match answer.content {
+        Content::Outcome(_) => answer,
+        _ => Answer::code(ResultCode::InternalError),
+    }
+}

@@ -1,0 +1,362 @@
+//! The associations of a forwarding element with its control elements.
+//!
+//! ```text
+//!                 setup succeeds                    a CE is lost, or another one is wanted
+//!  +-----------------+  ----->  +------------+  ----->  +----------------+
+//!  | pre-association |          | associated |          | not associated |  keeps forwarding, tries its CEs
+//!  +-----------------+  <-----  +------------+  <-----  +----------------+
+//!     ^   no failover: at once               setup succeeds     |
+//!     '---------------------------------------------------------'  CEFTI has passed
+//! ```
+//!
+//! (RFC 5810, figure 44; RFC 7121, figure 3.) An [`Fe`] has a list of CEs. The first one that accepts it becomes
+//! its *master*: the one that may change it.
+//!
+//! - *No standby*: it tries the first CE of its list for ever.
+//! - *Cold standby*: when a CE is lost or does not answer, it goes on to the next of the list, round and round.
+//! - *Hot standby*: it associates with all of them. Backups may query, and hear events and heartbeats; a change
+//!   that they ask for is dropped. When the master is lost, the next backup that is associated takes over at once.
+//!
+//! What an association costs is bounded: [`Params::requests_max`] requests that are not answered yet, and
+//! [`Params::queue_bytes_max`] that wait for a CE. The transport asks [`Fe::wants`] before it reads more from one.
+//!
+//! *Decision*: the RFC does not say what a transaction becomes when its CE is lost. It is undone, because the CE
+//! restores what it wants after an association anyway.
+
+mod associations;
+mod contract;
+mod messages;
+mod peer;
+mod transaction;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weir_base::Instant;
+
+use self::contract::check_ces;
+pub use self::contract::{
+    CES_MAX, Event, Failover, Params, ParamsError, Retry, Standby, State, Ticket, Transmit,
+};
+use self::messages::commit_response;
+use self::peer::{Link, Peer};
+use self::transaction::Participant;
+pub use self::transaction::Stage;
+use super::answer::has_failure;
+use super::{Dropped, Drops, Heartbeats, Loss};
+use crate::wire::header::{Ack, Flags, View};
+use crate::wire::message::{EventNotification, PacketRedirect};
+use crate::wire::{Body, Id, Message, ResultCode, WireError};
+
+#[derive(Debug)]
+struct Pending {
+    ce: Id,
+    correlator: u64,
+    flags: Flags,
+}
+
+/// The associations of a forwarding element. See [the parent module](super) for the order of calls.
+#[derive(Debug)]
+pub struct Fe {
+    params: Params,
+    id: Id,
+    state: State,
+    master: Option<Id>,
+    last_master: Option<Id>,
+    peers: Vec<Peer>,
+    /// Which peer is tried while there is no master.
+    candidate: usize,
+    correlator: u64,
+    participant: Participant,
+    pending: BTreeMap<Ticket, Pending>,
+    next_ticket: u64,
+    farewells: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+    drops: Drops,
+}
+
+impl Fe {
+    /// An FE that begins to look for a CE at once.
+    pub fn new(now: Instant, params: Params) -> Result<Self, ParamsError> {
+        params.check()?;
+        let peers = params
+            .ces
+            .iter()
+            .map(|ce| Peer::new(*ce, params.queue_bytes_max));
+        let mut fe = Self {
+            id: params.id,
+            state: State::PreAssociation,
+            master: None,
+            last_master: None,
+            peers: peers.collect(),
+            candidate: 0,
+            correlator: 0,
+            participant: Participant::default(),
+            pending: BTreeMap::new(),
+            next_ticket: 0,
+            farewells: VecDeque::new(),
+            events: VecDeque::new(),
+            drops: Drops::default(),
+            params,
+        };
+        fe.connect(now);
+        Ok(fe)
+    }
+
+    /// Its ID, as configured or as a CE assigned it.
+    pub const fn id(&self) -> Id {
+        self.id
+    }
+
+    /// How it stands to its CEs.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// The CE that may change it.
+    pub const fn master(&self) -> Option<Id> {
+        self.master
+    }
+
+    /// Whether it is associated with this CE.
+    pub fn is_associated(&self, ce: Id) -> bool {
+        self.peers
+            .iter()
+            .any(|p| p.id == ce && p.link == Link::Associated)
+    }
+
+    /// Messages that were dropped.
+    pub const fn drops(&self) -> Drops {
+        self.drops
+    }
+
+    /// Whether the transport should read another message from this CE. If not, one that comes is dropped.
+    pub fn wants(&self, ce: Id) -> bool {
+        let peer = self.peers.iter().find(|p| p.id == ce);
+        self.pending.len() < self.params.requests_max && peer.is_some_and(|p| p.out.has_room())
+    }
+
+    /// The link to a CE is open.
+    pub fn handle_connected(&mut self, now: Instant, ce: Id) {
+        let Some(peer) = self.peers.iter().position(|p| p.id == ce) else {
+            return;
+        };
+        if matches!(self.peers[peer].link, Link::Opening(_)) {
+            self.correlator += 1;
+            self.peers[peer].link = Link::Requesting {
+                setups: 0,
+                correlator: self.correlator,
+                again: now,
+            };
+            self.set_up(now, peer);
+            self.connect(now);
+        }
+    }
+
+    /// The link to a CE is lost, or could not be opened.
+    pub fn handle_disconnected(&mut self, now: Instant, ce: Id) {
+        if let Some(peer) = self.peers.iter().position(|p| p.id == ce)
+            && self.peers[peer].link != Link::Closed
+        {
+            self.lose(now, peer, Loss::LinkLost);
+            self.connect(now);
+        }
+    }
+
+    /// A message came from a CE.
+    pub fn handle_message(&mut self, now: Instant, ce: Id, bytes: &[u8]) {
+        self.receive(now, ce, bytes);
+        self.connect(now);
+    }
+
+    fn receive(&mut self, now: Instant, ce: Id, bytes: &[u8]) {
+        let Some(at) = self.peers.iter().position(|p| p.id == ce) else {
+            return self.drops.count(Dropped::Unassociated);
+        };
+        let parsed = Message::parse(bytes);
+        let Ok(view) = View::new_checked(bytes) else {
+            return self.drops.count(Dropped::Malformed);
+        };
+        if view.source() != ce {
+            return self.drops.count(Dropped::WrongId);
+        }
+        match (&self.peers[at].link, parsed) {
+            (Link::Requesting { correlator, .. }, Ok(message)) => {
+                let expected = *correlator;
+                self.handle_setup_response(now, at, expected, &message);
+            }
+            (Link::Associated, Ok(message)) => {
+                self.peers[at].heard = now;
+                if self.is_for_us(message.envelope().destination) {
+                    self.handle_associated(now, at, message);
+                } else {
+                    self.drops.count(Dropped::WrongId);
+                    let code = ResultCode::InvalidDestination;
+                    self.refuse(now, at, &message, code);
+                }
+            }
+            (Link::Associated, Err(error)) => {
+                self.peers[at].heard = now;
+                self.drops.count(Dropped::Malformed);
+                self.refuse_unread(now, at, bytes, &error);
+            }
+            _ => self.drops.count(Dropped::Unassociated),
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if let State::NotAssociated(until) = self.state
+            && now >= until
+        {
+            self.enter(State::PreAssociation);
+        }
+        for at in 0..self.peers.len() {
+            self.check_peer(now, at);
+        }
+        self.connect(now);
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let until = match self.state {
+            State::NotAssociated(until) => Some(until),
+            _ => None,
+        };
+        let peers = self.peers.iter().enumerate();
+        let timers = peers.filter_map(|(at, peer)| match peer.link {
+            Link::Closed if self.is_wanted(at) => Some(peer.retry_at),
+            _ => peer.deadline(&self.params.heartbeats),
+        });
+        timers.chain(until).min()
+    }
+
+    /// The next message for a CE.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        if let Some(transmit) = self.farewells.pop_front() {
+            return Some(transmit);
+        }
+        self.peers.iter_mut().find_map(|peer| {
+            let message = peer.out.pop()?;
+            Some(Transmit {
+                ce: peer.id,
+                message,
+            })
+        })
+    }
+
+    /// What has happened, and what is to be done.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
+
+/// Commands.
+impl Fe {
+    /// Answers a Config or a Query, or ends it without an answer, as [`execute`](super::execute) says. An answer
+    /// that the CE does not ask for, or whose CE is lost, is not sent.
+    pub fn respond(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        response: Option<Body>,
+    ) -> Result<(), WireError> {
+        let (Some(pending), Some(response)) = (self.pending.remove(&ticket), response) else {
+            return Ok(());
+        };
+        if let Body::ConfigResponse(response) = &response {
+            if pending.flags.transaction && has_failure(response.selects()) {
+                self.participant.fail();
+            }
+            if pending.flags.ack == Ack::Never {
+                return Ok(());
+            }
+        }
+        self.answer(now, &pending, response)
+    }
+
+    /// Answers a commit, or the end of an aborted transaction.
+    pub fn respond_commit(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        code: ResultCode,
+    ) -> Result<(), WireError> {
+        let Some(pending) = self.pending.remove(&ticket) else {
+            return Ok(());
+        };
+        if code != ResultCode::Success {
+            self.participant.fail();
+        }
+        self.answer(now, &pending, commit_response(code)?)
+    }
+
+    /// Reports an event to all CEs that it is associated with; those whose queue is full do not hear of it.
+    pub fn notify(&mut self, now: Instant, event: &EventNotification) -> Result<(), WireError> {
+        for at in 0..self.peers.len() {
+            if self.peers[at].link == Link::Associated {
+                self.try_send(now, at, Body::EventNotification(event.clone()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands packets to the master. They are dropped, and false is returned, if there is none or if its queue is
+    /// full.
+    pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
+        let master = self.peers.iter().position(|p| Some(p.id) == self.master);
+        match master {
+            Some(at) => self.try_send(now, at, Body::PacketRedirect(packets)),
+            None => {
+                self.drops.count(Dropped::Unassociated);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The CE has written other heartbeats.
+    pub fn set_heartbeats(&mut self, heartbeats: Heartbeats) -> Result<(), ParamsError> {
+        heartbeats.check()?;
+        self.params.heartbeats = heartbeats;
+        Ok(())
+    }
+
+    /// The CE has written another failover policy.
+    pub fn set_failover(&mut self, now: Instant, failover: Failover) -> Result<(), ParamsError> {
+        failover.check()?;
+        self.params.failover = failover;
+        self.connect(now);
+        Ok(())
+    }
+
+    /// The CE has written other CEs, the wanted master first. The FE leaves its master for another one.
+    pub fn set_ces(&mut self, now: Instant, ces: &[Id]) -> Result<(), ParamsError> {
+        check_ces(ces)?;
+        let mut old = std::mem::take(&mut self.peers);
+        for ce in ces {
+            let known = old
+                .iter()
+                .position(|p| p.id == *ce)
+                .map(|at| old.swap_remove(at));
+            let queue = self.params.queue_bytes_max;
+            self.peers
+                .push(known.unwrap_or_else(|| Peer::new(*ce, queue)));
+        }
+        self.peers.append(&mut old);
+        self.leave_master(now, ces[0]);
+        for at in ces.len()..self.peers.len() {
+            self.release_peer(now, at);
+        }
+        self.peers.truncate(ces.len());
+        self.candidate = 0;
+        self.connect(now);
+        Ok(())
+    }
+
+    /// Ends the association with a CE. In time the FE tries to associate again.
+    pub fn release(&mut self, now: Instant, ce: Id) {
+        if let Some(at) = self.peers.iter().position(|p| p.id == ce) {
+            self.release_peer(now, at);
+            self.connect(now);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How an FE comes to its CEs, and goes from one to the next.
+
+use weir_base::Instant;
+
+use super::super::{Dropped, Loss};
+use super::Fe;
+use super::contract::{Event, Standby, State};
+use super::messages::flags;
+use super::peer::Link;
+use crate::wire::header::{Ack, Flags};
+use crate::wire::message::association_setup_response::SetupResult;
+use crate::wire::message::association_teardown::TeardownReason;
+use crate::wire::message::{AssociationSetup, Heartbeat, Selects};
+use crate::wire::{Body, Envelope, Id, IdKind, Message, MessageKind};
+
+impl Fe {
+    /// Whether a link to this peer is wanted that is not there.
+    pub(super) fn is_wanted(&self, at: usize) -> bool {
+        match self.master {
+            None => at == self.candidate,
+            Some(_) => self.params.failover.standby == Standby::Hot,
+        }
+    }
+
+    /// Opens the links that are wanted and due.
+    pub(super) fn connect(&mut self, now: Instant) {
+        for at in 0..self.peers.len() {
+            let peer = &self.peers[at];
+            if peer.link == Link::Closed && self.is_wanted(at) && now >= peer.retry_at {
+                let deadline = now + self.params.retry.open_max;
+                self.peers[at].link = Link::Opening(deadline);
+                self.events.push_back(Event::Connect(self.peers[at].id));
+            }
+        }
+    }
+
+    /// Asks for the association, unless it was asked often enough.
+    pub(super) fn set_up(&mut self, now: Instant, at: usize) {
+        let (id, retry) = (self.id, self.params.retry);
+        let peer = &mut self.peers[at];
+        let Link::Requesting {
+            setups,
+            correlator,
+            again,
+        } = &mut peer.link
+        else {
+            return;
+        };
+        if *setups == retry.setups_max {
+            return self.lose(now, at, Loss::Unanswered);
+        }
+        *again = now + retry.answer_max.times(1 << (*setups).min(16));
+        *setups += 1;
+        let envelope = Envelope {
+            source: id,
+            destination: peer.id,
+            correlator: *correlator,
+            flags: Flags {
+                ack: Ack::Always,
+                ..flags(MessageKind::AssociationSetup)
+            },
+        };
+        let body: Result<AssociationSetup, _> = Selects::new(Vec::new());
+        if let Ok(body) = body
+            && let Ok(message) = Message::new(envelope, Body::AssociationSetup(body))
+        {
+            peer.out.push(&message);
+        }
+    }
+
+    pub(super) fn handle_setup_response(
+        &mut self,
+        now: Instant,
+        at: usize,
+        correlator: u64,
+        message: &Message,
+    ) {
+        let Body::AssociationSetupResponse(response) = message.body() else {
+            return self.drops.count(Dropped::Unassociated);
+        };
+        let (envelope, assigned) = (message.envelope(), message.envelope().destination);
+        let ours = assigned == self.id || self.id == Id::UNASSIGNED;
+        if envelope.correlator != correlator || !ours || assigned.kind() != IdKind::Fe {
+            return self.drops.count(Dropped::Unexpected);
+        }
+        if response.result != SetupResult::Success {
+            return self.lose(now, at, Loss::Refused(response.result));
+        }
+        self.id = assigned;
+        let ce = self.peers[at].id;
+        self.peers[at].associate(now);
+        self.events.push_back(Event::Associated(ce, assigned));
+        if self.master.is_none() {
+            self.promote(at);
+            self.enter(State::Associated);
+        }
+    }
+
+    /// Turns to the first peer if it is not the master. In hot standby it takes over, and the last master becomes a
+    /// backup; otherwise the association with the last master ends first.
+    pub(super) fn leave_master(&mut self, now: Instant, wanted: Id) {
+        let Some(master) = self.master.filter(|master| *master != wanted) else {
+            return;
+        };
+        let is_hot = self.params.failover.standby == Standby::Hot;
+        if is_hot && self.peers[0].link == Link::Associated {
+            self.end_transaction();
+            self.promote(0);
+        } else if let Some(at) = self.peers.iter().position(|p| p.id == master) {
+            self.release_peer(now, at);
+        }
+    }
+
+    fn end_transaction(&mut self) {
+        if self.participant.end() {
+            self.events.push_back(Event::Abort(None));
+        }
+    }
+
+    pub(super) fn promote(&mut self, at: usize) {
+        let to = self.peers[at].id;
+        self.candidate = at;
+        self.master = Some(to);
+        let from = self.last_master.replace(to);
+        self.events.push_back(Event::Master { from, to });
+    }
+
+    pub(super) fn enter(&mut self, state: State) {
+        if self.state != state {
+            self.state = state;
+            self.events.push_back(Event::State(state));
+        }
+    }
+
+    /// The timers of one peer.
+    pub(super) fn check_peer(&mut self, now: Instant, at: usize) {
+        let heartbeats = self.params.heartbeats;
+        let due = self.peers[at]
+            .deadline(&heartbeats)
+            .is_some_and(|deadline| now >= deadline);
+        if !due {
+            return;
+        }
+        match self.peers[at].link {
+            Link::Closed => {}
+            Link::Opening(_) => self.lose(now, at, Loss::Unanswered),
+            Link::Requesting { .. } => self.set_up(now, at),
+            Link::Associated if self.peers[at].is_silent(now, &heartbeats) => {
+                self.bid_farewell(at, TeardownReason::LossOfHeartbeats);
+                self.lose(now, at, Loss::Silent);
+            }
+            Link::Associated => {
+                self.peers[at].sent = now; // whether it has room or not
+                if self.check_room(at) {
+                    let flags = flags(MessageKind::Heartbeat);
+                    self.send(now, at, 0, flags, Body::Heartbeat(Heartbeat));
+                }
+            }
+        }
+    }
+
+    pub(super) fn release_peer(&mut self, now: Instant, at: usize) {
+        match self.peers[at].link {
+            Link::Closed => {}
+            Link::Associated => {
+                self.bid_farewell(at, TeardownReason::Normal);
+                self.lose(now, at, Loss::Released);
+            }
+            _ => self.lose(now, at, Loss::Released),
+        }
+    }
+
+    /// The association with this peer, or the attempt at it, has ended.
+    pub(super) fn lose(&mut self, now: Instant, at: usize, loss: Loss) {
+        let ce = self.peers[at].id;
+        self.peers[at].close(now, &self.params.retry);
+        self.pending.retain(|_, pending| pending.ce != ce);
+        self.events.push_back(Event::Lost(ce, loss));
+        if loss != Loss::LinkLost {
+            self.events.push_back(Event::Disconnect(ce));
+        }
+        if self.master == Some(ce) {
+            self.lose_master(now, at);
+        } else if self.master.is_none() && at == self.candidate {
+            self.candidate = self.next_candidate(at);
+        }
+    }
+
+    pub(super) fn lose_master(&mut self, now: Instant, at: usize) {
+        self.master = None;
+        self.end_transaction();
+        let count = self.peers.len();
+        let backup = (1..count)
+            .map(|step| (at + step) % count)
+            .find(|at| self.peers[*at].link == Link::Associated);
+        if let Some(backup) = backup {
+            return self.promote(backup);
+        }
+        self.candidate = match self.params.failover.standby {
+            Standby::Hot => 0,
+            _ => self.next_candidate(at),
+        };
+        self.enter(match self.params.failover.keeps {
+            Some(cefti) => State::NotAssociated(now + cefti),
+            None => State::PreAssociation,
+        });
+    }
+
+    pub(super) fn next_candidate(&self, at: usize) -> usize {
+        match self.params.failover.standby {
+            Standby::None => 0,
+            Standby::Cold | Standby::Hot => (at + 1) % self.peers.len(),
+        }
+    }
+}

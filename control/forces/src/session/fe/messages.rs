@@ -1,0 +1,265 @@
+//! What an FE does with the messages of an association, and how it sends its own.
+
+use weir_base::Instant;
+
+use super::super::answer::short;
+use super::super::refusal::refusal;
+use super::super::{Dropped, Loss, execute};
+use super::contract::{Event, Ticket, Transmit};
+use super::transaction::Verdict;
+use super::{Fe, Pending};
+use crate::wire::header::{Ack, Flags, Priority, View};
+use crate::wire::message::association_teardown::TeardownReason;
+use crate::wire::message::{AssociationTeardown, Config, Heartbeat, Selects};
+use crate::wire::{
+    Body, Envelope, Id, IdKind, LfbSelect, Message, MessageKind, Operation, ResultCode, WireError,
+};
+
+impl Fe {
+    pub(super) fn is_for_us(&self, destination: Id) -> bool {
+        match destination.kind() {
+            IdKind::AllFes | IdKind::AllElements => true,
+            IdKind::Multicast => self.params.groups.contains(&destination),
+            _ => destination == self.id,
+        }
+    }
+
+    pub(super) fn handle_associated(&mut self, now: Instant, at: usize, message: Message) {
+        let is_master = self.master == Some(self.peers[at].id);
+        let (envelope, body) = message.into_parts();
+        match body {
+            Body::Heartbeat(_) => {
+                if envelope.flags.ack == Ack::Always && self.check_room(at) {
+                    let flags = flags(MessageKind::Heartbeat);
+                    self.send(
+                        now,
+                        at,
+                        envelope.correlator,
+                        flags,
+                        Body::Heartbeat(Heartbeat),
+                    );
+                }
+            }
+            Body::AssociationTeardown(AssociationTeardown { reason }) => {
+                self.lose(now, at, Loss::TornDown(reason));
+            }
+            Body::Query(query) => {
+                if let Some(ticket) = self.take(at, &envelope) {
+                    self.events.push_back(Event::Query(ticket, query));
+                }
+            }
+            Body::Config(_) | Body::PacketRedirect(_) if !is_master => {
+                self.drops.count(Dropped::NotMaster);
+            }
+            Body::Config(config) => self.handle_config(now, at, envelope, config),
+            Body::PacketRedirect(packets) => self.events.push_back(Event::Redirected(packets)),
+            _ => self.drops.count(Dropped::Unexpected),
+        }
+    }
+
+    pub(super) fn handle_config(
+        &mut self,
+        now: Instant,
+        at: usize,
+        envelope: Envelope,
+        config: Config,
+    ) {
+        let verdict = self.participant.check(&envelope.flags, &config);
+        if verdict == Verdict::Complete {
+            return self.events.push_back(Event::Complete);
+        }
+        let Some(ticket) = self.take(at, &envelope) else {
+            return;
+        };
+        let event = match verdict {
+            Verdict::Execute(stage) => Event::Config(ticket, stage, envelope.flags, config),
+            Verdict::Commit => Event::Commit(ticket),
+            Verdict::Abort => Event::Abort(Some(ticket)),
+            Verdict::Nothing => {
+                let _ = self.respond_commit(now, ticket, ResultCode::Success);
+                return;
+            }
+            Verdict::RefuseCommit(code) => {
+                let _ = self.respond_commit(now, ticket, code);
+                return;
+            }
+            Verdict::Refuse(code) => {
+                let response = execute::refuse(&config, code).ok();
+                let _ = self.respond(now, ticket, response.map(Body::ConfigResponse));
+                return;
+            }
+            Verdict::Complete => unreachable!("returned above"),
+        };
+        self.events.push_back(event);
+    }
+
+    /// A ticket for a request, if there is room for one more.
+    pub(super) fn take(&mut self, at: usize, envelope: &Envelope) -> Option<Ticket> {
+        if self.pending.len() >= self.params.requests_max || !self.peers[at].out.has_room() {
+            self.drops.count(Dropped::Full);
+            return None;
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let pending = Pending {
+            ce: self.peers[at].id,
+            correlator: envelope.correlator,
+            flags: envelope.flags,
+        };
+        self.pending.insert(ticket, pending);
+        Some(ticket)
+    }
+
+    /// Refuses a whole request that could be read.
+    pub(super) fn refuse(&mut self, now: Instant, at: usize, message: &Message, code: ResultCode) {
+        let response = match message.body() {
+            Body::Config(config) => execute::refuse(config, code).map(Body::ConfigResponse),
+            Body::Query(query) => execute::refuse_query(query, code).map(Body::QueryResponse),
+            _ => return,
+        };
+        if let Ok(response) = response {
+            self.send_refusal(now, at, message.envelope(), response);
+        }
+    }
+
+    /// Refuses a request that could not be read whole.
+    pub(super) fn refuse_unread(
+        &mut self,
+        now: Instant,
+        at: usize,
+        bytes: &[u8],
+        error: &WireError,
+    ) {
+        let Ok(view) = View::new_checked(bytes) else {
+            return;
+        };
+        let is_request = matches!(view.kind(), MessageKind::Config | MessageKind::Query);
+        let refused = self.master == Some(self.peers[at].id) || view.kind() == MessageKind::Query;
+        if is_request
+            && refused
+            && let Some(response) = refusal(bytes, error)
+        {
+            let envelope = Envelope {
+                source: view.source(),
+                destination: view.destination(),
+                correlator: view.correlator(),
+                flags: view.flags(),
+            };
+            if envelope.flags.transaction {
+                self.participant.fail();
+            }
+            self.send_refusal(now, at, &envelope, response);
+        }
+    }
+
+    pub(super) fn send_refusal(
+        &mut self,
+        now: Instant,
+        at: usize,
+        request: &Envelope,
+        response: Body,
+    ) {
+        let is_answered = match response {
+            Body::QueryResponse(_) => true,
+            _ => matches!(request.flags.ack, Ack::Always | Ack::OnFailure),
+        };
+        if is_answered && self.check_room(at) {
+            self.send(now, at, request.correlator, echoed(request.flags), response);
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        pending: &Pending,
+        response: Body,
+    ) -> Result<(), WireError> {
+        let Some(at) = self.peers.iter().position(|p| p.id == pending.ce) else {
+            return Ok(());
+        };
+        let envelope = self.envelope(at, pending.correlator, echoed(pending.flags));
+        let message = Message::new(envelope, response)?;
+        self.peers[at].send(now, &message);
+        Ok(())
+    }
+
+    pub(super) fn try_send(
+        &mut self,
+        now: Instant,
+        at: usize,
+        body: Body,
+    ) -> Result<bool, WireError> {
+        if !self.check_room(at) {
+            return Ok(false);
+        }
+        let envelope = self.envelope(at, 0, flags(body.kind()));
+        let message = Message::new(envelope, body)?;
+        self.peers[at].send(now, &message);
+        Ok(true)
+    }
+
+    pub(super) fn check_room(&mut self, at: usize) -> bool {
+        let has_room = self.peers[at].out.has_room();
+        if !has_room {
+            self.drops.count(Dropped::Full);
+        }
+        has_room
+    }
+
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        at: usize,
+        correlator: u64,
+        flags: Flags,
+        body: Body,
+    ) {
+        let envelope = self.envelope(at, correlator, flags);
+        if let Ok(message) = Message::new(envelope, body) {
+            self.peers[at].send(now, &message);
+        }
+    }
+
+    /// The last message to a peer, whose queue is emptied with the association.
+    pub(super) fn bid_farewell(&mut self, at: usize, reason: TeardownReason) {
+        let body = Body::AssociationTeardown(AssociationTeardown { reason });
+        let envelope = self.envelope(at, 0, flags(MessageKind::AssociationTeardown));
+        if let Ok(message) = Message::new(envelope, body) {
+            self.farewells.push_back(Transmit {
+                ce: self.peers[at].id,
+                message: message.to_bytes(),
+            });
+        }
+    }
+
+    pub(super) fn envelope(&self, at: usize, correlator: u64, flags: Flags) -> Envelope {
+        Envelope {
+            source: self.id,
+            destination: self.peers[at].id,
+            correlator,
+            flags,
+        }
+    }
+}
+
+/// The flags of a message that is no response.
+pub(super) fn flags(kind: MessageKind) -> Flags {
+    Flags {
+        priority: Priority::of(kind),
+        ..Flags::default()
+    }
+}
+
+/// The flags of a response: those of its request, as captured FEs send them.
+pub(super) fn echoed(request: Flags) -> Flags {
+    Flags {
+        ack: Ack::Never,
+        ..request
+    }
+}
+
+pub(super) fn commit_response(code: ResultCode) -> Result<Body, WireError> {
+    let operation = Operation::commit_response(short(code))?;
+    let select = LfbSelect::new(1, 1, vec![operation])?;
+    Ok(Body::ConfigResponse(Selects::new(vec![select])?))
+}

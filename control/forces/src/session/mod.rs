@@ -1,0 +1,177 @@
+//! Associations between control elements (CEs) and forwarding elements (FEs), as state machines without I/O.
+//!
+//! ```text
+//!                 handle_connected, handle_message, handle_disconnected, handle_timeout
+//!   transport  ------------------------------------------------------------------------> +--------+
+//!   and clock  <------------------------------------------------------------------------ | Fe, Ce |
+//!                 poll_transmit, poll_timeout                                            +--------+
+//!                                                                                         ^      |
+//!   who executes, or wants to have executed    request, respond, redirect, transact ------+      |
+//!                                              <------------------------------ poll_event -------+
+//! ```
+//!
+//! | module | contents | source |
+//! |---|---|---|
+//! | [`fe`] | the associations of one FE with its CEs | RFC 5810, 4.3, 4.4 and 8; RFC 7121 |
+//! | [`ce`] | the associations of one CE with its FEs, requests and transactions | RFC 5810, 4.3 and 4.4 |
+//! | [`execute`] | how the operations of a Config are executed and answered | RFC 5810, 4.3.1 and 7.6.2 |
+//! | [`batch`] | many changes in few messages | RFC 5810, 4.3.4 |
+//!
+//! Whoever drives one calls `handle_*` with what has happened, and after each such call, and after each
+//! command, first [`poll_transmit`](fe::Fe::poll_transmit) until it gives nothing, then `poll_event` until it
+//! gives nothing, then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run
+//! backwards. The transport delivers whole messages, in order and without loss as long as a link is open, but
+//! for redirected packets, events and heartbeats, which it may lose.
+//!
+//! Every queue is bounded: what a peer does not read, it does not get. A producer of reliable messages is
+//! refused before anything is lost; the others see a counter rise.
+//!
+//! *Decision*: the loss of a link ends its association. RFC 5810 lets a transport repair it first, but how
+//! long that may take is the transport's own affair: it announces a loss when it has given up.
+
+mod answer;
+pub mod batch;
+pub mod ce;
+pub mod execute;
+pub mod fe;
+mod outbox;
+mod refusal;
+
+use std::fmt;
+
+use weir_base::Span;
+
+use crate::wire::message::association_setup_response::SetupResult;
+use crate::wire::message::association_teardown::TeardownReason;
+
+/// Who shows signs of life, and how often (components 4 to 7 of the FE protocol object).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeats {
+    /// The CE sends heartbeats, and the FE checks that it does (CEHBPolicy 0).
+    pub ce_sends: bool,
+    /// An FE gives a CE up that it has not heard for this long (CEHDI). The CE sends at least three times as
+    /// often.
+    pub ce_dead: Span,
+    /// The FE sends heartbeats by itself (FEHBPolicy 1); otherwise the CE asks for them.
+    pub fe_sends: bool,
+    /// How often (FEHI).
+    pub fe_interval: Span,
+}
+
+impl Default for Heartbeats {
+    fn default() -> Self {
+        Self {
+            ce_sends: true,
+            ce_dead: Span::from_secs(30),
+            fe_sends: false,
+            fe_interval: Span::from_millis(500),
+        }
+    }
+}
+
+impl Heartbeats {
+    /// The shortest time that means anything: the components count milliseconds.
+    const SPAN_MIN: Span = Span::from_millis(1);
+
+    /// Times of zero would be endless work.
+    fn check(&self) -> Result<(), ZeroSpan> {
+        check_span(
+            "the time after which a CE is given up (CEHDI)",
+            self.ce_dead,
+        )?;
+        check_span(
+            "the interval of an FE's heartbeats (FEHI)",
+            self.fe_interval,
+        )
+    }
+}
+
+/// A time is too short to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {span}, but must be at least {}", Heartbeats::SPAN_MIN)]
+pub struct ZeroSpan {
+    /// Which one.
+    pub name: &'static str,
+    /// What it is.
+    pub span: Span,
+}
+
+fn check_span(name: &'static str, span: Span) -> Result<(), ZeroSpan> {
+    match span >= Heartbeats::SPAN_MIN {
+        true => Ok(()),
+        false => Err(ZeroSpan { name, span }),
+    }
+}
+
+/// Heartbeats that may be missing before an association is given up.
+const HEARTBEATS_MISSED_MAX: u64 = 3;
+
+/// Why an association ended, or did not come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The transport lost the link.
+    LinkLost,
+    /// The peer gave no sign of life.
+    Silent,
+    /// The peer ended it.
+    TornDown(TeardownReason),
+    /// We ended it.
+    Released,
+    /// The CE refused it.
+    Refused(SetupResult),
+    /// The CE did not answer.
+    Unanswered,
+    /// The same FE has associated anew.
+    Replaced,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LinkLost => f.write_str("the link was lost"),
+            Self::Silent => f.write_str("the peer gave no sign of life"),
+            Self::TornDown(reason) => write!(f, "the peer ended the association: {reason}"),
+            Self::Released => f.write_str("ended here"),
+            Self::Refused(result) => write!(f, "the CE refused the association: {result}"),
+            Self::Unanswered => f.write_str("the CE did not answer"),
+            Self::Replaced => f.write_str("the FE has associated anew"),
+        }
+    }
+}
+
+/// Why a message that came, or that was to be sent, went no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// It is no message, or contradicts itself.
+    Malformed,
+    /// It came without an association.
+    Unassociated,
+    /// Its source is not the peer, or its destination is somebody else.
+    WrongId,
+    /// A CE that is not the master asked for a change, or sent a packet.
+    NotMaster,
+    /// Nothing of this type is expected from this peer, or no request has this correlator.
+    Unexpected,
+    /// The queue to the peer, or of its requests, is full.
+    Full,
+}
+
+/// How many messages were dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops([u64; 6]);
+
+impl Drops {
+    /// How many were dropped for this reason.
+    pub const fn of(&self, reason: Dropped) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    const fn count(&mut self, reason: Dropped) {
+        self.0[reason as usize] += 1;
+    }
+}
