@@ -3,9 +3,11 @@
 //!
 //! - [`wire`]: messages as bytes and as plain values
 //! - [`session`]: associations of CEs and FEs as state machines
+//! - [`xml`]: classes of blocks, as a library in XML declares them
 //!
 //! Nothing here opens a socket, starts a thread, reads a clock or a file. What a component means is not
 //! known here either: values are bytes, and whoever knows the class of a block reads them.
 
 pub mod session;
 pub mod wire;
+pub mod xml;
