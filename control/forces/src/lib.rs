@@ -5,8 +5,8 @@
 //! - [`session`]: associations of CEs and FEs as state machines
 //! - [`xml`]: classes of blocks, as a library in XML declares them
 //!
-//! Nothing here opens a socket, starts a thread, reads a clock or a file. What a component means is not
-//! known here either: values are bytes, and whoever knows the class of a block reads them.
+//! Nothing here opens a socket, starts a thread, reads a clock or a file. Values of components are bytes here: their
+//! meaning depends on the class of the block, which this crate does not know.
 
 pub mod session;
 pub mod wire;

@@ -774,3 +774,45 @@ fn wrong_parameters_of_a_ce_are_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn a_setup_that_is_sent_again_is_answered_again() {
+    let mut world = World::new(vec![fe_params(2, &[CE])], vec![ce_params(CE)]);
+    world.delay = Span::from_millis(1200);
+    world.run(ms(20_000));
+    let setups = world.log.lines().filter(|l| l.contains("Setup:")).count();
+    assert!(
+        setups > 1,
+        "the answer took longer than the first try waits"
+    );
+    let events = world.ce_events();
+    let associated = |e: &&ce::Event| matches!(e, ce::Event::Associated { .. });
+    assert_eq!(events.iter().filter(associated).count(), 1);
+    assert_eq!((events.len(), world.fe().state()), (1, State::Associated));
+}
+
+#[test]
+fn a_ce_whose_link_takes_no_more_holds_up_no_other() {
+    let params = fe::Params {
+        failover: hot(300_000),
+        ..fe_params(2, &[CE, BACKUP])
+    };
+    let mut world = World::new(vec![params], vec![ce_params(CE), ce_params(BACKUP)]);
+    world.run(ms(1000));
+    let now = world.now;
+    world.fe().handle_writable(CE, false);
+    let path = PathData::full(vec![60, 1], vec![2]).unwrap();
+    let event = Selects::new(vec![select(OperationKind::Report, vec![path])]).unwrap();
+    let heard = |world: &World, c: usize| {
+        let events = world.ces[c].events.iter();
+        events
+            .filter(|e| matches!(e, ce::Event::Notified(..)))
+            .count()
+    };
+    world.fe().notify(now, &event).unwrap();
+    world.run(ms(1100));
+    assert_eq!([heard(&world, 0), heard(&world, 1)], [0, 1]);
+    world.fe().handle_writable(CE, true);
+    world.run(ms(1200));
+    assert_eq!([heard(&world, 0), heard(&world, 1)], [1, 1]);
+}

@@ -315,6 +315,39 @@ fn an_fe_follows_the_order_of_a_transaction() {
     );
 }
 
+#[test]
+fn a_message_that_finds_no_room_does_not_change_the_transaction() {
+    let mut world = world(1);
+    let now = world.now;
+    let send = |world: &mut World, flags: u32, config: &weir_forces::wire::message::Config| {
+        let envelope = weir_forces::wire::Envelope {
+            source: CE,
+            destination: Id(2),
+            correlator: 1000,
+            flags: weir_forces::wire::header::Flags::from_word(flags),
+        };
+        let message = Message::new(envelope, Body::Config(config.clone())).unwrap();
+        world.fe().handle_message(now, CE, &message.to_bytes());
+    };
+    let commit = LfbSelect::new(1, 1, vec![Operation::COMMIT]).unwrap();
+    let commit = Selects::new(vec![commit]).unwrap();
+    send(&mut world, 0xe060_0000, &set(1, 7));
+    for _ in 1..20 {
+        send(&mut world, 0xe068_0000, &set(1, 8)); // more than may be unanswered
+    }
+    send(&mut world, 0xe070_0000, &commit);
+    world.settle();
+    assert!(
+        !world.fes[0]
+            .events
+            .iter()
+            .any(|e| matches!(e, weir_forces::session::fe::Event::Commit(_)))
+    );
+    send(&mut world, 0xe070_0000, &commit);
+    world.settle();
+    assert_eq!(world.fes[0].value(1), Some(8), "it can be committed still");
+}
+
 /// What happens to an FE while transactions run.
 #[derive(Clone, Copy, Debug)]
 enum Mishap {

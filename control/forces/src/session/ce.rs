@@ -7,9 +7,10 @@
 //! ```
 //!
 //! An FE opens a link and asks for its association. The transport says which ID the peer has proved to have, if
-//! it can. Several requests may be open at once; a response is matched by its correlator. Whatever comes from an
-//! FE is a sign of its life. An FE that asks for its association again, on the same link or on a new one, begins
-//! anew: what was asked of it before is unanswered.
+//! it can. Several requests may be open at once; a response is matched by its correlator. Any message from an FE
+//! shows that it is alive. An FE that asks for an association while it has one, on the same link or on a new one,
+//! has lost its state: its open requests are reported as unanswered. A setup that is only sent again, with the same
+//! correlator on the same link, is answered again.
 //!
 //! Bounds: links ([`Params::links_max`]), and for each FE open requests ([`Params::window`]), waiting requests
 //! ([`Params::requests_max`]) and bytes for the transport ([`Params::queue_bytes_max`]). A request that finds no
@@ -64,7 +65,7 @@ pub struct Ce {
     links: BTreeMap<LinkId, Link>,
     /// The links that have something to send, in turn.
     ready: VecDeque<LinkId>,
-    farewells: VecDeque<Transmit>,
+    last_messages: VecDeque<Transmit>,
     fes: BTreeMap<Id, Association>,
     transactions: BTreeMap<TransactionId, Transaction>,
     /// No timer is later than what is to be done for its subject.
@@ -88,7 +89,7 @@ impl Ce {
             params,
             links: BTreeMap::new(),
             ready: VecDeque::new(),
-            farewells: VecDeque::new(),
+            last_messages: VecDeque::new(),
             fes: BTreeMap::new(),
             transactions: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -213,7 +214,7 @@ impl Ce {
 
     /// The next message for a link that takes one; links take turns.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        if let Some(transmit) = self.farewells.pop_front() {
+        if let Some(transmit) = self.last_messages.pop_front() {
             return Some(transmit);
         }
         while let Some(link) = self.ready.pop_front() {

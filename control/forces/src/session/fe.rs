@@ -12,16 +12,16 @@
 //! (RFC 5810, figure 44; RFC 7121, figure 3.) An [`Fe`] has a list of CEs. The first one that accepts it becomes
 //! its *master*: the one that may change it.
 //!
-//! - *No standby*: it tries the first CE of its list for ever.
+//! - *No standby*: it tries only the first CE of its list.
 //! - *Cold standby*: when a CE is lost or does not answer, it goes on to the next of the list, round and round.
 //! - *Hot standby*: it associates with all of them. Backups may query, and hear events and heartbeats; a change
 //!   that they ask for is dropped. When the master is lost, the next backup that is associated takes over at once.
 //!
-//! What an association costs is bounded: [`Params::requests_max`] requests that are not answered yet, and
-//! [`Params::queue_bytes_max`] that wait for a CE. The transport asks [`Fe::wants`] before it reads more from one.
+//! Bounds: [`Params::requests_max`] unanswered requests, and [`Params::queue_bytes_max`] waiting for each CE. The
+//! transport asks [`Fe::wants`] before it reads another message from a CE.
 //!
-//! *Decision*: the RFC does not say what a transaction becomes when its CE is lost. It is undone, because the CE
-//! restores what it wants after an association anyway.
+//! *Decision*: RFC 5810 does not say what happens to a transaction whose CE is lost. The FE undoes it; after an
+//! association the CE restores its desired state anyway.
 
 mod associations;
 mod contract;
@@ -69,7 +69,7 @@ pub struct Fe {
     participant: Participant,
     pending: BTreeMap<Ticket, Pending>,
     next_ticket: u64,
-    farewells: VecDeque<Transmit>,
+    last_messages: VecDeque<Transmit>,
     events: VecDeque<Event>,
     drops: Drops,
 }
@@ -93,7 +93,7 @@ impl Fe {
             participant: Participant::default(),
             pending: BTreeMap::new(),
             next_ticket: 0,
-            farewells: VecDeque::new(),
+            last_messages: VecDeque::new(),
             events: VecDeque::new(),
             drops: Drops::default(),
             params,
@@ -131,8 +131,8 @@ impl Fe {
 
     /// Whether the transport should read another message from this CE. If not, one that comes is dropped.
     pub fn wants(&self, ce: Id) -> bool {
-        let peer = self.peers.iter().find(|p| p.id == ce);
-        self.pending.len() < self.params.requests_max && peer.is_some_and(|p| p.out.has_room())
+        let peer = self.peers.iter().position(|p| p.id == ce);
+        peer.is_some_and(|at| self.has_room_for_request(at))
     }
 
     /// The link to a CE is open.
@@ -159,6 +159,14 @@ impl Fe {
         {
             self.lose(now, peer, Loss::LinkLost);
             self.connect(now);
+        }
+    }
+
+    /// Whether the link to a CE takes more messages. One that does not is passed over by
+    /// [`Self::poll_transmit`].
+    pub fn handle_writable(&mut self, ce: Id, writable: bool) {
+        if let Some(peer) = self.peers.iter_mut().find(|p| p.id == ce) {
+            peer.blocked = !writable;
         }
     }
 
@@ -232,10 +240,11 @@ impl Fe {
 
     /// The next message for a CE.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if let Some(transmit) = self.farewells.pop_front() {
+        if let Some(transmit) = self.last_messages.pop_front() {
             return Some(transmit);
         }
-        self.peers.iter_mut().find_map(|peer| {
+        let mut writable = self.peers.iter_mut().filter(|peer| !peer.blocked);
+        writable.find_map(|peer| {
             let message = peer.out.pop()?;
             Some(Transmit {
                 ce: peer.id,

@@ -17,14 +17,13 @@
 //! | [`execute`] | how the operations of a Config are executed and answered | RFC 5810, 4.3.1 and 7.6.2 |
 //! | [`batch`] | many changes in few messages | RFC 5810, 4.3.4 |
 //!
-//! Whoever drives one calls `handle_*` with what has happened, and after each such call, and after each
-//! command, first [`poll_transmit`](fe::Fe::poll_transmit) until it gives nothing, then `poll_event` until it
-//! gives nothing, then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run
-//! backwards. The transport delivers whole messages, in order and without loss as long as a link is open, but
+//! The caller reports what has happened by `handle_*`. After each such call and after each command it calls
+//! [`poll_transmit`](fe::Fe::poll_transmit) until that returns nothing, then `poll_event` until that returns
+//! nothing, then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run backwards. The transport delivers whole messages, in order and without loss as long as a link is open, but
 //! for redirected packets, events and heartbeats, which it may lose.
 //!
-//! Every queue is bounded: what a peer does not read, it does not get. A producer of reliable messages is
-//! refused before anything is lost; the others see a counter rise.
+//! Every queue is bounded. When one is full, new requests are refused with an error, and messages that may be
+//! lost are dropped and counted.
 //!
 //! *Decision*: the loss of a link ends its association. RFC 5810 lets a transport repair it first, but how
 //! long that may take is the transport's own affair: it announces a loss when it has given up.
@@ -146,7 +145,7 @@ pub enum Dropped {
     Malformed,
     /// It came without an association.
     Unassociated,
-    /// Its source is not the peer, or its destination is somebody else.
+    /// Its source is not the peer, or its destination is another element.
     WrongId,
     /// A CE that is not the master asked for a change, or sent a packet.
     NotMaster,

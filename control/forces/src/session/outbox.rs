@@ -30,7 +30,8 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Adds a message, even if the queue is full: whoever adds asks first, unless their messages are few.
+    /// Adds a message, even if the queue is full. The caller asks [`Self::has_room`] first, except for messages of
+    /// which an association has only a few.
     pub(super) fn push(&mut self, message: &Message) {
         self.push_bytes(message.to_bytes());
     }

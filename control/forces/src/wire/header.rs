@@ -157,7 +157,7 @@ impl Priority {
         Some(Self(priority))
     }
 
-    /// The priority of a type of message unless somebody chooses another one (RFC 5811, 4.2.1).
+    /// The default priority of a type of message (RFC 5811, 4.2.1).
     pub const fn of(kind: MessageKind) -> Self {
         Self(match kind {
             MessageKind::AssociationSetup
@@ -281,7 +281,7 @@ impl<T: AsRef<[u8]>> View<T> {
 }
 
 /// How many bytes the message takes that a stream of bytes begins with; none while the header is not
-/// complete. After an error the stream cannot be read on: whoever reads it closes the connection.
+/// complete. After an error the rest of the stream is unreadable, and the transport closes the connection.
 pub fn message_len(stream: &[u8]) -> Result<Option<usize>, WireError> {
     let Ok(view) = View::new_checked(stream) else {
         return Ok(None);

@@ -156,11 +156,11 @@ pub enum Basic {
     Float32,
     /// A real number of 64 bits.
     Float64,
-    /// As many bytes as it says.
+    /// This number of bytes.
     Bytes(u32),
-    /// Text, of at most this many bytes.
+    /// Text, with the maximum of its bytes.
     Text(Option<u32>),
-    /// Bytes, at most as many.
+    /// Bytes, with their maximum.
     Octets(Option<u32>),
 }
 
@@ -198,9 +198,9 @@ pub struct Array {
 /// How many rows a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// As many.
+    /// This number.
     Fixed(u32),
-    /// Any number, at most as many.
+    /// Any number, up to a maximum if there is one.
     Variable(Option<u32>),
 }
 
@@ -253,7 +253,7 @@ pub struct Component {
     pub optional: bool,
     /// Its type.
     pub ty: Type,
-    /// Its value until somebody writes it.
+    /// Its value before it is first written.
     pub default: Option<String>,
 }
 

@@ -11,6 +11,8 @@ use crate::wire::header::Ack;
 #[derive(Debug)]
 pub(super) struct Association {
     pub(super) link: LinkId,
+    /// The link and the correlator of the setup that it began with.
+    pub(super) setup_id: (LinkId, u64),
     pub(super) heartbeats: Heartbeats,
     pub(super) requests: Requests,
     pub(super) transaction: Option<TransactionId>,
@@ -24,9 +26,10 @@ pub(super) struct Association {
 }
 
 impl Association {
-    pub(super) fn new(now: Instant, link: LinkId, heartbeats: Heartbeats) -> Self {
+    pub(super) fn new(now: Instant, setup_id: (LinkId, u64), heartbeats: Heartbeats) -> Self {
         Self {
-            link,
+            link: setup_id.0,
+            setup_id,
             heartbeats,
             requests: Requests::default(),
             transaction: None,

@@ -137,8 +137,8 @@ pub enum RequestError {
     /// The FE is not associated.
     #[error("the FE {0} is not associated")]
     Unassociated(Id),
-    /// As many requests wait as may.
-    #[error("as many requests wait for the FE {0} as may")]
+    /// The queue of requests is full.
+    #[error("the queue of requests for the FE {0} is full")]
     Full(Id),
     /// The FE takes part in a transaction.
     #[error("the FE {0} takes part in a transaction, and takes no other changes until it ends")]

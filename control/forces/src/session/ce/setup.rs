@@ -34,19 +34,23 @@ impl Ce {
         if result != SetupResult::Success {
             self.drops.count(Dropped::WrongId);
             let message = response.to_bytes();
-            self.farewells.push_back(Transmit { link, message });
+            self.last_messages.push_back(Transmit { link, message });
             if let Some(fe) = self.links.get(&link).and_then(|l| l.fe) {
                 self.lose(now, fe, Loss::Replaced);
             }
             return self.close(link);
         }
-        if let Some(before) = self.fes.get(&fe).map(|fe| fe.link) {
+        let setup_id = (link, envelope.correlator);
+        if let Some(before) = self.fes.get(&fe).map(|fe| fe.setup_id) {
+            if before == setup_id {
+                return self.send(now, fe, &response); // it was sent again before the answer came
+            }
             self.lose(now, fe, Loss::Replaced);
-            if before != link {
-                self.close(before);
+            if before.0 != link {
+                self.close(before.0);
             }
         }
-        let mut association = Association::new(now, link, self.params.heartbeats);
+        let mut association = Association::new(now, setup_id, self.params.heartbeats);
         association.requests.window = self.params.window;
         self.fes.insert(fe, association);
         if let Some(state) = self.links.get_mut(&link) {
@@ -82,7 +86,7 @@ impl Ce {
         }
     }
 
-    /// Ends an association with a word about it.
+    /// Sends a teardown and ends the association.
     pub(super) fn end(&mut self, now: Instant, fe: Id, reason: TeardownReason, loss: Loss) {
         let Some(link) = self.fes.get(&fe).map(|fe| fe.link) else {
             return;
@@ -91,7 +95,7 @@ impl Ce {
         let envelope = self.envelope(fe, 0, flags(body.kind()));
         if let Ok(message) = Message::new(envelope, body) {
             let message = message.to_bytes();
-            self.farewells.push_back(Transmit { link, message });
+            self.last_messages.push_back(Transmit { link, message });
         }
         self.lose(now, fe, loss);
         self.close(link);

@@ -74,7 +74,7 @@ pub enum Cause {
 /// Why a transaction does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionError {
-    /// Nobody takes part, or somebody without a change, or somebody twice.
+    /// There is no part, an FE has two, or one has no changes.
     #[error("a transaction needs FEs, each of them once and with changes")]
     Parts,
     /// A part cannot be sent.

@@ -146,7 +146,7 @@ impl Fe {
             Link::Opening(_) => self.lose(now, at, Loss::Unanswered),
             Link::Requesting { .. } => self.set_up(now, at),
             Link::Associated if self.peers[at].is_silent(now, &heartbeats) => {
-                self.bid_farewell(at, TeardownReason::LossOfHeartbeats);
+                self.send_teardown(at, TeardownReason::LossOfHeartbeats);
                 self.lose(now, at, Loss::Silent);
             }
             Link::Associated => {
@@ -163,7 +163,7 @@ impl Fe {
         match self.peers[at].link {
             Link::Closed => {}
             Link::Associated => {
-                self.bid_farewell(at, TeardownReason::Normal);
+                self.send_teardown(at, TeardownReason::Normal);
                 self.lose(now, at, Loss::Released);
             }
             _ => self.lose(now, at, Loss::Released),

@@ -107,11 +107,11 @@ pub enum State {
     PreAssociation,
     /// A CE is the master.
     Associated,
-    /// No CE, but what the last one wanted is still done until then.
+    /// No CE; until this instant (CEFTI) the FE forwards as the last one configured it.
     NotAssociated(Instant),
 }
 
-/// A request of a CE that is to be answered: for [`Fe::respond`] and its siblings.
+/// A request of a CE that is to be answered: for [`Fe::respond`](super::Fe::respond) and its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
@@ -128,20 +128,20 @@ pub enum Event {
     Lost(Id, Loss),
     /// The CE `to` is the master now; `from` was the last one.
     Master {
-        /// The last master, if there ever was one.
+        /// The previous master; none the first time.
         from: Option<Id>,
         /// The master.
         to: Id,
     },
     /// The state is another one.
     State(State),
-    /// Execute a Config, or prepare it as a part of a transaction; answer by [`Fe::respond`].
+    /// Execute a Config, or prepare it as a part of a transaction; answer by [`Fe::respond`](super::Fe::respond).
     Config(Ticket, Stage, Flags, Config),
-    /// Execute a Query; answer by [`Fe::respond`].
+    /// Execute a Query; answer by [`Fe::respond`](super::Fe::respond).
     Query(Ticket, Query),
-    /// Execute all that was prepared; answer by [`Fe::respond_commit`].
+    /// Execute all that was prepared; answer by [`Fe::respond_commit`](super::Fe::respond_commit).
     Commit(Ticket),
-    /// Undo all that was prepared or committed in the transaction; answer by [`Fe::respond_commit`], if there
+    /// Undo all that was prepared or committed in the transaction; answer by [`Fe::respond_commit`](super::Fe::respond_commit), if there
     /// is a ticket.
     Abort(Option<Ticket>),
     /// The transaction is complete: what was committed stays.

@@ -6,13 +6,14 @@ use super::super::answer::short;
 use super::super::refusal::refusal;
 use super::super::{Dropped, Loss, execute};
 use super::contract::{Event, Ticket, Transmit};
-use super::transaction::Verdict;
+use super::transaction::{self, Verdict};
 use super::{Fe, Pending};
 use crate::wire::header::{Ack, Flags, Priority, View};
 use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::message::{AssociationTeardown, Config, Heartbeat, Selects};
 use crate::wire::{
-    Body, Envelope, Id, IdKind, LfbSelect, Message, MessageKind, Operation, ResultCode, WireError,
+    Body, Envelope, Id, IdKind, LfbSelect, Message, MessageKind, Operation, OperationKind,
+    ResultCode, WireError,
 };
 
 impl Fe {
@@ -64,6 +65,10 @@ impl Fe {
         envelope: Envelope,
         config: Config,
     ) {
+        let completes = transaction::has(&config, OperationKind::TransactionComplete);
+        if !completes && !self.has_room_for_request(at) {
+            return self.drops.count(Dropped::Full); // before it changes the transaction
+        }
         let verdict = self.participant.check(&envelope.flags, &config);
         if verdict == Verdict::Complete {
             return self.events.push_back(Event::Complete);
@@ -93,9 +98,13 @@ impl Fe {
         self.events.push_back(event);
     }
 
+    pub(super) fn has_room_for_request(&self, at: usize) -> bool {
+        self.pending.len() < self.params.requests_max && self.peers[at].out.has_room()
+    }
+
     /// A ticket for a request, if there is room for one more.
     pub(super) fn take(&mut self, at: usize, envelope: &Envelope) -> Option<Ticket> {
-        if self.pending.len() >= self.params.requests_max || !self.peers[at].out.has_room() {
+        if !self.has_room_for_request(at) {
             self.drops.count(Dropped::Full);
             return None;
         }
@@ -221,11 +230,11 @@ impl Fe {
     }
 
     /// The last message to a peer, whose queue is emptied with the association.
-    pub(super) fn bid_farewell(&mut self, at: usize, reason: TeardownReason) {
+    pub(super) fn send_teardown(&mut self, at: usize, reason: TeardownReason) {
         let body = Body::AssociationTeardown(AssociationTeardown { reason });
         let envelope = self.envelope(at, 0, flags(MessageKind::AssociationTeardown));
         if let Ok(message) = Message::new(envelope, body) {
-            self.farewells.push_back(Transmit {
+            self.last_messages.push_back(Transmit {
                 ce: self.peers[at].id,
                 message: message.to_bytes(),
             });

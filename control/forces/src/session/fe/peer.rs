@@ -36,6 +36,8 @@ pub(super) struct Peer {
     pub(super) retry_at: Instant,
     failures: u32,
     pub(super) out: Outbox,
+    /// The transport takes no more for now.
+    pub(super) blocked: bool,
 }
 
 impl Peer {
@@ -48,6 +50,7 @@ impl Peer {
             retry_at: Instant::ZERO,
             failures: 0,
             out: Outbox::new(queue_bytes_max),
+            blocked: false,
         }
     }
 
@@ -61,6 +64,7 @@ impl Peer {
     pub(super) fn close(&mut self, now: Instant, retry: &Retry) {
         self.link = Link::Closed;
         self.out.clear();
+        self.blocked = false;
         let pause = retry.pause.times(1 << self.failures.min(32));
         self.retry_at = now + pause.min(retry.pause_max);
         self.failures = self.failures.saturating_add(1);

@@ -20,6 +20,12 @@ pub enum Stage {
     Prepare,
 }
 
+/// Whether a Config has an operation of this kind.
+pub(super) fn has(config: &Config, kind: OperationKind) -> bool {
+    let mut operations = config.selects().iter().flat_map(LfbSelect::operations);
+    operations.any(|o| o.kind() == kind)
+}
+
 /// What happens with a Config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -65,9 +71,8 @@ impl Participant {
     /// What happens with a Config with these flags.
     pub(super) fn check(&mut self, flags: &Flags, config: &Config) -> Verdict {
         let operations = || config.selects().iter().flat_map(LfbSelect::operations);
-        let has = |kind| operations().any(|o| o.kind() == kind);
-        let commits = has(OperationKind::Commit);
-        let completes = has(OperationKind::TransactionComplete);
+        let commits = has(config, OperationKind::Commit);
+        let completes = has(config, OperationKind::TransactionComplete);
         let alone = operations().count() == 1;
         if !flags.transaction {
             return match (commits || completes, self.progress) {

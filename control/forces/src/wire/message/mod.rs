@@ -226,7 +226,8 @@ impl Body {
     }
 }
 
-/// Nobody is a reserved ID, only destinations are all elements of a kind, and most messages go one way.
+/// Reserved IDs are not used, broadcast IDs are destinations only, and most types of messages go in one direction
+/// only.
 fn check_direction(envelope: &Envelope, body: &Body) -> Result<(), WireError> {
     let (from, to) = (envelope.source.kind(), envelope.destination.kind());
     let is_fe = |id| {
@@ -303,7 +304,7 @@ mod tests {
         assert!(send(ce, 0xffff_fffe, heartbeat()).is_ok(), "to all FEs");
         assert!(
             send(0xffff_fffe, ce, heartbeat()).is_err(),
-            "nobody is all FEs"
+            "a broadcast ID is no source"
         );
         assert!(send(ce, 0x8000_0000, heartbeat()).is_err());
     }

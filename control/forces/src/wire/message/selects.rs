@@ -22,7 +22,7 @@ pub trait Rule: Clone + fmt::Debug + PartialEq + Eq + Hash {
     /// The least and the greatest number of LFBselects.
     const COUNT: (usize, usize);
 
-    /// Whether the operation may occur. One that is not known may: whoever executes it refuses it.
+    /// Whether a known operation may occur. Unknown ones may occur everywhere; the FE refuses them.
     fn permits(kind: OperationKind) -> bool;
 
     /// Whether an LFBselect may name this class.
