@@ -6,13 +6,15 @@ mod world;
 
 use weir_base::{Instant, Span};
 use weir_forces::session::ce::{self, Ce, LinkId, Manner};
-use weir_forces::session::fe::{self, Failover, Fe, ParamsError, Standby, State};
+use weir_forces::session::fe::{self, CeStatus, Failover, Fe, ParamsError, Standby, State};
 use weir_forces::session::{Dropped, Heartbeats, Loss};
 use weir_forces::wire::header::{Ack, Execution, View};
 use weir_forces::wire::message::association_setup_response::SetupResult;
 use weir_forces::wire::message::association_teardown::TeardownReason;
 use weir_forces::wire::message::{EventNotification, Selects};
-use weir_forces::wire::{Body, Id, Message, MessageKind, OperationKind, PathData, ResultCode};
+use weir_forces::wire::{
+    Body, Id, LfbSelect, Message, MessageKind, Operation, OperationKind, PathData, ResultCode,
+};
 use world::{BACKUP, CE, World, ce_params, fe_params, get, ms, packet, select, set};
 
 fn manner(deadline: u64) -> Manner {
@@ -437,6 +439,30 @@ fn hot_standby_takes_over_at_once() {
     );
     assert_eq!(world.fe().master(), Some(BACKUP));
     world.check("hot_standby");
+    let ces: Vec<_> = world.fe().ces().collect();
+    let statuses: Vec<_> = ces.iter().map(|ce| (ce.id, ce.status)).collect();
+    assert_eq!(
+        statuses,
+        [(CE, CeStatus::Associated), (BACKUP, CeStatus::IsMaster)]
+    );
+    assert_eq!(
+        (ces[1].dropped.packets, ces[1].dropped.bytes),
+        (1, 60),
+        "the Config of a backup"
+    );
+    let statistics = world.ces[1].ce.statistics(Id(2)).unwrap();
+    assert_eq!(statistics.since, ms(25));
+    let counts = |s: ce::Statistics| [s.operations_sent, s.operations_received];
+    assert_eq!(
+        counts(statistics),
+        [3, 3],
+        "two changes and a query; two answers and an event"
+    );
+    assert_eq!(
+        [ces[1].received.packets, ces[1].sent.packets],
+        [1 + 3, 1 + 3],
+        "and the setup"
+    );
 }
 
 #[test]
@@ -815,4 +841,84 @@ fn a_ce_whose_link_takes_no_more_holds_up_no_other() {
     world.fe().handle_writable(CE, true);
     world.run(ms(1200));
     assert_eq!([heard(&world, 0), heard(&world, 1)], [1, 1]);
+}
+
+#[test]
+fn an_fe_knows_what_became_of_its_ces() {
+    let params = fe::Params {
+        failover: cold(300_000),
+        ..fe_params(2, &[CE, BACKUP])
+    };
+    let mut world = World::new(vec![params], vec![ce_params(CE), ce_params(BACKUP)]);
+    let statuses = |world: &mut World| world.fe().ces().map(|ce| ce.status).collect::<Vec<_>>();
+    world.run(ms(12));
+    assert_eq!(
+        statuses(&mut world),
+        [CeStatus::Connected, CeStatus::Disconnected]
+    );
+    world.run(ms(1000));
+    assert_eq!(
+        statuses(&mut world),
+        [CeStatus::IsMaster, CeStatus::Disconnected]
+    );
+    world.kill(1);
+    world.kill(0);
+    world.run(ms(1050));
+    assert_eq!(
+        statuses(&mut world),
+        [CeStatus::LostConnection, CeStatus::Unreachable]
+    );
+}
+
+#[test]
+fn a_ce_learns_what_an_fe_reports_of_itself() {
+    let state = PathData::full(vec![7], vec![1]).unwrap();
+    let report = Operation::on(OperationKind::Report, vec![state]).unwrap();
+    let report = LfbSelect::new(1, 1, vec![report]).unwrap();
+    let params = fe::Params {
+        setup: Selects::new(vec![report.clone()]).unwrap(),
+        ..fe_params(2, &[CE])
+    };
+    let mut world = World::new(vec![params], vec![ce_params(CE)]);
+    world.run(ms(100));
+    let events = world.ce_events();
+    let ce::Event::Associated { setup, .. } = &events[0] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(setup.selects(), [report]);
+}
+
+#[test]
+fn a_thousand_fes_are_kept_alive() {
+    let params = ce::Params {
+        links_max: 1000,
+        ..ce_params(CE)
+    };
+    let mut ce = Ce::new(params).unwrap();
+    for fe in 1..=1000 {
+        let link = LinkId(u64::from(fe));
+        assert!(ce.handle_connected(ms(0), link, None));
+        ce.handle_message(ms(0), link, &raw(1, Id(fe), CE, 1, 0, &[]));
+    }
+    let (mut asked, mut turns) = (0, 0);
+    let mut now = ms(0);
+    while now < ms(60_000) {
+        while let Some(ce::Transmit { link, message }) = ce.poll_transmit(now) {
+            let view = View::new_checked(&message[..]).unwrap();
+            if view.kind() == MessageKind::Heartbeat {
+                asked += 1;
+                let (fe, correlator) = (view.destination(), view.correlator());
+                ce.handle_message(now, link, &raw(15, fe, CE, correlator, 0, &[]));
+            }
+        }
+        turns += 1;
+        now = ce.poll_timeout().unwrap();
+        ce.handle_timeout(now);
+    }
+    assert_eq!(ce.fes().count(), 1000);
+    assert_eq!(asked, 5000, "one in ten seconds for each");
+    assert!(
+        turns < 100,
+        "{turns} turns: timers of one instant go off together"
+    );
 }

@@ -388,3 +388,77 @@ fn a_query_that_asks_for_nothing_is_answered_with_nothing() {
     let response = execute::query(&nothing, &mut Store::default()).unwrap();
     assert_eq!(response.selects(), nothing.selects());
 }
+
+#[test]
+fn an_fe_sends_a_long_answer_in_parts() {
+    let mut fe = weir_forces::session::fe::Fe::new(ms(0), world::fe_params(2, &[CE])).unwrap();
+    fe.handle_connected(ms(0), CE);
+    fe.poll_transmit().unwrap();
+    let send = |fe: &mut weir_forces::session::fe::Fe, correlator, body: Body| {
+        let envelope = Envelope {
+            source: CE,
+            destination: Id(2),
+            correlator,
+            flags: Flags::from_word(0x2020_0000), // even if the Query says that it is part of a transaction
+        };
+        fe.handle_message(ms(1), CE, &Message::new(envelope, body).unwrap().to_bytes());
+    };
+    let accepted = weir_forces::wire::message::AssociationSetupResponse { result: 0.into() };
+    send(&mut fe, 1, Body::AssociationSetupResponse(accepted));
+    let ask = |fe: &mut weir_forces::session::fe::Fe, correlator| {
+        send(fe, correlator, Body::Query(get(7)));
+        std::iter::from_fn(|| fe.poll_event()).find_map(|event| match event {
+            weir_forces::session::fe::Event::Query(ticket, _) => Some(ticket),
+            _ => None,
+        })
+    };
+    let part = |len: usize, paths: usize| -> QueryResponse {
+        let path = PathData::full(vec![7], vec![0; len]).unwrap();
+        let selects = vec![select(OperationKind::GetResponse, vec![path]); paths];
+        Selects::new(selects).unwrap()
+    };
+    let ticket = ask(&mut fe, 8).unwrap();
+    let too_long = Some(Body::QueryResponse(part(60_000, 5)));
+    assert!(
+        fe.respond(ms(2), ticket, too_long).is_err(),
+        "it does not fit a message"
+    );
+    let (mut sent, mut words) = (0, Vec::new());
+    while fe
+        .respond_part(ms(2), ticket, part(3000, 1), false)
+        .unwrap()
+    {
+        sent += 1;
+    }
+    assert_eq!(sent, 4, "as many as the queue takes");
+    words.extend(std::iter::from_fn(|| fe.poll_transmit()));
+    let end = PathData::new(vec![7], None, Content::Outcome(Outcome::SUCCESS)).unwrap();
+    let end = Selects::new(vec![select(OperationKind::GetResponse, vec![end])]).unwrap();
+    assert!(fe.respond_part(ms(2), ticket, end, true).unwrap());
+    words.extend(std::iter::from_fn(|| fe.poll_transmit()));
+    let flags = words.iter().map(|transmit| {
+        let message = Message::parse(&transmit.message).unwrap();
+        assert_eq!(message.envelope().correlator, 8);
+        (
+            message.envelope().flags.transaction,
+            message.envelope().flags.phase,
+        )
+    });
+    let middle = (true, Phase::Middle);
+    assert!(flags.eq([
+        (true, Phase::Start),
+        middle,
+        middle,
+        middle,
+        (true, Phase::End)
+    ]));
+
+    let ticket = ask(&mut fe, 9).unwrap();
+    fe.respond(ms(3), ticket, Some(Body::QueryResponse(part(8, 1))))
+        .unwrap();
+    let message = Message::parse(&fe.poll_transmit().unwrap().message).unwrap();
+    assert!(
+        !message.envelope().flags.transaction,
+        "an answer in one piece has no parts"
+    );
+}

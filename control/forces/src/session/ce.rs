@@ -32,7 +32,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_base::Instant;
 
 use self::association::Association;
-pub use self::contract::{Event, LinkId, Manner, Params, ParamsError, RequestError, Transmit};
+pub use self::contract::{
+    Event, LinkId, Manner, Params, ParamsError, RequestError, Statistics, Transmit,
+};
 use self::messages::flags;
 use self::request::Owner;
 pub use self::request::RequestId;
@@ -107,6 +109,11 @@ impl Ce {
     /// How many requests of an FE wait or are open.
     pub fn requests(&self, fe: Id) -> usize {
         self.fes.get(&fe).map_or(0, |fe| fe.requests.len())
+    }
+
+    /// What the association with an FE has seen.
+    pub fn statistics(&self, fe: Id) -> Option<Statistics> {
+        Some(self.fes.get(&fe)?.statistics)
     }
 
     /// Messages that were dropped.

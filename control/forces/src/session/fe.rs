@@ -35,7 +35,8 @@ use weir_base::Instant;
 
 use self::contract::check_ces;
 pub use self::contract::{
-    CES_MAX, Event, Failover, Params, ParamsError, Retry, Standby, State, Ticket, Transmit,
+    CES_MAX, CeReport, CeStatus, Event, Failover, Params, ParamsError, Retry, Standby, State,
+    Ticket, Transmit,
 };
 use self::messages::commit_response;
 use self::peer::{Link, Peer};
@@ -43,15 +44,17 @@ use self::transaction::Participant;
 pub use self::transaction::Stage;
 use super::answer::has_failure;
 use super::{Dropped, Drops, Heartbeats, Loss};
-use crate::wire::header::{Ack, Flags, View};
-use crate::wire::message::{EventNotification, PacketRedirect};
+use crate::wire::header::{Ack, Flags, Phase, View};
+use crate::wire::message::{EventNotification, PacketRedirect, QueryResponse};
 use crate::wire::{Body, Id, Message, ResultCode, WireError};
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Pending {
     ce: Id,
     correlator: u64,
     flags: Flags,
+    /// Whether a part of the answer was sent.
+    has_begun: bool,
 }
 
 /// The associations of a forwarding element. See [the parent module](super) for the order of calls.
@@ -124,6 +127,20 @@ impl Fe {
             .any(|p| p.id == ce && p.link == Link::Associated)
     }
 
+    /// Its CEs in their order: the wanted master first.
+    pub fn ces(&self) -> impl Iterator<Item = CeReport> {
+        self.peers.iter().map(|peer| CeReport {
+            id: peer.id,
+            status: match self.master == Some(peer.id) {
+                true => CeStatus::IsMaster,
+                false => peer.status(),
+            },
+            received: peer.received,
+            dropped: peer.dropped,
+            sent: peer.taken,
+        })
+    }
+
     /// Messages that were dropped.
     pub const fn drops(&self) -> Drops {
         self.drops
@@ -172,14 +189,21 @@ impl Fe {
 
     /// A message came from a CE.
     pub fn handle_message(&mut self, now: Instant, ce: Id, bytes: &[u8]) {
-        self.receive(now, ce, bytes);
-        self.connect(now);
-    }
-
-    fn receive(&mut self, now: Instant, ce: Id, bytes: &[u8]) {
         let Some(at) = self.peers.iter().position(|p| p.id == ce) else {
             return self.drops.count(Dropped::Unassociated);
         };
+        let (dropped, len) = (self.drops.total(), bytes.len() as u64);
+        self.receive(now, at, bytes);
+        let peer = &mut self.peers[at];
+        peer.received.count(len);
+        if self.drops.total() > dropped {
+            peer.dropped.count(len);
+        }
+        self.connect(now);
+    }
+
+    fn receive(&mut self, now: Instant, at: usize, bytes: &[u8]) {
+        let ce = self.peers[at].id;
         let parsed = Message::parse(bytes);
         let Ok(view) = View::new_checked(bytes) else {
             return self.drops.count(Dropped::Malformed);
@@ -246,6 +270,7 @@ impl Fe {
         let mut writable = self.peers.iter_mut().filter(|peer| !peer.blocked);
         writable.find_map(|peer| {
             let message = peer.out.pop()?;
+            peer.taken.count(message.len() as u64);
             Some(Transmit {
                 ce: peer.id,
                 message,
@@ -262,25 +287,68 @@ impl Fe {
 /// Commands.
 impl Fe {
     /// Answers a Config or a Query, or ends it without an answer, as [`execute`](super::execute) says. An answer
-    /// that the CE does not ask for, or whose CE is lost, is not sent.
+    /// that the CE does not ask for, or whose CE is lost, is not sent. After an error, for example because the
+    /// answer does not fit a message, the request still waits for an answer.
     pub fn respond(
         &mut self,
         now: Instant,
         ticket: Ticket,
         response: Option<Body>,
     ) -> Result<(), WireError> {
-        let (Some(pending), Some(response)) = (self.pending.remove(&ticket), response) else {
+        let Some(pending) = self.pending.get(&ticket).copied() else {
             return Ok(());
         };
-        if let Body::ConfigResponse(response) = &response {
-            if pending.flags.transaction && has_failure(response.selects()) {
+        let mut flags = pending.flags;
+        match &response {
+            Some(Body::ConfigResponse(response))
+                if flags.transaction && has_failure(response.selects()) =>
+            {
                 self.participant.fail();
             }
-            if pending.flags.ack == Ack::Never {
-                return Ok(());
-            }
+            Some(Body::QueryResponse(_)) => flags.transaction = false, // it has no parts
+            _ => {}
         }
-        self.answer(now, &pending, response)
+        if let Some(response) = response
+            && (flags.ack != Ack::Never || matches!(response, Body::QueryResponse(_)))
+        {
+            self.answer(now, &pending, flags, response)?;
+        }
+        self.pending.remove(&ticket);
+        Ok(())
+    }
+
+    /// Sends a part of a long answer to a Query (RFC 7391, 3.3). The last part has a result and no data, and ends
+    /// the request. False if the queue is full: the part was not sent.
+    pub fn respond_part(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        part: QueryResponse,
+        is_last: bool,
+    ) -> Result<bool, WireError> {
+        let Some(mut pending) = self.pending.get(&ticket).copied() else {
+            return Ok(true); // its CE is lost
+        };
+        let peer = self.peers.iter().find(|p| p.id == pending.ce);
+        if !peer.is_some_and(|peer| peer.out.has_room()) {
+            return Ok(false);
+        }
+        let flags = Flags {
+            transaction: true,
+            phase: match (is_last, pending.has_begun) {
+                (true, _) => Phase::End,
+                (false, true) => Phase::Middle,
+                (false, false) => Phase::Start,
+            },
+            ..pending.flags
+        };
+        self.answer(now, &pending, flags, Body::QueryResponse(part))?;
+        pending.has_begun = true;
+        match is_last {
+            true => self.pending.remove(&ticket),
+            false => self.pending.insert(ticket, pending),
+        };
+        Ok(true)
     }
 
     /// Answers a commit, or the end of an aborted transaction.
@@ -296,7 +364,7 @@ impl Fe {
         if code != ResultCode::Success {
             self.participant.fail();
         }
-        self.answer(now, &pending, commit_response(code)?)
+        self.answer(now, &pending, pending.flags, commit_response(code)?)
     }
 
     /// Reports an event to all CEs that it is associated with; those whose queue is full do not hear of it.

@@ -27,6 +27,7 @@ pub(crate) fn ms(millis: u64) -> Instant {
 pub(crate) fn fe_params(id: u32, ces: &[Id]) -> fe::Params {
     fe::Params {
         id: Id(id),
+        setup: Selects::new(vec![]).unwrap(),
         groups: vec![],
         ces: ces.to_vec(),
         heartbeats: Heartbeats::default(),

@@ -3,9 +3,10 @@
 use weir_base::{Instant, Span};
 
 use super::super::{HEARTBEATS_MISSED_MAX, Heartbeats};
-use super::contract::LinkId;
+use super::contract::{LinkId, Statistics};
 use super::request::Requests;
 use super::transaction::TransactionId;
+use crate::wire::MessageKind;
 use crate::wire::header::Ack;
 
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(super) struct Association {
     /// When the CE's timer for it goes off.
     pub(super) timer: Option<Instant>,
     pub(super) sent: Instant,
+    pub(super) statistics: Statistics,
     heard: Instant,
     /// Heartbeats that wait for an answer, and when the last one was sent.
     unanswered: u64,
@@ -35,15 +37,38 @@ impl Association {
             transaction: None,
             timer: None,
             sent: now,
+            statistics: Statistics {
+                since: now,
+                heartbeats_sent: 0,
+                heartbeats_received: 0,
+                operations_sent: 0,
+                operations_received: 0,
+            },
             heard: now,
             unanswered: 0,
             asked: now,
         }
     }
 
-    pub(super) const fn hear(&mut self, now: Instant) {
+    /// A message came from the FE.
+    pub(super) const fn hear(&mut self, now: Instant, kind: MessageKind) {
         self.heard = now;
         self.unanswered = 0;
+        match kind {
+            MessageKind::Heartbeat => self.statistics.heartbeats_received += 1,
+            MessageKind::AssociationTeardown => {}
+            _ => self.statistics.operations_received += 1,
+        }
+    }
+
+    /// A message goes to the FE.
+    pub(super) const fn count_sent(&mut self, now: Instant, kind: MessageKind) {
+        self.sent = now;
+        match kind {
+            MessageKind::Heartbeat => self.statistics.heartbeats_sent += 1,
+            MessageKind::AssociationSetupResponse => {}
+            _ => self.statistics.operations_sent += 1,
+        }
     }
 
     /// How often the CE sends heartbeats when it sends nothing else.

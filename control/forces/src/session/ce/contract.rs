@@ -56,6 +56,21 @@ pub struct Manner {
     pub deadline: Instant,
 }
 
+/// What an association has seen (forcesAssociationTable of RFC 5813).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Since when it stands.
+    pub since: Instant,
+    /// Heartbeats that were sent.
+    pub heartbeats_sent: u64,
+    /// Heartbeats that came.
+    pub heartbeats_received: u64,
+    /// Messages that were sent, but for heartbeats, setup responses and teardowns.
+    pub operations_sent: u64,
+    /// Messages that came, but for heartbeats, setups and teardowns.
+    pub operations_received: u64,
+}
+
 /// What has happened, and what is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

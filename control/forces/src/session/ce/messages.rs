@@ -14,7 +14,7 @@ use crate::wire::{Body, Envelope, Id, Message, MessageKind};
 impl Ce {
     pub(super) fn handle_associated(&mut self, now: Instant, fe: Id, message: Message) {
         if let Some(association) = self.fes.get_mut(&fe) {
-            association.hear(now);
+            association.hear(now, message.body().kind());
         }
         let (envelope, body) = message.into_parts();
         match body {
@@ -80,10 +80,10 @@ impl Ce {
         let Some(association) = self.fes.get_mut(&fe) else {
             return;
         };
-        association.hear(now);
         let Ok(view) = View::new_checked(bytes) else {
             return;
         };
+        association.hear(now, view.kind());
         match association
             .requests
             .answered(view.correlator(), view.kind(), true)
@@ -151,9 +151,9 @@ impl Ce {
             return;
         };
         while state.out.has_room()
-            && let Some(message) = association.requests.next()
+            && let Some((kind, message)) = association.requests.next()
         {
-            association.sent = now;
+            association.count_sent(now, kind);
             state.out.push_bytes(message);
         }
         self.make_ready(link);
@@ -163,7 +163,7 @@ impl Ce {
         if let Some(association) = self.fes.get_mut(&fe)
             && let Some(link) = self.links.get_mut(&association.link)
         {
-            association.sent = now;
+            association.count_sent(now, message.body().kind());
             link.out.push(message);
             let link = association.link;
             self.make_ready(link);

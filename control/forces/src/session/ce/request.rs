@@ -60,7 +60,7 @@ impl Requests {
     }
 
     /// The next one to be sent, if the window has room for it.
-    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn next(&mut self) -> Option<(MessageKind, Vec<u8>)> {
         let next = self.waiting.front()?;
         if next.is_answered && self.open.len() >= self.window {
             return None;
@@ -82,7 +82,7 @@ impl Requests {
                 self.deadlines.remove(&(request.deadline, request.id));
             }
         }
-        Some(request.message)
+        Some((request.kind, request.message))
     }
 
     /// The request that a response answers; it stays open if further parts follow.

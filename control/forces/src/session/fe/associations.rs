@@ -8,9 +8,9 @@ use super::contract::{Event, Standby, State};
 use super::messages::flags;
 use super::peer::Link;
 use crate::wire::header::{Ack, Flags};
+use crate::wire::message::Heartbeat;
 use crate::wire::message::association_setup_response::SetupResult;
 use crate::wire::message::association_teardown::TeardownReason;
-use crate::wire::message::{AssociationSetup, Heartbeat, Selects};
 use crate::wire::{Body, Envelope, Id, IdKind, Message, MessageKind};
 
 impl Fe {
@@ -60,10 +60,8 @@ impl Fe {
                 ..flags(MessageKind::AssociationSetup)
             },
         };
-        let body: Result<AssociationSetup, _> = Selects::new(Vec::new());
-        if let Ok(body) = body
-            && let Ok(message) = Message::new(envelope, Body::AssociationSetup(body))
-        {
+        let body = Body::AssociationSetup(self.params.setup.clone());
+        if let Ok(message) = Message::new(envelope, body) {
             peer.out.push(&message);
         }
     }

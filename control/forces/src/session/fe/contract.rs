@@ -1,11 +1,11 @@
 //! What an [`Fe`](super::Fe) is configured with, and what it says.
 
-use weir_base::{Instant, Span};
+use weir_base::{Instant, Span, Tally};
 
 use super::super::{Heartbeats, Loss, ZeroSpan, check_span};
 use super::transaction::Stage;
 use crate::wire::header::Flags;
-use crate::wire::message::{Config, PacketRedirect, Query};
+use crate::wire::message::{AssociationSetup, Config, PacketRedirect, Query};
 use crate::wire::{Id, IdKind};
 
 /// The most CEs that an FE has.
@@ -64,6 +64,8 @@ impl Default for Retry {
 pub struct Params {
     /// Its ID; [`Id::UNASSIGNED`] has the first CE assign one.
     pub id: Id,
+    /// What it reports of itself when it asks for an association.
+    pub setup: AssociationSetup,
     /// The groups that it belongs to, by their multicast IDs.
     pub groups: Vec<Id>,
     /// Its CEs, the wanted master first.
@@ -148,6 +150,38 @@ pub enum Event {
     Complete,
     /// Packets from the master.
     Redirected(PacketRedirect),
+}
+
+/// A CE as its FE knows it (AllCEType of the FE protocol object).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CeReport {
+    /// Which one.
+    pub id: Id,
+    /// How far the association has come.
+    pub status: CeStatus,
+    /// Messages that came from it.
+    pub received: Tally,
+    /// Those of them that were dropped.
+    pub dropped: Tally,
+    /// Messages that the transport has taken for it.
+    pub sent: Tally,
+}
+
+/// How far an association has come (CEStatusType of the FE protocol object).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CeStatus {
+    /// It was never tried.
+    Disconnected = 0,
+    /// There is a link.
+    Connected = 1,
+    /// There is an association.
+    Associated = 2,
+    /// It is the master.
+    IsMaster = 3,
+    /// The last association was lost.
+    LostConnection = 4,
+    /// The last attempt failed.
+    Unreachable = 5,
 }
 
 /// A message for a CE.

@@ -114,6 +114,7 @@ impl Fe {
             ce: self.peers[at].id,
             correlator: envelope.correlator,
             flags: envelope.flags,
+            has_begun: false,
         };
         self.pending.insert(ticket, pending);
         Some(ticket)
@@ -122,7 +123,9 @@ impl Fe {
     /// Refuses a whole request that could be read.
     pub(super) fn refuse(&mut self, now: Instant, at: usize, message: &Message, code: ResultCode) {
         let response = match message.body() {
-            Body::Config(config) => execute::refuse(config, code).map(Body::ConfigResponse),
+            Body::Config(config) if self.master == Some(self.peers[at].id) => {
+                execute::refuse(config, code).map(Body::ConfigResponse)
+            }
             Body::Query(query) => execute::refuse_query(query, code).map(Body::QueryResponse),
             _ => return,
         };
@@ -181,12 +184,13 @@ impl Fe {
         &mut self,
         now: Instant,
         pending: &Pending,
+        flags: Flags,
         response: Body,
     ) -> Result<(), WireError> {
         let Some(at) = self.peers.iter().position(|p| p.id == pending.ce) else {
             return Ok(());
         };
-        let envelope = self.envelope(at, pending.correlator, echoed(pending.flags));
+        let envelope = self.envelope(at, pending.correlator, echoed(flags));
         let message = Message::new(envelope, response)?;
         self.peers[at].send(now, &message);
         Ok(())
@@ -234,8 +238,10 @@ impl Fe {
         let body = Body::AssociationTeardown(AssociationTeardown { reason });
         let envelope = self.envelope(at, 0, flags(MessageKind::AssociationTeardown));
         if let Ok(message) = Message::new(envelope, body) {
+            let peer = &mut self.peers[at];
+            peer.taken.count(message.encoded_len() as u64);
             self.last_messages.push_back(Transmit {
-                ce: self.peers[at].id,
+                ce: peer.id,
                 message: message.to_bytes(),
             });
         }

@@ -1,10 +1,10 @@
 //! One CE of an FE: its link, its timers, and what waits for it.
 
-use weir_base::{Instant, Span};
+use weir_base::{Instant, Span, Tally};
 
 use super::super::Heartbeats;
 use super::super::outbox::Outbox;
-use super::Retry;
+use super::{CeStatus, Retry};
 use crate::wire::{Id, Message};
 
 /// How far the association with a CE has come.
@@ -36,6 +36,12 @@ pub(super) struct Peer {
     pub(super) retry_at: Instant,
     failures: u32,
     pub(super) out: Outbox,
+    /// What came, what of it was dropped, and what the transport took.
+    pub(super) received: Tally,
+    pub(super) dropped: Tally,
+    pub(super) taken: Tally,
+    /// How the last association or attempt ended.
+    ended: CeStatus,
     /// The transport takes no more for now.
     pub(super) blocked: bool,
 }
@@ -50,6 +56,10 @@ impl Peer {
             retry_at: Instant::ZERO,
             failures: 0,
             out: Outbox::new(queue_bytes_max),
+            received: Tally::ZERO,
+            dropped: Tally::ZERO,
+            taken: Tally::ZERO,
+            ended: CeStatus::Disconnected,
             blocked: false,
         }
     }
@@ -62,12 +72,24 @@ impl Peer {
 
     /// Ends everything; the CE is left alone for a while.
     pub(super) fn close(&mut self, now: Instant, retry: &Retry) {
+        self.ended = match self.link {
+            Link::Associated => CeStatus::LostConnection,
+            _ => CeStatus::Unreachable,
+        };
         self.link = Link::Closed;
         self.out.clear();
         self.blocked = false;
         let pause = retry.pause.times(1 << self.failures.min(32));
         self.retry_at = now + pause.min(retry.pause_max);
         self.failures = self.failures.saturating_add(1);
+    }
+
+    pub(super) const fn status(&self) -> CeStatus {
+        match self.link {
+            Link::Closed | Link::Opening(_) => self.ended,
+            Link::Requesting { .. } => CeStatus::Connected,
+            Link::Associated => CeStatus::Associated,
+        }
     }
 
     pub(super) fn send(&mut self, now: Instant, message: &Message) {
