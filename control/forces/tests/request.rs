@@ -462,3 +462,42 @@ fn an_fe_sends_a_long_answer_in_parts() {
         "an answer in one piece has no parts"
     );
 }
+
+#[test]
+fn results_have_the_form_that_the_ce_wants() {
+    let mut world = World::pair();
+    for extended in [true, false] {
+        world.fe().set_extended_results(extended);
+        let now = world.now;
+        let continued = Manner {
+            execution: Execution::ContinueOnFailure,
+            ..manner(Ack::Always, 5000)
+        };
+        world
+            .ce()
+            .configure(now, Id(2), three(), continued)
+            .unwrap();
+        world.ce().query(now, Id(2), get(99), ms(5000)).unwrap();
+        world.run(now + Span::from_millis(20));
+        let mut forms = Vec::new();
+        for event in world.ce_events() {
+            let Event::Response { body, .. } = event else {
+                continue;
+            };
+            let selects = match &body {
+                Body::ConfigResponse(response) => response.selects(),
+                Body::QueryResponse(response) => response.selects(),
+                other => panic!("{other:?}"),
+            };
+            for path in selects[0].operations()[0].paths() {
+                let Content::Outcome(outcome) = path.content() else {
+                    panic!("{path:?}");
+                };
+                forms.push((outcome.is_extended(), outcome.code()));
+            }
+        }
+        let missing = ResultCode::ComponentDoesNotExist;
+        let codes = [ResultCode::Success, missing, ResultCode::Success, missing];
+        assert_eq!(forms, codes.map(|code| (extended, code)));
+    }
+}

@@ -3,8 +3,10 @@
 //! A selector is not repeated: the index of the row that a key selected takes its place in the path
 //! (RFC 5810, 7.1.9).
 
+use crate::wire::operation::Operands;
 use crate::wire::{
-    Content, LfbSelect, Operation, OperationKind, PathData, ResultCode, Selector, WireError,
+    Content, LfbSelect, Operation, OperationKind, Outcome, PathData, ResultCode, Selector,
+    WireError,
 };
 
 /// What a path of a request is answered with.
@@ -37,14 +39,12 @@ impl Answer {
 }
 
 /// A code in the short form; codes that have none become "unspecified".
-pub(super) fn short(code: ResultCode) -> crate::wire::Outcome {
-    let short = crate::wire::Outcome::plain(code);
-    short.unwrap_or_else(
-        |_| match crate::wire::Outcome::plain(ResultCode::Unspecified) {
-            Ok(outcome) => outcome,
-            Err(_) => unreachable!("its code fits a byte"),
-        },
-    )
+pub(super) fn short(code: ResultCode) -> Outcome {
+    let short = Outcome::plain(code);
+    short.unwrap_or_else(|_| match Outcome::plain(ResultCode::Unspecified) {
+        Ok(outcome) => outcome,
+        Err(_) => unreachable!("its code fits a byte"),
+    })
 }
 
 /// The end of one path of a request: the block, the operation, and the paths from the outside in.
@@ -192,6 +192,49 @@ fn walk_paths<'p>(
     }
 }
 
+/// A response with all results in the extended form, or in the short one.
+pub(super) fn in_form(selects: &[LfbSelect], extended: bool) -> Result<Vec<LfbSelect>, WireError> {
+    let operation = |operation: &Operation| match operation.operands() {
+        Operands::Paths(paths) => {
+            let paths = paths.iter().map(|path| path_in_form(path, extended));
+            Operation::on(operation.kind(), paths.collect::<Result<_, _>>()?)
+        }
+        Operands::Outcome(outcome) if outcome.is_extended() != extended => {
+            Operation::commit_response(outcome.in_other_form())
+        }
+        _ => Ok(operation.clone()),
+    };
+    let select = |select: &LfbSelect| {
+        let operations = select.operations().iter().map(operation);
+        let operations = operations.collect::<Result<_, _>>()?;
+        LfbSelect::new(select.class(), select.instance(), operations)
+    };
+    selects.iter().map(select).collect()
+}
+
+fn path_in_form(path: &PathData, extended: bool) -> Result<PathData, WireError> {
+    let content = match path.content() {
+        Content::Outcome(outcome) if outcome.is_extended() != extended => {
+            Content::Outcome(outcome.in_other_form())
+        }
+        Content::Nested(paths) => {
+            let paths = paths.iter().map(|path| path_in_form(path, extended));
+            Content::Nested(paths.collect::<Result<_, _>>()?)
+        }
+        _ => return Ok(path.clone()),
+    };
+    PathData::new(path.ids().to_vec(), path.selector().cloned(), content)
+}
+
+/// Whether a response has a result in the other form.
+pub(super) fn needs_form(selects: &[LfbSelect], extended: bool) -> bool {
+    let mut needs = false;
+    each_outcome(selects, &mut |outcome| {
+        needs |= outcome.is_extended() != extended
+    });
+    needs
+}
+
 /// Whether a response has a failure in it.
 pub(super) fn has_failure(selects: &[LfbSelect]) -> bool {
     first_failure(selects).is_some()
@@ -200,20 +243,23 @@ pub(super) fn has_failure(selects: &[LfbSelect]) -> bool {
 /// The first failure of a response.
 pub(super) fn first_failure(selects: &[LfbSelect]) -> Option<ResultCode> {
     let mut failure = None;
-    walk(selects, &mut |leaf| {
-        if let Some(Content::Outcome(outcome)) = leaf.trail.last().map(|path| path.content())
-            && !outcome.is_success()
-        {
+    each_outcome(selects, &mut |outcome| {
+        if !outcome.is_success() {
             failure.get_or_insert(outcome.code());
         }
     });
-    let operations = selects.iter().flat_map(LfbSelect::operations);
-    for operation in operations {
-        if let crate::wire::operation::Operands::Outcome(outcome) = operation.operands()
-            && !outcome.is_success()
-        {
-            failure.get_or_insert(outcome.code());
+    failure
+}
+
+fn each_outcome(selects: &[LfbSelect], each: &mut dyn FnMut(&Outcome)) {
+    walk(selects, &mut |leaf| {
+        if let Some(Content::Outcome(outcome)) = leaf.trail.last().map(|path| path.content()) {
+            each(outcome);
+        }
+    });
+    for operation in selects.iter().flat_map(LfbSelect::operations) {
+        if let Operands::Outcome(outcome) = operation.operands() {
+            each(outcome);
         }
     }
-    failure
 }

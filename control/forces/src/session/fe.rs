@@ -390,6 +390,11 @@ impl Fe {
         }
     }
 
+    /// The CE has written in which form it wants results (EResultAdmin).
+    pub const fn set_extended_results(&mut self, extended: bool) {
+        self.params.extended_results = extended;
+    }
+
     /// The CE has written other heartbeats.
     pub fn set_heartbeats(&mut self, heartbeats: Heartbeats) -> Result<(), ParamsError> {
         heartbeats.check()?;

@@ -168,6 +168,25 @@ impl Outcome {
         self.code
     }
 
+    /// Whether it is an EXTENDEDRESULT.
+    pub const fn is_extended(&self) -> bool {
+        self.cause.is_some()
+    }
+
+    /// The same result in the other form. A RESULT has no cause, and `E_UNSPECIFIED_ERROR` in place of a code that
+    /// does not fit a byte.
+    pub fn in_other_form(&self) -> Self {
+        let cause = match self.cause {
+            None => Some(Vec::new()),
+            Some(_) => None,
+        };
+        let code = match u32::from(self.code) > 0xff && cause.is_none() {
+            true => ResultCode::Unspecified,
+            false => self.code,
+        };
+        Self { code, cause }
+    }
+
     /// Whether it is a success.
     pub fn is_success(&self) -> bool {
         self.code == ResultCode::Success
@@ -213,6 +232,16 @@ mod tests {
             Some("no")
         );
         assert!(Outcome::extended(private, &"x".repeat(LEN_MAX - 7)).is_err());
+    }
+
+    #[test]
+    fn a_result_has_two_forms() {
+        let plain = Outcome::plain(ResultCode::Busy).unwrap();
+        let extended = Outcome::extended(ResultCode::Busy, "later").unwrap();
+        assert_eq!(extended.in_other_form(), plain);
+        assert_eq!(plain.in_other_form().cause().as_deref(), Some(""));
+        let private = Outcome::extended(ResultCode::Other(0x100), "").unwrap();
+        assert_eq!(private.in_other_form().code(), ResultCode::Unspecified);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(crate) fn fe_params(id: u32, ces: &[Id]) -> fe::Params {
     fe::Params {
         id: Id(id),
         setup: Selects::new(vec![]).unwrap(),
+        extended_results: false,
         groups: vec![],
         ces: ces.to_vec(),
         heartbeats: Heartbeats::default(),

@@ -66,6 +66,8 @@ pub struct Params {
     pub id: Id,
     /// What it reports of itself when it asks for an association.
     pub setup: AssociationSetup,
+    /// Results have the extended form, with a cause in words (EResultAdmin 2).
+    pub extended_results: bool,
     /// The groups that it belongs to, by their multicast IDs.
     pub groups: Vec<Id>,
     /// Its CEs, the wanted master first.

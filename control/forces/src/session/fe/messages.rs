@@ -2,7 +2,7 @@
 
 use weir_base::Instant;
 
-use super::super::answer::short;
+use super::super::answer::{in_form, needs_form, short};
 use super::super::refusal::refusal;
 use super::super::{Dropped, Loss, execute};
 use super::contract::{Event, Ticket, Transmit};
@@ -175,7 +175,10 @@ impl Fe {
             Body::QueryResponse(_) => true,
             _ => matches!(request.flags.ack, Ack::Always | Ack::OnFailure),
         };
-        if is_answered && self.check_room(at) {
+        if is_answered
+            && let Ok(response) = self.in_form(response)
+            && self.check_room(at)
+        {
             self.send(now, at, request.correlator, echoed(request.flags), response);
         }
     }
@@ -191,9 +194,23 @@ impl Fe {
             return Ok(());
         };
         let envelope = self.envelope(at, pending.correlator, echoed(flags));
-        let message = Message::new(envelope, response)?;
+        let message = Message::new(envelope, self.in_form(response)?)?;
         self.peers[at].send(now, &message);
         Ok(())
+    }
+
+    /// A response with its results in the form that the CE wants.
+    fn in_form(&self, response: Body) -> Result<Body, WireError> {
+        let extended = self.params.extended_results;
+        Ok(match &response {
+            Body::ConfigResponse(of) if needs_form(of.selects(), extended) => {
+                Body::ConfigResponse(Selects::new(in_form(of.selects(), extended)?)?)
+            }
+            Body::QueryResponse(of) if needs_form(of.selects(), extended) => {
+                Body::QueryResponse(Selects::new(in_form(of.selects(), extended)?)?)
+            }
+            _ => response,
+        })
     }
 
     pub(super) fn try_send(
