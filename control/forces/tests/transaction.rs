@@ -329,7 +329,7 @@ fn a_message_that_finds_no_room_does_not_change_the_transaction() {
         let message = Message::new(envelope, Body::Config(config.clone())).unwrap();
         world.fe().handle_message(now, CE, &message.to_bytes());
     };
-    let commit = LfbSelect::new(1, 1, vec![Operation::COMMIT]).unwrap();
+    let commit = LfbSelect::new(10, 3, vec![Operation::COMMIT]).unwrap();
     let commit = Selects::new(vec![commit]).unwrap();
     send(&mut world, 0xe060_0000, &set(1, 7));
     for _ in 1..20 {
@@ -343,8 +343,11 @@ fn a_message_that_finds_no_room_does_not_change_the_transaction() {
             .iter()
             .any(|e| matches!(e, weir_forces::session::fe::Event::Commit(_)))
     );
+    world.log.clear();
     send(&mut world, 0xe070_0000, &commit);
     world.settle();
+    let block = "0000000a 00000003 000d000c 01140008 00000000";
+    assert!(world.log.contains(block), "at the block that it named");
     assert_eq!(world.fes[0].value(1), Some(8), "it can be committed still");
 }
 

@@ -53,6 +53,8 @@ struct Pending {
     ce: Id,
     correlator: u64,
     flags: Flags,
+    /// The block that it names first.
+    block: (u32, u32),
     /// Whether a part of the answer was sent.
     has_begun: bool,
 }
@@ -364,7 +366,8 @@ impl Fe {
         if code != ResultCode::Success {
             self.participant.fail();
         }
-        self.answer(now, &pending, pending.flags, commit_response(code)?)
+        let response = commit_response(pending.block, code)?;
+        self.answer(now, &pending, pending.flags, response)
     }
 
     /// Reports an event to all CEs that it is associated with; those whose queue is full do not hear of it.

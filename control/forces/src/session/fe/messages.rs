@@ -45,7 +45,7 @@ impl Fe {
                 self.lose(now, at, Loss::TornDown(reason));
             }
             Body::Query(query) => {
-                if let Some(ticket) = self.take(at, &envelope) {
+                if let Some(ticket) = self.take(at, &envelope, query.selects()) {
                     self.events.push_back(Event::Query(ticket, query));
                 }
             }
@@ -73,7 +73,7 @@ impl Fe {
         if verdict == Verdict::Complete {
             return self.events.push_back(Event::Complete);
         }
-        let Some(ticket) = self.take(at, &envelope) else {
+        let Some(ticket) = self.take(at, &envelope, config.selects()) else {
             return;
         };
         let event = match verdict {
@@ -103,7 +103,12 @@ impl Fe {
     }
 
     /// A ticket for a request, if there is room for one more.
-    pub(super) fn take(&mut self, at: usize, envelope: &Envelope) -> Option<Ticket> {
+    pub(super) fn take(
+        &mut self,
+        at: usize,
+        envelope: &Envelope,
+        selects: &[LfbSelect],
+    ) -> Option<Ticket> {
         if !self.has_room_for_request(at) {
             self.drops.count(Dropped::Full);
             return None;
@@ -114,6 +119,9 @@ impl Fe {
             ce: self.peers[at].id,
             correlator: envelope.correlator,
             flags: envelope.flags,
+            block: selects
+                .first()
+                .map_or((1, 1), |select| (select.class(), select.instance())),
             has_begun: false,
         };
         self.pending.insert(ticket, pending);
@@ -290,8 +298,12 @@ pub(super) fn echoed(request: Flags) -> Flags {
     }
 }
 
-pub(super) fn commit_response(code: ResultCode) -> Result<Body, WireError> {
+/// The answer to a COMMIT stands at the block that the COMMIT names.
+pub(super) fn commit_response(
+    (class, instance): (u32, u32),
+    code: ResultCode,
+) -> Result<Body, WireError> {
     let operation = Operation::commit_response(short(code))?;
-    let select = LfbSelect::new(1, 1, vec![operation])?;
+    let select = LfbSelect::new(class, instance, vec![operation])?;
     Ok(Body::ConfigResponse(Selects::new(vec![select])?))
 }
