@@ -44,6 +44,7 @@ impl fmt::Display for WireError {
         write!(f, "byte {at}: {part}: {field} is ")?;
         match permitted {
             Permitted::Range(a, b) if a == b => write!(f, "{found}, but must be {a}"),
+            Permitted::Range(a, u64::MAX) => write!(f, "{found}, but must be at least {a}"),
             Permitted::Range(a, b) => write!(f, "{found}, but must be from {a} to {b}"),
             Permitted::Codes(names) => write!(f, "{found:#06x}, but must be {names}"),
         }?;

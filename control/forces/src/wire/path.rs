@@ -243,14 +243,19 @@ impl PathData {
 
     fn measure(&self) -> Result<Extent, WireError> {
         let place = Place::new(PART, 0);
-        let nested = match &self.content {
-            Content::Nested(paths) => {
-                let most = match self.selector {
-                    Some(Selector::Range { .. }) => 0,
-                    _ => usize::MAX,
-                };
-                let count = paths.len();
-                place.permit_len("nested paths", count, (1, most), ResultCode::InvalidTflags)?;
+        let nested = match (&self.content, &self.selector) {
+            (Content::Nested(_), Some(Selector::Range { .. })) => {
+                let (kind, names) = (u16::from(TlvKind::PathData), "absent after a range of rows");
+                return Err(place.unexpected("content", kind, names, ResultCode::InvalidTflags));
+            }
+            (Content::Nested(paths), _) => {
+                let (count, least) = (paths.len(), (1, usize::MAX));
+                place.permit_len(
+                    "number of nested paths",
+                    count,
+                    least,
+                    ResultCode::InvalidTlv,
+                )?;
                 paths.as_slice()
             }
             _ => &[],
@@ -500,7 +505,15 @@ mod tests {
         assert!(nest(NESTING_MAX, 4).is_ok());
         assert_eq!(nest(NESTING_MAX + 1, 0).unwrap_err().field, "nesting");
         assert_eq!(nest(NESTING_MAX, 5).unwrap_err().field, "IDs of a path");
-        assert!(PathData::new(vec![], None, Content::Nested(vec![])).is_err());
+        let none = PathData::new(vec![], None, Content::Nested(vec![])).unwrap_err();
+        assert_eq!(
+            none.to_string(),
+            "byte 0: PATH-DATA-TLV: number of nested paths is 0, but must be at least 1 (E_INVALID_TLV)"
+        );
+        let range = Some(Selector::Range { first: 0, last: 9 });
+        let inner = PathData::bare(vec![1]).unwrap();
+        let error = PathData::new(vec![1], range, Content::Nested(vec![inner])).unwrap_err();
+        assert_eq!(error.code, ResultCode::InvalidTflags);
 
         let mut deep = vec![0, 0, 0, 0];
         for _ in 0..NESTING_MAX {
