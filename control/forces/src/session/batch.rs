@@ -1,4 +1,4 @@
-//! Many changes in few messages (RFC 5810, 4.3.4): paths of one operation on one block share its head, and a
+//! Many changes in few messages (RFC 5810, 4.3): paths of one operation on one block share its head, and a
 //! message is as long as wanted.
 //!
 //! ```text

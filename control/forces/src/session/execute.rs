@@ -1,4 +1,4 @@
-//! How the operations of a Config are executed and answered (RFC 5810, 4.3.1.1 and 7.6).
+//! How the operations of a Config are executed and answered (RFC 5810, 4.3.1 and 7.6).
 //!
 //! | execution mode | a failure | the rest |
 //! |---|---|---|

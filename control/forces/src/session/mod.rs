@@ -6,8 +6,8 @@
 //!   and clock  <------------------------------------------------------------------------ | Fe, Ce |
 //!                 poll_transmit, poll_timeout                                            +--------+
 //!                                                                                         ^      |
-//!   who executes, or wants to have executed    request, respond, redirect, transact ------+      |
-//!                                              <------------------------------ poll_event -------+
+//!   application   configure, query, transact, respond, redirect --------------------------+      |
+//!                 <----------------------------------------------------------- poll_event -------+
 //! ```
 //!
 //! | module | contents | source |
@@ -15,12 +15,13 @@
 //! | [`fe`] | the associations of one FE with its CEs | RFC 5810, 4.3, 4.4 and 8; RFC 7121 |
 //! | [`ce`] | the associations of one CE with its FEs, requests and transactions | RFC 5810, 4.3 and 4.4 |
 //! | [`execute`] | how the operations of a Config are executed and answered | RFC 5810, 4.3.1 and 7.6.2 |
-//! | [`batch`] | many changes in few messages | RFC 5810, 4.3.4 |
+//! | [`batch`] | many changes in few messages | RFC 5810, 4.3 |
 //!
 //! The caller reports what has happened by `handle_*`. After each such call and after each command it calls
 //! [`poll_transmit`](fe::Fe::poll_transmit) until that returns nothing, then `poll_event` until that returns
-//! nothing, then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run backwards. The transport delivers whole messages, in order and without loss as long as a link is open, but
-//! for redirected packets, events and heartbeats, which it may lose.
+//! nothing, then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run backwards.
+//! While a link is open, the transport delivers whole messages in order and without loss; only redirected packets,
+//! events and heartbeats may be lost.
 //!
 //! Every queue is bounded. When one is full, new requests are refused with an error, and messages that may be
 //! lost are dropped and counted.

@@ -15,11 +15,11 @@
 //! | module | format | source |
 //! |---|---|---|
 //! | [`header`] | the common header | RFC 5810, 6.1 |
-//! | [`tlv`] | TLVs and ILVs, and the walks over them | RFC 5810, 6.2 to 6.4 |
+//! | [`tlv`] | TLVs and ILVs, and the walks over them | RFC 5810, 6.2 and 6.3 |
 //! | [`message`] | one file for each message | RFC 5810, 7.5 to 7.10 |
 //! | [`select`] | LFBselect: which block, and what is asked of it | RFC 5810, 7.1.5 |
 //! | [`operation`] | SET, GET, DEL, REPORT, COMMIT and their responses | RFC 5810, 7.1.6 to 7.8 |
-//! | [`path`] | PATH-DATA: which component, with keys, ranges and data | RFC 5810, 7.1.7; RFC 7391, 3.1 |
+//! | [`path`] | PATH-DATA: which component, with keys, ranges and data | RFC 5810, 7.1; RFC 7391, 3.1 |
 //! | [`result`] | RESULT and EXTENDEDRESULT | RFC 5810, 7.1.7; RFC 7391, 3.2 |
 //! | [`redirect`] | packets and their metadata | RFC 5810, 7.9 |
 //! | [`error`] | the errors of all of them | |

@@ -1,4 +1,4 @@
-//! PATH-DATA: which component, and its data (RFC 5810, 7.1.7; RFC 7391, 3.1).
+//! PATH-DATA: which component, and its data (RFC 5810, 7.1; RFC 7391, 3.1).
 //!
 //! ```text
 //! +--------+--------+-------+----------+--------------+----------+---------+

@@ -1,4 +1,4 @@
-//! REDIRECT: a packet and its metadata (RFC 5810, 7.9; metadata IDs: RFC 6956, 4.4).
+//! REDIRECT: a packet and its metadata (RFC 5810, 7.9; metadata IDs: RFC 6956).
 //!
 //! ```text
 //! +--------+--------+----------------------------+-----------------------------+
@@ -17,7 +17,7 @@ use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
 const PART: &str = "REDIRECT-TLV";
 
 codes! {
-    /// Metadata IDs (RFC 6956, 4.4); from 0x80000000 on they are private.
+    /// Metadata IDs (RFC 6956); from 0x80000000 on they are private.
     MetadataId(u32) {
         /// The physical port.
         PhyPortId = 1 "PHYPortID",

@@ -1,4 +1,4 @@
-//! TLVs and ILVs (RFC 5810, 6.2 to 6.4) and the walks over a series of them.
+//! TLVs and ILVs (RFC 5810, 6.2 and 6.3) and the walks over a series of them.
 //!
 //! ```text
 //!  TLV                                        ILV
