@@ -84,7 +84,7 @@ fn dependencies() -> bool {
 
 fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
-    let tests = "test --locked -p weir --test golden -p weir-element --test conversations";
+    let tests = "test --locked -p weir --test golden -p weir-element --test conversations -p weir-forces --test association --test transaction";
     let arguments: Vec<&str> = tests.split(' ').collect();
     cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod fixtures;
+
+use fixtures::fixtures;
 use proptest::prelude::*;
 use weir_forces::xml::{
     Access, BYTES_MAX, Basic, Condition, Fault, Library, Size, Step, Type, TypeRef, XmlError,
@@ -387,21 +390,12 @@ fn hostile_libraries_cost_little() {
 
 #[test]
 fn libraries_of_others_are_read() {
-    const FIXTURES: &str = "WEIR_FORCES_FIXTURES";
-    let Some(folders) = std::env::var_os(FIXTURES) else {
-        eprintln!("skipped: {FIXTURES} names no folders with further libraries");
-        return;
-    };
-    for folder in std::env::split_paths(&folders) {
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
-            if entry.path().extension().is_some_and(|e| e == "xml") {
-                let text = std::fs::read_to_string(entry.path()).unwrap();
-                let library = Library::read(&text).unwrap();
-                assert!(!library.classes.is_empty() || !library.types.is_empty());
-                if library.loads.is_empty() {
-                    library.check(&[]).unwrap();
-                }
-            }
+    for file in fixtures("xml") {
+        let text = std::fs::read_to_string(file).unwrap();
+        let library = Library::read(&text).unwrap();
+        assert!(!library.classes.is_empty() || !library.types.is_empty());
+        if library.loads.is_empty() {
+            library.check(&[]).unwrap();
         }
     }
 }

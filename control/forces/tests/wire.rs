@@ -3,36 +3,15 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
-
-use std::path::PathBuf;
+mod fixtures;
 
 use common::{Vector, own, read};
+use fixtures::fixtures;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_forces::wire::header::MESSAGE_LEN_MAX;
 use weir_forces::wire::message::packet_redirect;
 use weir_forces::wire::{Body, Message, MessageKind};
-
-/// The folders in which further messages (`*.hex`) and captures (`*.pcap`) are, if somebody has them.
-const FIXTURES: &str = "WEIR_FORCES_FIXTURES";
-
-/// The files of these folders that end so; none, and a word about it, if there are no folders.
-fn fixtures(extension: &str) -> Vec<PathBuf> {
-    let Some(folders) = std::env::var_os(FIXTURES) else {
-        eprintln!("skipped: {FIXTURES} names no folders with further messages");
-        return Vec::new();
-    };
-    let folders: Vec<_> = std::env::split_paths(&folders).collect();
-    let entries = folders
-        .iter()
-        .flat_map(|f| std::fs::read_dir(f).unwrap().flatten());
-    let files = entries.map(|entry| entry.path());
-    let mut files: Vec<_> = files
-        .filter(|f| f.extension().is_some_and(|e| e == extension))
-        .collect();
-    files.sort();
-    files
-}
 
 fn all() -> Vec<Vector> {
     let further = fixtures("hex");

@@ -167,7 +167,7 @@ pub(crate) struct World {
     under_way: BTreeMap<(Instant, u64), (LinkId, Delivery)>,
     serial: u64,
     pub(crate) delay: Span,
-    /// Every so many messages that may be lost is lost; none if zero.
+    /// Of the messages that may be lost, the last of every `loses` is lost; none if it is zero.
     pub(crate) loses: u64,
     pub(crate) log: String,
     /// The most requests that an FE had open at once.

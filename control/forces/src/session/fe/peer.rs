@@ -1,4 +1,4 @@
-//! One CE of an FE: its link, its timers, and what waits for it.
+//! One CE of an FE: its link, its timers, and its waiting messages.
 
 use weir_base::{Instant, Span, Tally};
 
