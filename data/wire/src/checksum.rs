@@ -11,7 +11,7 @@
 use std::net::IpAddr;
 
 use crate::bytes::set_u16;
-use crate::{Protocol, WireError, udp};
+use crate::{Protocol, WireError};
 
 /// A ones' complement sum under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,6 +101,14 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
         .checksum()
 }
 
+/// A computed checksum as UDP sends it: zero means "none", so zero is sent in its other form, all ones.
+pub const fn nonzero(checksum: u16) -> u16 {
+    match checksum {
+        0 => 0xffff,
+        n => n,
+    }
+}
+
 /// Where SCTP has its checksum: after two ports and the verification tag.
 const SCTP_CHECKSUM_AT: usize = 8;
 
@@ -127,8 +135,7 @@ pub fn finish(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), WireE
         return Err(outside);
     }
     let checksum = internet(covered);
-    // Zero and all ones are the same number; UDP takes zero for "no checksum".
-    set_u16(covered, offset, udp::nonzero(checksum));
+    set_u16(covered, offset, nonzero(checksum));
     Ok(())
 }
 
@@ -161,7 +168,7 @@ const CRC32C: [u32; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp;
+    use crate::{tcp, udp};
     use etherparse::PacketBuilder;
     use proptest::prelude::*;
 

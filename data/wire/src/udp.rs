@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 use crate::bytes::{clamped, set_u16, u16_at};
-use crate::checksum::Sum;
+use crate::checksum::{Sum, nonzero};
 use crate::error::permit;
 use crate::{Header, Protocol, WireError};
 
@@ -135,14 +135,6 @@ impl Repr {
         view.set_destination_port(self.destination_port);
         view.set_length(self.payload_len + HEADER_LEN as u16);
         view.set_checksum(0);
-    }
-}
-
-/// A computed checksum as UDP sends it: zero means "none", so that zero goes as its other form.
-pub const fn nonzero(checksum: u16) -> u16 {
-    match checksum {
-        0 => 0xffff,
-        n => n,
     }
 }
 

@@ -190,7 +190,7 @@ impl<'a> Superframe<'a> {
         view.set_checksum(0);
         if let Some(seed) = self.seed {
             let sum = seed.word(len as u16).bytes(segment).checksum();
-            udp::View::new_unchecked(segment).set_checksum(udp::nonzero(sum));
+            udp::View::new_unchecked(segment).set_checksum(checksum::nonzero(sum));
         }
     }
 }
