@@ -266,7 +266,7 @@ fn ids_are_only_added() {
         }
     }
     let mut ids = BTreeMap::new();
-    let of_controller = |kind: &&weir_controller::spec::Kind| {
+    let of_controller = |kind: &&weir_controller::contract::Kind| {
         let m = &kind.manual;
         Class::mechanism((m.id, m.name, m.purpose), m.parameters, m.gauges)
     };

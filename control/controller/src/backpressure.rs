@@ -15,9 +15,8 @@ use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind as Form, Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Tally};
 
-use crate::contract::{Controller, Manual, Order, QueueName, QueueSample, Role, Sample};
+use crate::contract::{Controller, Kind, Manual, Order, QueueName, QueueSample, Role, Sample};
 use crate::members::Members;
-use crate::spec::Kind;
 
 /// The kind, for the closed list.
 pub const KIND: Kind = Kind {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_base::gauge::Gauge;
-use weir_base::setting::{Parameter, Setting};
+use weir_base::setting::{Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Tally};
 
 /// The name of a queue: the element that it is in, and its port there.
@@ -147,3 +147,14 @@ pub struct Manual {
     /// What `inspect` reports.
     pub gauges: &'static [Gauge],
 }
+
+/// A kind of controller: its manual page, and how it is built.
+pub struct Kind {
+    /// The manual page.
+    pub manual: Manual,
+    /// Builds it, without queues.
+    pub build: fn(&Settings) -> Built,
+}
+
+/// A controller at its beginning, or which settings contradict each other.
+pub type Built = Result<Box<dyn Controller>, SettingError>;

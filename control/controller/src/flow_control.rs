@@ -13,9 +13,8 @@ use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{self, Parameter, Setting, Settings};
 use weir_base::{Instant, Rate, Span};
 
-use crate::contract::{Controller, Manual, Order, QueueName, QueueSample, Role};
+use crate::contract::{Controller, Kind, Manual, Order, QueueName, QueueSample, Role};
 use crate::members::Members;
-use crate::spec::Kind;
 
 /// The kind, for the list.
 pub const KIND: Kind = Kind {

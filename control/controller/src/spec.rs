@@ -5,19 +5,8 @@
 use weir_base::setting::{Scalar, SettingError, Settings, did_you_mean, nearest};
 
 use crate::backpressure;
-use crate::contract::{Controller, Manual};
+use crate::contract::{Controller, Kind, Manual};
 use crate::flow_control;
-
-/// A kind of controller: its manual page, and how it is built.
-pub struct Kind {
-    /// The manual page.
-    pub manual: Manual,
-    /// Builds it, without queues.
-    pub build: fn(&Settings) -> Built,
-}
-
-/// A controller at its beginning, or which settings contradict each other.
-pub type Built = Result<Box<dyn Controller>, SettingError>;
 
 /// Every kind of controller.
 pub const KINDS: &[&Kind] = &[&backpressure::KIND, &flow_control::KIND];
