@@ -1,5 +1,6 @@
 //! Requests, effects, completions and events: plain values.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use weir_model::Change;
 use weir_path::plane::Mode;
 
 use crate::admission::{Facts, Limits};
-use crate::element::InForce;
 
 /// The number of a request, chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +207,17 @@ pub enum Notice {
         /// Whether it works.
         works: bool,
     },
+}
+
+/// The state in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InForce {
+    /// The plan.
+    pub plan: Plan,
+    /// The interface of each port whose transit is taken from the kernel.
+    pub taken: BTreeMap<String, String>,
+    /// Limits that cannot change while the router runs.
+    pub limits: Limits,
 }
 
 /// An output of the element, in order.

@@ -9,30 +9,18 @@
 //! the meantime waits: the end of the router first, then events, then requests as they came. Only a start is given
 //! up when the router shall stop, and only before it has taken anything from the kernel.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_base::Instant;
-use weir_lfb::Plan;
 use weir_model::Fault;
 
-use crate::admission::Limits;
-use crate::effect::{Answer, Completion, Effect, Event, Notice, Output, Place, Request, Ticket};
+use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Request, Ticket};
 use crate::job::{Job, Progress};
+use crate::state::State;
 
 /// Requests that wait; more are refused.
 const REQUESTS_MAX: usize = 256;
-
-/// The state in force.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InForce {
-    /// The plan.
-    pub plan: Plan,
-    /// The interface of each port whose transit is taken from the kernel.
-    pub taken: BTreeMap<String, String>,
-    /// Limits that cannot change while the router runs.
-    pub limits: Limits,
-}
 
 /// A router, without the machine that it runs on.
 #[derive(Debug, Default)]
@@ -42,16 +30,6 @@ pub struct Element {
     requests: VecDeque<(Ticket, Request)>,
     stop: Option<Ticket>,
     is_stopping: bool,
-}
-
-/// The state that jobs read and change.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    /// Nothing before the forwarding thread has started.
-    pub(crate) in_force: Option<Arc<InForce>>,
-    pub(crate) outputs: VecDeque<Output>,
-    /// The latest event of each port, which supersedes those before it.
-    pub(crate) events: BTreeMap<String, Event>,
 }
 
 impl Element {
@@ -219,44 +197,5 @@ impl Element {
             (_, None) => Err(vec!["the router has not started".to_owned()]),
             (_, Some(_)) => Err(vec!["the router runs already".to_owned()]),
         }
-    }
-}
-
-impl State {
-    pub(crate) fn notice(&mut self, notice: Notice) {
-        self.outputs.push_back(Output::Notice(notice));
-    }
-
-    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
-        self.outputs.push_back(Output::Answer(ticket, answer));
-    }
-
-    pub(crate) fn refuse(&mut self, ticket: Ticket, why: &str) {
-        self.answer(ticket, Err(vec![why.to_owned()]));
-    }
-
-    /// Sets what is in force, and publishes it.
-    pub(crate) fn put_in_force(&mut self, in_force: InForce) {
-        let in_force = Arc::new(in_force);
-        self.in_force = Some(Arc::clone(&in_force));
-        self.outputs.push_back(Output::InForce(in_force));
-    }
-
-    /// Changes what is in force, and publishes it.
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut InForce)) {
-        if let Some(in_force) = &self.in_force {
-            let mut in_force = InForce::clone(in_force);
-            change(&mut in_force);
-            self.put_in_force(in_force);
-        }
-    }
-
-    /// A port, and the interface at which its transit is taken.
-    pub(crate) fn taken(&self, port: &str) -> Option<Place> {
-        let interface = self.in_force.as_ref()?.taken.get(port)?;
-        Some(Place {
-            port: port.to_owned(),
-            interface: interface.clone(),
-        })
     }
 }

@@ -28,8 +28,8 @@ use weir_model::Change;
 use self::handover::taken;
 use self::outcome::told;
 use crate::admission::{Admitted, Facts, admit, is_kept};
-use crate::effect::{Answer, Completion, Effect, Notice, Place, Ticket};
-use crate::element::{InForce, State};
+use crate::effect::{Answer, Completion, Effect, InForce, Notice, Output, Place, Ticket};
+use crate::state::State;
 
 /// Queues that are to be emptied get this time, which holds a second's worth of the slowest sensible
 /// queue; a stop or a change waits no longer.
@@ -236,7 +236,7 @@ impl Job {
                 Some(Step::Wait(_)) => {}
                 Some(Step::Do(effect)) => {
                     self.under_way = Some(effect.clone());
-                    state.outputs.push_back(crate::Output::Effect(effect));
+                    state.outputs.push_back(Output::Effect(effect));
                     return Progress::UnderWay;
                 }
                 None => {
@@ -409,7 +409,7 @@ impl Job {
             Ok(admission) => {
                 for doubt in &admission.doubts {
                     let doubt = Notice::Doubt(doubt.clone());
-                    state.outputs.push_back(crate::Output::Notice(doubt));
+                    state.outputs.push_back(Output::Notice(doubt));
                 }
                 *admitted = Some(admission);
             }

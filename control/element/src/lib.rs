@@ -19,10 +19,11 @@ pub mod difference;
 pub mod effect;
 pub mod element;
 mod job;
+mod state;
 
 pub use admission::{Admitted, Facts, Limits, Unfit, admit};
 pub use difference::differences;
 pub use effect::{
-    Answer, Completion, Effect, Event, Moment, Notice, Output, Place, Request, Ticket,
+    Answer, Completion, Effect, Event, InForce, Moment, Notice, Output, Place, Request, Ticket,
 };
-pub use element::{Element, InForce};
+pub use element::Element;

@@ -4,7 +4,7 @@ use weir_base::Span;
 
 use super::{Job, Step, Task, place};
 use crate::effect::{Effect, Moment, Place};
-use crate::element::State;
+use crate::state::State;
 
 /// The kernel's rule goes by the time at which it sees a frame, which may be this much later than its stamp.
 const SETTLE: Span = Span::from_millis(1);

@@ -5,7 +5,7 @@ use weir_model::Fault;
 
 use super::{Job, Stage, Step, Task};
 use crate::effect::{Answer, Effect, Notice, Place, Ticket};
-use crate::element::State;
+use crate::state::State;
 
 impl Job {
     /// Handles a failure: its consequence depends on how far the job has come.
