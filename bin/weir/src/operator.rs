@@ -66,12 +66,14 @@ impl Console {
     }
 
     fn status(&self) -> Result<Process, Refusal> {
+        let in_force = self.running.in_force();
         Ok(Process {
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
             pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
-            plan: self.running.in_force().plan.clone(),
+            router: in_force.plan.router.clone(),
+            ports: in_force.plan.ports.len(),
         })
     }
 }

@@ -10,6 +10,7 @@
 //! - [`router`]: the box: its mode, its socket, its pool
 //! - [`port`]: a port: its interface, its rate
 //! - [`queue`]: a port's queue discipline
+//! - [`section`]: these three as sections of a configuration
 //! - [`plan`]: all of them together
 //! - [`class`]: what each block declares and reports
 
@@ -18,5 +19,6 @@ pub mod plan;
 pub mod port;
 pub mod queue;
 pub mod router;
+pub mod section;
 
 pub use plan::Plan;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
-use weir_model::operation::ResultCode;
+use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault};
 use weir_path::plane::Mode;
 
 use crate::class::ports::PORTS;
 use crate::class::status::STATUS;
-use crate::port::{self, PortPlan};
-use crate::queue;
-use crate::router::{self, RouterPlan};
+use crate::port::PortPlan;
+use crate::router::RouterPlan;
+use crate::{queue, section};
 
 /// Packets that a router needs beside its queues: those that wait for neighbours, and for each port
 /// a full outbox and a burst on its way in.
@@ -106,7 +106,7 @@ impl Plan {
         blocks: &Blocks<'_>,
         mut faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
-        let router = match (router, blocks.get(&(None, router::SECTION.key))) {
+        let router = match (router, blocks.get(&(None, section::ROUTER.key))) {
             (Some(router), None) => Some(router.clone()),
             (before, given) => {
                 let before = before.map(|router| &router.settings);
@@ -199,7 +199,7 @@ fn spelt_out(path: &ComponentPath, settings: &Settings) -> Vec<Change> {
 fn sorted<'a>(changes: impl IntoIterator<Item = &'a Change>) -> (Blocks<'a>, Vec<Fault>) {
     let (mut blocks, mut faults) = (Blocks::new(), Vec::new());
     for change in changes {
-        match router::SECTION.set(change) {
+        match section::ROUTER.set(change) {
             Ok(set) if set.section.has_instances && set.instance.is_none() => {} // an empty [port]
             Ok(set) => {
                 let block = (set.instance, set.section.key);
@@ -234,7 +234,7 @@ fn check_port(
             .get(&(Some(name), section))
             .map_or(&[][..], Vec::as_slice)
     };
-    let (port, queue) = (given(port::SECTION.key), given(queue::SECTION.key));
+    let (port, queue) = (given(section::PORT.key), given(queue::SECTION.key));
     if let (Some(before), [], []) = (&before, port, queue) {
         return Some(before.port.clone());
     }

@@ -4,12 +4,8 @@ use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use weir_base::units::Bytes;
 use weir_discipline::Spec;
-use weir_model::Section;
 use weir_path::egress::port::Link;
 use weir_path::ip::source_check::SourceCheck;
-
-use crate::class::ports::PORTS;
-use crate::queue;
 
 /// The components of a port, but for its `discipline`, which is a block of its own.
 pub const PARAMETERS: &[Parameter] = &[
@@ -50,22 +46,6 @@ pub const PARAMETERS: &[Parameter] = &[
     )
     .id(24),
 ];
-
-/// A port as a section of a configuration.
-pub static SECTION: Section = Section {
-    key: "port",
-    has_instances: true,
-    about: "A port: a network interface, and how fast it sends. NAME is yours: up to 64 bytes without spaces.",
-    classes: || vec![PORTS.class],
-    kind_default: "",
-    no_value: |path, value| {
-        let name = path.segments().get(1).copied().unwrap_or("wan");
-        format!(
-            "`{path}` is {value}, but must be a section: [port.{name}], with its components below"
-        )
-    },
-    sections: &[&queue::SECTION],
-};
 
 /// Slower than this the burst of one frame lasts for seconds.
 const RATE_MIN: Rate = Rate::from_bps(8_000);

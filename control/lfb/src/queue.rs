@@ -3,7 +3,7 @@
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
-use weir_model::operation::ResultCode;
+use weir_model::fault::ResultCode;
 use weir_model::{Class, ComponentPath, Fault, Section};
 
 use crate::class::disciplines;
@@ -12,7 +12,7 @@ use crate::class::disciplines;
 pub const KIND_DEFAULT: &str = "fq_codel";
 
 /// The queue as a section of a configuration.
-pub static SECTION: Section = Section {
+pub(crate) static SECTION: Section = Section {
     key: "discipline",
     has_instances: false,
     about: "The queue of a port: `kind` and the parameters of that kind.",

@@ -2,11 +2,7 @@
 
 use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Settings};
-use weir_model::Section;
 use weir_path::plane::Mode;
-
-use crate::class::status::STATUS;
-use crate::port;
 
 /// The components of the router.
 pub const PARAMETERS: &[Parameter] = &[
@@ -60,17 +56,6 @@ pub const PARAMETERS: &[Parameter] = &[
     )
     .id(25),
 ];
-
-/// The router as a section of a configuration: what stands above all others.
-pub static SECTION: Section = Section {
-    key: "",
-    has_instances: false,
-    about: "",
-    classes: || vec![STATUS.class],
-    kind_default: "",
-    no_value: |_, value| format!("{value} has no name"),
-    sections: &[&port::SECTION],
-};
 
 /// The checked components of the router.
 #[derive(Clone, Debug, PartialEq)]

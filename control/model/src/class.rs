@@ -10,7 +10,6 @@ pub use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter};
 
 use crate::Value;
-use crate::metric::Mechanisms;
 
 /// A class of block.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +41,17 @@ pub struct Class {
     pub mechanisms: Option<Mechanisms>,
     /// What `weir show` prints around the columns.
     pub layout: Layout,
+}
+
+/// Rows that report numbers of a mechanism: the gauges of a discipline.
+#[derive(Clone, Copy, Debug)]
+pub struct Mechanisms {
+    /// The component with the name of the mechanism, which is that of its class.
+    pub name: &'static str,
+    /// The component with the numbers by their names.
+    pub report: &'static str,
+    /// Their classes.
+    pub classes: fn() -> Vec<Class>,
 }
 
 /// A component of a class, or a member of a component that is a structure.
@@ -269,11 +279,17 @@ impl Class {
 
     /// A row, or the one value of a class without rows, made of the examples.
     pub fn example(&self) -> Value {
-        Value::of_members(self.components, Component::example_value)
+        Component::values(self.components, Component::example_value)
     }
 }
 
 impl Component {
+    /// A structure of these members, with what `value` gives for each.
+    pub fn values(members: &'static [Self], value: impl Fn(&Self) -> Value) -> Value {
+        let pair = |member: &'static Self| (member.name.into(), value(member));
+        Value::Struct(members.iter().map(pair).collect())
+    }
+
     /// Whether it may have this value.
     pub fn admits(&self, value: &Value) -> bool {
         self.kind.admits(value) || (self.optional && *value == Value::Absent)
@@ -295,9 +311,9 @@ impl Component {
                 .unwrap_or_else(|_| text.into()),
         };
         match (self.kind, self.example) {
-            (Type::Struct(members), _) => Value::of_members(members, Self::example_value),
+            (Type::Struct(members), _) => Self::values(members, Self::example_value),
             (Type::Rows(members), _) => {
-                Value::List(vec![Value::of_members(members, Self::example_value)])
+                Value::List(vec![Self::values(members, Self::example_value)])
             }
             (_, "") => Value::Absent,
             (Type::Map(_), pairs) => {

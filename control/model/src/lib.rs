@@ -7,13 +7,17 @@
 pub mod capture;
 pub mod change;
 pub mod class;
+pub mod fault;
 pub mod metric;
 pub mod operation;
+pub mod path;
 pub mod schema;
 pub mod section;
 pub mod value;
 
-pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, ComponentPath, Fault};
+pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue};
 pub use class::{Class, Component};
+pub use fault::Fault;
+pub use path::ComponentPath;
 pub use section::{Section, Set};
 pub use value::Value;

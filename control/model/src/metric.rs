@@ -25,17 +25,6 @@ pub struct Metric {
     scale: f64,
 }
 
-/// Rows that report numbers of a mechanism: the gauges of a discipline.
-#[derive(Clone, Copy, Debug)]
-pub struct Mechanisms {
-    /// The component with the name of the mechanism, which is that of its class.
-    pub name: &'static str,
-    /// The component with the numbers by their names.
-    pub report: &'static str,
-    /// Their classes.
-    pub classes: fn() -> Vec<Class>,
-}
-
 impl Metric {
     /// Its value in a row, as text; none if the row has none.
     pub fn value(&self, row: &Value) -> Option<String> {

@@ -3,25 +3,8 @@
 
 use weir_base::setting::{did_you_mean, nearest};
 
+use crate::fault::ResultCode;
 use crate::{Class, ComponentPath, Fault, Value};
-
-/// Result codes of RFC 5810 (appendix A.5), as far as an operation can fail so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ResultCode {
-    /// E_LFB_INSTANCE_ID_NOT_FOUND: the class has no instance of this name.
-    InstanceNotFound = 0x07,
-    /// E_INVALID_PATH: the class has no component of this name.
-    InvalidPath = 0x08,
-    /// E_NOT_FOUND: the class has no row with this key now.
-    NotFound = 0x0B,
-    /// E_READ_ONLY: the component can be read, but not set.
-    ReadOnly = 0x0C,
-    /// E_VALUE_OUT_OF_RANGE: the value is of another kind, or outside of the range.
-    ValueOutOfRange = 0x0E,
-    /// E_INVALID_PARAMETERS: values contradict each other.
-    InvalidParameters = 0x10,
-}
 
 impl Class {
     /// The part of an answer at `path`: the values of the row's key, a component, a member, with slashes between

@@ -11,7 +11,7 @@
 
 use weir_base::setting::{Scalar, unknown};
 
-use crate::operation::ResultCode;
+use crate::fault::ResultCode;
 use crate::{Change, Class, ComponentPath, Fault};
 
 /// A section.

@@ -7,8 +7,6 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_base::{Rate, Span, Tally};
 
-use crate::class::Component;
-
 /// A value of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -29,12 +27,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// A structure: what `value` gives for each member.
-    pub fn of_members(members: &'static [Component], value: impl Fn(&Component) -> Self) -> Self {
-        let pair = |member: &'static Component| (member.name.into(), value(member));
-        Self::Struct(members.iter().map(pair).collect())
-    }
-
     /// The value at a path of names, with dots between them; none if there is no such value.
     pub fn get(&self, path: &str) -> Option<&Self> {
         path.split('.').try_fold(self, |value, name| match value {

@@ -294,7 +294,7 @@ mod tests {
             ),
             other => other,
         };
-        let now = Value::of_members(class.components, grow);
+        let now = Component::values(class.components, grow);
         text(
             class,
             &sample(at + Duration::from_secs(2), now),

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use weir_base::Tally;
 use weir_base::setting::Setting;
 use weir_model::Value;
-use weir_model::class::{COUNT, Cell, Class, Form, HELD, Layout, Type, Unit};
-use weir_model::metric::Mechanisms;
+use weir_model::class::{COUNT, Cell, Class, Form, HELD, Layout, Mechanisms, Type, Unit};
 use weir_path::plane::PlanePort;
 
 use super::{

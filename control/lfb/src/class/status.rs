@@ -6,7 +6,7 @@ use weir_model::class::{Cell, Class, Form};
 use super::{
     Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
 };
-use crate::{Plan, router};
+use crate::router::{self, RouterPlan};
 
 pub(crate) static STATUS: Block = Block {
     class: Class {
@@ -31,8 +31,10 @@ pub struct Process {
     pub uptime: Span,
     /// Packets that its pool can hold.
     pub pool_packets: usize,
-    /// The plan in force.
-    pub plan: Plan,
+    /// The router's own components in force.
+    pub router: RouterPlan,
+    /// Number of its ports.
+    pub ports: usize,
 }
 
 struct ProcessRow;
@@ -53,11 +55,11 @@ const COLUMNS: &[Column<ProcessRow>] = &[
     component(3, "mode", TEXT, "routed")
         .about("`routed` or `bridged`.")
         .shown(&[Cell::new("MODE")])
-        .read(|process| process.plan.router.mode_word().into()),
+        .read(|process| process.router.mode_word().into()),
     component(4, "socket", TEXT, "/run/weir/weir.sock")
         .about("Where the northbound service listens.")
         .shown(&[Cell::new("SOCKET")])
-        .read(|process| process.plan.router.socket.as_str().into()),
+        .read(|process| process.router.socket.as_str().into()),
     component(5, "uptime_s", SECONDS, "7.25")
         .about("Time since the start.")
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
@@ -65,7 +67,7 @@ const COLUMNS: &[Column<ProcessRow>] = &[
     component(6, "ports", NUMBER, "2")
         .about("Number of ports.")
         .shown(&[Cell::new("PORTS")])
-        .read(|process| (process.plan.ports.len() as u64).into()),
+        .read(|process| (process.ports as u64).into()),
     component(7, "pool_packets", PACKETS, "24784")
         .about("Packets that the pool can hold.")
         .shown(&[Cell::new("POOL PACKETS")])

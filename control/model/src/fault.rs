@@ -1,0 +1,81 @@
+//! Why an operation is refused: a result code for a program, and a sentence for a person.
+
+use std::fmt;
+
+use weir_base::setting::SettingError;
+
+use crate::{Class, ComponentPath};
+
+/// Result codes of RFC 5810 (appendix A.5), as far as an operation can fail so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ResultCode {
+    /// E_LFB_INSTANCE_ID_NOT_FOUND: the class has no instance of this name.
+    InstanceNotFound = 0x07,
+    /// E_INVALID_PATH: the class has no component of this name.
+    InvalidPath = 0x08,
+    /// E_NOT_FOUND: the class has no row with this key now.
+    NotFound = 0x0B,
+    /// E_READ_ONLY: the component can be read, but not set.
+    ReadOnly = 0x0C,
+    /// E_VALUE_OUT_OF_RANGE: the value is of another kind, or outside of the range.
+    ValueOutOfRange = 0x0E,
+    /// E_INVALID_PARAMETERS: values contradict each other.
+    InvalidParameters = 0x10,
+}
+
+/// Why a change was refused. The whole set that it belongs to changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", match path.is_root() { true => String::new(), false => format!("{path}: ") })]
+pub struct Fault {
+    /// The component that is wrong.
+    pub path: ComponentPath,
+    /// The error, for a program.
+    pub code: ResultCode,
+    /// The error in a sentence, with the remedy.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault of one component: its value contradicts something else.
+    pub fn new(path: ComponentPath, message: impl fmt::Display) -> Self {
+        Self {
+            path,
+            code: ResultCode::InvalidParameters,
+            message: message.to_string(),
+        }
+    }
+
+    /// The same with another code.
+    pub fn code(self, code: ResultCode) -> Self {
+        Self { code, ..self }
+    }
+
+    /// A parameter of the block at `path`, which is of this class, is refused.
+    pub fn of_setting(path: &ComponentPath, class: &Class, error: &SettingError) -> Self {
+        let is_component = |name: &str| class.all().iter().any(|c| c.name == name);
+        let code = match error {
+            SettingError::Unknown { name, .. } if is_component(name) => ResultCode::ReadOnly,
+            SettingError::Unknown { .. } => ResultCode::InvalidPath,
+            SettingError::NotPermitted { .. } => ResultCode::ValueOutOfRange,
+            SettingError::Contradiction { .. } => ResultCode::InvalidParameters,
+        };
+        Self::new(path.join(error.name()), error).code(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_whole_file_names_no_path() {
+        let whole = Fault::new(ComponentPath::default(), "no port is configured");
+        assert_eq!(whole.to_string(), "no port is configured");
+        let rate = ComponentPath::new(["port", "wan", "rate"]);
+        assert_eq!(
+            Fault::new(rate, "too slow").to_string(),
+            "port.wan.rate: too slow"
+        );
+    }
+}
