@@ -25,6 +25,14 @@ pub struct ChangeRequest {
     pub value: ChangeValue,
 }
 
+/// Asks a running router to delete a port, or to give a component its default again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteRequest {
+    /// The port, the discipline or the component: `port.guest`, `port.wan.discipline`, `port.wan.rate`.
+    pub path: String,
+}
+
 /// The answer to a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyReport {

@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod change;
 pub mod class;
+pub mod class_path;
 pub mod fault;
 pub mod metric;
 pub mod operation;
@@ -15,9 +16,11 @@ pub mod schema;
 pub mod section;
 pub mod value;
 
-pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue};
+pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, DeleteRequest};
 pub use class::{Class, Component};
+pub use class_path::{ClassPath, IdPath, NamePath, Step};
 pub use fault::Fault;
+pub use operation::Operation;
 pub use path::ComponentPath;
 pub use section::{Section, Set};
 pub use value::Value;

@@ -1,36 +1,109 @@
-//! Operations on components and their result codes: getting a part of an answer here, setting in
-//! [`section`](crate::section).
+//! Operations on components: getting a part of an answer, and setting and deleting in the configuration in force.
+//!
+//! A list of operations takes effect whole or not at all (RFC 5810, execute-all-or-none). Getting is no part of such
+//! a list: it changes nothing, so nobody has to admit it.
 
-use weir_base::setting::{did_you_mean, nearest};
+use std::borrow::Cow;
 
+use crate::class_path::{ClassPath, Label, Step};
 use crate::fault::ResultCode;
-use crate::{Class, ComponentPath, Fault, Value};
+use crate::{Change, Class, ComponentPath, Fault, Value};
+
+/// An operation that changes the configuration of a running router.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    /// Set a component.
+    Set(Change),
+    /// Delete what an operator has made: a port goes, and a component has its default again, or a discipline every
+    /// default.
+    Delete(ComponentPath),
+}
+
+impl Operation {
+    /// The component or block that it is about.
+    pub fn path(&self) -> &ComponentPath {
+        match self {
+            Self::Set(change) => &change.path,
+            Self::Delete(path) => path,
+        }
+    }
+}
 
 impl Class {
+    /// The part of an answer at a path of this class.
+    pub fn get<'v, L: Label + PartialEq>(
+        &self,
+        answer: &'v Value,
+        path: &ClassPath<L>,
+    ) -> Result<&'v Value, Fault> {
+        let path: ClassPath<String> = path.translate(&[*self])?;
+        let is_it = |row: &&Value| {
+            let key = self.key.iter().map(|name| row.text(name));
+            key.eq(path.instance.iter().map(|value| Some(&value[..])))
+        };
+        let row = match self.key {
+            [] if path.instance.is_empty() => Some(answer),
+            [] => None,
+            _ => answer.rows().iter().find(is_it),
+        };
+        let key = path.instance.join("/");
+        let row = row.ok_or_else(|| self.no_row(&ComponentPath::new(path.instance), &key))?;
+        walk(row, &path.steps).map_err(|fault| Fault {
+            path: ComponentPath::new([key]),
+            ..fault
+        })
+    }
+
     /// The part of an answer at `path`: the values of the row's key, a component, a member, with slashes between
-    /// them, like `wan/received/packets`. A path may end after the key.
+    /// them, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key.
     pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, Fault> {
-        let of = |path: &str| ComponentPath::new(path.split('/'));
+        let of = ComponentPath::new(path.split('/'));
         let (row, rest) = match self.key {
             [] => (answer, path),
-            key => row_of(key, answer, path).ok_or_else(|| {
-                let (name, key) = (self.name, key.join("/"));
-                let message = format!("{name} has no row `{path}`; its key is {key}");
-                Fault::new(of(path), message).code(ResultCode::NotFound)
-            })?,
+            key => row_of(key, answer, path).ok_or_else(|| self.no_row(&of, path))?,
         };
-        let (mut value, mut members) = (row, self.components);
-        for name in rest.split('/').filter(|name| !name.is_empty()) {
-            let member = members.iter().find(|member| member.name == name);
-            value = value.get(name).ok_or_else(|| {
-                let near = did_you_mean(nearest(name, members.iter().map(|member| member.name)));
-                let message = format!("there is no component `{name}`{near}");
-                Fault::new(of(path), message).code(ResultCode::InvalidPath)
-            })?;
-            members = member.map_or(&[], |member| member.kind.members());
-        }
-        Ok(value)
+        let steps = self.steps(rest);
+        let steps =
+            steps.map_err(|why| Fault::new(of.clone(), why).code(ResultCode::InvalidPath))?;
+        walk(row, &steps).map_err(|fault| Fault { path: of, ..fault })
     }
+
+    fn no_row(&self, path: &ComponentPath, row: &str) -> Fault {
+        let message = match self.key {
+            [] => format!("{} has no rows, so it has no row `{row}`", self.name),
+            key => format!(
+                "{} has no row `{row}`; its key is {}",
+                self.name,
+                key.join("/")
+            ),
+        };
+        Fault::new(path.clone(), message).code(ResultCode::NotFound)
+    }
+}
+
+/// The value that the steps lead to.
+fn walk<'v>(value: &'v Value, steps: &[Step<String>]) -> Result<&'v Value, Fault> {
+    steps.iter().try_fold(value, |value, step| {
+        let (below, code) = match (value, step) {
+            (Value::Struct(members), Step::Member(name)) => {
+                (of(members, name), ResultCode::NoValue)
+            }
+            (Value::Struct(members), Step::Key(name)) => (of(members, name), ResultCode::NotFound),
+            (Value::List(rows), Step::Row(row)) => (rows.get(*row as usize), ResultCode::NotFound),
+            _ => (None, ResultCode::NoValue),
+        };
+        below.ok_or_else(|| {
+            let message =
+                format!("there is no `{step}` here; values of settings are in the configuration");
+            Fault::new(ComponentPath::default(), message).code(code)
+        })
+    })
+}
+
+/// The value of this name.
+fn of<'v>(members: &'v [(Cow<'static, str>, Value)], name: &str) -> Option<&'v Value> {
+    let member = members.iter().find(|(member, _)| member == name);
+    member.map(|(_, value)| value)
 }
 
 /// The row whose key the path begins with, and the rest of the path. A value of a key may have slashes in it:
@@ -81,6 +154,7 @@ mod tests {
         let part = |path| CLASS.part(&answer, path);
         assert_eq!(part("10.0.0.0/8/sent/packets"), Ok(&Value::Whole(2)));
         assert_eq!(part("10.0.0.0/sent/packets"), Ok(&Value::Whole(1)));
+        assert_eq!(part("10.0.0.0/8/2/1"), Ok(&Value::Whole(2)));
         assert_eq!(
             part("10.0.0.0/8").unwrap().text("prefix"),
             Some("10.0.0.0/8")
@@ -93,5 +167,27 @@ mod tests {
         );
         let near = missing("10.0.0.0/8/send").message;
         assert_eq!(near, "there is no component `send`; did you mean `sent`?");
+    }
+
+    #[test]
+    fn a_path_by_ids_gets_the_value_of_the_path_by_names() {
+        let answer = answer();
+        let by_ids = |instance: &str, steps: &[u32]| ClassPath {
+            class: CLASS.id,
+            instance: vec![instance.to_owned()],
+            steps: steps.iter().map(|id| Step::Member(*id)).collect(),
+        };
+        let packets = by_ids("10.0.0.0/8", &[2, 1]);
+        assert_eq!(CLASS.get(&answer, &packets), Ok(&Value::Whole(2)));
+        let by_names: ClassPath<String> = packets.translate(&[CLASS]).unwrap();
+        assert_eq!(CLASS.get(&answer, &by_names), Ok(&Value::Whole(2)));
+        let code = |path| CLASS.get(&answer, &path).unwrap_err().code;
+        assert_eq!(code(by_ids("10.0.0.1", &[2])), ResultCode::NotFound);
+        assert_eq!(code(by_ids("10.0.0.0", &[3])), ResultCode::InvalidPath);
+        let unknown = ClassPath {
+            class: 7,
+            ..packets
+        };
+        assert_eq!(code(unknown), ResultCode::ClassUnknown);
     }
 }

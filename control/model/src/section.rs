@@ -11,6 +11,7 @@
 
 use weir_base::setting::{Scalar, unknown};
 
+use crate::class_path::{ClassPath, Label, NamePath, Step};
 use crate::fault::ResultCode;
 use crate::{Change, Class, ComponentPath, Fault};
 
@@ -44,43 +45,126 @@ pub struct Set<'c> {
     pub parameter: Option<(&'c str, &'c Scalar)>,
 }
 
+/// The place in the declarations that a path names.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'p> {
+    /// The section.
+    pub section: &'static Section,
+    /// The instance: of the section, or of one around it.
+    pub instance: Option<&'p str>,
+    /// The name of a parameter, unchecked; none for the section itself.
+    pub parameter: Option<&'p str>,
+}
+
 impl Section {
-    /// Finds the block that a change is for.
-    pub fn set<'c>(&'static self, change: &'c Change) -> Result<Set<'c>, Fault> {
-        let Change { path, value } = change;
+    /// Finds the place that a path names.
+    pub fn find<'p>(&'static self, path: &'p ComponentPath) -> Result<Place<'p>, Fault> {
         let segments = path.segments();
-        let mut set = Set {
+        let mut place = Place {
             section: self,
             instance: None,
             parameter: None,
         };
         let mut rest = &segments[..];
         while let [key, within @ ..] = rest {
-            let sections = set.section.sections;
-            set.section = match (sections.iter().find(|s| s.key == *key), within, value) {
-                (Some(section), ..) => section,
-                (None, [], Some(value)) => {
-                    set.parameter = Some((key, value));
-                    return Ok(set);
+            let sections = place.section.sections;
+            place.section = match (sections.iter().find(|s| s.key == *key), within) {
+                (Some(section), _) => section,
+                (None, []) => {
+                    place.parameter = Some(key);
+                    return Ok(place);
                 }
-                (None, ..) => {
+                (None, _) => {
                     let known = &segments[..segments.len() - within.len()];
-                    let path = ComponentPath::new(known.iter().copied());
-                    let error = unknown(key, sections.iter().map(|section| section.key));
-                    return Err(Fault::new(path, error).code(ResultCode::InvalidPath));
+                    return Err(no_section(place.section, key, known));
                 }
             };
             rest = within;
-            if let (true, [name, within @ ..]) = (set.section.has_instances, rest) {
-                (set.instance, rest) = (Some(*name), within);
+            if let (true, [name, within @ ..]) = (place.section.has_instances, rest) {
+                (place.instance, rest) = (Some(*name), within);
             }
         }
-        match value {
-            Some(value) => Err(Fault::new(
-                path.clone(),
-                (set.section.no_value)(path, value),
-            )),
-            None => Ok(set),
+        Ok(place)
+    }
+
+    /// Finds the block that a change is for.
+    pub fn set<'c>(&'static self, change: &'c Change) -> Result<Set<'c>, Fault> {
+        let Change { path, value } = change;
+        let Place {
+            section,
+            instance,
+            parameter,
+        } = self.find(path)?;
+        let parameter = match (parameter, value) {
+            (Some(name), Some(value)) => Some((name, value)),
+            (Some(name), None) => return Err(no_section(section, name, &path.segments())),
+            (None, Some(value)) => {
+                return Err(Fault::new(path.clone(), (section.no_value)(path, value)));
+            }
+            (None, None) => None,
+        };
+        Ok(Set {
+            section,
+            instance,
+            parameter,
+        })
+    }
+
+    /// Where a configuration has a setting, or the block, that a path by names or by IDs leads to. Whether the
+    /// instance exists, and has this class now, is not checked.
+    pub fn locate<L: Label + PartialEq>(
+        &'static self,
+        path: &ClassPath<L>,
+    ) -> Result<ComponentPath, Fault> {
+        let mut places = Vec::new();
+        self.places(
+            &ComponentPath::default(),
+            path.instance.first(),
+            &mut places,
+        );
+        let classes: Vec<Class> = places.iter().map(|(class, _)| *class).collect();
+        let path: NamePath = path.translate(&classes)?;
+        let place = places.iter().find(|(class, _)| class.name == path.class);
+        let Some((class, block)) = place else {
+            unreachable!("{} was translated", path.class)
+        };
+        match &path.steps[..] {
+            [] => Ok(block.clone()),
+            [Step::Member(name)] if class.parameters.iter().any(|p| p.name == name) => {
+                Ok(block.join(name))
+            }
+            [step, ..] => {
+                let message = format!("`{step}` can be read, but not set");
+                Err(Fault::new(block.join(&step.to_string()), message).code(ResultCode::ReadOnly))
+            }
         }
     }
+
+    /// The classes of this section and of those within, and where their blocks are.
+    fn places(
+        &self,
+        above: &ComponentPath,
+        instance: Option<&String>,
+        places: &mut Vec<(Class, ComponentPath)>,
+    ) {
+        let mut block = above.clone();
+        if !self.key.is_empty() {
+            block = block.join(self.key);
+        }
+        if self.has_instances {
+            let Some(instance) = instance else { return };
+            block = block.join(instance);
+        }
+        let classes = (self.classes)().into_iter();
+        places.extend(classes.map(|class| (class, block.clone())));
+        for section in self.sections {
+            section.places(&block, instance, places);
+        }
+    }
+}
+
+/// The fault of a path that names a section which does not exist: its last known segment is `key`.
+fn no_section(section: &Section, key: &str, path: &[&str]) -> Fault {
+    let error = unknown(key, section.sections.iter().map(|section| section.key));
+    Fault::new(ComponentPath::new(path.iter().copied()), error).code(ResultCode::InvalidPath)
 }
