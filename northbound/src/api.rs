@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 
 /// One thing that can be asked.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +95,7 @@ pub const ERRORS: &[(u16, &str)] = &[
 
 const APPLIED: &str = r#"{"applied": true, "messages": ["~ port.wan.rate: 95 Mbit -> 50 Mbit"]}"#;
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
+const DELETE: &str = r#"{"path": "port.guest"}"#;
 const CAPTURE: &str =
     r#"{"ports": ["wan"], "drops": true, "snap": 96, "packets": 10000, "seconds": 10.0}"#;
 
@@ -155,6 +156,14 @@ pub const ENDPOINTS: &[Endpoint] = &[
         path: "/v1/config",
         about: "changes single components, all of them or none; disciplines keep their state, and a value that is set again is a change too (a sign of life)",
         body: Content::List(Shape::of::<ChangeRequest>("ChangeRequest", CHANGE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "DELETE",
+        path: "/v1/config",
+        about: "deletes ports, and gives components their defaults again (a discipline: its kind and every parameter), all of them or none",
+        body: Content::List(Shape::of::<DeleteRequest>("DeleteRequest", DELETE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
     },

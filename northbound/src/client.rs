@@ -2,7 +2,7 @@
 //!
 //! A [`Client`] asks one router over a connection that it keeps, for who asks many times and several
 //! routers at once: controllers and samplers. The functions ask once, and block until the answer is
-//! there: `weir show`, `weir apply`, `weir set` and `weir capture`.
+//! there: `weir show`, `weir apply`, `weir set`, `weir unset` and `weir capture`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -243,6 +243,15 @@ pub fn patch<T: DeserializeOwned>(
 /// `DELETE path` at the router on `socket`.
 pub fn delete<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     ask(socket, &Question::of(Method::DELETE, path))
+}
+
+/// `DELETE path` with a value as JSON, which names what to delete, at the router on `socket`.
+pub fn delete_named<T: DeserializeOwned>(
+    socket: &Path,
+    path: &str,
+    value: &impl Serialize,
+) -> Result<T, ClientError> {
+    ask(socket, &Question::of(Method::DELETE, path).with_json(value))
 }
 
 /// `GET path` at the router on `socket`, for bytes; none if it has no content (any more).

@@ -103,7 +103,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(methods("/v1/drops"), ["get"]);
-        assert_eq!(methods("/v1/config"), ["get", "patch", "put"]);
+        assert_eq!(methods("/v1/config"), ["delete", "get", "patch", "put"]);
         assert_eq!(methods("/v1/capture/{id}"), ["delete", "get"]);
     }
 

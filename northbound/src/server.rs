@@ -20,7 +20,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class, Value};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
 use crate::{api, metrics, openapi};
 
@@ -68,6 +68,8 @@ pub trait Operator: Send + Sync + 'static {
     fn apply(&self, text: &str, by: Peer) -> ApplyReport;
     /// Changes single components of the configuration in force, all of them or none.
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
+    /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
+    fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
     /// Begins a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
     /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
@@ -207,7 +209,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
     [
         ("/v1/openapi.json", get(interface)),
         ("/metrics", get(metrics)),
-        ("/v1/config", config.put(apply).patch(change)),
+        ("/v1/config", config.put(apply).patch(change).delete(delete)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
     ]
@@ -296,10 +298,25 @@ async fn change(
     Json(requests): Json<Vec<ChangeRequest>>,
 ) -> Response {
     if requests.len() > CHANGES_MAX {
-        let why = format!("more than {CHANGES_MAX} changes; apply a whole configuration instead");
-        return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+        return too_many();
     }
     on_a_thread(state, move |o| applied(&o.change(requests, by))).await
+}
+
+async fn delete(
+    state: Shared,
+    Extension(by): Extension<Peer>,
+    Json(requests): Json<Vec<DeleteRequest>>,
+) -> Response {
+    if requests.len() > CHANGES_MAX {
+        return too_many();
+    }
+    on_a_thread(state, move |o| applied(&o.delete(requests, by))).await
+}
+
+fn too_many() -> Response {
+    let why = format!("more than {CHANGES_MAX} changes; apply a whole configuration instead");
+    (StatusCode::PAYLOAD_TOO_LARGE, why).into_response()
 }
 
 /// The answer to a change.

@@ -62,13 +62,37 @@ pub(crate) fn scenarios() -> ArgValueCompleter {
 
 /// Assignments to components of the router that runs.
 pub(crate) fn assignments() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
+    of_configuration(assignments_of)
+}
+
+/// Ports of the router that runs, and their components.
+pub(crate) fn paths() -> ArgValueCompleter {
+    of_configuration(paths_of)
+}
+
+/// Completes by the configuration of the router that runs.
+fn of_configuration(
+    complete: fn(&BTreeMap<String, String>, &str) -> Vec<String>,
+) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| {
         let socket = std::env::var_os("WEIR_SOCKET").unwrap_or_else(|| SOCKET_DEFAULT.into());
         let config: Option<BTreeMap<String, String>> =
             client::get(&PathBuf::from(socket), "/v1/config").ok();
-        let found = assignments_of(&config.unwrap_or_default(), &current.to_string_lossy());
+        let found = complete(&config.unwrap_or_default(), &current.to_string_lossy());
         found.into_iter().map(CompletionCandidate::new).collect()
     })
+}
+
+/// Components, and the ports that have them.
+fn paths_of(config: &BTreeMap<String, String>, typed: &str) -> Vec<String> {
+    let ports = config
+        .keys()
+        .filter_map(|path| path.strip_suffix(".interface"));
+    let components = config.keys().map(String::as_str);
+    let all = ports
+        .chain(components)
+        .filter(|path| path.starts_with(typed));
+    all.map(str::to_owned).collect()
 }
 
 fn assignments_of(config: &BTreeMap<String, String>, typed: &str) -> Vec<String> {
@@ -107,5 +131,16 @@ mod tests {
             ["port.wan.discipline.kind=host_fair"]
         );
         assert!(complete("x").is_empty());
+    }
+
+    #[test]
+    fn ports_complete_beside_their_components() {
+        let config = [("port.wan.interface", "eth1"), ("port.wan.rate", "95 Mbit")];
+        let config = config
+            .map(|(path, value)| (path.to_owned(), value.to_owned()))
+            .into();
+        let found = paths_of(&config, "port.w");
+        assert_eq!(found, ["port.wan", "port.wan.interface", "port.wan.rate"]);
+        assert_eq!(paths_of(&config, "port.wan.r"), ["port.wan.rate"]);
     }
 }

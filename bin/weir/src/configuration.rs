@@ -1,4 +1,4 @@
-//! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`.
+//! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`, `weir unset`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use weir_element::{Facts, admit, differences};
 use weir_lfb::Plan;
 use weir_live::file::read_text;
 use weir_live::router::survey;
-use weir_model::{ApplyReport, ChangeRequest, Fault};
+use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
 use crate::Failure;
@@ -177,6 +177,17 @@ pub(crate) fn set(assignments: &[String], socket: &Path) -> Result<(), Failure> 
     let requests: Result<Vec<_>, String> = assignments.iter().map(request).collect();
     let requests = requests.map_err(Failure::Usage)?;
     report(client::patch(socket, "/v1/config", &requests))
+}
+
+/// `weir unset`.
+pub(crate) fn unset(paths: &[String], socket: &Path) -> Result<(), Failure> {
+    let request = |path: &String| {
+        let path = weir_config::path(path)?.to_string();
+        Ok(DeleteRequest { path })
+    };
+    let requests: Result<Vec<_>, String> = paths.iter().map(request).collect();
+    let requests = requests.map_err(Failure::Usage)?;
+    report(client::delete_named(socket, "/v1/config", &requests))
 }
 
 /// Prints a router's answer to a change.

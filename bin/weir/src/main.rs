@@ -93,6 +93,18 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
+    /// Delete a port of a running router, or give a component its default again
+    ///
+    /// A port goes as with `weir apply`: the kernel forwards its traffic before it is closed. A
+    /// discipline becomes the default one. All of it happens, or nothing. The configuration file
+    /// stays as it is.
+    Unset {
+        /// What to delete: port.guest, port.wan.discipline, port.wan.rate
+        #[arg(value_name = "PATH", required = true, add = complete::paths())]
+        paths: Vec<String>,
+        #[command(flatten)]
+        router: RouterSocket,
+    },
     /// Show what a running router does
     Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
@@ -192,6 +204,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),
         Command::Set { changes, router } => configuration::set(&changes, &router.socket),
+        Command::Unset { paths, router } => configuration::unset(&paths, &router.socket),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { name } => describe(&name),

@@ -14,7 +14,7 @@ use weir_live::clock;
 use weir_live::router::{Running, bypass, lock};
 use weir_live::worker::{LinkState, Worker};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::{ApplyReport, Change, ChangeRequest, Class, Value};
+use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
 use weir_northbound::{Operator, Peer, Refusal};
 use weir_path::plane::{Plane, PlanePort};
 
@@ -78,6 +78,21 @@ impl Console {
     }
 }
 
+impl Console {
+    /// Carries out operations that were read, or says why one cannot be read.
+    fn carry_out(
+        &self,
+        how: &str,
+        operations: Result<Vec<Operation>, String>,
+        by: Peer,
+    ) -> ApplyReport {
+        let operations = operations.map_err(|why| vec![why]);
+        let done = operations.and_then(|operations| self.running.change(operations));
+        journal::changed(how, Some(by), &done);
+        report(done)
+    }
+}
+
 impl Operator for Console {
     fn classes(&self) -> Vec<&'static Class> {
         class::classes()
@@ -119,15 +134,17 @@ impl Operator for Console {
     }
 
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport {
-        let read = |request: ChangeRequest| -> Result<Change, String> {
+        let read = |request: ChangeRequest| {
             let path = weir_config::path(&request.path)?;
-            Ok(Change::new(path, request.value.into()))
+            Ok(Operation::Set(Change::new(path, request.value.into())))
         };
-        let changes: Result<Vec<Change>, String> = requests.into_iter().map(read).collect();
-        let changes = changes.map_err(|why| vec![why]);
-        let done = changes.and_then(|changes| self.running.change(changes));
-        journal::changed("set", Some(by), &done);
-        report(done)
+        self.carry_out("set", requests.into_iter().map(read).collect(), by)
+    }
+
+    fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport {
+        let read =
+            |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
+        self.carry_out("unset", requests.iter().map(read).collect(), by)
     }
 
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {

@@ -239,6 +239,33 @@ fn a_wrong_question_is_told_what_is_right() {
 }
 
 #[test]
+fn a_deleted_component_has_its_default_and_a_deleted_port_is_gone() {
+    let Some(bench) = bench("") else { return };
+    let by_name: Value = client::get(&bench.socket(), "/v1/ports/wan/rate_bps").unwrap();
+    let by_id: Value = client::get(&bench.socket(), "/v1/ports/wan/5").unwrap();
+    assert_eq!((by_name, by_id), (1_000_000.into(), 1_000_000.into()));
+    let answer = ask(&bench, &["unset", "port.wan.rate", "port.wan.discipline"]);
+    assert!(
+        answer.contains("~ port.wan.rate: 1 Mbit -> 0 bit"),
+        "{answer}"
+    );
+    let kind = "~ port.wan.discipline.kind: lru_fq -> fq_codel";
+    assert!(answer.contains(kind), "{answer}");
+    let refused = bench.weir(&["unset", "port.lan", "port.wann"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        why.contains("there is no port `wann`; did you mean `wan`?"),
+        "{why}"
+    );
+    assert_eq!(json(&bench, "ports").as_array().map(Vec::len), Some(2));
+    ask(&bench, &["unset", "port.lan"]);
+    assert_eq!(json(&bench, "ports").as_array().map(Vec::len), Some(1));
+    let last = bench.weir(&["unset", "port.wan"]);
+    assert_eq!(last.status.code(), Some(2));
+}
+
+#[test]
 fn the_log_says_what_happened_and_by_whom() {
     let Some(mut bench) = bench("") else {
         return;

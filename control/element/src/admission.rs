@@ -1,6 +1,6 @@
 //! The one check of a plan: against the machine, and against what runs.
 //!
-//! A start, `weir apply`, SIGHUP, `weir set` and `weir check` all ask [`admit`].
+//! A start, `weir apply`, SIGHUP, `weir set`, `weir unset` and `weir check` all ask [`admit`].
 //!
 //! ```text
 //!  (plan in force, its limits) or nothing ---+

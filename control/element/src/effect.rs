@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Change;
+use weir_model::Operation;
 use weir_path::plane::Mode;
 
 use crate::admission::{Facts, Limits};
@@ -23,9 +23,9 @@ pub enum Request {
     Start(Plan, Facts),
     /// Put a whole plan in force.
     Apply(Plan),
-    /// Change single components. A port that is named hears of it also if nothing changes: a discipline may
-    /// take a value that is set again as a sign of life.
-    Change(Vec<Change>),
+    /// Set and delete single components and ports, all of them or none. A port that is named hears of it also if
+    /// nothing changes: a discipline may take a value that is set again as a sign of life.
+    Change(Vec<Operation>),
     /// Give everything back, so that the router can end.
     Stop,
 }

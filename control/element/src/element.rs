@@ -187,12 +187,12 @@ impl Element {
                 Job::start(ticket, plan, &facts, &mut self.state)
             }
             (Request::Apply(plan), Some(_)) => Ok(Job::apply(ticket, plan)),
-            (Request::Change(changes), Some(in_force)) => {
-                let plan = in_force.plan.with(&changes);
+            (Request::Change(operations), Some(in_force)) => {
+                let plan = in_force.plan.after(&operations);
                 let told =
                     |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
                 let plan = plan.map_err(told)?;
-                Ok(Job::change(ticket, plan, &changes, &in_force))
+                Ok(Job::change(ticket, plan, &operations, &in_force))
             }
             (_, None) => Err(vec!["the router has not started".to_owned()]),
             (_, Some(_)) => Err(vec!["the router runs already".to_owned()]),

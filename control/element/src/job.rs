@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use weir_base::{Instant, Span};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Change;
+use weir_model::Operation;
 
 use self::handover::taken;
 use self::outcome::told;
@@ -142,15 +142,15 @@ impl Job {
         })
     }
 
-    /// Goes to a plan that differs in single components. As long as every port keeps its interface, little of
-    /// the machine matters.
+    /// Goes to a plan that differs in single components, or lacks ports. As long as every port that stays keeps its
+    /// interface, little of the machine matters.
     pub(crate) fn change(
         ticket: Ticket,
         plan: Plan,
-        changes: &[Change],
+        operations: &[Operation],
         in_force: &InForce,
     ) -> Self {
-        let port = |change: &Change| match change.path.segments()[..] {
+        let port = |operation: &Operation| match operation.path().segments()[..] {
             ["port", port, ..] => Some(port.to_owned()),
             _ => None,
         };
@@ -159,7 +159,7 @@ impl Job {
             ticket,
             survey_all: plan.ports.iter().any(|p| !is_kept(p, old)),
             plan,
-            named: changes.iter().filter_map(port).collect(),
+            named: operations.iter().filter_map(port).collect(),
             admitted: None,
         })
     }

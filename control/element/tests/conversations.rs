@@ -7,6 +7,7 @@
 //! > running PORT=INTERFACE..                  a start that succeeds, of which nothing is recorded
 //! > start PORT=INTERFACE.. [PATH=VALUE..]     a request; `apply` has the same form
 //! > set PATH=VALUE                            a request
+//! > unset PATH                                a request
 //! > stop                                      a request
 //! > lost PORT | back PORT=INTERFACE | renamed PORT=INTERFACE OLD | carrier PORT yes|no
 //! > done | open PORT.. | moment N | drained yes|no | failed WHY    the end of an effect
@@ -26,7 +27,7 @@ use weir_element::{
 };
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Change;
+use weir_model::{Change, ComponentPath, Operation};
 
 /// An element, what time it is for it, and what its machine is like.
 #[derive(Default)]
@@ -92,7 +93,12 @@ impl Talk {
             "apply" => return self.ask(Request::Apply(plan(&words))),
             "set" => {
                 let change = words.join(" ");
-                return self.ask(Request::Change(changes(&[&change])));
+                let set = changes(&[&change]).into_iter().map(Operation::Set);
+                return self.ask(Request::Change(set.collect()));
+            }
+            "unset" => {
+                let path = ComponentPath::new(words[0].split('.'));
+                return self.ask(Request::Change(vec![Operation::Delete(path)]));
             }
             "stop" => return self.ask(Request::Stop),
             "lost" => {

@@ -12,9 +12,11 @@
 //! - [`queue`]: a port's queue discipline
 //! - [`section`]: these three as sections of a configuration
 //! - [`plan`]: all of them together
+//! - `operation`: setting and deleting in a plan
 //! - [`class`]: what each block declares and reports
 
 pub mod class;
+mod operation;
 pub mod plan;
 pub mod port;
 pub mod queue;

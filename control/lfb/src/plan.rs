@@ -60,7 +60,10 @@ impl Plan {
     /// with its defaults and with what is asked for beside it, in whatever order. All are made or none. No port comes
     /// or goes. Only the blocks that are named are checked again, and the rules between blocks.
     pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let faults: Vec<_> = changes.iter().filter_map(|c| self.no_port(c)).collect();
+        let faults: Vec<_> = changes
+            .iter()
+            .filter_map(|c| self.no_port(&c.path))
+            .collect();
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -84,9 +87,9 @@ impl Plan {
         Self::checked(Some(&self.router), ports, &blocks, faults)
     }
 
-    /// The fault of a change that names a port which does not exist.
-    fn no_port(&self, change: &Change) -> Option<Fault> {
-        let segments = change.path.segments();
+    /// The fault of a path that names a port which does not exist.
+    pub(crate) fn no_port(&self, path: &ComponentPath) -> Option<Fault> {
+        let segments = path.segments();
         let ["port", port, ..] = segments[..] else {
             return None;
         };
@@ -95,7 +98,7 @@ impl Plan {
         }
         let near = did_you_mean(nearest(port, self.ports.iter().map(|p| p.name.as_str())));
         let message = format!("there is no port `{port}`{near}");
-        let fault = Fault::new(change.path.clone(), message);
+        let fault = Fault::new(path.clone(), message);
         Some(fault.code(ResultCode::InstanceNotFound))
     }
 
@@ -366,7 +369,10 @@ mod tests {
 
     /// [`Plan::with`] by way of the whole plan as text.
     fn with_rendered(plan: &Plan, changes: &[Change]) -> Result<Plan, Vec<Fault>> {
-        let faults: Vec<_> = changes.iter().filter_map(|c| plan.no_port(c)).collect();
+        let faults: Vec<_> = changes
+            .iter()
+            .filter_map(|c| plan.no_port(&c.path))
+            .collect();
         if !faults.is_empty() {
             return Err(faults);
         }

@@ -23,6 +23,8 @@ curl --unix-socket /run/weir/weir.sock http://weir/v1/ports/wan/received/packets
 curl --unix-socket /run/weir/weir.sock -X PUT --data-binary @new.toml http://weir/v1/config
 curl --unix-socket /run/weir/weir.sock -X PATCH -H 'content-type: application/json' \
      -d '[{"path": "port.wan.rate", "value": "50 Mbit"}]' http://weir/v1/config
+curl --unix-socket /run/weir/weir.sock -X DELETE -H 'content-type: application/json' \
+     -d '[{"path": "port.guest"}]' http://weir/v1/config
 ```
 
 Answers are JSON. Every quantity is a number with its unit in the name; counters count from the start of the router
@@ -31,7 +33,8 @@ At most 16 connections are served at once, each for at most 10 seconds. `GET /v1
 `weir list api --json` describe the same for programs.
 
 A table of `weir show` is a *class* with *components*. Their IDs never change their meaning. Behind the path of a
-table may stand the key of a row, a component of it, and a member of that; status 404 if there is none.
+table may stand the key of a row, a component of it, and a member of that, by name or by ID (`/v1/ports/wan/7/1`);
+status 404 if there is none.
 
 "#;
 

@@ -10,7 +10,7 @@ use weir_base::Rate;
 use weir_element::{Answer, Event, InForce, Request};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Change;
+use weir_model::Operation;
 use weir_path::ip::tables::Tables;
 
 use super::bypass::Bypassed;
@@ -95,10 +95,11 @@ impl Running {
         self.ask(Request::Apply(plan))
     }
 
-    /// Changes single components of the plan in force; says what changed, or why nothing did. Waits.
-    pub fn change(&self, changes: Vec<Change>) -> Answer {
+    /// Carries out operations on the plan in force, all of them or none; says what changed, or why nothing did. Waits,
+    /// for seconds if ports have to drain.
+    pub fn change(&self, operations: Vec<Operation>) -> Answer {
         self.wait_for_turn();
-        self.ask(Request::Change(changes))
+        self.ask(Request::Change(operations))
     }
 
     /// Gives every port back to the kernel, and waits until the router holds nothing.

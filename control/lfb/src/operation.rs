@@ -1,0 +1,223 @@
+//! Operations on a plan: setting and deleting, all of them or none.
+
+use weir_base::setting::{Parameter, Scalar, unknown};
+use weir_model::fault::ResultCode;
+use weir_model::section::Place;
+use weir_model::{Change, Class, ComponentPath, Fault, Operation};
+
+use crate::class::disciplines;
+use crate::class::ports::PORTS;
+use crate::class::status::STATUS;
+use crate::plan::Plan;
+use crate::queue::{self, KIND_DEFAULT};
+use crate::section;
+
+/// The consequence of deleting something.
+enum Deletion<'a> {
+    /// A port goes.
+    Port(&'a str),
+    /// Components have their defaults again.
+    Defaults(Vec<Change>),
+}
+
+impl Plan {
+    /// The plan after some operations; all of them count, or none. A deleted port is gone before the others are
+    /// carried out, in whatever order; of several operations on one component the last one counts.
+    pub fn after(&self, operations: &[Operation]) -> Result<Self, Vec<Fault>> {
+        let (mut changes, mut gone, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for operation in operations {
+            match operation {
+                Operation::Set(change) => changes.push(change.clone()),
+                Operation::Delete(path) => match self.deletion(path, operations) {
+                    Ok(Deletion::Port(name)) => gone.push(name),
+                    Ok(Deletion::Defaults(defaults)) => changes.extend(defaults),
+                    Err(fault) => faults.push(fault),
+                },
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        if gone.is_empty() {
+            return self.with(&changes);
+        }
+        let mut kept = self.clone();
+        kept.ports.retain(|port| !gone.contains(&&*port.name));
+        kept.with(&changes)
+    }
+
+    fn deletion<'a>(
+        &self,
+        path: &'a ComponentPath,
+        operations: &[Operation],
+    ) -> Result<Deletion<'a>, Fault> {
+        let Place {
+            section,
+            instance,
+            parameter,
+        } = section::ROUTER.find(path)?;
+        if let Some(fault) = self.no_port(path) {
+            return Err(fault);
+        }
+        let is_queue = section.key == queue::SECTION.key;
+        let kind = Change::new(path.join("kind"), Scalar::Text(KIND_DEFAULT.to_owned()));
+        let defaults = match (instance, parameter) {
+            (Some(port), None) if !is_queue => return Ok(Deletion::Port(port)),
+            (Some(_), None) => {
+                let parameters = of_kind(KIND_DEFAULT).parameters.iter();
+                let defaults = parameters.map(|p| default(path.join(p.name), p));
+                [kind].into_iter().chain(defaults).collect()
+            }
+            (Some(_), Some("kind")) if is_queue => vec![Change {
+                path: path.clone(),
+                ..kind
+            }],
+            (Some(port), Some(name)) if is_queue => {
+                let class = of_kind(self.kind_after(port, operations));
+                vec![default_of(path, name, &class)?]
+            }
+            (Some(_), Some(name)) => vec![default_of(path, name, &PORTS.class)?],
+            (None, Some(name)) => vec![default_of(path, name, &STATUS.class)?],
+            (None, None) => {
+                let message = "name a port like port.guest, or a component like port.wan.rate";
+                return Err(Fault::new(path.clone(), message).code(ResultCode::InvalidPath));
+            }
+        };
+        Ok(Deletion::Defaults(defaults))
+    }
+
+    /// The kind of discipline that a port has after some operations; empty if there is no such port.
+    fn kind_after<'a>(&'a self, port: &str, operations: &'a [Operation]) -> &'a str {
+        let before = self.ports.iter().find(|p| p.name == port);
+        let before = before.map_or("", |port| port.discipline.kind());
+        let block = ComponentPath::new(["port", port, queue::SECTION.key]);
+        let kind = block.join("kind");
+        let after = operations
+            .iter()
+            .rev()
+            .find_map(|operation| match operation {
+                Operation::Set(Change {
+                    path,
+                    value: Some(Scalar::Text(text)),
+                }) if *path == kind => Some(&text[..]),
+                Operation::Delete(path) if *path == kind || *path == block => Some(KIND_DEFAULT),
+                _ => None,
+            });
+        after.unwrap_or(before)
+    }
+}
+
+/// The class of a kind of discipline; one without components if there is no such kind.
+fn of_kind(kind: &str) -> Class {
+    let class = disciplines().into_iter().find(|class| class.name == kind);
+    class.unwrap_or(Class::PLAIN)
+}
+
+/// The change to the default of a parameter.
+fn default(path: ComponentPath, parameter: &Parameter) -> Change {
+    Change::new(path, Scalar::Text(parameter.default.to_owned()))
+}
+
+/// The same for the parameter `name` of a class, which is at `path`.
+fn default_of(path: &ComponentPath, name: &str, class: &Class) -> Result<Change, Fault> {
+    let parameters = class.parameters.iter();
+    match parameters.clone().find(|parameter| parameter.name == name) {
+        Some(parameter) => Ok(default(path.clone(), parameter)),
+        None => {
+            let error = unknown(name, parameters.map(|parameter| parameter.name));
+            Err(Fault::of_setting(&path.parent(), class, &error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> ComponentPath {
+        ComponentPath::new(text.split('.'))
+    }
+
+    fn set(at: &str, value: &str) -> Operation {
+        Operation::Set(Change::new(path(at), Scalar::Text(value.to_owned())))
+    }
+
+    fn delete(at: &str) -> Operation {
+        Operation::Delete(path(at))
+    }
+
+    fn plan() -> Plan {
+        let change =
+            |(at, value): (&str, &str)| Change::new(path(at), Scalar::Text(value.to_owned()));
+        let changes = [
+            ("port.lan.interface", "eth0"),
+            ("port.guest.rate", "10 Mbit"),
+            ("port.guest.discipline.kind", "red"),
+            ("port.guest.discipline.limit", "300"),
+        ];
+        Plan::check(&changes.map(change)).unwrap()
+    }
+
+    /// How a plan shows the components at some paths after the operations.
+    fn shown(operations: &[Operation], paths: &[&str]) -> Vec<String> {
+        let shown = plan().after(operations).unwrap().shown();
+        let value = |path: &&str| shown.get(*path).cloned().unwrap_or_default();
+        paths.iter().map(value).collect()
+    }
+
+    #[test]
+    fn a_deleted_port_is_gone_and_a_deleted_component_has_its_default() {
+        let left = plan().after(&[delete("port.guest")]).unwrap();
+        assert_eq!(left.ports.len(), 1);
+        assert_eq!(left.ports[0], plan().ports[1]);
+        let after = shown(
+            &[delete("port.guest.rate"), delete("port.lan.interface")],
+            &["port.guest.rate", "port.lan.interface"],
+        );
+        assert_eq!(after, ["0 bit", "lan"]);
+    }
+
+    #[test]
+    fn a_deleted_discipline_is_the_default_one() {
+        let queue = ["port.guest.discipline.kind", "port.guest.discipline.limit"];
+        let default = ["fq_codel", "10240"];
+        assert_eq!(shown(&[delete("port.guest.discipline")], &queue), default);
+        let limit = set("port.guest.discipline.limit", "99");
+        let kind = delete("port.guest.discipline.kind");
+        assert_eq!(shown(&[limit.clone(), kind], &queue), ["fq_codel", "99"]);
+        let all = delete("port.guest.discipline");
+        assert_eq!(shown(&[limit.clone(), all.clone()], &queue), default);
+        assert_eq!(shown(&[all, limit], &queue), ["fq_codel", "99"]);
+        let alone = shown(&[delete("port.guest.discipline.limit")], &queue);
+        assert_eq!(alone, ["red", "1000"]);
+    }
+
+    #[test]
+    fn what_cannot_be_deleted_has_the_code_of_a_peer() {
+        let code = |operations: &[Operation]| {
+            let faults = plan().after(operations).unwrap_err();
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            faults[0].code
+        };
+        for (at, expected) in [
+            ("port.wann", ResultCode::InstanceNotFound),
+            ("port.wann.rate", ResultCode::InstanceNotFound),
+            ("port", ResultCode::InvalidPath),
+            ("port.guest.rat", ResultCode::InvalidPath),
+            ("port.guest.discipline.buckets", ResultCode::InvalidPath),
+            ("nothing.at.all", ResultCode::InvalidPath),
+            ("port.guest.carrier", ResultCode::ReadOnly),
+            ("uptime_s", ResultCode::ReadOnly),
+        ] {
+            assert_eq!(
+                code(&[delete("port.guest.rate"), delete(at)]),
+                expected,
+                "{at}"
+            );
+        }
+        let both = [delete("port.guest"), set("port.guest.rate", "1 Mbit")];
+        assert_eq!(code(&both), ResultCode::InstanceNotFound);
+        let last = [delete("port.guest"), delete("port.lan")];
+        assert_eq!(code(&last), ResultCode::InvalidParameters);
+    }
+}
