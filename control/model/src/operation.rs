@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use weir_base::setting::{did_you_mean, nearest};
+
 use crate::class_path::{ClassPath, Label, Step};
 use crate::fault::ResultCode;
 use crate::{Change, Class, ComponentPath, Fault, Value};
@@ -93,8 +95,14 @@ fn walk<'v>(value: &'v Value, steps: &[Step<String>]) -> Result<&'v Value, Fault
             _ => (None, ResultCode::NoValue),
         };
         below.ok_or_else(|| {
+            let names: &[_] = match value {
+                Value::Struct(members) => members,
+                _ => &[],
+            };
+            let names = names.iter().map(|(name, _)| &**name);
+            let near = did_you_mean(nearest(&step.to_string(), names));
             let message =
-                format!("there is no `{step}` here; values of settings are in the configuration");
+                format!("there is no `{step}` here (settings are in the configuration){near}");
             Fault::new(ComponentPath::default(), message).code(code)
         })
     })
