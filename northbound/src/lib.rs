@@ -13,4 +13,4 @@ pub mod metrics;
 pub mod openapi;
 pub mod server;
 
-pub use server::{CHANGES_MAX, Operator, Peer, Refusal, Service};
+pub use server::{Operator, Peer, Refusal, Service};

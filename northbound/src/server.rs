@@ -20,6 +20,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
 use crate::{api, metrics, openapi};
@@ -30,8 +31,6 @@ const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Size of a configuration file.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Components that one request changes.
-pub const CHANGES_MAX: usize = 256;
 
 /// Why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,7 +63,13 @@ fn of_class(class: &Class) -> String {
     page.push_str("\nCOMPONENTS\n");
     let mut all = class.all();
     all.retain(|component| !matches!(component.kind, Type::Setting(_))); // these are below
-    components(&mut page, "", &all);
+    let is_capability = |component: &Component| component.access == Access::Capability;
+    let (capabilities, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_capability);
+    components(&mut page, "", &others);
+    if !capabilities.is_empty() {
+        page.push_str("\nCAPABILITIES\n");
+        components(&mut page, "", &capabilities);
+    }
     if !class.query.is_empty() {
         page.push_str("\nQUERY\n");
         parameters(&mut page, class.query);
@@ -102,7 +108,7 @@ fn components(page: &mut String, above: &str, all: &[Component]) {
     for component in sorted {
         let (id, kind) = (component.id, component.type_in_words());
         let access = match component.access {
-            Access::Read => "",
+            Access::Read | Access::Capability => "",
             Access::ReadWrite => "; can be set",
         };
         let _ = writeln!(page, "    {above}{id} {}: {kind}{access}", component.name);

@@ -72,6 +72,7 @@ impl Console {
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
             pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
+            frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),
         })

@@ -76,9 +76,11 @@ pub struct Component {
     pub cells: &'static [Cell],
 }
 
-/// Whether a component can be set.
+/// Whether a component can be set, and whether it changes at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// A capability (RFC 5812, section 4.7.5): it can be read, and says what the block can do or where its limits are.
+    Capability,
     /// It can be read.
     Read,
     /// It can be read, and set by a configuration or by `weir set`.
@@ -190,6 +192,14 @@ impl Component {
     /// The same, with its meaning.
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
+    }
+
+    /// The same as a capability.
+    pub const fn capability(self) -> Self {
+        Self {
+            access: Access::Capability,
+            ..self
+        }
     }
 
     /// The same; it may have no value.

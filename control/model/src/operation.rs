@@ -11,6 +11,9 @@ use crate::class_path::{ClassPath, Label, Step};
 use crate::fault::ResultCode;
 use crate::{Change, Class, ComponentPath, Fault, Value};
 
+/// Operations that one request may have.
+pub const CHANGES_MAX: usize = 256;
+
 /// An operation that changes the configuration of a running router.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {

@@ -30,7 +30,7 @@ use super::window::RunWindow;
 const WAITING_MAX: usize = 64;
 
 // A runner never puts more into one request than the service of a router takes.
-const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_northbound::CHANGES_MAX);
+const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_model::operation::CHANGES_MAX);
 
 /// The outcome of a request.
 pub(super) type Answer = (RequestId, Response);

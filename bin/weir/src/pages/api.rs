@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use weir_lfb::class::classes;
+use weir_model::class::Access;
 use weir_model::{Class, Component};
 use weir_northbound::api::{Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
 use weir_northbound::openapi::document;
@@ -110,7 +111,11 @@ fn of_class(class: &Class) -> String {
     for component in class.components {
         let Component { id, name, .. } = component;
         let (kind, about) = (cell(&component.type_in_words()), cell(component.about));
-        text += &format!("| `{name}` | {id} | {kind} | {about} |\n");
+        let capability = match component.access {
+            Access::Capability => "Capability. ",
+            _ => "",
+        };
+        text += &format!("| `{name}` | {id} | {kind} | {capability}{about} |\n");
     }
     let example = serde_json::to_string(&class.example()).unwrap_or_default(); // plain values
     text += &format!("\n```json\n{example}\n```\n");

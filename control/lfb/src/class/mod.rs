@@ -135,6 +135,7 @@ const TEXT: Type = Type::Text;
 const FLAG: Type = Type::Flag;
 const NUMBER: Type = Type::Gauge(Unit::One);
 const PACKETS: Type = Type::Gauge(Unit::Packets);
+const BYTES: Type = Type::Gauge(Unit::Bytes);
 const PACKET_COUNTER: Type = Type::Counter(Unit::Packets);
 const RATE_BPS: Type = Type::Gauge(Unit::BitsPerSecond);
 const SECONDS: Type = Type::Real(Unit::Seconds);
@@ -143,6 +144,11 @@ const RATIO: Type = Type::Real(Unit::Ratio);
 impl Declared {
     const fn about(self, about: &'static str) -> Self {
         Self(self.0.about(about))
+    }
+
+    /// It is a capability.
+    const fn capability(self) -> Self {
+        Self(self.0.capability())
     }
 
     /// It may have no value.

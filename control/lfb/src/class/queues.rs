@@ -10,7 +10,8 @@ use weir_model::class::{COUNT, Cell, Class, Form, HELD, Layout, Mechanisms, Type
 use weir_path::plane::PlanePort;
 
 use super::{
-    Block, Column, IN, OUT, RATIO, Row, Source, TEXT, component, components, disciplines, rows,
+    Block, Column, FLAG, IN, OUT, RATIO, Row, Source, TEXT, component, components, disciplines,
+    rows,
 };
 
 pub(super) static QUEUES: Block = Block {
@@ -148,4 +149,8 @@ const COLUMNS: &[Column<QueueRow>] = &[
         let gauge = |(name, value): (&'static str, u64)| (name.into(), value.into());
         Value::Struct(gauges.into_iter().map(gauge).collect())
     }),
+    component(11, "knows_flows", FLAG, "false")
+        .capability()
+        .about("Whether the discipline knows single flows, which `weir show flows` or `weir show hogs` lists.")
+        .read(|slot| slot.port.queue().spec().knows_flows().into()),
 ];

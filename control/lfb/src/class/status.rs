@@ -2,9 +2,10 @@
 
 use weir_base::Span;
 use weir_model::class::{Cell, Class, Form};
+use weir_model::operation::CHANGES_MAX;
 
 use super::{
-    Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
+    BYTES, Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
 };
 use crate::router::{self, RouterPlan};
 
@@ -31,6 +32,8 @@ pub struct Process {
     pub uptime: Span,
     /// Packets that its pool can hold.
     pub pool_packets: usize,
+    /// The longest frame that its pool can hold, in bytes.
+    pub frame_bytes_max: usize,
     /// The router's own components in force.
     pub router: RouterPlan,
     /// Number of its ports.
@@ -69,7 +72,18 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .shown(&[Cell::new("PORTS")])
         .read(|process| (process.ports as u64).into()),
     component(7, "pool_packets", PACKETS, "24784")
+        .capability()
         .about("Packets that the pool can hold.")
         .shown(&[Cell::new("POOL PACKETS")])
         .read(|process| (process.pool_packets as u64).into()),
+    component(8, "longest_frame_bytes", BYTES, "1518")
+        .capability()
+        .about(
+            "The longest frame that the pool can hold; a port with a longer one needs a restart.",
+        )
+        .read(|process| (process.frame_bytes_max as u64).into()),
+    component(9, "changes_max", NUMBER, "256")
+        .capability()
+        .about("The most changes that one request may have.")
+        .read(|_| (CHANGES_MAX as u64).into()),
 ];
