@@ -1,9 +1,10 @@
 //! Operations on a plan: setting and deleting, all of them or none.
 
 use weir_base::setting::{Parameter, Scalar, unknown};
+use weir_model::class_path::Label;
 use weir_model::fault::ResultCode;
 use weir_model::section::Place;
-use weir_model::{Change, Class, ComponentPath, Fault, Operation};
+use weir_model::{Change, Class, ClassPath, ComponentPath, Fault, NamePath, Operation};
 
 use crate::class::disciplines;
 use crate::class::ports::PORTS;
@@ -44,6 +45,34 @@ impl Plan {
         let mut kept = self.clone();
         kept.ports.retain(|port| !gone.contains(&&*port.name));
         kept.with(&changes)
+    }
+
+    /// Where this plan has the setting, or the block, that a path by names or by IDs leads to. The block must exist,
+    /// and a discipline must be of the class that the path names.
+    pub fn locate<L: Label + PartialEq>(
+        &self,
+        path: &ClassPath<L>,
+    ) -> Result<ComponentPath, Fault> {
+        let at = section::ROUTER.locate(path)?;
+        if let Some(fault) = self.no_port(&at) {
+            return Err(fault);
+        }
+        let Place {
+            section, instance, ..
+        } = section::ROUTER.find(&at)?;
+        if section.key == queue::SECTION.key {
+            let port = instance.unwrap_or_default();
+            let kind = self.kind_after(port, &[]);
+            let class: NamePath = path.translate(&disciplines())?;
+            if class.class != kind {
+                let message = format!(
+                    "the discipline of port `{port}` is {kind}, not {}",
+                    class.class
+                );
+                return Err(Fault::new(at, message).code(ResultCode::InstanceNotFound));
+            }
+        }
+        Ok(at)
     }
 
     fn deletion<'a>(
@@ -132,6 +161,8 @@ fn default_of(path: &ComponentPath, name: &str, class: &Class) -> Result<Change,
 
 #[cfg(test)]
 mod tests {
+    use weir_model::{IdPath, Step};
+
     use super::*;
 
     fn path(text: &str) -> ComponentPath {
@@ -190,6 +221,40 @@ mod tests {
         assert_eq!(shown(&[all, limit], &queue), ["fq_codel", "99"]);
         let alone = shown(&[delete("port.guest.discipline.limit")], &queue);
         assert_eq!(alone, ["red", "1000"]);
+    }
+
+    #[test]
+    fn a_setting_is_got_and_set_by_its_ids() {
+        let by_ids = |class: &Class, port: &str, name: &str| {
+            let parameter = class.parameters.iter().find(|p| p.name == name).unwrap();
+            IdPath {
+                class: class.id,
+                instance: vec![port.to_owned()],
+                steps: vec![Step::Member(parameter.id)],
+            }
+        };
+        let plan = plan();
+        let limit = by_ids(&of_kind("red"), "guest", "limit");
+        let at = plan.locate(&limit).unwrap();
+        assert_eq!(at, path("port.guest.discipline.limit"));
+        assert_eq!(plan.shown()[&at.to_string()], "300");
+        let change = Change::new(at.clone(), Scalar::Integer(400));
+        let after = plan.after(&[Operation::Set(change)]).unwrap();
+        assert_eq!(after.shown()[&at.to_string()], "400");
+        let nowhere = [
+            by_ids(&of_kind("fq_codel"), "guest", "limit"),
+            by_ids(&of_kind("red"), "wann", "limit"),
+            by_ids(&PORTS.class, "", "rate"),
+        ];
+        for path in nowhere {
+            let fault = plan.locate(&path).unwrap_err();
+            assert_eq!(fault.code, ResultCode::InstanceNotFound, "{fault}");
+        }
+        let pool = IdPath {
+            instance: Vec::new(),
+            ..by_ids(&STATUS.class, "", "pool")
+        };
+        assert_eq!(plan.locate(&pool), Ok(path("pool")));
     }
 
     #[test]

@@ -117,11 +117,9 @@ impl Section {
         path: &ClassPath<L>,
     ) -> Result<ComponentPath, Fault> {
         let mut places = Vec::new();
-        self.places(
-            &ComponentPath::default(),
-            path.instance.first(),
-            &mut places,
-        );
+        // No instance has an empty name.
+        let instance = path.instance.first().map_or("", String::as_str);
+        self.places(&ComponentPath::default(), instance, &mut places);
         let classes: Vec<Class> = places.iter().map(|(class, _)| *class).collect();
         let path: NamePath = path.translate(&classes)?;
         let place = places.iter().find(|(class, _)| class.name == path.class);
@@ -144,7 +142,7 @@ impl Section {
     fn places(
         &self,
         above: &ComponentPath,
-        instance: Option<&String>,
+        instance: &str,
         places: &mut Vec<(Class, ComponentPath)>,
     ) {
         let mut block = above.clone();
@@ -152,7 +150,6 @@ impl Section {
             block = block.join(self.key);
         }
         if self.has_instances {
-            let Some(instance) = instance else { return };
             block = block.join(instance);
         }
         let classes = (self.classes)().into_iter();
