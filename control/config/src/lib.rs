@@ -1,9 +1,9 @@
 //! A configuration file as the list of changes that it asks for.
 //!
 //! The text is read as TOML and flattened: `[port.wan] rate = "100 Mbit"` becomes the change
-//! `port.wan.rate = "100 Mbit"`, the same that a control element would send. Nothing is judged
-//! here but the syntax; the logical functional blocks judge the changes, and [`Document::locate`]
-//! finds the line of what they refuse.
+//! `port.wan.rate = "100 Mbit"`, the same that a control element would send. Only the syntax is
+//! checked here; the logical functional blocks check the changes, and [`Document::locate`] finds the line of a
+//! fault.
 
 use std::collections::BTreeMap;
 use std::fmt;

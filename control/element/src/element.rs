@@ -189,9 +189,9 @@ impl Element {
             (Request::Apply(plan), Some(_)) => Ok(Job::apply(ticket, plan)),
             (Request::Change(operations), Some(in_force)) => {
                 let plan = in_force.plan.after(&operations);
-                let told =
+                let sentences =
                     |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
-                let plan = plan.map_err(told)?;
+                let plan = plan.map_err(sentences)?;
                 Ok(Job::change(ticket, plan, &operations, &in_force))
             }
             (_, None) => Err(vec!["the router has not started".to_owned()]),

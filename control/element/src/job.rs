@@ -26,7 +26,7 @@ use weir_lfb::port::PortPlan;
 use weir_model::Operation;
 
 use self::handover::taken;
-use self::outcome::told;
+use self::outcome::sentences;
 use crate::admission::{Admitted, Facts, admit, is_kept};
 use crate::effect::{Answer, Completion, Effect, InForce, Notice, Output, Place, Ticket};
 use crate::state::State;
@@ -119,7 +119,7 @@ impl Job {
         facts: &Facts,
         state: &mut State,
     ) -> Result<Self, Vec<String>> {
-        let admitted = admit(None, &plan, facts).map_err(|faults| told(&faults))?;
+        let admitted = admit(None, &plan, facts).map_err(|faults| sentences(&faults))?;
         for doubt in &admitted.doubts {
             state.notice(Notice::Doubt(doubt.clone()));
         }
@@ -414,7 +414,7 @@ impl Job {
                 *admitted = Some(admission);
             }
             Err(faults) => {
-                self.failure = Some(told(&faults));
+                self.failure = Some(sentences(&faults));
                 self.stages = &[]; // nothing was claimed
             }
         }

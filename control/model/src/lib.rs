@@ -1,8 +1,9 @@
 //! Requests to a router and its answers, as plain values.
 //!
-//! A configuration file, an operator's request and (one day) a control element's message all
-//! become the same list of [`Change`]s. What can be read is declared by [`Class`]es, and comes back as
-//! [`Value`]s; a [`capture`] is asked for by value too. Nothing here knows how a router is built.
+//! A configuration file becomes a list of [`Change`]s, and an operator's request to a running router a list of
+//! [`Operation`]s. [`Class`]es declare the components that can be read, and a router answers with [`Value`]s; a
+//! [`capture`] is asked for by value too. A [`ClassPath`] leads to a part of a class, by names or by IDs. Nothing
+//! here knows how a router is built.
 
 pub mod capture;
 pub mod change;

@@ -117,7 +117,7 @@ impl Job {
 }
 
 /// Faults of a plan whose syntax is good: each names its port itself.
-pub(super) fn told(faults: &[Fault]) -> Vec<String> {
+pub(super) fn sentences(faults: &[Fault]) -> Vec<String> {
     faults.iter().map(|fault| fault.message.clone()).collect()
 }
 
