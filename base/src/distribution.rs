@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   "20 kB"                        always this
-//!   "uniform 10 kB to 30 kB"       every value between as likely
+//!   "uniform 10 kB to 30 kB"       every value in the range equally likely
 //!   "exponential 0.2 s"            its mean
 //!   "pareto 1.5 26 MB"             shape (more than 1) and mean: many small ones, few huge ones
-//!   "pareto 1.5 26 MB to 2 GB"     the same without what lies beyond the bound
+//!   "pareto 1.5 26 MB to 2 GB"     the same without the values above the bound
 //!   "500 B: 35, 5 kB: 50"          these values with these weights
 //! ```
 //!
-//! A value is drawn by the inverse of the distribution function from one uniform number, so a
-//! stream gives the n-th value after n steps, whatever the distribution: two scenarios that differ
-//! in a mean still share their luck. [`Sizes`] are whole bytes, [`Times`] are spans; a
-//! [`Distribution`] itself has no unit (bytes or seconds).
+//! A value is drawn by inverting the distribution function at one uniform number. A stream
+//! therefore gives the n-th value after n steps, whatever the distribution: two scenarios that
+//! differ only in a mean still draw the same random numbers. [`Sizes`] are whole bytes, [`Times`]
+//! are spans; a [`Distribution`] itself has no unit (bytes or seconds).
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,11 +28,11 @@ use crate::units::{Bytes, UnitError};
 pub enum Distribution {
     /// Always the same.
     Fixed(f64),
-    /// Every value from `low` to `high` as likely.
+    /// Every value from `low` to `high` is equally likely.
     Uniform {
-        /// The least.
+        /// The smallest value.
         low: f64,
-        /// The most.
+        /// The largest value.
         high: f64,
     },
     /// Exponential.
@@ -40,7 +40,7 @@ pub enum Distribution {
         /// The mean.
         mean: f64,
     },
-    /// Pareto, of the smallest value `mean * (shape - 1) / shape`.
+    /// Pareto; its smallest value is `mean * (shape - 1) / shape`.
     Pareto {
         /// How fast large values become rare; more than 1.
         shape: f64,
@@ -83,7 +83,7 @@ impl Distribution {
         }
     }
 
-    /// The mean, of the bounded distribution where there is a bound.
+    /// The mean; with a bound, the mean of the bounded distribution.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Fixed(value) => *value,
@@ -114,7 +114,7 @@ impl Distribution {
         }
     }
 
-    /// The least and the greatest of the numbers that describe it (for a mean: the mean).
+    /// The smallest and the largest number in its description (where it has only a mean: the mean).
     pub fn described(&self) -> (f64, f64) {
         match self {
             Self::Fixed(value) => (*value, *value),
@@ -129,7 +129,7 @@ impl Distribution {
         }
     }
 
-    /// Reads what `value` reads, alone or in one of the written forms.
+    /// Reads a value, as `value` reads it, alone or in one of the written forms.
     fn read(text: &str, value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
         let text = text.trim();
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! The law of early drops: how likely one is, by the average length of a queue, and how drops are spread.
+//! The law of early drops: how likely a drop is at an average queue length, and how drops are spread.
 //!
 //! ```text
 //!  p_b                          1 _ _ _ _ _ _ _ _ _ _ /|
@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", ToN 1993,
-//! sections 4 and 7. A queue that judges by itself uses both halves; where a controller finds p_b and
-//! the queues elsewhere draw, each side uses one.
+//! sections 4 and 7. A queue that decides by itself uses both halves. Where a controller computes p_b and
+//! queues elsewhere draw, each side uses one half.
 
 /// The probability p_b, before drops are spread evenly, by the average length of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,9 +22,9 @@ pub struct Curve {
     pub min: f64,
     /// Average at which p_b is `max_probability`.
     pub max: f64,
-    /// What p_b is there.
+    /// The value of p_b at `max`.
     pub max_probability: f64,
-    /// Whether p_b grows on from there to 1 at twice `max`, instead of being 1.
+    /// Whether p_b grows further from `max` to reach 1 at twice `max`, instead of jumping to 1.
     pub gentle: bool,
 }
 
@@ -52,9 +52,9 @@ impl Curve {
     }
 }
 
-/// The paper's p_a: what is drawn, for p_b and the packets since the last drop. At a constant p_b all
-/// distances between two drops from 1 on are equally likely then. Which is the greatest depends on the
-/// caller: 1/p_b - 1 where the packet that is judged has been counted (RED), 1/p_b where it has not.
+/// The paper's p_a: the probability to draw with, for p_b and the number of packets since the last drop.
+/// At a constant p_b, all distances between two drops are then equally likely, from 1 up to a maximum that
+/// depends on the caller: 1/p_b - 1 if `count` includes the current packet (RED), 1/p_b if it does not.
 pub fn spread(base: f64, count: u64) -> f64 {
     let due = count as f64 * base;
     if due < 1.0 {
@@ -64,8 +64,8 @@ pub fn spread(base: f64, count: u64) -> f64 {
     }
 }
 
-/// The p_a of ns-2 with `wait`: none is dropped for 1/p_b packets, and all distances from there to
-/// 2/p_b - 1 are equally likely.
+/// The p_a of ns-2 with `wait`: no packet is dropped for 1/p_b packets, and all distances from there
+/// to 2/p_b - 1 are equally likely.
 pub fn spread_waiting(base: f64, count: u64) -> f64 {
     let due = count as f64 * base;
     if due < 1.0 {

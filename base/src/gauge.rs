@@ -14,13 +14,13 @@ pub struct Gauge {
     pub name: &'static str,
     /// Whether it only counts up; otherwise it goes up and down.
     pub counts: bool,
-    /// What it measures.
+    /// Its unit.
     pub unit: Unit,
-    /// What it means, in a sentence without a full stop.
+    /// Its meaning, in a sentence without a full stop.
     pub about: &'static str,
 }
 
-/// What a number measures.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
@@ -65,14 +65,14 @@ impl Gauge {
         }
     }
 
-    /// The same gauge of another mechanism, which has given it this ID.
+    /// The same gauge in another mechanism, where it has this ID.
     pub const fn id(self, id: u32) -> Self {
         Self { id, ..self }
     }
 }
 
 impl fmt::Display for Unit {
-    /// Behind the type of a number.
+    /// The unit, as it is printed after the type of a number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::One => "",

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The simulator and the lab take their routes from here, so a flow has the same paths in both. All
-//! equally short paths are given; which of them a flow takes is decided where packets are forwarded.
+//! equally short paths are returned; the forwarding code decides which of them a flow takes.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub struct Graph {
 #[derive(Clone, Debug)]
 struct Links {
     forwards: bool,
-    /// The node behind each port.
+    /// The node at the other end of each port.
     peers: Vec<usize>,
 }
 
@@ -30,7 +30,7 @@ struct Links {
 pub struct FirstHops {
     /// Links on each of the paths; zero if there is none.
     pub hops: u32,
-    /// The ports by which they begin, in ascending order.
+    /// The ports of their first hops, in ascending order.
     pub ports: Vec<usize>,
 }
 
@@ -45,7 +45,7 @@ pub struct ShortestPaths {
 const UNREACHABLE: u32 = u32::MAX;
 
 impl Graph {
-    /// Adds a node and gives its number. Paths lead through it only if it forwards.
+    /// Adds a node and returns its number. Paths lead through it only if it forwards.
     pub fn add_node(&mut self, forwards: bool) -> usize {
         self.nodes.push(Links {
             forwards,
@@ -54,7 +54,7 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    /// Adds a port to `node`, with `peer` behind it. The other end of the link is a port of `peer`.
+    /// Adds a port to `node`, with `peer` at its other end. The peer's own port is added separately.
     pub fn add_port(&mut self, node: usize, peer: usize) {
         self.nodes[node].peers.push(peer);
     }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(first(&square, 1, 5), (vec![1], 2));
         assert_eq!(first(&square, 0, 4), (vec![2], 1));
         assert_eq!(first(&square, 0, 0), (vec![], 0));
-        // A parallel link is a path of its own; a shortcut replaces both of the longer ones.
+        // A parallel link is a separate path; a shortcut replaces both of the longer paths.
         join(&mut square, 0, 1);
         assert_eq!(first(&square, 0, 5), (vec![0, 1, 3], 3));
         join(&mut square, 0, 2);

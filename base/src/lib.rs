@@ -1,19 +1,19 @@
-//! The vocabulary of weir: time, units, chance, tallies, settings.
+//! The vocabulary of weir: time, units, randomness, tallies, settings.
 //!
 //! Nothing here reads a clock, opens a socket or knows what a packet is.
 //!
 //! - [`time`]: instants and spans in integer nanoseconds
 //! - [`units`]: rates and byte counts, and their written forms (`"100 Mbit"`, `"1500 B"`)
 //! - [`offered`]: an offered load as a function of time
-//! - [`distribution`]: sizes and times that chance picks (`"exponential 20 kB"`)
+//! - [`distribution`]: random sizes and times (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
 //! - [`pace`]: when an application has its next piece ready
-//! - [`early`]: how likely an early drop is, for queues and for controllers
-//! - [`random`]: named random streams, so that each user of chance replays alone
+//! - [`early`]: the probability of an early drop, for queues and for controllers
+//! - [`random`]: named random streams, so that each user of randomness replays independently
 //! - [`tally`]: packets and bytes, counted together
 //! - [`graph`]: shortest paths through a network
-//! - [`setting`]: what a parameter is: its unit, range, default and sentence
-//! - [`gauge`]: what a mechanism reports of itself, with IDs and units
+//! - [`setting`]: parameters: unit, range, default and a sentence for each
+//! - [`gauge`]: the numbers that a mechanism reports, with IDs and units
 
 pub mod distribution;
 pub mod early;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Written `"2 Mbit"`, `"0.5*t + 2 Mbit"`, `"2*t - 1 Mbit"`, or with a unit at each term,
-//! `"500 kbit*t + 2 Mbit"`. A unit at the end holds for all terms that have none. Schedules are
+//! `"500 kbit*t + 2 Mbit"`. A unit at the end applies to all terms that have none. Schedules are
 //! computed from the integral, not by adding up gaps, so they do not drift.
 
 use std::fmt;
@@ -59,7 +59,7 @@ impl Offered {
         (self.at(from) + self.at(until)) / 2.0 * (until - from)
     }
 
-    /// When `bits` bits have been offered since `from`; none if that never happens.
+    /// The time at which `bits` bits have been offered since `from`; none if that never happens.
     pub fn time_of(&self, from: f64, bits: f64) -> Option<f64> {
         if self.slope == 0.0 && self.base > 0.0 {
             return Some(from + bits / self.base);
@@ -82,7 +82,7 @@ impl Offered {
 
 const EXPECTED: &str = "a rate like \"100 Mbit\", or a function of the seconds t like \"0.5*t + 2 Mbit\" (bit, kbit, Mbit, Gbit)";
 
-/// One term as written: its number, unit and whether it is multiplied by t.
+/// One term as written: its number, its unit, and whether it is multiplied by t.
 struct Term {
     number: f64,
     unit: Option<f64>,

@@ -1,4 +1,4 @@
-//! When an application that offers a rate has its next piece ready.
+//! When an application that offers traffic at a rate has its next piece ready.
 //!
 //! ```text
 //!   even       | | | | | |      exact: piece n is ready when the integral of the rate says so
@@ -7,7 +7,7 @@
 //!   on / off   ||||       ||    pieces only while on
 //! ```
 //!
-//! Modelled applications and the lab's tools have the same schedule.
+//! The simulator's applications and the lab's tools use the same schedules.
 
 use crate::distribution::Times;
 use crate::offered::Offered;
@@ -15,7 +15,7 @@ use crate::random::Stream;
 use crate::spacing::Spacing;
 use crate::time::{Instant, Span};
 
-/// Times of being on and off, on first.
+/// Alternating on and off times, on first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnOff {
     /// How long the application offers its rate.
@@ -27,13 +27,13 @@ pub struct OnOff {
 /// Traffic that an application offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// The rate; while on, if there are on and off times.
+    /// The rate; with on and off times, the rate while on.
     pub rate: Offered,
     /// Bytes of a piece: the payload of a packet, a write of a TCP application.
     pub piece: u32,
     /// How the pieces are spaced.
     pub spacing: Spacing,
-    /// Without: always on.
+    /// On and off times; none if it is always on.
     pub on_off: Option<OnOff>,
 }
 
@@ -45,9 +45,9 @@ pub struct Pace {
     until: Instant,
     /// The rate is counted from here.
     origin: f64,
-    /// Pieces since then at the next one; their spacing makes that a real number.
+    /// Number of pieces from the origin to the next one; a real number because of the spacing.
     place: f64,
-    /// The on time ends, in seconds; never without on and off times.
+    /// The end of the current on time, in seconds; infinite without on and off times.
     off_at: f64,
 }
 
@@ -67,8 +67,8 @@ impl Pace {
         pace
     }
 
-    /// The same with its first piece at this place, in pieces: flows that start together do not
-    /// march in step then.
+    /// The same schedule with its first piece at this place, in pieces, so that flows that start
+    /// together do not send in lockstep.
     pub fn first_at(mut self, place: f64) -> Self {
         self.place = place;
         self
@@ -79,7 +79,7 @@ impl Pace {
         self.load.piece
     }
 
-    /// When the next piece is ready; none before the end.
+    /// When the next piece is ready; none if that is not before the end.
     pub fn next_piece(&mut self) -> Option<Instant> {
         let bits = f64::from(self.load.piece) * 8.0;
         loop {
@@ -89,7 +89,7 @@ impl Pace {
                 let next = Instant::ZERO + Span::from_secs_f64(next);
                 return (next < self.until).then_some(next);
             }
-            // What was offered of the piece before it went off counts when it is on again.
+            // The part of the piece that was offered before the off time counts after it.
             self.place -= self.load.rate.bits_between(self.origin, self.off_at) / bits;
             let off = self.load.on_off.as_ref()?.off.sample(&mut self.stream);
             let on_at = self.off_at + off.as_secs_f64();
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn even_pieces_keep_the_rate() {
-        // 10 bytes are 80 bits: at 8 kbit/s one each 10 ms; the one at the end does not count.
+        // 10 bytes are 80 bits: at 8 kbit/s, one piece every 10 ms; the one at the end does not count.
         let times = times(Spacing::Even, None, 1);
         assert_eq!(times.len(), 99);
         assert_eq!(times[..3], [0.01, 0.02, 0.03]);
@@ -204,7 +204,7 @@ mod tests {
             on: Times(Distribution::Fixed(0.004)),
             off: Times(Distribution::Fixed(0.006)),
         };
-        // 4 ms in each 10 ms: a piece of 10 ms each 25 ms.
+        // On for 4 ms of every 10 ms: a piece of 10 ms every 25 ms.
         let times = times(Spacing::Even, Some(on_off), 10);
         assert!(times.len().abs_diff(400) <= 1, "{}", times.len());
     }

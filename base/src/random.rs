@@ -1,8 +1,8 @@
 //! Named random streams.
 //!
-//! Every user of chance owns a stream that is named by its path (`"port.wan.lru_fq"`). A stream
+//! Every user of randomness owns a stream that is named by its path (`"port.wan.lru_fq"`). A stream
 //! depends on the run's seed and its own name only, so adding a user elsewhere, or reordering
-//! calls between users, changes no other stream. The generator is named (xoshiro256++), so that a
+//! calls between users, changes no other stream. The generator is fixed (xoshiro256++), so that a
 //! seed replays the same run in every later version.
 
 use rand::{Rng, SeedableRng};

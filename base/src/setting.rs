@@ -1,8 +1,8 @@
-//! Parameters: name, unit, range, default and sentence, declared once.
+//! Parameters: name, unit, range, default and a sentence, declared once.
 //!
-//! A mechanism declares a table of [`Parameter`]s. From that one table come the check of a
+//! A mechanism declares a table of [`Parameter`]s. That one table serves the check of a
 //! configuration, the error that names the nearest known key, the manual page, and the read-back
-//! that shows what is in force. A [`Scalar`] is a value as a file or a peer wrote it; a [`Setting`] has been
+//! of the values in force. A [`Scalar`] is a value as a file or a peer wrote it; a [`Setting`] has been
 //! checked against its parameter and cannot be out of range.
 
 use std::collections::BTreeMap;
@@ -76,13 +76,13 @@ pub struct Parameter {
     /// ID, unique among the parameters and gauges of the mechanism; it never changes its meaning. A parameter
     /// that several mechanisms share has an ID in the table of each.
     pub id: u32,
-    /// Its key in a configuration.
+    /// The key in a configuration.
     pub name: &'static str,
     /// Unit and range.
     pub kind: Kind,
     /// The default, as it would be written.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub about: &'static str,
 }
 
@@ -94,7 +94,7 @@ pub enum SettingError {
     Unknown {
         /// The key as written.
         name: String,
-        /// The known key that looks most like it, if one is close.
+        /// The most similar known key, if one is close.
         nearest: Option<&'static str>,
     },
     /// The value has the wrong kind, or lies outside the range.
@@ -132,7 +132,7 @@ impl SettingError {
 pub struct Settings(BTreeMap<&'static str, Setting>);
 
 impl Settings {
-    /// Checks what was `given` against the table; what was not given takes its default.
+    /// Checks the `given` settings against the table; all others take their defaults.
     pub fn check<'a>(
         table: &'static [Parameter],
         given: impl IntoIterator<Item = (&'a str, &'a Scalar)>,
@@ -144,7 +144,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Gives one parameter of their table another value.
+    /// Sets one parameter of the table to another value.
     pub fn set(
         &mut self,
         table: &'static [Parameter],
@@ -258,7 +258,7 @@ pub fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> Setting
     }
 }
 
-/// The known name that looks most like `name`, if it is close enough to be a slip.
+/// The known name most similar to `name`, if it is close enough to be a typing error.
 pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     const SIMILARITY_MIN: f64 = 0.7;
     known
@@ -268,13 +268,13 @@ pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&
         .map(|(_, k)| k)
 }
 
-/// The end of an error about a name that does not exist: a question that gives the nearest known one, or nothing.
+/// The end of an error about an unknown name: a question with the nearest known name, or nothing.
 pub fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
 impl Parameter {
-    /// A parameter that is in no table yet.
+    /// A parameter that is not in a table yet.
     pub const fn new(
         name: &'static str,
         kind: Kind,
@@ -290,7 +290,7 @@ impl Parameter {
         }
     }
 
-    /// The parameter with its ID in a table.
+    /// The same parameter with this ID in a table.
     pub const fn id(self, id: u32) -> Self {
         Self { id, ..self }
     }
@@ -309,7 +309,7 @@ impl Parameter {
 }
 
 impl Kind {
-    /// What a value of this kind measures, if it has a unit.
+    /// The quantity of a value of this kind, if it has a unit.
     pub fn quantity(&self) -> Option<Quantity> {
         match self {
             Self::Rate(..) => Some(Quantity::Rate),
@@ -319,7 +319,7 @@ impl Kind {
         }
     }
 
-    /// A value as it would be written: the example of an error.
+    /// A value as it would be written: the example in an error.
     pub fn example(&self) -> String {
         match self {
             Self::Count(min, _) => min.max(&1).to_string(),
@@ -336,7 +336,7 @@ impl Kind {
         }
     }
 
-    /// What to write instead of a value whose unit is missing or unknown; empty if something else is wrong.
+    /// A correction for a value whose unit is missing or unknown; empty if something else is wrong.
     fn hint(&self, scalar: &Scalar) -> String {
         let Some(quantity) = self.quantity() else {
             return String::new();
@@ -455,7 +455,7 @@ impl fmt::Display for Setting {
 }
 
 impl fmt::Display for Kind {
-    /// The range in words, as an error or a manual page says it.
+    /// The range in words, as an error or a manual page shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),

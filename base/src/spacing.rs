@@ -7,10 +7,10 @@ use rand::RngExt;
 
 use crate::random::Stream;
 
-/// The gaps between the packets of a flow; their mean is always that of the rate.
+/// The gaps between the packets of a flow; their mean always matches the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Spacing {
-    /// All gaps the same.
+    /// All gaps are equal.
     #[default]
     Even,
     /// Exponential gaps: the packets are a Poisson process.
@@ -20,7 +20,7 @@ pub enum Spacing {
 }
 
 impl Spacing {
-    /// What may be written.
+    /// The permitted forms.
     pub const EXPECTED: &'static str =
         "\"even\", \"poisson\", or \"jittered X\" with X from 0 to 1, like \"jittered 0.1\"";
 

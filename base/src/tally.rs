@@ -23,13 +23,13 @@ impl Tally {
         Self { packets: 1, bytes }
     }
 
-    /// Counts one packet of `bytes` bytes in.
+    /// Adds one packet of `bytes` bytes.
     pub const fn count(&mut self, bytes: u64) {
         self.packets += 1;
         self.bytes += bytes;
     }
 
-    /// Counts one packet of `bytes` bytes out again.
+    /// Subtracts one packet of `bytes` bytes.
     pub const fn uncount(&mut self, bytes: u64) {
         self.packets -= 1;
         self.bytes -= bytes;

@@ -1,8 +1,8 @@
 //! Instants and spans in integer nanoseconds.
 //!
 //! An [`Instant`] counts from an epoch that the habitat chooses: the start of the run in sim, the
-//! kernel's monotonic clock in live. Both fit 584 years. Arithmetic saturates: a peer's clock or a
-//! hostile parameter must not be able to make a router panic.
+//! kernel's monotonic clock in live. Both types can hold 584 years. Arithmetic saturates, so that a
+//! peer's clock or a hostile parameter cannot make a router panic.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -83,7 +83,7 @@ impl Span {
         self.0 as f64 / 1e9
     }
 
-    /// This span taken `factor` times.
+    /// This span multiplied by `factor`.
     pub const fn times(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }

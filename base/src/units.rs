@@ -1,4 +1,4 @@
-//! Rates and byte counts, and the written forms of every unit that a configuration uses.
+//! Rates, byte counts, and the written forms of every unit that a configuration uses.
 //!
 //! A written quantity is a number, an optional space, and a unit: `"100 Mbit"`, `"0.1 ms"`,
 //! `"1500 B"`, `"20 packets"`. Rates are decimal (1 kbit = 1000 bit/s), sizes accept both
@@ -28,8 +28,8 @@ pub struct UnitError {
 }
 
 impl Rate {
-    /// The greatest that a parameter takes: more than the fastest link there is. What a controller orders
-    /// and what a queue takes end at the same.
+    /// The largest rate that a parameter accepts, above that of any existing link. The same bound applies to
+    /// the rates that a controller orders and to those that a queue accepts.
     pub const PARAMETER_MAX: Self = Self::from_mbps(1_000_000);
 
     /// A rate of `bits` bits a second.
@@ -47,7 +47,7 @@ impl Rate {
         self.0
     }
 
-    /// Time that `bytes` take at this rate, to the nearest nanosecond; [`Span::MAX`] at rate zero.
+    /// The time that `bytes` take at this rate, to the nearest nanosecond; [`Span::MAX`] at rate zero.
     pub const fn time_for(self, bytes: u64) -> Span {
         if self.0 == 0 {
             return Span::MAX;
@@ -91,7 +91,7 @@ const SIZES: &Units = &[
     ("MiB", 1_048_576.0),
 ];
 
-/// What other programs and people write for our units.
+/// Spellings that other programs and people use for our units.
 const SYNONYMS: &[(&str, &[&str])] = &[
     ("bit", &["bps", "b"]),
     ("kbit", &["k", "kb", "kbps", "kb/s"]),
@@ -110,7 +110,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("GB", &["g", "gb"]),
 ];
 
-/// What has a unit, for the error that names the right one.
+/// A quantity that has a unit, for the error that names the right unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// A [`Rate`].
@@ -139,8 +139,8 @@ impl Quantity {
         }
     }
 
-    /// What the author of `text` probably meant, if its number can be read and its unit cannot:
-    /// `"95 Mbit"` for `"95 Mbits"` and for `"95M"`. Nothing for a bare number: its unit is anyone's guess.
+    /// The probable meaning of `text`, if its number can be read and its unit cannot: `"95 Mbit"` for
+    /// `"95 Mbits"` and for `"95M"`. None for a bare number, because its unit cannot be guessed.
     pub fn meant(self, text: &str) -> Option<String> {
         let (_, written) = split(text)?;
         let units = self.units();
