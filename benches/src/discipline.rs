@@ -1,17 +1,17 @@
 //! Cost of a discipline per packet, in memory: enqueue and dequeue, by number of flows.
 //!
 //! Packets come in batches of 32, as from a receive ring: each batch is touched (`prefetch`), then
-//! offered, then as many packets are taken. A standing backlog keeps the scheduler at work. Half of
-//! the packets belong to a few steady TCP flows, the others to UDP flows drawn evenly from all. The flow key
-//! of a packet is written before the clock starts, so that ten million flows need no more slots than a
-//! thousand. What reading the clock costs is subtracted. Each figure is the least of several rounds, and each
-//! round measures a FIFO and FQ-CoDel beside it: the ratios are what may be compared between machines.
+//! offered, then the same number of packets is taken. A standing backlog keeps the scheduler at work. Half
+//! of the packets belong to a few steady TCP flows, the others to UDP flows drawn evenly from all flows.
+//! The flow key of a packet is written before the clock starts, so that ten million flows need no more
+//! slots than a thousand. The cost of reading the clock is subtracted. Each figure is the smallest of several
+//! rounds. Each round also measures a FIFO and FQ-CoDel; compare the ratios, not the times, between machines.
 //!
-//! A discipline that holds packets back for a time (a shaper, an emulated link) gives fewer than it takes; its
-//! backlog is bounded by the slots. One whose limits do not permit the backlog is kept at half of what they do;
-//! packets that it drops all the same cost less than those that it queues, so their share is reported. AFAN is
-//! measured a second time with thresholds at which each elastic packet is compared with a drawn one, because at
-//! its defaults so short a queue needs no comparison.
+//! A discipline that holds packets back for a time (a shaper, an emulated link) emits fewer packets than it
+//! accepts; the slots bound its backlog. If a discipline's limits do not permit the backlog, its backlog is
+//! kept at half of what they permit. Packets that it still drops cost less than those that it queues, so
+//! their share is reported. AFAN is measured a second time with thresholds at which each elastic packet is
+//! compared with a drawn one, because with its defaults such a short queue needs no comparison.
 
 use std::fmt::Write;
 use std::time::Instant as Clock;
@@ -24,20 +24,20 @@ use weir_discipline::spec::SpecError;
 use weir_discipline::{Cx, Discipline, Spec, manuals};
 use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 
-/// Packets that come together.
+/// Packets in a batch.
 const BATCH: usize = 32;
-/// Packets that are always held.
+/// Packets in the standing backlog.
 const BACKLOG: usize = 256;
-/// Slots in use: the backlog, a batch, and some that wait to be taken back.
+/// Slots in use: the backlog, a batch, and some that wait to be reclaimed.
 const SLOTS: usize = 1024;
 /// Flows on the link.
 const FLOWS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// Steady flows, unless the traffic is made for a cache.
+/// Number of steady flows, unless the traffic is designed for a cache.
 const STEADY: u64 = 8;
 /// Time between two packets: 10 Gbit/s of full frames.
 const GAP: Span = Span::from_nanos(1_230);
 
-/// Time that passes while all slots are held.
+/// Time to advance when all slots are held.
 const HELD: Span = Span::from_millis(1);
 
 /// Cost of one discipline under one traffic.
@@ -49,17 +49,17 @@ pub struct Row {
     pub flows: u64,
     /// Entries of the flow cache, if it has one.
     pub cache: Option<u64>,
-    /// Share of packets that were of no flow in the cache, if it has one.
+    /// Share of packets whose flow was not in the cache, if it has one.
     pub miss_ratio: Option<f64>,
     /// Share of packets that it dropped.
     pub drop_ratio: f64,
     /// Nanoseconds for the enqueue and the dequeue of one packet.
     pub ns: f64,
-    /// That, divided by the same of a FIFO in the same round.
+    /// `ns`, divided by the cost of a FIFO in the same round.
     pub ratio_to_fifo: f64,
-    /// The same with FQ-CoDel.
+    /// `ns`, divided by the cost of FQ-CoDel in the same round.
     pub ratio_to_fq_codel: f64,
-    /// Bytes of state, whatever the number of flows.
+    /// Bytes of state, independent of the number of flows.
     pub state_bytes: usize,
 }
 
@@ -139,19 +139,19 @@ impl Effort {
     };
 }
 
-/// Who sends.
+/// The flows that send.
 #[derive(Clone, Copy)]
 struct Traffic {
-    /// Flows from which a packet that is not of a steady one is drawn.
+    /// Number of flows from which the packets of unsteady flows are drawn.
     flows: u64,
     /// Flows that send all the time.
     steady: u64,
-    /// Share of packets that are theirs.
+    /// Share of the packets that the steady flows send.
     steady_share: f64,
 }
 
 impl Traffic {
-    /// Half of the packets of a few steady flows, half of all others.
+    /// Half of the packets from a few steady flows, half from all others.
     const fn mixed(flows: u64) -> Self {
         Self {
             flows,
@@ -210,7 +210,7 @@ fn measure(spec: &Spec, traffic: Traffic, effort: Effort) -> Result<Row, SpecErr
     })
 }
 
-/// Flows that the cache of `lru_fq` holds.
+/// The number of flows that the cache of `lru_fq` holds.
 fn cache(spec: &Spec) -> Option<u64> {
     (spec.kind() == "lru_fq").then(|| spec.settings().count("cache"))
 }
@@ -226,7 +226,7 @@ struct Load {
     now: Instant,
     id: u64,
     taken: Vec<Packet>,
-    /// Packets that are held after each batch: [`BACKLOG`], or half of what the limits permit.
+    /// Packets held after each batch: [`BACKLOG`], or half of what the limits permit.
     standing: usize,
     offered: usize,
     dropped: usize,
@@ -332,14 +332,14 @@ impl Load {
         (nanos as f64 - clock_ns * f64::from(batches)) / packets.max(1) as f64
     }
 
-    /// Lets all steady flows into the cache, which by chance alone would take long.
+    /// Lets all steady flows into the cache, which would take long by chance alone.
     fn fill_cache(&mut self, spec: &Spec) -> Result<(), SpecError> {
         if cache(spec).is_some() {
             let traffic = self.traffic;
             self.traffic.steady_share = 1.0;
             let open = spec.with([("admission", &Scalar::Real(1.0))])?;
             self.discipline.reconfigure(open.settings(), self.now);
-            // Of n flows drawn at random, all have come after about n ln n packets.
+            // With n flows drawn at random, each has been seen after about n ln n packets.
             let packets = 20 * traffic.steady;
             self.round(packets.div_ceil(BATCH as u64) as u32, 0.0);
             self.traffic = traffic;

@@ -1,9 +1,9 @@
 //! Measures which of the largest flows the flow cache of LRU-FQ holds, by its size and its admission.
 //!
-//! 400 000 flows send ten million packets. Afterwards the flows in the cache are ranked, by their mean
-//! rate since they are known and by the packets counted since then, and the first k of each ranking are
-//! compared with the k flows that really sent the most. Then new flows come, one after another, each with
-//! one packet of a hundred: how many packets of theirs pass before they are in the cache.
+//! 400 000 flows send ten million packets. Afterwards the flows in the cache are ranked by their mean
+//! rate since admission and by the packets counted since admission. The first k of each ranking are
+//! compared with the k flows that really sent the most. Then new flows arrive, one after another, each
+//! with one packet in a hundred; measured is the number of packets that a flow sends before it is in the cache.
 
 use std::fmt::Write;
 
@@ -17,28 +17,28 @@ use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 
 /// Flows that send again and again.
 const FLOWS: usize = 400_000;
-/// With churn, packets after which the flows with odd ranks are replaced by others.
+/// With churn, the number of packets after which other flows replace those with odd ranks.
 const EPOCH: usize = 1_000_000;
 /// Time between two packets.
 const GAP: Span = Span::from_micros(10);
-/// Entries of the cache, and how many flows it should know: as in performance studies of sketches.
+/// Entries of the cache, and the number of flows that it should hold, as in performance studies of sketches.
 const SIZES: [(u64, usize); 4] = [(64, 16), (282, 75), (706, 300), (2824, 300)];
 /// Admissions that are compared.
 const ADMISSIONS: [&str; 3] = ["1/50", "1/200", "adaptive"];
-/// New flows that are waited for, and for how many packets of each at most.
+/// Number of new flows to wait for, and the maximum number of packets to wait for each.
 const NEWCOMERS: u32 = 20;
 const PATIENCE: u32 = 2_000;
 
-/// Who sends.
+/// The kind of traffic.
 #[derive(Clone, Copy, Debug)]
 enum Traffic {
-    /// Packets of one flow after another, drawn by rank to this power.
+    /// The flow of each packet is drawn by its rank to this power.
     Zipf(f64),
-    /// With other large flows in each epoch.
+    /// The same with different large flows in each epoch.
     Churn(f64),
-    /// In trains of ten packets on average.
+    /// The same in trains of ten packets on average.
     Trains(f64),
-    /// Every second packet is of a flow that never comes again.
+    /// The same, but every second packet belongs to a flow that sends nothing else.
     Flood(f64),
 }
 
@@ -58,19 +58,19 @@ pub struct Row {
     pub traffic: &'static str,
     /// Entries of the cache.
     pub cache: u64,
-    /// Flows that it should know.
+    /// The number of largest flows that the cache should hold.
     pub top: usize,
-    /// Its admission.
+    /// The cache's admission rule.
     pub admission: &'static str,
-    /// Share of them that is in the cache.
+    /// Share of the largest flows that is in the cache.
     pub present: f64,
-    /// Share of them among the first of a ranking by the mean rate since admission.
+    /// Share of the largest flows among the first of a ranking by the mean rate since admission.
     pub by_rate: f64,
     /// The same, by the rate of the last 100 ms.
     pub by_rate_of_late: f64,
     /// The same, by the packets since admission.
     pub by_packets: f64,
-    /// Packets that a new flow sends before it is known, on average.
+    /// Packets that a new flow sends before it is in the cache, on average.
     pub newcomer_packets: f64,
 }
 
@@ -158,7 +158,7 @@ impl Traffic {
     }
 }
 
-/// Ranks, of which the nth is drawn in proportion to `n` to the power of minus something.
+/// Ranks; the nth is drawn in proportion to a negative power of `n`.
 struct Ranks(Vec<f64>);
 
 impl Ranks {
@@ -187,8 +187,8 @@ fn by_packets(trace: &[u32]) -> Vec<u32> {
     flows
 }
 
-/// The mean rate of a flow since it is known. The packet by which it got known begins that time, so it
-/// does not count: or every flow that is known for a moment would have sent at a high rate.
+/// The mean rate of a flow since its admission. The packet that admitted it starts that time and is not
+/// counted; otherwise every flow admitted a moment ago would seem to send at a high rate.
 fn mean_rate(flow: &FlowReport, now: Instant) -> f64 {
     (flow.seen.packets - 1) as f64 / now.since(flow.since).as_secs_f64().max(1e-9)
 }
@@ -249,7 +249,7 @@ impl Link {
         truth.iter().filter(is_there).count() as f64 / truth.len() as f64
     }
 
-    /// The mean number of packets that a new flow sends before it is known.
+    /// The mean number of packets that a new flow sends before it is in the cache.
     fn newcomers(&mut self, trace: &[u32]) -> f64 {
         let mut others = trace.iter();
         let mut sum = 0;

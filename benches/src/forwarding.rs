@@ -1,8 +1,8 @@
 //! Cost of the whole path in memory: parse, classify, forward, queue, dequeue, rewrite.
 //!
 //! 64-byte UDP frames of 4096 flows to 4096 destinations behind 10 000 routes, in bursts of 64, from
-//! one port to another. There is no device: what is left of `weir bench live` when input and
-//! output are taken away. Headers and descriptors stay within two megabytes.
+//! one port to another. There is no device: this is `weir bench live` without input and output.
+//! Headers and descriptors stay within two megabytes.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
 pub struct Row {
     /// Discipline of the egress port.
     pub discipline: String,
-    /// Nanoseconds of processor time a packet, the least of the rounds.
+    /// Nanoseconds of processor time per packet, the smallest of the rounds.
     pub ns: f64,
 }
 

@@ -1,13 +1,13 @@
-//! Measurements for people; nothing here asserts a number.
+//! Measurements for people to read; nothing here asserts a number.
 //!
-//! - [`discipline`]: what a discipline costs a packet, in memory
-//! - [`flow_cache`]: how well LRU-FQ knows the largest flows
-//! - [`forwarding`]: what the whole path costs in memory
-//! - [`live`]: what forwarding costs on real interfaces, against a copy loop and the kernel
-//! - [`overload`]: what honest traffic keeps beside a flood that is too much for the processor
+//! - [`discipline`]: cost of a discipline per packet, in memory
+//! - [`flow_cache`]: how well LRU-FQ finds the largest flows
+//! - [`forwarding`]: cost of the whole path, in memory
+//! - [`live`]: cost of forwarding on real interfaces, compared with a copy loop and the kernel
+//! - [`overload`]: the throughput of honest traffic beside a flood that exceeds the processor's capacity
 //! - [`pacing`]: how well a paced port keeps its rate
-//! - [`simulator`]: how many packets it carries in a second of processor time
-//! - [`testbed`]: the three hosts in a row that both run on
+//! - [`simulator`]: how many packets the simulator carries in a second of processor time
+//! - [`testbed`]: the three hosts in a row on which the live measurements run
 
 pub mod discipline;
 pub mod flow_cache;

@@ -2,10 +2,10 @@
 //!
 //! One source, one router, one sink (see [`crate::testbed`]). For each way to forward, the
 //! source sends 64-byte frames of many flows as fast as it can, and the processor time of the
-//! forwarding thread is divided by the frames that it forwarded. The ways take turns, several
-//! rounds of them, so that a machine that changes its speed changes all of them; each figure is
-//! the median of its rounds. On veth that time contains the sink's receive path too, alike for
-//! all ways.
+//! forwarding thread is divided by the number of frames that it forwarded. The ways take turns
+//! for several rounds, so that a change in the machine's speed affects all of them; each figure
+//! is the median of its rounds. On veth the time also includes the sink's receive path, equally
+//! for all ways.
 
 use std::io;
 use std::net::UdpSocket;
@@ -24,7 +24,7 @@ use weir_live::worker::{Handle, Moderation};
 
 use crate::testbed::{SINK, SOURCE, Testbed};
 
-/// Frames that differ in their source port.
+/// Number of flows; their frames differ in the source port.
 const FLOWS: u16 = 4096;
 /// 64 bytes with the frame check sequence.
 const FRAME_BYTES: usize = 60;
@@ -44,15 +44,15 @@ pub struct Report {
 pub struct Forwarding {
     /// `copy loop`, `weir fifo`, `weir lru_fq`, or `kernel`.
     pub way: String,
-    /// Nanoseconds of processor time a frame, median of the rounds.
+    /// Nanoseconds of processor time per frame, median of the rounds.
     pub cpu_ns: f64,
-    /// The same less the copy loop's.
+    /// The same minus the copy loop's.
     pub over_copy_ns: f64,
-    /// Frames forwarded a second, median of the rounds.
+    /// Frames forwarded per second, median of the rounds.
     pub packets_per_s: f64,
 }
 
-/// One way to be idle.
+/// The round-trip time through one idle router.
 #[derive(Clone, Debug, Serialize)]
 pub struct RoundTrip {
     /// `weir` or `kernel`.
@@ -102,10 +102,10 @@ pub fn run(rounds: usize, seconds: f64) -> io::Result<Report> {
     })
 }
 
-/// Processor nanoseconds a frame and frames a second.
+/// Processor nanoseconds per frame, and frames per second.
 type Sample = (f64, f64);
 
-/// Frames go from ring to socket, copied once, unread. It waits for frames as the worker does.
+/// Copies frames once from ring to socket without reading them. It waits for frames as the worker does.
 fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
     let mut near = Testbed::open(&bed.router, "r0")?;
     let mut far = Testbed::open(&bed.router, "r1")?;
@@ -182,8 +182,8 @@ fn progress(handle: &Handle) -> io::Result<(Span, u64)> {
         .map_err(io::Error::other)
 }
 
-/// The kernel forwards on the source's own thread: what that thread needs more than when the
-/// router drops everything is the cost.
+/// The kernel forwards on the source's own thread. The cost is the extra time of that thread, compared
+/// with a router that drops everything.
 fn kernel(bed: &Testbed, time: Duration) -> io::Result<Sample> {
     let (idle_cpu, idle_sent) = blast(bed, time)?;
     bed.kernel_forwards(true)?;
@@ -212,7 +212,7 @@ fn received(bed: &Testbed) -> io::Result<u64> {
         .ok_or_else(|| io::Error::other("the sink's interface has no counters"))
 }
 
-/// Sends as fast as one thread can; its processor time and the frames sent.
+/// Sends as fast as one thread can; returns its processor time and the number of frames sent.
 fn blast(bed: &Testbed, time: Duration) -> io::Result<(Span, u64)> {
     let mut device = Testbed::open(&bed.source, "a0")?;
     let frames: Vec<_> = (0..FLOWS).map(frame).collect();

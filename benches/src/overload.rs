@@ -6,9 +6,9 @@
 //!  flooder f0 ---------+                             to an address beside the sink
 //! ```
 //!
-//! Each figure is the median of some rounds; weir and the kernel take turns. A machine with few
-//! processors shares them between the flood, the hosts and the router: the figures say what is left
-//! of it all, not what a router with a processor of its own would do.
+//! Each figure is the median of several rounds; weir and the kernel take turns. On a machine with few
+//! processors, the flood, the hosts and the router share them: the figures show the combined result,
+//! not the performance of a router with a processor to itself.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -30,7 +30,7 @@ use weir_path::plane::Mode;
 use crate::live::{joined, median};
 use crate::testbed::{MACS, SINK, Testbed, add_network, run as command, udp_frame};
 
-/// Threads that send the flood: one alone may send less than a router can take.
+/// Threads that send the flood: one alone may send less than a router can handle.
 const FLOODERS: usize = 2;
 const BURST: usize = 64;
 const FLOWS: u16 = 256;
@@ -38,12 +38,12 @@ const FRAME_BYTES: usize = 60;
 /// The flooder's link: its address, and the MAC address of the router's end.
 const FLOODER: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 2);
 const FLOODED_MAC: Mac = [2, 0, 0, 0, 77, 5];
-/// Honest traffic begins so long after the flood.
+/// Honest traffic starts this long after the flood.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// A connection that cannot even begin, or end, is given up.
+/// Time after which a connection that cannot be opened or closed is abandoned.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the flood comes in.
+/// Where the flood enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flood {
     None,
@@ -56,16 +56,16 @@ enum Flood {
 pub struct Row {
     /// `weir` or `kernel`.
     pub way: String,
-    /// Where the flood came in: `none`, `same port` or `other port`.
+    /// Where the flood entered: `none`, `same port` or `other port`.
     pub flood: String,
-    /// Frames of the flood a second.
+    /// Flood frames per second.
     pub flood_packets_per_s: f64,
     /// Goodput of the TCP connection, in Mbit/s.
     pub tcp_mbps: f64,
     /// Share of the pings without an answer.
     pub ping_loss: f64,
-    /// Share of the frames at the flooded port that weir's ring lost; none for the kernel, which
-    /// forwards on the sender's own processor and makes it wait.
+    /// Share of the frames at the flooded port that weir's ring lost; none for the kernel, which forwards
+    /// on the sender's own processor and so makes the sender wait.
     pub missed: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ struct Sample {
     missed: Option<f64>,
 }
 
-/// Measures all of them, `rounds` times, `seconds` long each.
+/// Measures all combinations, `rounds` times, `seconds` long each.
 pub fn run(rounds: usize, seconds: f64) -> io::Result<Vec<Row>> {
     let bed = Bed::new()?;
     let time = Duration::from_secs_f64(seconds);
@@ -206,7 +206,7 @@ impl Bed {
         })
     }
 
-    /// Sends as fast as one thread can until `stop` is set; returns frames a second.
+    /// Sends as fast as one thread can until `stop` is set; returns frames per second.
     fn flood(&self, flood: Flood, stop: &AtomicBool) -> io::Result<f64> {
         let mut device = match flood {
             Flood::None => return Ok(0.0),
@@ -228,7 +228,7 @@ impl Bed {
         Ok(sent as f64 / begin.elapsed().as_secs_f64())
     }
 
-    /// Goodput of one connection from the source to the sink, Mbit/s; zero if it cannot begin.
+    /// Goodput of one connection from the source to the sink, Mbit/s; zero if it cannot be opened.
     fn tcp(&self, time: Duration) -> io::Result<f64> {
         let listener = self.hosts.sink.enter(|| TcpListener::bind((SINK, 0)))??;
         let to = listener.local_addr()?;
@@ -258,7 +258,7 @@ impl Bed {
         })
     }
 
-    /// The share of the source's pings of the sink, a hundred a second, that nobody answers.
+    /// The share of the source's pings to the sink, a hundred per second, that are not answered.
     fn ping_loss(&self, time: Duration) -> io::Result<f64> {
         let count = (time.as_secs_f64() * 100.0).max(10.0);
         let arguments = format!("-q -i 0.01 -c {count:.0} -W 1 {SINK}");
@@ -276,7 +276,7 @@ impl Bed {
     }
 }
 
-/// Frames that a port has received, and that its ring has lost.
+/// The number of frames that a port has received, and that its ring has lost.
 fn at_port(handle: &Handle, port: usize) -> io::Result<(u64, u64)> {
     handle
         .call(move |worker| {

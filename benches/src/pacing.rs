@@ -1,9 +1,9 @@
 //! Measures how well a paced port keeps its rate on a real interface.
 //!
 //! The source offers more than the rate; each frame is stamped as the worker hands it to the device.
-//! Reported for each rate: what went out over the whole time, the largest burst, and the processor
-//! time of the forwarding thread. A burst is what goes out in any stretch of time beyond the rate's
-//! share of it: the depth that a token bucket would need to let all frames pass.
+//! Reported for each rate: the rate sent over the whole time, the largest burst, and the processor
+//! time of the forwarding thread. A burst is the number of bytes sent in any period beyond what the
+//! rate allows in it: the depth that a token bucket would need to let all frames pass.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,7 @@ use crate::testbed::{Testbed, udp_frame};
 /// Bytes of a frame on the wire: 1514 and Ethernet's 24.
 const WIRE_BYTES: u64 = 1538;
 const FRAME_BYTES: usize = 1514;
-/// The queue fills within this time; it is not measured.
+/// Time for the queue to fill, which is not measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// The measurement of one rate.
@@ -35,7 +35,7 @@ pub struct Row {
     pub rate_mbps: f64,
     /// Rate of sent frames, Mbit/s on the wire.
     pub measured_mbps: f64,
-    /// Difference to the configured rate, per cent.
+    /// Difference from the configured rate, per cent.
     pub error_percent: f64,
     /// The largest burst, bytes on the wire.
     pub burst_bytes: u64,
@@ -54,7 +54,7 @@ pub fn run(seconds: f64) -> io::Result<Vec<Row>> {
         .collect()
 }
 
-/// A device that tells when each frame was handed to it.
+/// A device that reports when each frame was handed to it.
 struct Stamped {
     device: AfPacket,
     stamps: mpsc::Sender<(Instant, usize)>,
@@ -72,7 +72,7 @@ impl Device for Stamped {
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         let now = clock::now();
         let sent = self.device.transmit(frames)?;
-        // Nobody listens any more once the measurement is over.
+        // The receiver is gone once the measurement is over.
         let _ = self.stamps.send((now, sent));
         Ok(sent)
     }
@@ -121,7 +121,7 @@ fn row(bed: &Testbed, rate: Rate, seconds: f64) -> io::Result<Row> {
     Ok(summary(rate, &departures, cpu, seconds))
 }
 
-/// Offers a quarter more than the rate until `stop` is set.
+/// Offers 1.25 times the rate until `stop` is set.
 fn offer(bed: &Testbed, rate: Rate, stop: &AtomicBool) -> io::Result<()> {
     const PERIOD: Span = Span::from_millis(1);
     let mut device = Testbed::open(&bed.source, "a0")?;
@@ -171,7 +171,7 @@ fn summary(rate: Rate, departures: &[(Instant, usize)], cpu: Span, seconds: f64)
     }
 }
 
-/// The deepest that a token bucket sinks which starts full and is filled at the rate.
+/// The greatest number of bytes by which a token bucket that starts full, and is filled at the rate, is below full.
 fn burst(rate: Rate, departures: &[(Instant, usize)]) -> u64 {
     let (mut level, mut deepest, mut before) = (0.0_f64, 0.0_f64, None);
     for (at, frames) in departures {
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn a_burst_by_hand() {
-        // 12.304 Mbit/s: a frame a millisecond.
+        // 12.304 Mbit/s: one frame per millisecond.
         let rate = Rate::from_bps(12_304_000);
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
         let steady = [(at(0), 1), (at(1), 1), (at(2), 1)];
         assert_eq!(burst(rate, &steady), 1538);
-        // Two at once, and one half a frame time later: 2 frames, then 2 - 0.5 + 1.
+        // Two frames at once, and a third half a frame time later: 2 frames, then 2 - 0.5 + 1.
         let bunched = [(at(0), 2), (Instant::from_nanos(500_000), 1)];
         assert_eq!(burst(rate, &bunched), 1538 * 5 / 2);
     }

@@ -6,11 +6,11 @@
 //!  source n ──┘       the bottleneck             └── sink n
 //! ```
 //!
-//! `bottleneck` is the workload on which simulators are compared in the literature: twenty greedy TCP
-//! connections with SACK, an acknowledgment for each packet, a drop-tail queue. `fan` is the
-//! network of the AFAN paper: hundreds of transfers of random size, each between hosts of its
-//! own, and RED with a queue of thousands. Every packet is queued five times or more on its way there and
-//! back; only the passage through the bottleneck is counted.
+//! `bottleneck` is the workload that the literature uses to compare simulators: twenty greedy TCP
+//! connections with SACK, an acknowledgment for each packet, a drop-tail queue. `fan` is the network
+//! of the AFAN paper: hundreds of transfers of random size, each between its own pair of hosts, and
+//! RED with a queue of thousands of packets. Every packet is queued five times or more on its way there
+//! and back; only the passage through the bottleneck is counted.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -24,8 +24,8 @@ use weir_sim::network::{End, NetworkError};
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Sender, Simulation};
 
-/// The links have no Ethernet header, as in the simulators to compare with: 14 bytes less than a
-/// frame's length.
+/// Bytes to add to a frame's length: the links have no Ethernet header, as in the simulators that this
+/// one is compared with.
 const OVERHEAD: i32 = -14;
 /// Delay of the access links.
 const ACCESS_DELAY: Span = Span::from_millis(1);
@@ -39,13 +39,13 @@ pub struct Row {
     pub workload: String,
     /// Simulated seconds.
     pub simulated_s: f64,
-    /// Processor time of the run without set-up, the least of the rounds.
+    /// Processor time of the run without set-up, the smallest of the rounds.
     pub cpu_s: f64,
     /// Packets through the bottleneck.
     pub packets: u64,
-    /// The same in a second of processor time.
+    /// Packets through the bottleneck per second of processor time.
     pub packets_per_cpu_s: f64,
-    /// Events in a second of processor time.
+    /// Events per second of processor time.
     pub events_per_cpu_s: f64,
 }
 
@@ -66,11 +66,11 @@ struct Workload {
     rate: Rate,
     access: Rate,
     queue: Spec,
-    /// Connections, each between hosts of its own.
+    /// Number of connections, each between its own pair of hosts.
     flows: u32,
     /// Mean time between the starts of two connections.
     gap: Span,
-    /// Mean bytes of a transfer (Pareto, shape 1.5); greedy without.
+    /// Mean bytes of a transfer (Pareto, shape 1.5); none for greedy connections.
     size: Option<f64>,
     mss: u32,
     length: Span,

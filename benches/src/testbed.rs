@@ -1,4 +1,4 @@
-//! Three hosts in a row, each a network namespace of its own.
+//! Three hosts in a row, each in its own network namespace.
 //!
 //! ```text
 //!  source a0 ------ r0 router r1 ------ b0 sink
@@ -6,8 +6,8 @@
 //!      fd77:1::2    ::1      ::1    fd77:2::2
 //! ```
 //!
-//! The router's kernel forwards if [`Testbed::kernel_forwards`] says so; all IPv4 neighbours are
-//! known.
+//! The router's kernel forwards if [`Testbed::kernel_forwards`] has switched it on; all IPv4 neighbours
+//! are known.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,8 +30,8 @@ use weir_path::plane::Plane;
 pub const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);
 /// The sink's address.
 pub const SINK: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
-/// An address beside the sink whose MAC address is nobody's: the sink's kernel drops such frames
-/// at once, so that what the sink does with them is not part of a measurement.
+/// An address in the sink's network whose MAC address belongs to no host. The sink's kernel drops such
+/// frames at once, so that handling them is not part of a measurement.
 pub const DISCARD: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 9);
 const NOBODY: Mac = [2, 0, 0, 0, 77, 99];
 /// MAC addresses of the links' four ends, in the order of the picture.
@@ -46,16 +46,16 @@ const FRAME_BYTES_MAX: usize = 1518;
 
 /// The three hosts.
 pub struct Testbed {
-    /// Sends.
+    /// The host that sends.
     pub source: Namespace,
-    /// Forwards.
+    /// The host that forwards.
     pub router: Namespace,
-    /// Receives.
+    /// The host that receives.
     pub sink: Namespace,
 }
 
 impl Testbed {
-    /// Builds the hosts and their links. They vanish with this value.
+    /// Builds the hosts and their links. Dropping this value removes them.
     pub fn new() -> io::Result<Self> {
         let bed = Self {
             source: Namespace::new()?,
@@ -239,7 +239,7 @@ fn show(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Runs a program on a host to its end, and gives what it printed; its failure is an error.
+/// Runs a program on a host until it ends, and returns its output; its failure is an error.
 pub fn run(host: &Namespace, program: &str, arguments: &str) -> io::Result<String> {
     let words = arguments.split_whitespace();
     let output = host.enter(|| Command::new(program).args(words).output())??;
