@@ -1,4 +1,4 @@
-//! Any bytes as a ForCES message: no panic, and what was read is written and read again.
+//! Parses any bytes as a ForCES message: no panic, and a message that was read can be written and read again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any text as a library of classes: no panic, and no work without end.
+//! Parses any text as a library of classes: no panic, and the work is bounded.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a frame whose sender left anything to hardware: finished and cut.
+//! Takes any bytes as a frame with any work left to hardware; finishes its checksum and cuts it.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Any bytes as a frame: routed and bridged, classified, rewritten, answered and fragmented.
+//! Takes any bytes as a frame; routes, bridges, classifies, rewrites, answers and fragments it.
 //!
-//! Beside "no panic": a bridge leaves the bytes alone, and what is routed lies within its frame.
+//! Checks besides "no panic": a bridge does not change the bytes, and a routed packet lies within its frame.
 
 #![no_main]
 

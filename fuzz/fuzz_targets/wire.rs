@@ -1,4 +1,4 @@
-//! Any bytes as any header: no panic, and what a Repr has read it writes and reads again.
+//! Parses any bytes as any header: no panic, and a Repr that was read can be written and read again.
 
 #![no_main]
 
