@@ -27,7 +27,7 @@ pub(crate) fn set_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// The bytes from `from` to `to`, cut to what is there.
+/// The bytes from `from` to `to`, as far as the buffer has them.
 #[inline]
 pub(crate) fn clamped(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     let end = to.min(bytes.len());

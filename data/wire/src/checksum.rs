@@ -1,6 +1,6 @@
-//! Checksums: the internet checksum whole (RFC 1071), updated in place (RFC 1624, equation 3), over
-//! the pseudo headers (RFC 9293, RFC 8200), finished where a sender left it to hardware (virtio 1.2,
-//! section 5.1.6.2), and SCTP's CRC32c (RFC 9260, appendix A).
+//! Checksums: the internet checksum computed in full (RFC 1071), updated in place (RFC 1624, equation
+//! 3), over the pseudo headers (RFC 9293, RFC 8200), and finished where a sender left it to hardware
+//! (virtio 1.2, section 5.1.6.2); and SCTP's CRC32c (RFC 9260, appendix A).
 //!
 //! ```text
 //!  checksum = ~(w0 + w1 + ... )          ones' complement sum of 16-bit words
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use crate::bytes::set_u16;
 use crate::{Protocol, WireError};
 
-/// A ones' complement sum under way.
+/// A partial ones' complement sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -62,7 +62,7 @@ impl Sum {
         }
     }
 
-    /// The sum folded to sixteen bits; 0xffff over bytes that contain their right checksum.
+    /// The sum folded to sixteen bits; 0xffff over bytes that contain their correct checksum.
     #[inline]
     pub fn fold(self) -> u16 {
         let mut sum = self.0;
@@ -85,7 +85,7 @@ pub fn internet(bytes: &[u8]) -> u16 {
     Sum::default().bytes(bytes).checksum()
 }
 
-/// Whether bytes that contain their checksum have the right one.
+/// Whether the checksum that these bytes contain is correct.
 #[inline]
 pub fn is_right(bytes: &[u8]) -> bool {
     internet(bytes) == 0
@@ -101,7 +101,7 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
         .checksum()
 }
 
-/// A computed checksum as UDP sends it: zero means "none", so zero is sent in its other form, all ones.
+/// A computed checksum as UDP sends it: zero means "none", so a checksum of zero is sent as 0xffff.
 pub const fn nonzero(checksum: u16) -> u16 {
     match checksum {
         0 => 0xffff,
@@ -109,17 +109,17 @@ pub const fn nonzero(checksum: u16) -> u16 {
     }
 }
 
-/// Where SCTP has its checksum: after two ports and the verification tag.
+/// Offset of SCTP's checksum: after two ports and the verification tag.
 const SCTP_CHECKSUM_AT: usize = 8;
 
 /// Finishes a checksum that the sender of `bytes` left to hardware: the internet checksum over
 /// everything from `start` to the end, into the field `offset` bytes after `start`. The sender has
-/// left there the sum of what else is covered (the pseudo header), or zero.
+/// left in that field the sum of the other covered data (the pseudo header), or zero.
 ///
-/// Which header it is does not matter, nor how deep in a tunnel it lies. There is one exception: at
-/// offset 8, where no internet checksum is, SCTP has its CRC32c.
+/// The kind of header does not matter, nor how deep it lies in a tunnel, with one exception: offset 8
+/// is used by no internet checksum, but by SCTP's CRC32c.
 ///
-/// A field outside of `bytes` is an error, and changes nothing.
+/// A field outside `bytes` is an error, and nothing is changed.
 pub fn finish(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {
     let (at, len) = (start + offset, bytes.len());
     let outside = WireError::ChecksumOutside { at, len };

@@ -1,4 +1,4 @@
-//! What is wrong with a header: which one, which field, what was found, what is permitted.
+//! Errors in headers: the header, the field, the value found, and the values permitted.
 
 use std::fmt;
 
@@ -27,25 +27,25 @@ pub enum Header {
     Icmpv6,
 }
 
-/// Why bytes are not the header that they should be.
+/// Why bytes could not be read as a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The bytes end before the header does.
     #[error("{header}: needs {needed} bytes, found {found}")]
     Truncated {
-        /// Which header.
+        /// The header.
         header: Header,
-        /// Bytes it needs.
+        /// Bytes that it needs.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes in the buffer.
         found: usize,
     },
     /// A field has a value that contradicts the format or another field.
     #[error("{header}: {field} is {found}, but must be from {least} to {most}")]
     NotPermitted {
-        /// Which header.
+        /// The header.
         header: Header,
-        /// Which of its fields.
+        /// The field.
         field: &'static str,
         /// The value found.
         found: u64,
@@ -57,19 +57,19 @@ pub enum WireError {
     /// The checksum does not match the bytes.
     #[error("{header}: checksum is {found:#06x}, but must be {permitted:#06x}")]
     Checksum {
-        /// Which header.
+        /// The header.
         header: Header,
         /// The checksum found.
         found: u16,
-        /// The checksum that the bytes have.
+        /// The correct checksum.
         permitted: u16,
     },
-    /// A checksum's field is not among the bytes.
+    /// The checksum field is outside the bytes.
     #[error("the checksum's field is at byte {at}, but there are {len} bytes")]
     ChecksumOutside {
         /// Where the field begins.
         at: usize,
-        /// How many bytes there are.
+        /// Number of bytes.
         len: usize,
     },
 }
@@ -91,7 +91,7 @@ impl fmt::Display for Header {
     }
 }
 
-/// Passes if `found` bytes hold the `needed` ones of `header`.
+/// Succeeds if `found` bytes are enough for the `needed` bytes of `header`.
 #[inline]
 pub(crate) fn needs(header: Header, needed: usize, found: usize) -> Result<(), WireError> {
     if found >= needed {
@@ -104,7 +104,7 @@ pub(crate) fn needs(header: Header, needed: usize, found: usize) -> Result<(), W
     })
 }
 
-/// Passes if `found` lies from `least` to `most`.
+/// Succeeds if `found` lies between `least` and `most`, both included.
 #[inline]
 pub(crate) fn permit(
     header: Header,

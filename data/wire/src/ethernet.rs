@@ -22,19 +22,19 @@ view!(
 );
 
 impl<T: AsRef<[u8]>> View<T> {
-    /// Who it is for.
+    /// Destination MAC address.
     #[inline]
     pub fn destination(&self) -> Mac {
         array_at(self.bytes(), 0)
     }
 
-    /// Who sent it.
+    /// Source MAC address.
     #[inline]
     pub fn source(&self) -> Mac {
         array_at(self.bytes(), 6)
     }
 
-    /// What it carries.
+    /// The Ethernet type of the payload.
     #[inline]
     pub fn ethertype(&self) -> EtherType {
         u16_at(self.bytes(), 12).into()
@@ -42,19 +42,19 @@ impl<T: AsRef<[u8]>> View<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
-    /// Writes who it is for.
+    /// Writes the destination MAC address.
     #[inline]
     pub fn set_destination(&mut self, mac: Mac) {
         self.bytes_mut()[..6].copy_from_slice(&mac);
     }
 
-    /// Writes who sends it.
+    /// Writes the source MAC address.
     #[inline]
     pub fn set_source(&mut self, mac: Mac) {
         self.bytes_mut()[6..12].copy_from_slice(&mac);
     }
 
-    /// Writes what it carries.
+    /// Writes the Ethernet type of the payload.
     #[inline]
     pub fn set_ethertype(&mut self, ethertype: EtherType) {
         set_u16(self.bytes_mut(), 12, ethertype.into());
@@ -64,11 +64,11 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 /// An Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Who it is for.
+    /// Destination MAC address.
     pub destination: Mac,
-    /// Who sent it.
+    /// Source MAC address.
     pub source: Mac,
-    /// What it carries.
+    /// The Ethernet type of the payload.
     pub ethertype: EtherType,
 }
 

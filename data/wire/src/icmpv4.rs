@@ -39,7 +39,7 @@ impl<T: AsRef<[u8]>> View<T> {
         array_at(self.bytes(), 4)
     }
 
-    /// What follows the header.
+    /// The payload: the bytes after the header.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), HEADER_LEN, usize::MAX)
     }
@@ -78,7 +78,7 @@ codes! {
         Host = 1,
         /// The host does not know the protocol.
         Protocol = 2,
-        /// Nobody listens at the port.
+        /// No process listens on the port.
         Port = 3,
         /// A source route failed.
         SourceRouteFailed = 5,
@@ -88,7 +88,7 @@ codes! {
 }
 
 codes! {
-    /// What time was exceeded.
+    /// Which time was exceeded.
     Exceeded(u8) {
         /// The TTL ran out in transit.
         Ttl = 0,
@@ -102,16 +102,16 @@ codes! {
 pub enum Repr {
     /// Echo reply: the answer to a ping.
     EchoReply {
-        /// Of which ping process.
+        /// Identifies the ping process.
         identifier: u16,
-        /// Which of its pings.
+        /// Numbers the pings of a process.
         sequence: u16,
     },
     /// Echo request: a ping.
     EchoRequest {
-        /// Of which ping process.
+        /// Identifies the ping process.
         identifier: u16,
-        /// Which of its pings.
+        /// Numbers the pings of a process.
         sequence: u16,
     },
     /// Fragmentation is needed, but not permitted.
@@ -141,7 +141,7 @@ const TIME_EXCEEDED: u8 = 11;
 const FRAGMENTATION_NEEDED: u8 = 4;
 
 impl Repr {
-    /// Reads a header. Known types with set bits where zero belongs stay [`Self::Other`].
+    /// Reads a header. A known type with a set bit that must be zero becomes [`Self::Other`].
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let (kind, code, rest) = (view.kind(), view.code(), view.rest());
         let [a, b, c, d] = rest;
@@ -195,8 +195,8 @@ impl Repr {
     }
 }
 
-/// Whether messages of this type are errors, which no error may answer: all but the queries that
-/// RFC 1122 (section 3.2.2) and RFC 950 know. An unknown type counts as an error, to be safe.
+/// Whether messages of this type are errors, which must not be answered with errors: all except the
+/// queries of RFC 1122 (section 3.2.2) and RFC 950. An unknown type counts as an error, to be safe.
 pub const fn is_error(kind: u8) -> bool {
     !matches!(kind, 0 | 8 | 9 | 10 | 13 | 14 | 15 | 16 | 17 | 18 | 42 | 43)
 }

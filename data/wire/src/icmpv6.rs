@@ -43,7 +43,7 @@ impl<T: AsRef<[u8]>> View<T> {
         array_at(self.bytes(), 4)
     }
 
-    /// What follows the header.
+    /// The payload: the bytes after the header.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), HEADER_LEN, usize::MAX)
     }
@@ -87,13 +87,13 @@ codes! {
         BeyondScope = 2,
         /// The address does not answer.
         Address = 3,
-        /// Nobody listens at the port.
+        /// No process listens on the port.
         Port = 4,
     }
 }
 
 codes! {
-    /// What was exceeded.
+    /// Which limit was exceeded.
     Exceeded(u8) {
         /// The hop limit, in transit.
         HopLimit = 0,
@@ -116,16 +116,16 @@ pub enum Repr {
     TimeExceeded(Exceeded),
     /// Echo request: a ping.
     EchoRequest {
-        /// Of which ping process.
+        /// Identifies the ping process.
         identifier: u16,
-        /// Which of its pings.
+        /// Numbers the pings of a process.
         sequence: u16,
     },
     /// Echo reply: the answer to a ping.
     EchoReply {
-        /// Of which ping process.
+        /// Identifies the ping process.
         identifier: u16,
-        /// Which of its pings.
+        /// Numbers the pings of a process.
         sequence: u16,
     },
     /// Any other message, kept as it is.
@@ -146,7 +146,7 @@ const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
 
 impl Repr {
-    /// Reads a header. Known types with set bits where zero belongs stay [`Self::Other`].
+    /// Reads a header. A known type with a set bit that must be zero becomes [`Self::Other`].
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let (kind, code, rest) = (view.kind(), view.code(), view.rest());
         let [a, b, c, d] = rest;
@@ -200,12 +200,12 @@ impl Repr {
     }
 }
 
-/// Whether messages of this type are errors, which no error may answer.
+/// Whether messages of this type are errors, which must not be answered with errors.
 pub const fn is_error(kind: u8) -> bool {
     kind < 128
 }
 
-/// Redirect (RFC 4861): not an error by its number, but no error may answer it either
+/// Redirect (RFC 4861): not an error by its number, but it must not be answered with an error either
 /// (RFC 4443, section 2.4 e.2).
 pub const REDIRECT: u8 = 137;
 

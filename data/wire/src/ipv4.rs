@@ -35,7 +35,7 @@ impl<T: AsRef<[u8]>> View<T> {
         self.bytes()[0] >> 4
     }
 
-    /// The header length in bytes, as the header claims it: a multiple of 4 from 0 to 60.
+    /// The header length in bytes that the header claims: a multiple of 4 from 0 to 60.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.bytes()[0] & 0x0f) * 4
@@ -47,19 +47,19 @@ impl<T: AsRef<[u8]>> View<T> {
         self.bytes()[1]
     }
 
-    /// The length of header and payload, as the header claims it.
+    /// The length of header and payload that the header claims.
     #[inline]
     pub fn total_len(&self) -> u16 {
         u16_at(self.bytes(), 2)
     }
 
-    /// Which datagram a fragment is of.
+    /// The identification: the same in all fragments of a datagram.
     #[inline]
     pub fn identification(&self) -> u16 {
         u16_at(self.bytes(), 4)
     }
 
-    /// Whether it may not be fragmented.
+    /// Whether fragmentation is forbidden.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.bytes()[6] & 0x40 != 0
@@ -71,19 +71,19 @@ impl<T: AsRef<[u8]>> View<T> {
         self.bytes()[6] & 0x20 != 0
     }
 
-    /// Where in the datagram it lies.
+    /// The fragment's position in the datagram.
     #[inline]
     pub fn fragment_offset(&self) -> FragmentOffset {
         FragmentOffset::from_bits(u16_at(self.bytes(), 6))
     }
 
-    /// Hops that are left.
+    /// The number of hops left.
     #[inline]
     pub fn ttl(&self) -> u8 {
         self.bytes()[8]
     }
 
-    /// What it carries.
+    /// The protocol of the payload.
     #[inline]
     pub fn protocol(&self) -> Protocol {
         self.bytes()[9].into()
@@ -95,13 +95,13 @@ impl<T: AsRef<[u8]>> View<T> {
         u16_at(self.bytes(), 10)
     }
 
-    /// Who sent it.
+    /// Source address.
     #[inline]
     pub fn source(&self) -> Ipv4Addr {
         array_at::<4>(self.bytes(), 12).into()
     }
 
-    /// Who it is for.
+    /// Destination address.
     #[inline]
     pub fn destination(&self) -> Ipv4Addr {
         array_at::<4>(self.bytes(), 16).into()
@@ -113,12 +113,12 @@ impl<T: AsRef<[u8]>> View<T> {
         u16_at(self.bytes(), 2 * n)
     }
 
-    /// The options, cut to what is there.
+    /// The options, as far as the buffer has them.
     pub fn options(&self) -> &[u8] {
         clamped(self.bytes(), HEADER_LEN_MIN, self.header_len())
     }
 
-    /// What follows the header, cut to the total length and to what is there.
+    /// The payload: the bytes after the header, up to the total length or the end of the buffer.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), self.header_len(), self.total_len().into())
     }
@@ -141,7 +141,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
         set_u16(self.bytes_mut(), 2, len);
     }
 
-    /// Writes which datagram a fragment is of.
+    /// Writes the identification.
     pub fn set_identification(&mut self, identification: u16) {
         set_u16(self.bytes_mut(), 4, identification);
     }
@@ -152,13 +152,13 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
         set_u16(self.bytes_mut(), 6, flags | offset.bits());
     }
 
-    /// Writes the hops that are left.
+    /// Writes the number of hops left.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {
         self.bytes_mut()[8] = ttl;
     }
 
-    /// Writes what it carries.
+    /// Writes the protocol of the payload.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.bytes_mut()[9] = protocol.into();
     }
@@ -169,17 +169,17 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
         set_u16(self.bytes_mut(), 10, checksum);
     }
 
-    /// Writes who sends it.
+    /// Writes the source address.
     pub fn set_source(&mut self, address: Ipv4Addr) {
         self.bytes_mut()[12..16].copy_from_slice(&address.octets());
     }
 
-    /// Writes who it is for.
+    /// Writes the destination address.
     pub fn set_destination(&mut self, address: Ipv4Addr) {
         self.bytes_mut()[16..20].copy_from_slice(&address.octets());
     }
 
-    /// Computes and writes the header checksum; a header length beyond the buffer is cut.
+    /// Computes and writes the header checksum; a header length beyond the buffer is cut to the buffer.
     pub fn fill_checksum(&mut self) {
         self.set_checksum(0);
         let sum = checksum::internet(clamped(self.bytes(), 0, self.header_len()));
@@ -250,7 +250,7 @@ impl Ipv4Option<'_> {
         self.bytes[0]
     }
 
-    /// Whether fragments after the first carry it too.
+    /// Whether fragments after the first also carry it.
     pub fn is_copied(&self) -> bool {
         self.kind() & 0x80 != 0
     }
@@ -262,7 +262,7 @@ impl Ipv4Option<'_> {
 }
 
 /// Walks over options. A length that is less than 2 or leads outside is an error and ends the walk.
-/// At most forty steps, since there are at most forty bytes.
+/// There are at most forty steps, because there are at most forty bytes.
 pub fn walk_options(options: &[u8]) -> impl Iterator<Item = Result<Ipv4Option<'_>, WireError>> {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -297,21 +297,21 @@ pub fn walk_options(options: &[u8]) -> impl Iterator<Item = Result<Ipv4Option<'_
 pub struct Repr {
     /// Differentiated services field with the ECN bits.
     pub traffic_class: u8,
-    /// Which datagram a fragment is of.
+    /// The identification: the same in all fragments of a datagram.
     pub identification: u16,
-    /// Whether it may not be fragmented.
+    /// Whether fragmentation is forbidden.
     pub dont_fragment: bool,
     /// Whether another fragment follows.
     pub more_fragments: bool,
-    /// Where in the datagram it lies.
+    /// The fragment's position in the datagram.
     pub fragment_offset: FragmentOffset,
-    /// Hops that are left: no sender may send zero (RFC 1122, section 3.2.1.7).
+    /// The number of hops left; no sender may send zero (RFC 1122, section 3.2.1.7).
     pub ttl: NonZeroU8,
-    /// What it carries.
+    /// The protocol of the payload.
     pub protocol: Protocol,
-    /// Who sent it.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Who it is for.
+    /// Destination address.
     pub destination: Ipv4Addr,
     options: Options,
     payload_len: u16,
@@ -342,7 +342,7 @@ impl Repr {
         empty.with_body(Options::NONE, payload_len)
     }
 
-    /// The same header with other options and another length of payload.
+    /// The same header with other options and another payload length.
     pub fn with_body(self, options: Options, payload_len: usize) -> Result<Self, WireError> {
         let header_len = HEADER_LEN_MIN + usize::from(options.len);
         let total = (header_len + payload_len) as u64;
@@ -402,7 +402,7 @@ impl Repr {
         &self.options
     }
 
-    /// Length of what follows the header.
+    /// Length of the payload.
     pub const fn payload_len(&self) -> u16 {
         self.payload_len
     }

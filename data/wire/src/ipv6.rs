@@ -47,43 +47,43 @@ impl<T: AsRef<[u8]>> View<T> {
         u32_at(self.bytes(), 0) & FLOW_LABEL_MAX
     }
 
-    /// Length of what follows the header, as the header claims it.
+    /// The payload length that the header claims.
     #[inline]
     pub fn payload_len(&self) -> u16 {
         u16_at(self.bytes(), 4)
     }
 
-    /// Length of header and payload, as the header claims it.
+    /// The length of header and payload that the header claims.
     #[inline]
     pub fn total_len(&self) -> usize {
         HEADER_LEN + usize::from(self.payload_len())
     }
 
-    /// What follows the header.
+    /// The protocol of the bytes after the header.
     #[inline]
     pub fn next_header(&self) -> Protocol {
         self.bytes()[6].into()
     }
 
-    /// Hops that are left.
+    /// The number of hops left.
     #[inline]
     pub fn hop_limit(&self) -> u8 {
         self.bytes()[7]
     }
 
-    /// Who sent it.
+    /// Source address.
     #[inline]
     pub fn source(&self) -> Ipv6Addr {
         array_at::<16>(self.bytes(), 8).into()
     }
 
-    /// Who it is for.
+    /// Destination address.
     #[inline]
     pub fn destination(&self) -> Ipv6Addr {
         array_at::<16>(self.bytes(), 24).into()
     }
 
-    /// What follows the header, cut to the payload length and to what is there.
+    /// The payload: the bytes after the header, up to the payload length or the end of the buffer.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), HEADER_LEN, self.total_len())
     }
@@ -104,28 +104,28 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
         set_u16(self.bytes_mut(), 0, word);
     }
 
-    /// Writes the length of what follows the header.
+    /// Writes the payload length.
     pub fn set_payload_len(&mut self, len: u16) {
         set_u16(self.bytes_mut(), 4, len);
     }
 
-    /// Writes what follows the header.
+    /// Writes the protocol of the bytes after the header.
     pub fn set_next_header(&mut self, protocol: Protocol) {
         self.bytes_mut()[6] = protocol.into();
     }
 
-    /// Writes the hops that are left.
+    /// Writes the number of hops left.
     #[inline]
     pub fn set_hop_limit(&mut self, hops: u8) {
         self.bytes_mut()[7] = hops;
     }
 
-    /// Writes who sends it.
+    /// Writes the source address.
     pub fn set_source(&mut self, address: Ipv6Addr) {
         self.bytes_mut()[8..24].copy_from_slice(&address.octets());
     }
 
-    /// Writes who it is for.
+    /// Writes the destination address.
     pub fn set_destination(&mut self, address: Ipv6Addr) {
         self.bytes_mut()[24..40].copy_from_slice(&address.octets());
     }
@@ -136,13 +136,13 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 pub struct FlowLabel(u32);
 
 impl FlowLabel {
-    /// A label; refused above [`FLOW_LABEL_MAX`].
+    /// A label; an error above [`FLOW_LABEL_MAX`].
     pub fn new(label: u32) -> Result<Self, WireError> {
         permit(Header::Ipv6, "flow label", label, 0, FLOW_LABEL_MAX.into())?;
         Ok(Self(label))
     }
 
-    /// Its number.
+    /// The label as a number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -155,21 +155,21 @@ pub struct Repr {
     pub traffic_class: u8,
     /// Flow label.
     pub flow_label: FlowLabel,
-    /// Length of what follows the header.
+    /// Length of the payload.
     pub payload_len: u16,
-    /// What follows the header.
+    /// The protocol of the bytes after the header.
     pub next_header: Protocol,
-    /// Hops that are left.
+    /// The number of hops left.
     pub hop_limit: u8,
-    /// Who sent it.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// Who it is for.
+    /// Destination address.
     pub destination: Ipv6Addr,
 }
 
 impl Repr {
-    /// Reads a header and its length. Jumbograms (RFC 2675) are refused by their length of zero
-    /// before hop-by-hop options.
+    /// Reads a header and its length. Jumbograms (RFC 2675) are refused: they are recognised by a payload
+    /// length of zero before hop-by-hop options.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         permit(Header::Ipv6, "version", view.version(), 6, 6)?;
         let room = (view.bytes().len() - HEADER_LEN) as u64;

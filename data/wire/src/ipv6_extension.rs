@@ -10,32 +10,32 @@
 //! ```
 //!
 //! The walk stops at the first header that is not one of these, at a fragment header of a datagram
-//! that really is in pieces (all pieces then show the same protocol), after [`HEADERS_MAX`] headers,
-//! and where the bytes end. A packet is never refused here: the destination validates
-//! what the walk could not reach.
+//! that really is in pieces (so that all pieces show the same protocol), after [`HEADERS_MAX`]
+//! headers, and where the bytes end. A packet is never refused here: the destination validates the
+//! headers that the walk did not reach.
 
 use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
 use crate::{FragmentOffset, Header, Protocol, WireError};
 
-/// Extension headers that a walk passes at most: their number is the sender's choice, not ours.
+/// Maximum extension headers that a walk passes: their number is the sender's choice, not ours.
 pub const HEADERS_MAX: usize = 8;
 
 /// Length of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
 
 view!(
-    /// Field names on any extension header: the two bytes that all have in common, and the
-    /// routing header's next two. The fixed part is eight bytes for all of them.
+    /// Field names on any extension header: the two bytes that all of them share, and the routing
+    /// header's next two. The fixed part is eight bytes for all of them.
     View, Header::Ipv6Extension, 8
 );
 
 impl<T: AsRef<[u8]>> View<T> {
-    /// What follows this header.
+    /// The protocol of the bytes after this header.
     pub fn next_header(&self) -> Protocol {
         self.bytes()[0].into()
     }
 
-    /// The length of this header in bytes, by the rule of its `kind`; none if `kind` is not an
+    /// The length of this header in bytes, by the rule for its `kind`; none if `kind` is not an
     /// extension header.
     pub fn header_len(&self, kind: Protocol) -> Option<usize> {
         let units = usize::from(self.bytes()[1]);
@@ -61,7 +61,7 @@ impl<T: AsRef<[u8]>> View<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
-    /// Writes what follows this header.
+    /// Writes the protocol of the bytes after this header.
     pub fn set_next_header(&mut self, protocol: Protocol) {
         self.bytes_mut()[0] = protocol.into();
     }
@@ -79,12 +79,12 @@ view!(
 );
 
 impl<T: AsRef<[u8]>> FragmentView<T> {
-    /// What follows this header in the datagram.
+    /// The protocol of the bytes after this header in the datagram.
     pub fn next_header(&self) -> Protocol {
         self.bytes()[0].into()
     }
 
-    /// Where in the datagram it lies.
+    /// The fragment's position in the datagram.
     pub fn offset(&self) -> FragmentOffset {
         FragmentOffset::from_bits(u16_at(self.bytes(), 2) >> 3)
     }
@@ -94,14 +94,14 @@ impl<T: AsRef<[u8]>> FragmentView<T> {
         self.bytes()[3] & 1 != 0
     }
 
-    /// Which datagram it is a fragment of.
+    /// The identification: the same in all fragments of a datagram.
     pub fn identification(&self) -> u32 {
         u32_at(self.bytes(), 4)
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> FragmentView<T> {
-    /// Writes what follows, and zero into the reserved byte.
+    /// Writes the protocol of the bytes after this header, and zero into the reserved byte.
     pub fn set_next_header(&mut self, protocol: Protocol) {
         set_u16(self.bytes_mut(), 0, u16::from(u8::from(protocol)) << 8);
     }
@@ -111,7 +111,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> FragmentView<T> {
         set_u16(self.bytes_mut(), 2, offset.bits() << 3 | u16::from(more));
     }
 
-    /// Writes which datagram it is a fragment of.
+    /// Writes the identification.
     pub fn set_identification(&mut self, identification: u32) {
         set_u32(self.bytes_mut(), 4, identification);
     }
@@ -120,13 +120,13 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> FragmentView<T> {
 /// A fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentRepr {
-    /// What follows this header in the datagram.
+    /// The protocol of the bytes after this header in the datagram.
     pub next_header: Protocol,
-    /// Where in the datagram it lies.
+    /// The fragment's position in the datagram.
     pub offset: FragmentOffset,
     /// Whether another fragment follows.
     pub more_fragments: bool,
-    /// Which datagram it is a fragment of.
+    /// The identification: the same in all fragments of a datagram.
     pub identification: u32,
 }
 
@@ -141,7 +141,7 @@ impl FragmentRepr {
         })
     }
 
-    /// Whether it is no piece but the whole datagram (an atomic fragment, RFC 6946).
+    /// Whether it is the whole datagram and not a piece of it (an atomic fragment, RFC 6946).
     pub fn is_whole(&self) -> bool {
         self.offset == FragmentOffset::ZERO && !self.more_fragments
     }
@@ -159,10 +159,10 @@ impl FragmentRepr {
     }
 }
 
-/// What a walk over extension headers found.
+/// The result of a walk over extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What follows the last header that was passed.
+    /// The protocol of the bytes after the last header that was passed.
     pub protocol: Protocol,
     /// Bytes of the headers that were passed.
     pub len: usize,
@@ -170,13 +170,13 @@ pub struct Chain {
     pub fragment: Option<FragmentRepr>,
     /// Whether there was a routing header of type 0 (RFC 5095).
     pub source_routed: bool,
-    /// False if the walk had to stop at an extension header: the bytes end within it, or it is one
-    /// too many.
+    /// False if the walk had to stop at an extension header, because the bytes end within it or because
+    /// there are too many headers.
     pub complete: bool,
 }
 
 impl Chain {
-    /// Walks over the headers in `bytes`, of which the first one is a `first`.
+    /// Walks over the headers in `bytes`; `first` is the kind of the first one.
     pub fn walk(first: Protocol, bytes: &[u8]) -> Self {
         let mut chain = Self {
             protocol: first,
@@ -194,7 +194,7 @@ impl Chain {
         chain
     }
 
-    /// Passes one header, or says that the walk is over.
+    /// Passes one header; returns whether the walk goes on.
     fn step(&mut self, bytes: &[u8]) -> bool {
         if !is_extension(self.protocol) {
             self.complete = true;
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn the_walk_stops_at_a_real_fragment() {
-        // Next is destination options, which in later pieces are not there to be walked.
+        // Next is a destination options header, which later pieces do not contain.
         let first = [0x3c, 0, 0x00, 0x01, 0, 0, 0, 7, 0x11, 0, 1, 4, 0, 0, 0, 0];
         let chain = Chain::walk(Protocol::Fragment, &first);
         assert_eq!(

@@ -14,20 +14,20 @@
 //! | [`icmpv6`] | ICMPv6 | RFC 4443 |
 //! | [`checksum`] | the internet checksum, whole and incremental; SCTP's CRC | RFC 1071, RFC 1624, RFC 9260 |
 //! | [`number`] | the code points that several headers share | IANA |
-//! | [`error`] | what is wrong with a header | |
+//! | [`error`] | errors in headers | |
 //!
 //! The two levels:
 //!
-//! - `View<T>` puts field names on bytes. `new_checked` looks at the length of the fixed part only;
-//!   no getter panics after it, whatever the bytes say. `new_unchecked` leaves even that to the
-//!   caller, and then a getter may panic on a short buffer. A view of `&[u8; 20]` costs no bounds
-//!   checks at all.
-//! - `Repr` is a small plain value. `parse` refuses what contradicts itself and says which field,
-//!   what it found and what is permitted. `emit` writes exactly `encoded_len` bytes, and panics
-//!   only on a shorter buffer. A code that is not known becomes `Other(n)` and is emitted intact.
+//! - `View<T>` puts field names on bytes. `new_checked` checks the length of the fixed part only;
+//!   after it no getter panics, whatever the bytes are. `new_unchecked` leaves even this check to
+//!   the caller, and a getter may then panic on a short buffer. A view of `&[u8; 20]` costs no
+//!   bounds checks at all.
+//! - `Repr` is a small plain value. `parse` refuses a header that contradicts itself; the error names
+//!   the field, the value found and the values permitted. `emit` writes exactly `encoded_len` bytes,
+//!   and panics only on a shorter buffer. An unknown code becomes `Other(n)` and is emitted intact.
 //!
-//! Checksums that span a payload (TCP, UDP, ICMP) are no part of a `Repr`: `emit` writes zero, and
-//! the view's `fill_checksum` completes them, or [`checksum::finish`] where a sender began.
+//! Checksums that span a payload (TCP, UDP, ICMP) are not part of a `Repr`: `emit` writes zero, and
+//! the view's `fill_checksum` fills them in, or [`checksum::finish`] if a sender has begun them.
 //!
 //! ```
 //! use weir_wire::udp::{Repr, View};

@@ -1,4 +1,4 @@
-//! The two shapes that every file repeats.
+//! The two patterns that every file repeats.
 
 /// The part of a view that is the same for every header: the buffer and the two constructors.
 macro_rules! view {
@@ -8,7 +8,7 @@ macro_rules! view {
         pub struct $name<T>(T);
 
         impl<T: AsRef<[u8]>> $name<T> {
-            /// Puts field names on `buffer` without looking at it.
+            /// Puts field names on `buffer` without any check.
             pub const fn new_unchecked(buffer: T) -> Self {
                 Self(buffer)
             }

@@ -1,7 +1,7 @@
 //! The code points that several headers share.
 
 codes! {
-    /// What an Ethernet frame carries (IEEE 802 numbers).
+    /// Ethernet types: the protocol that a frame carries (IEEE 802 numbers).
     EtherType(u16) {
         /// IPv4.
         Ipv4 = 0x0800,
@@ -17,7 +17,7 @@ codes! {
 }
 
 codes! {
-    /// What follows an IP header (IANA protocol numbers).
+    /// IP protocols: the protocol after an IP header (IANA protocol numbers).
     Protocol(u8) {
         /// IPv6 hop-by-hop options.
         HopByHop = 0,
@@ -67,7 +67,7 @@ impl Protocol {
     }
 }
 
-/// Where a fragment lies in its datagram: a multiple of eight bytes below 65536.
+/// The position of a fragment in its datagram: a multiple of eight bytes below 65536.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FragmentOffset(u16);
 

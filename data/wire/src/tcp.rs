@@ -20,7 +20,7 @@ use crate::{Header, Protocol, WireError};
 pub const HEADER_LEN_MIN: usize = 20;
 /// Length of the header with all the options that fit.
 pub const HEADER_LEN_MAX: usize = 60;
-/// Where the checksum is.
+/// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 16;
 
 /// The twelve bits after the data offset: four reserved or experimental ones (AE is the lowest of
@@ -37,9 +37,9 @@ impl Flags {
     pub const RST: Self = Self(0x004);
     /// Push.
     pub const PSH: Self = Self(0x008);
-    /// The acknowledgment counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Self = Self(0x010);
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: Self = Self(0x020);
     /// ECN echo (RFC 3168).
     pub const ECE: Self = Self(0x040);
@@ -96,7 +96,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u32_at(self.bytes(), 8)
     }
 
-    /// The header length in bytes, as the header claims it: a multiple of 4 from 0 to 60.
+    /// The header length in bytes that the header claims: a multiple of 4 from 0 to 60.
     pub fn header_len(&self) -> usize {
         usize::from(self.bytes()[12] >> 4) * 4
     }
@@ -121,12 +121,12 @@ impl<T: AsRef<[u8]>> View<T> {
         u16_at(self.bytes(), 18)
     }
 
-    /// The options, cut to what is there.
+    /// The options, as far as the buffer has them.
     pub fn options(&self) -> &[u8] {
         clamped(self.bytes(), HEADER_LEN_MIN, self.header_len())
     }
 
-    /// What follows the header.
+    /// The payload: the bytes after the header.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), self.header_len(), usize::MAX)
     }

@@ -16,7 +16,7 @@ use crate::{Header, Protocol, WireError};
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 8;
-/// Where the checksum is.
+/// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 6;
 
 view!(
@@ -35,7 +35,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u16_at(self.bytes(), 2)
     }
 
-    /// Length of header and payload, as the header claims it.
+    /// The length of header and payload that the header claims.
     pub fn length(&self) -> u16 {
         u16_at(self.bytes(), 4)
     }
@@ -45,7 +45,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u16_at(self.bytes(), CHECKSUM_AT)
     }
 
-    /// What follows the header, cut to the length and to what is there.
+    /// The payload: the bytes after the header, up to the length field or the end of the buffer.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), HEADER_LEN, self.length().into())
     }
@@ -93,7 +93,7 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// A header before `payload_len` bytes, at most 65527.
+    /// A header for a payload of `payload_len` bytes, at most 65527.
     pub fn new(
         source_port: u16,
         destination_port: u16,
@@ -119,7 +119,7 @@ impl Repr {
         })
     }
 
-    /// Length of what follows the header.
+    /// Length of the payload.
     pub const fn payload_len(&self) -> u16 {
         self.payload_len
     }

@@ -1,4 +1,4 @@
-//! The 802.1Q tag (IEEE 802.1Q, clause 9), from after the tag's own Ethernet type on.
+//! The 802.1Q tag (IEEE 802.1Q, clause 9), without the Ethernet type that announces it.
 //!
 //! ```text
 //!  0                  2      4
@@ -15,7 +15,7 @@ use crate::{EtherType, Header, WireError};
 /// Length of the tag after the Ethernet type that announces it.
 pub const TAG_LEN: usize = 4;
 
-/// The greatest VLAN identifier; 4095 is reserved.
+/// The largest VLAN identifier; 4095 is reserved.
 pub const ID_MAX: u16 = 4094;
 
 view!(
@@ -35,7 +35,7 @@ impl<T: AsRef<[u8]>> View<T> {
         (self.tci() >> 13) as u8
     }
 
-    /// Whether it may be dropped before others.
+    /// Whether the frame may be dropped before others.
     pub fn drop_eligible(&self) -> bool {
         self.tci() & 0x1000 != 0
     }
@@ -45,7 +45,7 @@ impl<T: AsRef<[u8]>> View<T> {
         self.tci() & 0x0fff
     }
 
-    /// What follows the tag.
+    /// The Ethernet type of the bytes after the tag.
     #[inline]
     pub fn ethertype(&self) -> EtherType {
         u16_at(self.bytes(), 2).into()
@@ -58,7 +58,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
         set_u16(self.bytes_mut(), 0, tci);
     }
 
-    /// Writes what follows the tag.
+    /// Writes the Ethernet type of the bytes after the tag.
     pub fn set_ethertype(&mut self, ethertype: EtherType) {
         set_u16(self.bytes_mut(), 2, ethertype.into());
     }
@@ -68,7 +68,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     tci: u16,
-    /// What follows the tag.
+    /// The Ethernet type of the bytes after the tag.
     pub ethertype: EtherType,
 }
 
@@ -86,7 +86,7 @@ impl Repr {
         Ok(Self { tci, ethertype })
     }
 
-    /// Reads a tag; the reserved identifier is refused.
+    /// Reads a tag; the reserved identifier is an error.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         Self::new(
             view.priority(),
