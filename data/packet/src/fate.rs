@@ -1,6 +1,6 @@
-//! Every reason for which a packet can end or be marked, and the books that count them.
+//! Every reason for which a packet can be dropped or marked, and the counters for them.
 //!
-//! A packet that is not sent goes through [`Fates::discard`], which is the only maker of a
+//! A packet that is not sent goes through [`Fates::discard`], which alone creates a
 //! [`Discarded`]: a stage that must return one cannot forget to count.
 
 use weir_base::Tally;
@@ -11,13 +11,13 @@ use crate::packet::{Ecn, Packet, Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The port it should leave by does not work.
+    /// Its egress port does not work.
     DeviceDown,
-    /// Its first header or its next one ends outside the frame.
+    /// Its first or second header ends outside the frame.
     TruncatedHeader,
-    /// It is longer than any of the ports can send.
+    /// It is longer than any port can send.
     TruncatedFrame,
-    /// What its sender left to hardware (a checksum, to cut it into segments) does not fit its headers.
+    /// The work that its sender left to hardware (checksum, segmentation) does not fit its headers.
     BadOffload,
     /// Its Ethernet type is not one that a router forwards.
     NotIp,
@@ -25,19 +25,19 @@ pub enum Reason {
     UnknownVlan,
     /// Its IP version contradicts the Ethernet type.
     IpVersion,
-    /// Its IP header length is less than the least one or more than the packet.
+    /// Its IP header length is below the minimum or beyond the end of the packet.
     IpHeaderLength,
-    /// Its IP total length is less than its header or more than the frame.
+    /// Its IP total length is less than its header or beyond the end of the frame.
     IpTotalLength,
     /// The checksum of its IPv4 header is wrong.
     IpChecksum,
-    /// Its source address may not be one (RFC 1812, section 5.3.7).
+    /// Its source address is not valid as a source (RFC 1812, section 5.3.7).
     MartianSource,
     /// Its source is one of the router's own addresses, or a broadcast address of its networks.
     OwnSource,
-    /// The route back to its source contradicts the port where it came in (RFC 3704).
+    /// The route back to its source does not lead to its ingress port (RFC 3704).
     ReversePath,
-    /// Its destination address may not be forwarded to (RFC 1812, section 5.3.7).
+    /// Packets to its destination address must not be forwarded (RFC 1812, section 5.3.7).
     MartianDestination,
     /// It is multicast or broadcast, which this router does not forward.
     Multicast,
@@ -51,23 +51,23 @@ pub enum Reason {
     NoRoute,
     /// The route to its destination is a blackhole.
     RouteBlackhole,
-    /// The route to its destination says unreachable.
+    /// The route to its destination is of type unreachable.
     RouteUnreachable,
-    /// The route to its destination says prohibited.
+    /// The route to its destination is of type prohibited.
     RouteProhibit,
     /// Its route leads out of an interface that is not one of the router's ports.
     NotAPort,
     /// It is longer than the egress port's MTU and may not be fragmented.
     TooBig,
-    /// The neighbour it must go to did not answer.
+    /// Its next hop did not answer.
     NeighbourFailed,
-    /// Too many packets wait for neighbours to answer.
+    /// Too many packets were waiting for neighbours to answer.
     NeighbourQueueFull,
     /// Every packet slot of the router is in use.
     PoolExhausted,
-    /// It waited in the receive ring for too long: the router had stood still.
+    /// It waited in the receive ring for too long, because the router had stopped for a while.
     Stale,
-    /// The link was congested, and its flow is not one of those that were accepted.
+    /// The link was congested, and its flow had not been accepted.
     NotAdmitted,
     /// The queue was full.
     QueueFull,
@@ -75,13 +75,13 @@ pub enum Reason {
     Congestion,
     /// A full queue made room by dropping from its longest flow.
     LongestFlow,
-    /// It was beyond the rate that a token bucket allows.
+    /// It exceeded the rate that a token bucket allows.
     Policed,
     /// An emulated link lost it.
     Impaired,
-    /// A changed configuration left no place for it.
+    /// A changed configuration left no room for it.
     Reconfigured,
-    /// The router stopped while it held it.
+    /// The router stopped while holding it.
     Shutdown,
 }
 
@@ -134,13 +134,13 @@ impl Reason {
         self.text().0
     }
 
-    /// What it means, in a sentence for an operator.
+    /// The meaning, in a sentence for an operator.
     pub const fn sentence(self) -> &'static str {
         self.text().1
     }
 
-    /// Whether a packet was lost. What the kernel of a router handles itself (its own addresses,
-    /// ARP, multicast) is not a loss: the router has seen a copy.
+    /// Whether a packet was lost. Packets that a router's kernel handles itself (to its own addresses,
+    /// ARP, multicast) are not losses: weir has seen a copy of them.
     pub const fn is_loss(self) -> bool {
         !matches!(self, Self::LocalDelivery | Self::NotIp | Self::Multicast)
     }
@@ -260,31 +260,31 @@ pub enum Fate {
     Passed,
     /// It went on, and the router itself marked it "congestion experienced".
     Marked,
-    /// It ended there.
+    /// It was dropped there.
     Dropped(Reason),
 }
 
-/// Which way a packet went through a port.
+/// The direction of a packet through a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// It came from the link.
     Inbound,
-    /// It left, or should have left, by the link.
+    /// It left by the link, or should have.
     Outbound,
 }
 
-/// The proof that a packet has ended and was counted; only [`Fates::discard`] makes one.
+/// Proof that a packet was dropped and counted; only [`Fates::discard`] creates one.
 #[derive(Debug, PartialEq, Eq)]
 #[allow(clippy::manual_non_exhaustive)] // the private field forbids making one within this crate too
 pub struct Discarded {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// How long the frame was.
+    /// Length of the frame.
     pub bytes: u64,
     _private: (),
 }
 
-/// The books of ended and marked packets.
+/// The counters of dropped and marked packets.
 #[derive(Debug)]
 pub struct Fates {
     ends: [Tally; Reason::COUNT],
@@ -305,7 +305,7 @@ impl Default for Fates {
 }
 
 impl Fates {
-    /// Ends a packet. Its slot goes back to the pool at the next [`Self::freed`].
+    /// Drops a packet. Its slot goes back to the pool at the next [`Self::freed`].
     pub fn discard(&mut self, packet: Packet, reason: Reason) -> Discarded {
         let bytes = packet.bytes();
         self.count_frame(bytes, reason);
@@ -317,13 +317,13 @@ impl Fates {
         }
     }
 
-    /// Counts a frame that ended before it became a packet.
+    /// Counts a frame that was dropped before it became a packet.
     pub fn count_frame(&mut self, bytes: u64, reason: Reason) {
         self.ends[reason as usize].count(bytes);
         self.all.count(bytes);
     }
 
-    /// Marks a packet "congestion experienced" if it is ECN-capable; says whether it is marked now.
+    /// Marks a packet "congestion experienced" if it is ECN-capable; returns whether it is marked now.
     pub fn mark(&mut self, packet: &mut Packet, why: MarkReason) -> bool {
         let MarkReason::Congestion = why;
         if packet.ecn == Ecn::NotCapable {
@@ -334,12 +334,12 @@ impl Fates {
         true
     }
 
-    /// Packets and bytes that ended for `reason` so far.
+    /// Packets and bytes dropped for `reason` so far.
     pub fn ended(&self, reason: Reason) -> Tally {
         self.ends[reason as usize]
     }
 
-    /// Packets and bytes that ended for any reason so far.
+    /// Packets and bytes dropped for any reason so far.
     pub fn all_ended(&self) -> Tally {
         self.all
     }
@@ -349,12 +349,12 @@ impl Fates {
         self.marks
     }
 
-    /// What the next [`Self::freed`] will give: the bytes of these packets are still in the pool.
+    /// The items that the next [`Self::freed`] will return: the bytes of these packets are still in the pool.
     pub fn to_be_freed(&self) -> &[(Slot, Reason)] {
         &self.freed
     }
 
-    /// The slots of packets that ended since the last call, for their pool, and why they ended.
+    /// The slots of packets that were dropped since the last call, for their pool, and the reasons.
     pub fn freed(&mut self) -> std::vec::Drain<'_, (Slot, Reason)> {
         self.freed.drain(..)
     }

@@ -1,7 +1,7 @@
-//! Flow keys: who talks to whom, and how much of that counts as one flow.
+//! Flow keys: the addresses and ports of a packet, and how much of them identifies a flow.
 //!
-//! The hash is keyed (SipHash-1-3), per process in live and from the seed in sim: a sender must
-//! not be able to aim at a bucket.
+//! The hash is keyed (SipHash-1-3), per process in live and from the seed in sim, so that a sender
+//! cannot aim at a bucket.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::packet::{Packet, Slot};
 
-/// What the addresses of a [`FlowKey`] are.
+/// The kind of addresses in a [`FlowKey`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Family {
@@ -24,7 +24,7 @@ pub enum Family {
     V6 = 6,
 }
 
-/// The 5-tuple of a packet, or what a [`KeyKind`] leaves of it.
+/// The 5-tuple of a packet, or the part of it that a [`KeyKind`] keeps.
 ///
 /// All fragments of a datagram have the 3-tuple as key (ports zero), because only the first one
 /// carries ports. For ICMP the ports are zero too.
@@ -40,11 +40,11 @@ pub struct FlowKey {
     pub destination_port: u16,
     /// IP protocol number (the last header's, for IPv6).
     pub protocol: u8,
-    /// What the addresses are.
+    /// The kind of addresses.
     pub family: Family,
 }
 
-/// How much of the 5-tuple makes a flow.
+/// The part of the 5-tuple that identifies a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     /// Addresses, protocol and ports: one transport connection.
@@ -68,7 +68,7 @@ pub const SITE_PREFIX_V4: u32 = 24;
 pub const SITE_PREFIX_V6: u32 = 56;
 
 impl KeyKind {
-    /// Every kind, with the word that a configuration uses.
+    /// Every kind, with its word in a configuration.
     pub const ALL: [(&'static str, Self); 6] = [
         ("flow", Self::Flow),
         ("source", Self::Source),
@@ -100,8 +100,8 @@ impl KeyKind {
 }
 
 impl FlowKey {
-    /// The key of an IP packet. Both addresses must be of one family; of mixed ones the source
-    /// decides.
+    /// The key of an IP packet. Both addresses must be of one family; if they are not, the source's
+    /// family is taken.
     pub fn ip(
         source: IpAddr,
         destination: IpAddr,
@@ -130,7 +130,7 @@ impl FlowKey {
         key
     }
 
-    /// What `kind` leaves of this key; the rest becomes zero.
+    /// The part of this key that `kind` keeps; the rest becomes zero.
     pub fn project(&self, kind: KeyKind) -> Self {
         let blank = Self {
             family: self.family,
@@ -162,7 +162,7 @@ impl FlowKey {
         }
     }
 
-    /// An address cut to its site's network.
+    /// The network of the site that an address belongs to.
     fn site(&self, address: [u8; 16]) -> [u8; 16] {
         let length = match self.family {
             Family::Link => return address,
@@ -177,8 +177,8 @@ impl FlowKey {
         self.address(self.source)
     }
 
-    /// One of the two addresses as text: IP, or MAC where the packet is not IP; none if a projection has cut
-    /// it away.
+    /// One of the two addresses as text: IP, or MAC if the packet is not IP; none if a projection has
+    /// removed it.
     pub fn address_shown(&self, bytes: [u8; 16]) -> Option<String> {
         match self.address(bytes) {
             None if bytes == [0; 16] => None,
@@ -213,7 +213,7 @@ fn octets(address: IpAddr) -> [u8; 16] {
 }
 
 impl fmt::Display for FlowKey {
-    /// `10.0.0.1:5001 > 10.0.1.2:80 tcp`; what a projection has cut away prints as `*`.
+    /// `10.0.0.1:5001 > 10.0.1.2:80 tcp`; a part that a projection has removed prints as `*`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |bytes: [u8; 16], port: u16| match (self.address_shown(bytes), port) {
             (None, _) => "*".to_owned(),
@@ -242,7 +242,7 @@ impl fmt::Display for FlowKey {
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Hashed>,
-    /// Where the key of a slot is, if keys are shared by many packets; else each is at its slot.
+    /// The place of each slot's key, if many packets share keys; otherwise each key is at its slot.
     shared: Vec<Shared>,
     secret: (u64, u64),
 }
@@ -259,7 +259,7 @@ struct Hashed {
 }
 
 impl Keys {
-    /// Room for the keys of `slots` packets, hashed under `secret`.
+    /// A table with room for the keys of `slots` packets, hashed under `secret`.
     pub fn new(slots: usize, secret: (u64, u64)) -> Self {
         Self {
             entries: vec![Hashed::default(); slots],
@@ -268,7 +268,7 @@ impl Keys {
         }
     }
 
-    /// Remembers the key of the packet at `slot`.
+    /// Stores the key of the packet at `slot`.
     pub fn set(&mut self, slot: Slot, key: FlowKey) {
         self.entries[slot.0 as usize] = self.hashed(key);
     }
@@ -279,14 +279,14 @@ impl Keys {
         Hashed { key, flow_hash }
     }
 
-    /// Keeps a key for all packets of a flow, in a table without room for slots of its own: a packet then
-    /// costs four bytes here. It is kept for ever.
+    /// Stores a key for all packets of a flow, in a table that has no room for a key per slot. A packet then
+    /// costs four bytes here. The key is never removed.
     pub fn share(&mut self, key: FlowKey) -> Shared {
         self.entries.push(self.hashed(key));
         Shared(self.entries.len() as u32 - 1)
     }
 
-    /// Says that the packet at `slot`, the one after the last or one below, has a key that is shared.
+    /// Gives the packet at `slot` a shared key. `slot` is at most the number of slots so far.
     #[inline]
     pub fn set_shared(&mut self, slot: Slot, key: Shared) {
         match self.shared.get_mut(slot.0 as usize) {
@@ -314,12 +314,12 @@ impl Keys {
         self.key_at(packet.slot)
     }
 
-    /// The key of the packet that is, or was just now, at a slot.
+    /// The key of the packet that is at a slot, or just left it.
     pub fn key_at(&self, slot: Slot) -> &FlowKey {
         &self.entry(slot).key
     }
 
-    /// The keyed hash of what `kind` leaves of a packet's key.
+    /// The keyed hash of the part of a packet's key that `kind` keeps.
     #[inline] // as a rule it is one load, and a call would cost more
     pub fn hash(&self, packet: &Packet, kind: KeyKind) -> u64 {
         let entry = self.entry(packet.slot);
@@ -403,7 +403,7 @@ mod tests {
             ..key()
         };
         let names = [shared.share(key()), shared.share(back)];
-        // Slots are given out upwards, and used again in any order.
+        // Slots are given out in ascending order at first, and reused in any order.
         for (slot, flow) in [(0, 1), (1, 0), (0, 0), (1, 1)] {
             let packet = Packet::new(0, Slot(slot), 60, Instant::ZERO);
             shared.set_shared(packet.slot, names[flow]);

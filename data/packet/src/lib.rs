@@ -1,9 +1,9 @@
-//! What a packet is while the router holds it, and every way it can end.
+//! The packet while the router holds it, and every way in which it can end.
 //!
 //! - [`packet`]: the move-only descriptor that queues pass around
-//! - [`key`]: flow keys, what they can be projected to, and the keyed hash over them
-//! - [`pool`]: where the bytes and the flow key of each held packet stay
-//! - [`fate`]: the reasons for a loss or a mark, and the books that count them
+//! - [`key`]: flow keys, their projections, and the keyed hash over them
+//! - [`pool`]: the memory for the bytes and the flow key of each held packet
+//! - [`fate`]: the reasons for a loss or a mark, and the counters for them
 //!
 //! This crate does not know what a port, a queue or a socket is.
 

@@ -2,11 +2,11 @@
 
 use weir_base::Instant;
 
-/// Where a packet's bytes and flow key stay in the [`Pool`](crate::Pool).
+/// The place of a packet's bytes and flow key in the [`Pool`](crate::Pool).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot(pub u32);
 
-/// The traffic class of a packet, which the discipline of its port gives it; zero before.
+/// The traffic class of a packet, which the discipline of its port assigns; zero before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class(pub u8);
 
@@ -48,22 +48,22 @@ impl Ecn {
 
 /// A packet that the router holds: move-only, one cache line at most.
 ///
-/// The bytes (or, in sim, the segment) and the parsed flow key stay in the pool at `slot`. A
+/// The bytes (or, in sim, the segment) and the parsed flow key are in the pool at `slot`. A
 /// packet ends in exactly one of two ways: a port sends it, or [`Fates::discard`] takes it
 /// together with the reason.
 ///
 /// [`Fates::discard`]: crate::Fates::discard
 #[derive(Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Serial number within the habitat: for traces and for ties.
+    /// Serial number within the habitat, for traces and for breaking ties.
     pub id: u64,
-    /// When it came in at the router.
+    /// When it arrived at the router.
     pub arrived: Instant,
-    /// When it came to the queue of its egress port; only the port writes this.
+    /// When it arrived at the queue of its egress port; only the port writes this.
     pub enqueued: Instant,
     /// Length of the layer-2 frame in bytes, without the frame check sequence.
     pub len: u32,
-    /// Where bytes and flow key are.
+    /// The place of its bytes and flow key.
     pub slot: Slot,
     /// Traffic class.
     pub class: Class,
@@ -72,7 +72,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet of `len` bytes that arrived at `arrived` and stays at `slot`.
+    /// A packet of `len` bytes at `slot` that arrived at `arrived`.
     pub const fn new(id: u64, slot: Slot, len: u32, arrived: Instant) -> Self {
         Self {
             id,
@@ -85,7 +85,7 @@ impl Packet {
         }
     }
 
-    /// The frame length as the books count it.
+    /// The frame length, in the type that counters use.
     pub const fn bytes(&self) -> u64 {
         self.len as u64
     }

@@ -1,4 +1,4 @@
-//! Where the bytes and flow keys of all held packets stay.
+//! The memory for the bytes and flow keys of all held packets.
 //!
 //! ```text
 //!  slot 0            slot 1
@@ -30,7 +30,7 @@ pub struct Pool {
     next_id: u64,
 }
 
-/// Where a frame lies within its slot.
+/// The position of a frame within its slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     start: u32,
@@ -66,14 +66,14 @@ impl Pool {
         self.frame_bytes_max
     }
 
-    /// Takes a frame in; `None` if no slot is free or the frame does not fit one.
+    /// Stores a received frame; `None` if no slot is free or the frame does not fit in one.
     pub fn receive(&mut self, frame: &[u8], arrived: Instant) -> Option<Packet> {
         let packet = self.create(frame.len(), arrived)?;
         self.frame_mut(&packet).copy_from_slice(frame);
         Some(packet)
     }
 
-    /// A packet of `len` bytes whose content the caller must write; `None` as for [`Self::receive`].
+    /// A packet of `len` bytes whose content the caller must write; `None` in the same cases as [`Self::receive`].
     pub fn create(&mut self, len: usize, arrived: Instant) -> Option<Packet> {
         if len > self.frame_bytes_max {
             return None;
@@ -104,13 +104,13 @@ impl Pool {
         &mut self.bytes[range]
     }
 
-    /// Bytes that were stripped from the front of a packet since it came; negative if it has grown.
+    /// Bytes stripped from the front of a packet since it arrived; negative if it has grown.
     pub fn stripped(&self, packet: &Packet) -> i32 {
         self.extents[packet.slot.0 as usize].start as i32 - HEADROOM as i32
     }
 
-    /// Moves the start of the frame by `delta` bytes: negative grows a header into the spare
-    /// bytes, positive strips one. Says whether there was room.
+    /// Moves the start of the frame by `delta` bytes: a negative value grows a header into the spare
+    /// bytes, a positive one strips a header. Returns whether there was room.
     pub fn move_start(&mut self, packet: &mut Packet, delta: i32) -> bool {
         let extent = &mut self.extents[packet.slot.0 as usize];
         let (Some(start), Some(len)) = (
@@ -131,12 +131,12 @@ impl Pool {
         packet.len = extent.len;
     }
 
-    /// Takes the slot of a packet that was sent.
+    /// Takes back the slot of a packet that was sent.
     pub fn release(&mut self, packet: Packet) {
         self.free.push(packet.slot);
     }
 
-    /// Takes the slots of packets that were discarded.
+    /// Takes back the slots of packets that were discarded.
     pub fn reclaim(&mut self, slots: impl Iterator<Item = Slot>) {
         self.free.extend(slots);
     }
