@@ -1,11 +1,11 @@
-//! Captures in pcapng: simulator and live router write the same.
+//! Captures in pcapng: the simulator and the live router write the same format.
 //!
 //! ```text
 //! section header    "weir"
 //! interface         name, Ethernet, nanoseconds, rate if it has one      one for each port or link
-//! packet            stamp, length, first bytes, direction                as often as there are packets
+//! packet            stamp, length, first bytes, direction                one for each packet
 //!   comment         "dropped: queue-full (The queue was full.)" or "marked: congestion"
-//! statistics        how many packets the capture itself missed           one for each interface
+//! statistics        number of packets that the capture itself missed     one for each interface
 //! ```
 //!
 //! Wireshark shows the comments and filters by them: `frame.comment contains "dropped"`.

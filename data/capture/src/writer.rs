@@ -1,6 +1,6 @@
 //! Blocks, appended to a vector.
 //!
-//! The section is little-endian on every machine: one run of a simulation is one file, byte by byte.
+//! The section is little-endian on every machine, so a simulation gives the same file, byte for byte, everywhere.
 
 use core::time::Duration; // a length of time, not a clock
 use std::borrow::Cow;
@@ -19,23 +19,23 @@ use pcap_file::{DataLink, Endianness};
 use weir_base::{Instant, Rate};
 use weir_packet::{Direction, Fate, Reason};
 
-/// The most bytes of a frame that are kept, as many as Wireshark reads.
+/// Maximum bytes of a frame that are kept; Wireshark reads no more.
 pub const SNAP_MAX: u32 = 262_144;
-/// The most bytes of an interface's name that are kept.
+/// Maximum bytes of an interface's name that are kept.
 const NAME_BYTES_MAX: usize = 255;
 /// Stamps are in units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
-/// Writes one section. Call [`Self::interface`] for each port or link, then [`Self::packet`] as
-/// often as there are packets, and at the end perhaps [`Self::statistics`]. A new interface may be
-/// described at any time.
+/// Writes one section. Call [`Self::interface`] for each port or link, then [`Self::packet`] for
+/// each packet, and at the end, optionally, [`Self::statistics`]. A new interface may be described
+/// at any time.
 pub struct Writer {
     snap: u32,
     epoch: u64,
     interfaces: u32,
     /// The comments, by number of the reason.
     dropped: [String; Reason::COUNT],
-    /// None if it could not be made, which does not happen in memory.
+    /// None if it could not be created, which does not happen in memory.
     blocks: Option<PcapNgWriter<Vec<u8>>>,
 }
 
@@ -48,9 +48,9 @@ pub struct Interface(u32);
 pub struct Seen<'a> {
     /// The interface.
     pub interface: Interface,
-    /// When.
+    /// The time at which it was seen.
     pub at: Instant,
-    /// Its bytes from the Ethernet header on; the headers alone will do.
+    /// Its bytes from the Ethernet header on; the headers alone are enough.
     pub frame: &'a [u8],
     /// Its length on the link; never less than the number of bytes.
     pub original_len: u32,
@@ -104,7 +104,7 @@ impl Writer {
         Interface(number)
     }
 
-    /// Writes a packet. One of an interface that this writer has not described is left out.
+    /// Writes a packet. It is left out if this writer has not described its interface.
     pub fn packet(&mut self, seen: &Seen<'_>, out: &mut Vec<u8>) {
         let whole = u32::try_from(seen.frame.len()).unwrap_or(u32::MAX);
         let kept = seen.frame.len().min(self.snap as usize);
@@ -128,7 +128,7 @@ impl Writer {
         append(&mut self.blocks, block, out);
     }
 
-    /// Says that the capture missed `missed` packets of an interface up to `at`.
+    /// Records that the capture missed `missed` packets of an interface up to `at`.
     pub fn statistics(
         &mut self,
         interface: Interface,
@@ -138,7 +138,7 @@ impl Writer {
     ) {
         let block = InterfaceStatisticsBlock {
             interface_id: interface.0,
-            // The format has the upper half first, and the library the lower one.
+            // The format has the upper half first, but the library writes the lower half first.
             timestamp: unix_nanos(self.epoch, at).rotate_left(32),
             options: vec![InterfaceStatisticsOption::IsbOsDrop(missed)],
         };
