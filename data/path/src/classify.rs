@@ -1,8 +1,8 @@
-//! From [`Headers`] to a flow key: who talks to whom.
+//! From [`Headers`] to a flow key: the two ends of the flow.
 //!
 //! All fragments of a datagram have the 3-tuple as key, because only the first one carries ports;
-//! so a datagram stays in one queue and in order. ICMP and other protocols without ports have zero as
-//! ports. A frame that is not IP has its two MAC addresses as key.
+//! so a datagram stays in one queue and in order. For ICMP and other protocols without ports, the ports
+//! are zero. The key of a frame that is not IP is its two MAC addresses.
 
 use weir_packet::key::FlowKey;
 use weir_packet::{Packet, Pool};
@@ -19,7 +19,7 @@ pub struct Classified {
     pub headers: Headers,
 }
 
-/// Finds the flow key of a packet, and keeps it in the pool.
+/// Finds the flow key of a packet, and stores it in the pool.
 #[inline]
 pub fn classify(pool: &mut Pool, parsed: Parsed) -> Classified {
     let Parsed { packet, headers } = parsed;

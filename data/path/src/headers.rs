@@ -1,7 +1,7 @@
-//! Where the headers of a frame are, and the fields that later stages read.
+//! The positions of a frame's headers, and the fields that later stages read.
 //!
-//! Network layers validate what they forward, each for itself. What is here reads headers without
-//! validating them: for a bridge, for packets that the router made, and for packets that left a queue.
+//! Each network layer validates the packets that it forwards. This module reads headers without validating
+//! them: for a bridge, for packets that the router made, and for packets that left a queue.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -21,13 +21,13 @@ pub struct Parsed {
     pub headers: Headers,
 }
 
-/// Where the headers are, and the fields that later stages read.
+/// The positions of the headers, and the fields that later stages read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Offset of the IP header in the frame; of the payload if the family is [`Family::Link`].
     pub l3: u16,
-    /// Offset of the bytes behind the IP header and the extension headers. It may lie beyond the end of
-    /// the packet: [`Self::transport`] gives the slice.
+    /// Offset of the bytes after the IP header and the extension headers. It may lie beyond the end of
+    /// the packet; [`Self::transport`] returns the slice.
     pub l4: u16,
     /// Length of the IP packet from `l3` on; never beyond the frame.
     pub total_len: u32,
@@ -41,7 +41,7 @@ pub struct Headers {
     pub ecn: Ecn,
     /// Whether it is a piece of a datagram.
     pub fragment: Fragment,
-    /// Whether a router may not fragment it: always so in IPv6.
+    /// Whether routers must not fragment it: always true in IPv6.
     pub dont_fragment: bool,
     /// Source address; unspecified if this is not an IP packet.
     pub source: IpAddr,
@@ -62,7 +62,7 @@ pub enum Fragment {
 }
 
 impl Headers {
-    /// The place of the IP packet in its frame.
+    /// The position of the IP packet in its frame.
     #[inline]
     pub fn l3_range(&self) -> std::ops::Range<usize> {
         let start = usize::from(self.l3);
@@ -84,7 +84,7 @@ impl Headers {
     }
 }
 
-/// The headers of any frame, without validating them: what is malformed is not IP.
+/// The headers of any frame, without validation; a malformed packet counts as not IP.
 #[inline(always)]
 pub(crate) fn peek(frame: &[u8]) -> Headers {
     let Some(link) = link::peek(frame) else {
@@ -107,7 +107,7 @@ fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
     if view.version() != 4 || !(ipv4::HEADER_LEN_MIN..=packet.len()).contains(&header_len) {
         return None;
     }
-    // A total length of zero is a segment yet to be cut (GSO); one beyond the frame is cut to it.
+    // A total length of zero means a packet yet to be segmented (GSO); one beyond the frame is cut to the frame.
     let total_len = match usize::from(view.total_len()) {
         len if (header_len..=packet.len()).contains(&len) => len,
         _ => packet.len(),

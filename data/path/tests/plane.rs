@@ -1,4 +1,4 @@
-//! A whole plane in memory: frames in at one port, frames out at another, everything accounted for.
+//! A whole plane in memory: frames enter at one port and leave at another, and all of them are accounted for.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
@@ -112,7 +112,7 @@ fn send(plane: &mut Plane, port: usize, frame: &[u8]) {
     plane.receive(port, frame, arrival(frame));
 }
 
-/// What leaves a port up to `now`.
+/// The frames that leave a port up to `now`.
 fn leaving(plane: &mut Plane, port: usize, now: Instant) -> Vec<Vec<u8>> {
     plane.step(now);
     let mut frames = Vec::new();
@@ -463,7 +463,7 @@ fn a_sender_that_left_the_checksum_to_hardware_is_helped() {
     assert_eq!(plane.fates().ended(Reason::BadOffload).packets, 1);
 }
 
-/// TCP of the host to `destination`, with this payload, its checksum left to hardware.
+/// TCP from the host to `destination`, with this payload; the checksum is left to hardware.
 fn tcp_superframe(destination: [u8; 4], payload: &[u8], size: u16) -> (Vec<u8>, Arrival) {
     let mut frame = Vec::new();
     PacketBuilder::ethernet2(HOST_MAC, LAN_MAC)
@@ -519,7 +519,7 @@ fn a_superframe_counts_and_leaves_as_the_frames_that_it_becomes() {
         joined.extend_from_slice(tcp.payload());
     }
     assert_eq!(joined, payload);
-    // A capture shows what would have been on a wire.
+    // A capture shows the frames that would have been on a wire.
     let seen = plane
         .sightings(Sightings::default(), Instant::ZERO)
         .unwrap();
@@ -543,7 +543,7 @@ fn a_superframe_that_cannot_be_cut_ends_with_its_reason() {
     assert_eq!(plane.fates().ended(Reason::BadOffload).packets, 1);
     plane.receive(LAN, &frame[..2000], arrival);
     assert_eq!(plane.fates().ended(Reason::BadOffload).packets, 2);
-    // Segments that no port could send.
+    // Segments that are too long for every port.
     let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 4000], 2000);
     plane.receive(LAN, &frame, arrival);
     assert_eq!(plane.fates().ended(Reason::TruncatedFrame).packets, 2);
@@ -552,8 +552,8 @@ fn a_superframe_that_cannot_be_cut_ends_with_its_reason() {
 
 #[test]
 fn a_superframe_of_tiny_segments_starves_nobody() {
-    // The pool has 64 places, each queue fewer: the segments that find none end, and once the ports
-    // have made a step there is a place for somebody else's frame again.
+    // The pool has 64 slots, and each queue fewer: segments that find none are dropped, and once the ports
+    // have made a step there is a slot for another frame again.
     let mut plane = plane(Mode::Routed, tables(1500), None);
     let (spec, link) = (
         Spec::check(
@@ -611,7 +611,7 @@ fn watch(plane: &mut Plane, ports: &[&str], drops: bool, packets: u64) {
         .unwrap();
 }
 
-/// What was seen: port, direction, fate and TTL.
+/// The sightings: port, direction, fate and TTL.
 fn seen(plane: &mut Plane) -> Vec<(u16, Option<Direction>, Fate, u8)> {
     let fetched = plane.sightings(Sightings::default(), Instant::ZERO);
     let sightings = fetched.unwrap().sightings;
@@ -657,13 +657,13 @@ fn a_watch_sees_each_end_once_with_its_reason() {
     let expired = (0, IN, Dropped(Reason::TtlExpired), 1);
     let answer = (0, OUT, Passed, 64);
     assert_eq!(seen(&mut plane), [expired, (0, IN, Passed, 64), answer]);
-    // A held packet is dropped later, at the port by which it came in.
+    // A held packet is dropped later, at its ingress port.
     send(&mut plane, LAN, &udp([10, 0, 2, 77], 64, b"x"));
     let later = Instant::ZERO + waiting::PATIENCE;
     leaving(&mut plane, LAN, later);
     let failed = (0, IN, Dropped(Reason::NeighbourFailed), 64);
     assert_eq!(seen(&mut plane), [(0, IN, Passed, 64), failed, answer]);
-    // A frame that finds no place in the pool never becomes a packet.
+    // A frame that finds no free slot in the pool never becomes a packet.
     for _ in 0..65 {
         send(&mut plane, LAN, &udp([192, 0, 2, 1], 9, b"x"));
     }
@@ -690,7 +690,7 @@ fn a_watch_for_losses_at_one_port_sees_nothing_else() {
     assert_eq!(leaving(&mut plane, WAN, Instant::ZERO).len(), 1);
     let full = Dropped(Reason::QueueFull);
     assert_eq!(seen(&mut plane), [(0, OUT, full, 49), (0, OUT, full, 39)]);
-    // The port goes, and with it what it holds.
+    // The port is removed, and the packets that it holds with it.
     send(&mut plane, LAN, &udp([192, 0, 2, 1], 33, b"x"));
     plane.remove_port(WAN, Reason::Reconfigured);
     let gone = Dropped(Reason::Reconfigured);
@@ -705,7 +705,7 @@ fn a_watch_tells_our_marks_from_others() {
     let link = *plane.ports()[WAN].port.link();
     plane.reconfigure_port(WAN, spec, link, Instant::ZERO);
     watch(&mut plane, &["wan"], false, 100);
-    // 12 ms a frame, all at once: the queue stands for half a second. The odd ones come marked.
+    // All frames at once, each taking 12 ms: the queue lasts for half a second. The odd frames arrive marked.
     for n in 0..40_u8 {
         let mut frame = udp([192, 0, 2, 1], 64, &[0; 1450]);
         frame[15] = if n % 2 == 0 { 0b10 } else { 0b11 };
@@ -761,7 +761,7 @@ fn a_watch_ends_after_its_packets_or_when_nobody_fetches() {
     assert!(plane.sightings(Sightings::default(), end).unwrap().done);
 }
 
-/// Whatever a device could say of a frame, true or not.
+/// Any offload that a device could report for a frame, true or not.
 fn offloads() -> impl Strategy<Value = Offload> {
     let kinds = [SegmentKind::TcpV4, SegmentKind::TcpV6, SegmentKind::Udp];
     let checksum = (0_u16..120, prop_oneof![Just(6), Just(16), 0_u16..20])
@@ -781,8 +781,8 @@ fn offloads() -> impl Strategy<Value = Offload> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Hostile frames: a good one with any bytes changed and cut anywhere. Whatever comes in goes
-    /// out, waits, or ends with a reason; never a panic, never a leaked slot.
+    /// Hostile frames: a good frame with any bytes changed, and cut anywhere. Each frame leaves, waits, or is
+    /// dropped with a reason; there is never a panic or a leaked slot.
     #[test]
     fn no_frame_panics_or_leaks(
         bridged in any::<bool>(),
@@ -817,7 +817,7 @@ proptest! {
     }
 }
 
-/// What a datagram that comes by `lan` ends as; none if it leaves.
+/// The reason for which a datagram that arrives at `lan` is dropped; none if it leaves.
 fn end_of(plane: &mut Plane, now: Instant) -> Option<Reason> {
     let before: Vec<_> = Reason::ALL.map(|r| plane.fates().ended(r)).to_vec();
     let frame = udp([192, 0, 2, 1], 64, b"x");
@@ -861,7 +861,7 @@ fn an_interface_is_followed_by_its_index_and_comes_back_by_its_names() {
     };
     assert_eq!(publish(&mut plane, 2, Some("uplink")), "uplink");
     assert_eq!(end_of(&mut plane, now), None);
-    // It goes, and another one comes that has the latest name, then one that has the configured name.
+    // The interface goes; another one appears with the latest name, then one with the configured name.
     assert_eq!(publish(&mut plane, 0, None), "uplink");
     assert_eq!(end_of(&mut plane, now), Some(Reason::NotAPort));
     assert_eq!(publish(&mut plane, 7, Some("uplink")), "uplink");

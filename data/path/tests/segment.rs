@@ -1,4 +1,4 @@
-//! Superframes against a slow, obvious reference: the same model of a packet, built once as a
+//! Superframes compared with a slow, obvious reference: the same model of a packet, built once as a
 //! superframe and once for each segment.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -20,7 +20,7 @@ struct Outer {
 #[derive(Clone, Debug)]
 struct Ip {
     v6: bool,
-    /// Of the first segment.
+    /// The identification of the first segment.
     identification: u16,
     /// IPv4 options, or an IPv6 destination options header.
     options: bool,
@@ -30,9 +30,9 @@ struct Ip {
 enum Carrier {
     /// IP within IP.
     None,
-    /// VXLAN, GENEVE: something between UDP and the inner IP header.
+    /// VXLAN, GENEVE: bytes between UDP and the inner IP header.
     Udp { checksum: bool, gap: Vec<u8> },
-    /// GRE with whatever follows its first four bytes.
+    /// GRE, with any bytes after its first four.
     Gre { checksum: bool, gap: Vec<u8> },
 }
 
@@ -153,8 +153,8 @@ impl Model {
         bytes
     }
 
-    /// Everything around a transport segment; checksums of tunnels are right, or for a superframe
-    /// those that are sums of a pseudo header.
+    /// Everything around a transport segment. Checksums of tunnels are complete, or, for a superframe, the
+    /// sums of the pseudo header.
     fn frame(&self, n: usize, transport: Vec<u8>, partial: bool) -> Vec<u8> {
         let mut packet = self.inner.wrap(self.protocol(), n, &transport);
         let mut v6 = self.inner.v6;
@@ -207,7 +207,7 @@ impl Model {
         [frame, packet].concat()
     }
 
-    /// The superframe, and what is said of it.
+    /// The superframe, and its offload.
     fn superframe(&self, size: u16) -> (Vec<u8>, Offload) {
         let mut transport = self.transport(self.sequence, self.flags, &self.payload);
         let pseudo = self.inner.pseudo(self.protocol(), transport.len());
@@ -230,7 +230,7 @@ impl Model {
         (frame, offload)
     }
 
-    /// The segments, each built from the beginning.
+    /// The segments, each built from scratch.
     fn segments(&self, size: usize) -> Vec<Vec<u8>> {
         let mut chunks: Vec<&[u8]> = self.payload.chunks(size).collect();
         if chunks.is_empty() {
@@ -373,7 +373,7 @@ fn a_superframe_that_contradicts_itself_is_refused() {
     refused(&[&frame[..], &[0]].concat(), &|_, _| {});
     refused(&frame[..100], &|_, _| {});
     refused(&vec![0; 70_000], &|_, _| {});
-    // Not a tunnel: the checksum may be left out, the headers then say where TCP is.
+    // Without a tunnel the partial checksum may be missing; the headers then give the position of TCP.
     let mut plain = vxlan();
     plain.outer.clear();
     let (frame, mut offload) = plain.superframe(1400);

@@ -1,4 +1,4 @@
-//! Packets that wait for neighbours, in a whole plane: what a failure, a flood and a scan do to them.
+//! Packets that wait for neighbours, in a whole plane: the effects of a failure, a flood and a scan.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,7 +21,7 @@ const LAN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const START: Instant = Instant::from_nanos(1_000_000_000);
 
-/// `lan` (10.0.1.1/24) and `wan` (10.0.0.0/8 but for that).
+/// `lan` (10.0.1.1/24) and `wan` (the rest of 10.0.0.0/8).
 fn tables() -> Tables {
     let mut tables = Tables::default();
     for (index, name, prefix) in [(1, "lan", "10.0.1.0/24"), (2, "wan", "10.0.0.0/8")] {
@@ -97,14 +97,14 @@ fn a_neighbour_that_failed_is_asked_again_and_the_packet_waits() {
     plane.set_tables(Arc::new(failed.clone()), START);
     send(&mut plane, [10, 0, 1, 2], host(1), START);
     assert_eq!(requests(&mut plane), [NeighbourRequest::Ask(host(1))]);
-    // The same snapshot again does not answer this request.
+    // The same snapshot again is not an answer to this request.
     plane.set_tables(Arc::new(failed.clone()), START);
     assert_eq!(plane.waiting().count(&host(1)), 1);
-    // But it is once the entry was gone in between.
+    // The snapshot is an answer if the entry was gone in between.
     plane.set_tables(Arc::new(tables()), START);
     plane.set_tables(Arc::new(failed.clone()), START);
     assert_eq!(ended(&plane, Reason::NeighbourFailed), 1);
-    // A host that is back gets the packets held for it.
+    // A host that comes back gets the packets that were held for it.
     send(&mut plane, [10, 0, 1, 2], host(1), START);
     assert_eq!(requests(&mut plane), [NeighbourRequest::Ask(host(1))]);
     let answer = Neighbour::Reachable(HOST);

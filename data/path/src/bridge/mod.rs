@@ -17,8 +17,8 @@ pub fn parse(pool: &Pool, mut packet: Packet) -> Parsed {
     Parsed { packet, headers }
 }
 
-/// Sends a frame, whose tag came out of band if it had one, from one of two bridged ports to the other. With
-/// fewer ports or more there is nowhere to send it.
+/// Sends a frame from one of two bridged ports to the other; if it had a tag, the tag came out of band. If
+/// there are not exactly two bridged ports, the frame has no destination.
 #[inline]
 pub fn forward(
     mut ports: impl Iterator<Item = usize>,

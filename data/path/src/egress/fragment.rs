@@ -7,8 +7,8 @@
 //!     offset +0, more               offset +8n, more                   offset, more as before
 //! ```
 //!
-//! A fragment may be fragmented again. Either all pieces are made or none: half a datagram is of use to
-//! nobody.
+//! A fragment may be fragmented again. Either all pieces are made or none, because half a datagram is
+//! useless.
 
 use weir_packet::key::Family;
 use weir_packet::{Packet, Pool, Reason};
@@ -16,12 +16,12 @@ use weir_wire::{FragmentOffset, ipv4};
 
 use crate::headers::Headers;
 
-/// Gives out the fragments of an IPv4 packet, in order, each at most `mtu` bytes of IP packet.
+/// Passes the fragments of an IPv4 packet to `output`, in order, each an IP packet of at most `mtu` bytes.
 ///
 /// The fragments have the Ethernet header, flow key, class, ECN field and arrival time of the
-/// original, which stays as it is for the caller to release or discard. If this fails nothing was given out:
-/// [`Reason::PoolExhausted`] if there are not enough slots, [`Reason::TooBig`] if the packet may not be
-/// fragmented or `mtu` leaves no room for eight bytes of data, [`Reason::IpTotalLength`] if its data
+/// original, which stays as it is for the caller to release or discard. On an error there are no
+/// fragments: [`Reason::PoolExhausted`] if there are not enough slots, [`Reason::TooBig`] if the packet may
+/// not be fragmented or `mtu` leaves no room for eight bytes of data, [`Reason::IpTotalLength`] if its data
 /// would end beyond the longest possible datagram.
 pub fn fragment(
     pool: &mut Pool,
@@ -52,7 +52,7 @@ pub fn fragment(
     Ok(())
 }
 
-/// Where a packet is cut.
+/// The points at which a packet is cut.
 struct Cuts<'a> {
     /// The Ethernet header, tags included.
     link: &'a [u8],
@@ -102,7 +102,7 @@ impl<'a> Cuts<'a> {
         })
     }
 
-    /// Number of fragments; a packet without data is one.
+    /// Number of fragments; a packet without data is one fragment.
     fn count(&self) -> usize {
         let later = self.data.len().saturating_sub(self.pieces[0]);
         1 + later.div_ceil(self.pieces[1])
@@ -182,7 +182,7 @@ mod tests {
         frame
     }
 
-    /// The fragments of a frame, out of a pool with this many slots.
+    /// The fragments of a frame, made in a pool with this many slots.
     fn cut(frame: &[u8], mtu: u32, slots: usize) -> Result<Vec<Vec<u8>>, Reason> {
         let mut pool = Pool::new(slots, 9000, (1, 2));
         let mut packet = pool.receive(frame, Instant::from_nanos(77)).unwrap();

@@ -8,10 +8,10 @@
 //! - [`rewrite`]: changes to headers
 //! - [`fragment`]: IPv4 fragmentation
 //! - [`port`]: a discipline in front of a link
-//! - [`transmitter`]: when the link starts each frame, and when it is free again
+//! - [`transmitter`]: when the link starts each frame, and when it becomes free again
 //!
-//! A network layer decides, and changes nothing. Its decision is a [`Departure`]: a short list of rewrites and
-//! an exit. A network layer that needs another rewrite adds it to [`Rewrites`], at its place in the order.
+//! A network layer decides, and changes nothing. Its decision is a [`Departure`]: a short list of rewrites
+//! and an exit. For a new kind of rewrite, add a field to [`Rewrites`] at its place in the order.
 
 pub mod fragment;
 pub mod port;
@@ -24,7 +24,7 @@ use weir_wire::ethernet::Mac;
 use crate::headers::Headers;
 use crate::link::tag;
 
-/// A decision to send a packet: how it is changed, and by which port it leaves.
+/// A decision to send a packet: how it is changed, and through which port it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// The changes.
@@ -33,7 +33,7 @@ pub struct Departure {
     pub exit: Exit,
 }
 
-/// By which port a packet leaves.
+/// The port through which a packet leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The port of the interface with this kernel index.
@@ -42,23 +42,23 @@ pub enum Exit {
     Port(usize),
 }
 
-/// The rewrites of a packet. They are carried out in the order in which they are listed here: from the
-/// inner headers to the outer ones.
+/// The rewrites of a packet. They are carried out in the order of the fields: from the inner headers to the
+/// outer ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrites {
-    /// Takes one hop off the TTL or hop limit.
+    /// Decrements the TTL or hop limit.
     pub decrement_hops: bool,
-    /// Cuts the packet into fragments of at most this number of bytes of IP packet. The rewrites below are
-    /// done to each of them.
+    /// Cuts the packet into fragments, each an IP packet of at most this number of bytes. The rewrites below
+    /// are done to each fragment.
     pub fragment: Option<u32>,
-    /// Writes the MAC addresses: the neighbour's, and the interface's own.
+    /// Writes the MAC addresses: the neighbour's as destination, the interface's own as source.
     pub macs: Option<[Mac; 2]>,
     /// Puts an 802.1Q tag with this control information into the frame.
     pub push_tag: Option<u16>,
 }
 
-/// Rewrites a packet. If it is fragmented, this gives the fragments, and the packet has no further use. If it
-/// cannot be rewritten, this gives the reason to drop it.
+/// Rewrites a packet. If it is fragmented, this returns the fragments, and the original is no longer needed.
+/// If it cannot be rewritten, this returns the reason to drop it.
 #[inline]
 pub fn carry_out(
     rewrites: &Rewrites,
@@ -84,7 +84,7 @@ pub fn carry_out(
     Ok(None)
 }
 
-/// Fragments a packet, and carries the other rewrites out on each fragment. All fragments are made or none.
+/// Fragments a packet, and applies the other rewrites to each fragment. All fragments are made or none.
 #[inline(never)]
 fn split(
     rewrites: &Rewrites,

@@ -1,4 +1,4 @@
-//! A port: a discipline in front of a link, and the only place with an order of events.
+//! A port: a discipline in front of a link, and the only place that orders events.
 //!
 //! ```text
 //!             offer()                    step(now)
@@ -7,13 +7,13 @@
 //!                                     the order of time            time, at the rate
 //! ```
 //!
-//! A step replays everything that has become due since the last one, in the order of its own
-//! time: at one instant timers run first, then arrivals are queued, then the link starts its next
-//! frame if the last one is complete. Whether a step comes exactly on time (sim) or late and for
-//! a whole batch (live) makes no difference to what the discipline decides.
+//! A step replays all events that have become due since the last step, in the order of their own
+//! times: at one instant timers run first, then arrivals are queued, then the link starts its next
+//! frame if the last one is complete. The discipline's decisions do not depend on whether a step
+//! comes exactly on time (sim), or late and for a whole batch (live).
 //!
-//! A late step may catch up, but not without bound: at most [`Link::burst`] bytes leave at once.
-//! Time beyond that is forgiven, as on a link that stood still.
+//! A late step may catch up, but within a bound: at most [`Link::burst`] bytes leave at once.
+//! Transmission time beyond that is lost, as on a link that was idle.
 
 use std::collections::VecDeque;
 
@@ -30,10 +30,10 @@ pub struct Port {
     transmitter: Transmitter,
     /// How far behind the clock the schedule may lag.
     lag_max: Span,
-    /// The first packet that was offered and not yet replayed, mostly the only one; and those behind it.
+    /// The first packet that was offered and not yet replayed, usually the only one; and those behind it.
     first: Option<Packet>,
     arrivals: VecDeque<Packet>,
-    /// Everything up to here has been replayed.
+    /// All events up to this time have been replayed.
     clock: Instant,
 }
 
@@ -61,8 +61,8 @@ impl Port {
         }
     }
 
-    /// Replays what is due up to `now`. Frames that the link starts go to `departed`, at most
-    /// `room` of them. Gives the time of the next event, if one is known.
+    /// Replays all events that are due up to `now`. Frames that the link starts go to `departed`, at most
+    /// `room` of them. Returns the time of the next event, if one is known.
     pub fn step(
         &mut self,
         now: Instant,
@@ -90,7 +90,7 @@ impl Port {
             self.queue_arrivals(&mut cx);
             ready = self.queue.ready(due);
             while room > 0 && self.transmitter.free_at() <= due && ready == Ready::Now {
-                // None: the discipline ended a packet, and has changed its answer.
+                // None: the discipline dropped a packet, and its answer has changed.
                 if let Some(packet) = self.queue.dequeue(&mut cx) {
                     let sending = self.transmitter.send(packet.bytes(), due);
                     room -= 1;
@@ -101,8 +101,9 @@ impl Port {
         }
     }
 
-    /// The step of a port to which one packet has come just now, if its queue lets that through and its link
-    /// is free: gives the packet, and nothing else is due. Any other port makes no step and gives none.
+    /// A shortcut for a port at which exactly one packet has just arrived: if its queue lets the packet through,
+    /// its link is free and nothing else is due, this makes the step and returns the packet. Otherwise it makes
+    /// no step and returns none.
     #[inline(always)]
     pub fn pass(&mut self, now: Instant) -> Option<(Packet, Transmission)> {
         let packet = self.first.as_ref()?;
@@ -129,12 +130,12 @@ impl Port {
         Some((packet, sending))
     }
 
-    /// Charges the link for a frame that went out of it at `at` without passing this queue.
+    /// Charges the link for a frame that left through it at `at` without passing this queue.
     pub fn charge(&mut self, bytes: u64, at: Instant) {
         self.transmitter.charge(bytes, at);
     }
 
-    /// Puts a discipline and a link in force, keeping the state as far as the kind is the same.
+    /// Puts a discipline and a link in force. The state is kept if the kind is the same.
     pub fn reconfigure(
         &mut self,
         spec: Spec,
@@ -158,13 +159,13 @@ impl Port {
         self.queue.reconfigure(&mut cx, spec, streams);
     }
 
-    /// Puts new parameters of the same discipline in force: it keeps its state, the link is the same.
+    /// Puts new parameters of the same discipline in force. It keeps its state, and the link does not change.
     pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
         self.clock = self.clock.max(now);
         self.queue.set(spec, self.clock)
     }
 
-    /// Drops everything that is held.
+    /// Drops all packets that are held.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         for packet in self.first.take().into_iter().chain(self.arrivals.drain(..)) {
             fates.discard(packet, reason);
@@ -172,8 +173,8 @@ impl Port {
         self.queue.shut_down(fates, reason);
     }
 
-    /// Gives back memory if nothing is held, so that a network of thousands of ports pays for those
-    /// that are busy.
+    /// Frees memory if nothing is held, so that a network of thousands of ports needs memory only for
+    /// the busy ones.
     pub fn relax(&mut self) {
         if self.is_idle() {
             self.arrivals.shrink_to_fit();
@@ -202,7 +203,7 @@ impl Port {
     }
 
     fn queue_arrivals(&mut self, cx: &mut Cx<'_>) {
-        // While one packet is queued, the memory that the next ones need is on its way.
+        // While one packet is queued, the memory for the next ones is being loaded.
         const AHEAD: usize = 4;
         if !self.arrivals.is_empty() {
             let all = self.first.iter().chain(&self.arrivals);
@@ -225,8 +226,8 @@ impl Port {
         }
     }
 
-    /// When something happens next, given what the queue answers at the clock's time; the link's own
-    /// events only if it may start a frame.
+    /// The time of the next event, given the queue's answer at the time of `clock`. The link's own events
+    /// count only if it may start a frame.
     fn next_event(&self, ready: Ready, link_may_start: bool) -> Option<Instant> {
         let never = Instant::FAR_FUTURE;
         let arrival = self.first.as_ref().map_or(never, |p| p.arrived);
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_passes_leaves_as_by_a_step() {
-        // Alone at a free link; two at once; one while the link is busy; alone again, to the instant.
+        // Alone at a free link; two at once; one while the link is busy; alone again, exactly when the link is free.
         let times = [0, 5, 5, 7, 4 * FRAME_NANOS, 5 * FRAME_NANOS];
         for limit in [1, 10] {
             let [mut stepped, mut passing] =
@@ -382,8 +383,8 @@ mod tests {
     fn a_long_delay_is_not_caught_up_beyond_one_burst() {
         let mut bench = Bench::new(1000, Some(Rate::from_mbps(100)));
         (0..1000).for_each(|id| bench.offer(id, 0));
-        // A second late: 1 ms at 100 Mbit/s are 12 500 B, eight frames of 1538 B; one less,
-        // because sending takes time too.
+        // A second late: 1 ms at 100 Mbit/s is 12 500 B, eight frames of 1538 B; one less, because sending
+        // takes time too.
         bench.step(1_000_000_000, 1000);
         let bytes = bench.departures.len() as u64 * 1538;
         assert!(bytes <= link(Some(Rate::from_mbps(100))).burst(), "{bytes}");
@@ -434,7 +435,7 @@ mod tests {
         bench.offer(0, 1_000_000_000);
         let next = bench.step(1_000_000_000, 9).unwrap();
         assert!(next <= 1_000_000_000 + DEBT_MAX.as_nanos(), "{next}");
-        // After an idle time a burst of the kernel's is not booked into the past.
+        // After an idle time, a burst from the kernel is not charged to the past.
         let mut idle = Bench::new(10, Some(Rate::from_mbps(100)));
         idle.port
             .charge(u64::from(FRAME), Instant::from_nanos(5_000_000_000));

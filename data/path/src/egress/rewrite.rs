@@ -1,7 +1,7 @@
 //! Changes to the headers of a packet that the router forwards.
 //!
-//! IPv4 header checksums are updated by difference (RFC 1624), so that a packet whose checksum was
-//! damaged stays recognisably damaged. All functions do nothing where the header does not fit the
+//! IPv4 header checksums are updated by the difference (RFC 1624), so that a packet with a damaged
+//! checksum stays recognisably damaged. No function does anything if the header does not fit in the
 //! frame.
 
 use weir_packet::Ecn;
@@ -11,7 +11,7 @@ use weir_wire::{checksum, ipv4, ipv6};
 
 use crate::headers::{self, Headers};
 
-/// Takes one hop off the TTL or hop limit, not below zero. `headers` keeps the received one.
+/// Decrements the TTL or hop limit, not below zero. `headers` keeps the received value.
 #[inline]
 pub fn decrement_hops(frame: &mut [u8], headers: &Headers) {
     let Some(packet) = frame.get_mut(headers.l3.into()..) else {
@@ -48,8 +48,8 @@ pub fn write_ecn(frame: &mut [u8], headers: &Headers, ecn: Ecn) {
     }
 }
 
-/// Marks a frame that leaves a queue as "congestion experienced", if it is IP. Its headers are read again,
-/// because few packets are marked. Says whether the mark is new.
+/// Marks a frame that leaves a queue as "congestion experienced", if it is IP. Its headers are parsed again,
+/// which is cheap because few packets are marked. Returns whether the mark is new.
 pub fn mark_congestion(frame: &mut [u8]) -> bool {
     let headers = headers::peek(frame);
     write_ecn(frame, &headers, Ecn::Congested);

@@ -1,4 +1,4 @@
-//! The transmitter of a link: when each frame starts, and when the link is free again.
+//! The transmitter of a link: when each frame starts, and when the link becomes free again.
 
 use weir_base::{Instant, Rate, Span};
 
@@ -7,25 +7,25 @@ use weir_base::{Instant, Rate, Span};
 pub struct Link {
     /// Bits a second; none for a link without a limit.
     pub rate: Option<Rate>,
-    /// Bytes that each frame takes on the wire beyond its layer-2 length: preamble, frame check
-    /// sequence and inter-frame gap (24 for Ethernet), or a tunnel's or a cell's cost. Negative
-    /// for a modelled link whose frames have no Ethernet header.
+    /// Bytes that each frame takes on the wire in addition to its layer-2 length: preamble, frame check
+    /// sequence and inter-frame gap (24 for Ethernet), or the overhead of a tunnel or of cells. Negative
+    /// for a simulated link whose frames have no Ethernet header.
     pub overhead: i32,
     /// The longest frame, for the size of a burst.
     pub frame_bytes_max: u32,
 }
 
 impl Link {
-    /// Bytes that may leave back to back after the port was late: two frames, or one
-    /// millisecond's bytes if that is more.
+    /// Bytes that may leave back to back after a late step: two frames, or one millisecond's bytes if
+    /// that is more.
     pub fn burst(&self) -> u64 {
         const LATE: Span = Span::from_millis(1);
         let frames = 2 * self.wire_bytes(u64::from(self.frame_bytes_max));
         self.rate.map_or(frames, |r| frames.max(r.bytes_in(LATE)))
     }
 
-    /// How far behind the clock the schedule may lag: a burst less the frame that the lag ends in,
-    /// and less the time between the decision to send and the sending, which varies.
+    /// How far behind the clock the schedule may lag: a burst minus the frame in which the lag ends,
+    /// and minus the time between the decision to send and the sending, which varies.
     pub(crate) fn lag_max(&self) -> Span {
         const SENDING: Span = Span::from_micros(50);
         let one = self.wire_bytes(u64::from(self.frame_bytes_max));
@@ -39,7 +39,7 @@ impl Link {
     }
 }
 
-/// When a frame is on the link: its first bit at `start`, its last at `end`.
+/// The time for which a frame is on the link: its first bit at `start`, its last at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
     /// The link begins to send it.
@@ -55,11 +55,11 @@ pub(crate) const DEBT_MAX: Span = Span::from_millis(20);
 #[derive(Debug)]
 pub struct Transmitter {
     link: Link,
-    /// The time at which the link has finished sending. The rest of a nanosecond, in units of 1 / rate, is
-    /// carried so that a schedule keeps its rate for ever.
+    /// The time at which the link has finished sending. The remaining fraction of a nanosecond, in units of
+    /// 1 / rate, is carried over, so that a schedule keeps its rate without drift.
     free_at: Instant,
     carry: u64,
-    /// Time of the last frame: most have the length of the one before.
+    /// Serialisation time of the last frame, kept because most frames have the length of the one before.
     serialisation: Serialisation,
 }
 
@@ -70,12 +70,12 @@ struct Serialisation {
     bytes: u64,
     /// Whole nanoseconds.
     nanos: u64,
-    /// The rest of one, in units of 1 / rate.
+    /// The remaining fraction of a nanosecond, in units of 1 / rate.
     rest: u64,
 }
 
 impl Serialisation {
-    /// Of a length that no frame has.
+    /// The time for a length that no frame has.
     const NONE: Self = Self {
         bytes: u64::MAX,
         nanos: 0,
@@ -99,7 +99,7 @@ impl Transmitter {
         &self.link
     }
 
-    /// When the link has sent all that it was given.
+    /// When the link has finished all frames that it was given.
     #[inline]
     pub fn free_at(&self) -> Instant {
         self.free_at
@@ -108,8 +108,8 @@ impl Transmitter {
     /// Sends a frame of `bytes` bytes (layer 2) at `at`, or when the link is free.
     #[inline]
     pub fn send(&mut self, bytes: u64, at: Instant) -> Transmission {
-        // So that bits times nanoseconds fit 64 bits: a division of 128 bits costs more than all
-        // else here, and no frame is 2 GB long.
+        // Bits times nanoseconds then fit in 64 bits. A division of 128 bits would cost more than all the
+        // rest of this function, and no frame is 2 GB long.
         const BYTES_MAX: u64 = 1 << 31;
         let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
             return Transmission { start: at, end: at };
@@ -137,9 +137,9 @@ impl Transmitter {
         Transmission { start, end }
     }
 
-    /// Charges the link for a frame that went out of it at `at` without passing its queue. Such
-    /// debts are bounded by [`DEBT_MAX`]: a sender that makes the kernel send more than the link carries (a
-    /// flood of pings, say) delays transit, but cannot stop it for longer than the flood lasts.
+    /// Charges the link for a frame that left through it at `at` without passing its queue. Such debts are
+    /// bounded by [`DEBT_MAX`]: a sender that makes the kernel send more than the link carries (by a flood of
+    /// pings, say) delays forwarded packets, but cannot stop them for longer than the flood lasts.
     pub fn charge(&mut self, bytes: u64, at: Instant) {
         let before = self.free_at;
         self.send(bytes, at);
@@ -148,7 +148,7 @@ impl Transmitter {
 
     /// Replaces the link by another one, at `now`.
     pub fn replace(&mut self, link: Link, now: Instant) {
-        // A slow link's frame is no debt of a fast one.
+        // The debt of a slow link must not block a fast link for long.
         let free_at = self.free_at.min(now + DEBT_MAX);
         *self = Self::new(link, free_at);
     }

@@ -12,17 +12,17 @@
 //! | bucket | rate | burst | why |
 //! |---|---|---|---|
 //! | of one receiver | 100/s | 20 | N of RFC 4443, section 2.4 f |
-//! | of one prefix (/24, /56) | 1000/s | 100 | one network must not use up the router's |
+//! | of one prefix (/24, /56) | 1000/s | 100 | one network must not use up the router's budget |
 //! | of the router | 10 000/s | 1000 | the larger of Linux' defaults (`icmp_msgs_per_sec`; 1000 before 2025) |
 //!
-//! "Too big" is limited by receiver only. Linux does not limit it at all: without it a connection stands
-//! still, and a sender that forges the sources of long packets could stop everybody's connections. It
-//! amplifies nothing, because an error is shorter than its offender.
+//! "Too big" is limited per receiver only. Linux does not limit it at all: without this error a connection
+//! stalls, so with a shared limit a sender that forges the sources of long packets could stall everybody's
+//! connections. It amplifies nothing, because an error is shorter than the packet that causes it.
 //!
-//! Receivers share [`RECEIVERS`] buckets by keyed hash, and prefixes [`PREFIXES`], so that the tables are
-//! bounded; two of them may have to share one. A flood of "too big" from random sources takes shares of
-//! others when it is faster than [`RECEIVERS`] times the rate of a bucket, 400 000 packets
-//! a second.
+//! A keyed hash assigns receivers to [`RECEIVERS`] buckets, and prefixes to [`PREFIXES`], so that the tables
+//! are bounded; two receivers may have to share a bucket. A flood of packets that are too big, from random
+//! sources, takes the shares of others only if it is faster than [`RECEIVERS`] times the rate of a bucket,
+//! about 400 000 packets per second.
 
 use weir_base::{Instant, Span};
 use weir_packet::KeyKind;
@@ -44,7 +44,7 @@ pub const RECEIVERS: usize = 4096;
 /// Buckets that prefixes share.
 pub const PREFIXES: usize = 1024;
 
-/// The shares that an error counts in.
+/// The buckets that an error is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
     host: usize,
@@ -62,7 +62,7 @@ pub struct Limits {
     pub router: Limit,
 }
 
-/// How many errors may still be sent, and how many were.
+/// How many errors may still be sent, and how many have been.
 #[derive(Debug)]
 pub struct ErrorBudget {
     limits: Limits,
@@ -87,13 +87,13 @@ pub struct Stats {
     pub too_big: u64,
     /// Not sent: the offender may not be answered.
     pub forbidden: u64,
-    /// Not sent: too many in too short a time.
+    /// Not sent: beyond the rate limits.
     pub limited: u64,
     /// Not sent: no packet slot was free.
     pub no_room: u64,
 }
 
-/// A token bucket in its virtual scheduling form: the time at which it will be full again.
+/// A token bucket in virtual scheduling form: the time at which it will be full again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     full_at: Instant,
@@ -178,14 +178,14 @@ impl Stats {
 }
 
 impl Limit {
-    /// The time in which one token comes back.
+    /// The time between two tokens.
     fn interval(&self) -> Span {
         Span::from_nanos(1_000_000_000 / u64::from(self.rate.max(1)))
     }
 }
 
 impl Bucket {
-    /// Whether a token is there: at most `burst - 1` are still to come back.
+    /// Whether a token is available, that is, at most `burst - 1` are missing.
     fn has_token(&self, limit: &Limit, now: Instant) -> bool {
         let debt_max = limit.interval().times(u64::from(limit.burst.max(1)) - 1);
         self.full_at.since(now) <= debt_max

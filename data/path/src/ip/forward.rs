@@ -1,4 +1,4 @@
-//! Where an IP packet goes: longest prefix match, ECMP, neighbour, TTL and MTU.
+//! The forwarding decision for an IP packet: longest prefix match, ECMP, neighbour, TTL and MTU.
 //!
 //! ```text
 //!  headers --> [ next hop cached? ] ------------------------------> TTL? --> MTU? --> Departure
@@ -14,8 +14,8 @@
 //! It takes headers, not frames, and changes nothing. The simulator's routers, which have no frames,
 //! choose their next hops by [`next_hop`], too.
 //!
-//! Deviation: no ICMP redirect is sent (RFC 1812, section 5.2.7.2, permits that): a router in
-//! front of a paced link has no business in rearranging its own segment's paths.
+//! Deviation: no ICMP redirect is sent (RFC 1812, section 5.2.7.2, permits that): a router in front of
+//! a paced link should not rearrange the paths in its own segment.
 
 use std::net::IpAddr;
 
@@ -27,12 +27,12 @@ use crate::ip::icmp_error::IcmpCause;
 use crate::ip::next_hop_cache::{Adjacency, NextHopCache};
 use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 
-/// Whether a packet is from another machine.
+/// The origin of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It is: its TTL counts.
+    /// Another machine: its TTL is checked and decremented.
     Transit,
-    /// It is from this router itself (an ICMP error).
+    /// This router itself (an ICMP error).
     Router,
 }
 
@@ -44,12 +44,12 @@ pub type Verdict = Result<Departure, Stop>;
 pub enum Stop {
     /// It waits for this neighbour's MAC address.
     Wait(NeighbourKey),
-    /// It is dropped, and its sender may be informed.
+    /// It is dropped, and its sender may get an ICMP error.
     Drop(Reason, Option<IcmpCause>),
 }
 
-/// Decides about a packet with these headers. `cache` belongs to `tables`: it must be cleared when they
-/// change.
+/// Decides about a packet with these headers. `cache` belongs to `tables`: the caller must clear it when
+/// they change.
 #[inline]
 pub fn forward(
     tables: &Tables,
@@ -83,7 +83,7 @@ pub fn forward(
     }
 }
 
-/// Looks the next hop up in the tables, and caches it if the destination alone decides.
+/// Looks up the next hop in the tables, and caches it if it depends on the destination alone.
 fn find(
     tables: &Tables,
     cache: &mut NextHopCache,
@@ -117,8 +117,8 @@ fn find(
     Ok(adjacency)
 }
 
-/// The next hop by which a route forwards a flow, or why it does not; `None` where no route leads to the
-/// destination. A flow takes one of several next hops by its hash, so it stays on one path.
+/// The next hop to which a route forwards a flow, or why it does not; `None` if no route leads to the
+/// destination. Among several next hops, the flow's hash decides, so a flow stays on one path.
 #[inline]
 pub fn next_hop(route: Option<&Action>, flow_hash: u64) -> Result<&NextHop, Stop> {
     let drop = |reason, cause| Err(Stop::Drop(reason, cause));

@@ -1,4 +1,4 @@
-//! ICMP errors about packets that the router cannot forward: which, and when there must be none.
+//! ICMP errors about packets that the router cannot forward: which error to send, and when to send none.
 //!
 //! Source: RFC 1812, sections 4.3.2 and 5.2.7; RFC 1191, section 4; RFC 4443, sections 2.4, 3.1 to
 //! 3.3 (parentheses below); RFC 792.
@@ -10,9 +10,10 @@
 //!                forbidden                limited           no_room
 //! ```
 //!
-//! Not answered: ICMP errors, and packets that might be one (2.4 e.1, e.2); later fragments (in IPv6 only
-//! where they could belong to an ICMP error: it has no rule against the others); packets that came by
-//! link-layer broadcast or go to a group (e.3 to e.5); sources that are not one host (e.6).
+//! Not answered: ICMP errors, and packets that might be ICMP errors (2.4 e.1, e.2); later fragments (in
+//! IPv6 only if they could belong to an ICMP error, because it has no rule against the others); packets that
+//! arrived by link-layer broadcast or go to a group (e.3 to e.5); packets whose source is not a single host
+//! (e.6).
 //!
 //! | cause | ICMP | ICMPv6 |
 //! |---|---|---|
@@ -22,11 +23,11 @@
 //! | [`Prohibited`](IcmpCause::Prohibited) | 3, 13 | 1, 1 |
 //! | [`TooBig`](IcmpCause::TooBig) | 3, 4 with the MTU | 2, 0 with the MTU |
 //!
-//! An error quotes as much of its offender as fits 576 bytes in all (IPv4), or 1280 (IPv6).
+//! An error quotes as much of the offending packet as fits within 576 bytes in total (IPv4), or 1280 (IPv6).
 //!
-//! How often: see [`error_budget`](crate::ip::error_budget).
+//! For rate limits see [`error_budget`](crate::ip::error_budget).
 //!
-//! Deviation: RFC 4443 lets "packet too big" answer a multicast packet; this router forwards none.
+//! Deviation: RFC 4443 permits "packet too big" in answer to a multicast packet; this router forwards none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
@@ -58,16 +59,16 @@ pub enum IcmpCause {
     },
 }
 
-/// The shortest MTU that every IPv4 path is expected to have: the length of an error in all.
+/// Maximum total length of an error: the MTU that every IPv4 path is expected to support.
 const ERROR_LEN_MAX_V4: usize = 576;
-/// The shortest MTU of IPv6: the length of an error in all.
+/// Maximum total length of an error: the minimum MTU of IPv6.
 const ERROR_LEN_MAX_V6: usize = 1280;
 /// TTL of an error.
 const TTL: NonZeroU8 = NonZeroU8::MIN.saturating_add(63);
 /// Precedence "internetwork control" (RFC 1812, section 4.3.2.5).
 const TRAFFIC_CLASS_V4: u8 = 0xc0;
 
-/// Builds the error that reports `cause` to an offender's sender; none if there must not be one.
+/// Builds the error that reports `cause` to the sender of a packet; none if no error may be sent.
 ///
 /// `packet` must be as received: it is quoted. Its flow key must be set. The new frame's MAC
 /// addresses are zero, for forwarding to fill in.
@@ -155,7 +156,7 @@ fn may_answer_v6(headers: &Headers, transport: &[u8]) -> bool {
     if headers.fragment == Fragment::Later {
         return protocol != Protocol::Icmpv6 && !is_extension(protocol);
     }
-    // Parsing stops at a fragment header; behind that of the first piece the walk goes on.
+    // Parsing stops at a fragment header; after that of the first piece, the walk goes on here.
     let chain = Chain::walk(protocol, transport);
     match chain.protocol {
         _ if !chain.complete => false,
@@ -166,7 +167,7 @@ fn may_answer_v6(headers: &Headers, transport: &[u8]) -> bool {
     }
 }
 
-/// Writes the frame of an ICMP error and gives its length; none if there is no room.
+/// Writes the frame of an ICMP error and returns its length; none if there is no room.
 fn write_v4(
     buffer: &mut [u8],
     quoted: &[u8],
@@ -199,7 +200,7 @@ fn write_v4(
     Some(ethernet::HEADER_LEN + ipv4::HEADER_LEN_MIN + len)
 }
 
-/// Writes the frame of an ICMPv6 error and gives its length; none if there is no room.
+/// Writes the frame of an ICMPv6 error and returns its length; none if there is no room.
 fn write_v6(
     buffer: &mut [u8],
     quoted: &[u8],
@@ -234,7 +235,7 @@ fn write_v6(
     Some(ethernet::HEADER_LEN + ipv6::HEADER_LEN + len)
 }
 
-/// Writes an Ethernet header without addresses, and gives what is left, cut to `packet_len_max`.
+/// Writes an Ethernet header without addresses, and returns the rest of the buffer, cut to `packet_len_max`.
 fn write_link(buffer: &mut [u8], ethertype: EtherType, packet_len_max: usize) -> Option<&mut [u8]> {
     let (link, packet) = buffer.split_at_mut_checked(ethernet::HEADER_LEN)?;
     let repr = ethernet::Repr {
@@ -247,7 +248,7 @@ fn write_link(buffer: &mut [u8], ethertype: EtherType, packet_len_max: usize) ->
     Some(&mut packet[..len])
 }
 
-/// Copies as much of the offender behind an ICMP header as fits, and gives the message's length.
+/// Copies as much of the offending packet after an ICMP header as fits, and returns the message's length.
 fn write_quote(body: &mut [u8], header_len: usize, quoted: &[u8]) -> Option<usize> {
     let room = body.get_mut(header_len..)?;
     let len = quoted.len().min(room.len());
@@ -292,7 +293,7 @@ mod tests {
         frame
     }
 
-    /// The error about a frame that is bridged up to here, so that nothing else refuses it.
+    /// The error about a frame that was parsed as for a bridge, so that no other check refuses it.
     fn error(frame: &[u8], cause: IcmpCause, budget: &mut ErrorBudget) -> Option<Vec<u8>> {
         error_in(&mut Pool::new(2, 9000, (1, 2)), frame, cause, budget)
     }

@@ -1,10 +1,10 @@
 //! The network layer of a routed port: IPv4 and IPv6.
 //!
-//! - [`parse`]: its headers, or why it is not forwarded
-//! - [`forward`]: where a packet goes
+//! - [`parse`]: the headers of a packet, or why it is not forwarded
+//! - [`forward`]: the forwarding decision
 //! - [`tables`]: the interfaces, routes and neighbours that it looks up; [`next_hop_cache`]: a cache before them
-//! - [`source_check`]: whether a packet may come from where it says
-//! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are asked for
+//! - [`source_check`]: whether the source address of a packet is acceptable at its ingress port
+//! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are being resolved
 //! - [`icmp_error`]: errors about packets that are not forwarded; [`error_budget`]: their rate limits
 
 pub mod error_budget;

@@ -1,9 +1,9 @@
 //! A small cache of next hops, by destination.
 //!
-//! Longest prefix match, interface and neighbour take three look-ups in three tables; most packets go
-//! where another has just gone. The cache is direct-mapped: an entry is found or replaced at one place,
-//! so a sender to many destinations makes it useless but never slow. It is emptied with each new snapshot
-//! of the tables. Routes with several next hops are not cached, because the flow decides there.
+//! Longest prefix match, interface and neighbour take three look-ups in three tables, and most packets go
+//! where another has just gone. The cache is direct-mapped: an entry is found or replaced at one place, so
+//! a sender to many destinations makes it useless but never slow. It is emptied with each new snapshot of
+//! the tables. Routes with several next hops are not cached, because there the next hop depends on the flow.
 //!
 //! It also records which neighbours are in use, so that the kernel can be asked to verify them: a look-up
 //! marks the neighbour that it finds.
@@ -13,12 +13,12 @@ use std::net::IpAddr;
 
 use crate::ip::tables::{Mac, NeighbourKey};
 
-/// Destinations: 256 kB, which fits a core's second-level cache.
+/// Maximum destinations: 256 kB, which fits in a core's second-level cache.
 const ENTRIES: usize = 4096;
-/// Neighbours whose use is recorded. Of more of them only some are.
+/// Maximum neighbours whose use is recorded. If there are more, only some are recorded.
 const NEIGHBOURS_MAX: usize = 65_536;
 
-/// A next hop with everything that sending there takes.
+/// A next hop with everything needed to send there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjacency {
     /// Kernel index of the interface.
@@ -73,7 +73,7 @@ impl NextHopCache {
         }
     }
 
-    /// Caches the next hop to a destination, which is this neighbour.
+    /// Caches the next hop to a destination; it is this neighbour.
     pub fn set(&mut self, destination: IpAddr, next_hop: Adjacency, neighbour: NeighbourKey) {
         let number = match self.numbers.get(&neighbour) {
             Some(number) => *number,
@@ -192,7 +192,7 @@ mod tests {
         cache.get(address(7));
         cache.get(address(8));
         assert_eq!(cache.take_used(), [(1, address(7))]);
-        // A bound on the memory, at the price of some marks.
+        // The memory is bounded, at the price of some marks.
         for n in 0..=NEIGHBOURS_MAX as u32 {
             cache.set(address(n), hop, (1, address(n)));
         }

@@ -1,4 +1,4 @@
-//! The headers of an IP packet that a router may forward, or why it may not.
+//! The headers of an IP packet that a router may forward, or the reason why it may not.
 //!
 //! Source: RFC 1812, sections 5.2.2 (validation) and 5.3.7 (martian addresses); RFC 8200; RFC 4291;
 //! RFC 5095 (type-0 routing headers); RFC 2644 and RFC 1812, section 5.3.4 (link-layer broadcasts).
@@ -12,15 +12,14 @@
 //!
 //! Deviations and choices:
 //!
-//! - Options and extension headers are not processed: record route and timestamp pass unchanged,
-//!   hop-by-hop options are skipped (RFC 8200 permits that), a chain of extension headers that is too
-//!   long or ends outside the packet passes without ports (RFC 7045: a router forwards it, its
+//! - Options and extension headers are not processed. Record route and timestamp pass unchanged.
+//!   Hop-by-hop options are skipped (RFC 8200 permits that). A packet whose chain of extension headers is
+//!   too long or ends outside the packet passes, without ports (RFC 7045: a router forwards it, its
 //!   destination validates it).
 //! - A packet *to* a link-local address is refused as [`Reason::LocalDelivery`]: it came to the router's
-//!   own MAC address and can be for nobody else. So is neighbour discovery *from* one.
+//!   own MAC address and cannot be for any other host. Neighbour discovery *from* one is refused likewise.
 //! - Jumbograms (RFC 2675) are refused; no slot of the pool could hold one.
-//! - The helpers are always inlined: otherwise their results are copied from frame to frame of the stack,
-//!   which costs a third of the time.
+//! - The helpers are always inlined: otherwise their results are copied between stack frames, which is slow.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -30,18 +29,18 @@ use weir_wire::{EtherType, Protocol, checksum, ethernet, ipv4, ipv6, vlan};
 use crate::headers::{self, Headers, Parsed};
 use crate::link;
 
-/// A packet that a network layer does not take; the caller discards it. RFC 1812 and RFC 4443 demand an
-/// ICMP error for none of these reasons.
+/// A packet that a network layer refuses; the caller discards it. For none of these reasons do RFC 1812
+/// and RFC 4443 require an ICMP error.
 #[derive(Debug)]
 pub struct Refused {
     /// The packet.
     pub packet: Packet,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 /// Validates the headers of a packet whose link layer has been validated. Sets the packet's ECN field,
-/// cuts off what follows the IP packet, and takes out a priority tag.
+/// cuts off the bytes after the IP packet, and removes a priority tag.
 #[inline]
 pub fn parse(pool: &mut Pool, mut packet: Packet, link: &link::Header) -> Result<Parsed, Refused> {
     let mut headers = match validate(pool.frame(&packet), link) {
@@ -89,7 +88,7 @@ fn validate_v4(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     if total_len < header_len || total_len > packet.len() {
         return Err(Reason::IpTotalLength);
     }
-    // The fixed part alone is a sum of known length, which is faster, and mostly all there is.
+    // The sum over the fixed part has a known length, which is faster, and most headers have no options.
     let sum = checksum::Sum::default().bytes(fixed);
     let options = &packet[ipv4::HEADER_LEN_MIN..header_len];
     if sum.bytes(options).checksum() != 0 {
@@ -192,7 +191,7 @@ mod tests {
         Pool::new(4, 2048, (1, 2))
     }
 
-    /// Parses a frame, and checks that the packet's length is the frame's.
+    /// Parses a frame, and checks that the packet is as long as the frame.
     fn parse_frame(frame: &[u8], mode: Mode) -> Result<(Headers, Vec<u8>, Ecn), Reason> {
         let mut pool = pool();
         let packet = pool.receive(frame, Instant::ZERO).unwrap();

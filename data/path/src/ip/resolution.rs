@@ -1,29 +1,29 @@
-//! Which neighbours are resolved at the same time, and whose request gives way to another.
+//! Which neighbours are being resolved at a time, and which request is given up for a new one.
 //!
 //! ```text
 //!  a packet for an unknown neighbour
 //!     |
-//!     +-- it answered before ----> reserved places     full: the holder of most places loses one,
+//!     +-- it answered before ----> reserved places     full: the source with most places loses one,
 //!     +-- otherwise -------------> the other places    or the oldest request goes, if it is old enough
 //! ```
 //!
-//! Source: RFC 6583, section 6. A sender to addresses that nobody has makes a router ask for each of
+//! Source: RFC 6583, section 6. A sender to unused addresses makes a router send a request for each of
 //! them, and an unanswered request holds its place for seconds. Neighbours that exist answer within
-//! milliseconds. So a request that is older than [`AGE_MIN`] may be given up for a new one, and places
-//! are shared fairly:
+//! milliseconds. Therefore a request that is older than [`AGE_MIN`] may be given up for a new one, and
+//! places are shared fairly:
 //!
-//! - among source prefixes (/24, /56), and within one among its hosts: a newcomer whose prefix, or host,
-//!   holds fewer places than the largest holder takes one of those, however young. A scan from one
-//!   network costs the others nothing.
-//! - neighbours that answered before have [`RESERVED`] places that nobody else can take.
-//! - a neighbour that failed recently takes a free place, or one by fairness, but none by age: many dead
+//! - Among source prefixes (/24, /56), and within a prefix among its hosts: a new request whose prefix, or
+//!   host, holds fewer places than the largest holder takes one of the holder's places, however young. A
+//!   scan from one network costs the others nothing.
+//! - Neighbours that answered before have [`RESERVED`] places that no other neighbour can take.
+//! - A neighbour that failed recently gets a free place, or one by fairness, but none by age: many dead
 //!   destinations do not keep the control side busy.
 //!
-//! Places are counted for each family, because the kernel bounds each table by itself.
+//! Places are counted separately for each family, because the kernel bounds each table separately.
 //!
-//! The limit: if every packet of a scan has a source prefix of its own, each is as good as an honest
-//! one. Then new neighbours are found as long as each request keeps its [`AGE_MIN`], that is up to
-//! [`PLACES_MAX`] / [`AGE_MIN`] requests a second, and above that in proportion.
+//! The limit: if every packet of a scan has a different source prefix, it cannot be told from an honest
+//! packet. New neighbours are then found as long as each request keeps its place for [`AGE_MIN`], that is,
+//! up to [`PLACES_MAX`] / [`AGE_MIN`] requests per second, and a proportional share of them above that.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -33,16 +33,16 @@ use weir_packet::key::{SITE_PREFIX_V4, SITE_PREFIX_V6};
 
 use crate::ip::tables::NeighbourKey;
 
-/// Pending requests in each family.
+/// Maximum pending requests in each family.
 pub const PLACES_MAX: usize = 192;
 /// Further places in each family, for neighbours that answered before.
 pub const RESERVED: usize = 32;
 /// A request keeps its place for this long, unless its source has more places than others. Neighbours on
 /// a busy wireless network take tens of milliseconds.
 pub const AGE_MIN: Span = Span::from_millis(100);
-/// A neighbour that failed counts as such for this time.
+/// The time for which a neighbour counts as failed.
 const FAILED_FOR: Span = Span::from_secs(20);
-/// Neighbours of each kind that are remembered.
+/// Maximum neighbours of each kind that are remembered.
 const REMEMBERED_MAX: usize = 4096;
 
 /// A request to the control side.
@@ -50,20 +50,20 @@ const REMEMBERED_MAX: usize = 4096;
 pub enum NeighbourRequest {
     /// Resolve this neighbour's MAC address.
     Ask(NeighbourKey),
-    /// Stop asking: others need the place.
+    /// Stop resolving it: another request needs the place.
     GiveUp(NeighbourKey),
 }
 
 /// The requests that are pending, and the neighbours that answered or failed recently.
 #[derive(Debug)]
 pub(crate) struct PendingRequests {
-    /// Reserved or not, for each family.
+    /// Reserved and other places, for each family.
     places: [Places; 4],
     answered: Recent,
     failed: Recent,
 }
 
-/// Where a request is counted.
+/// The place that a request holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     places: usize,
@@ -92,7 +92,7 @@ impl PendingRequests {
         }
     }
 
-    /// A place for a request, and the request that gives way to it. None if no place can be had.
+    /// A place for a request, and the request that is given up for it. None if no place is available.
     pub(crate) fn ask(
         &mut self,
         now: Instant,
@@ -136,7 +136,7 @@ impl PendingRequests {
     }
 }
 
-/// The requests of one kind, by who asks.
+/// The requests of one kind, by the source of the packet.
 #[derive(Debug, Default)]
 struct Places {
     limit: usize,
@@ -181,11 +181,11 @@ impl Places {
         }
     }
 
-    /// The request that gives way to one of `source`, with its source. `by_age`: also if `source` then holds as
-    /// many places as anybody.
+    /// The request to give up for a new one of `source`, with its own source. With `by_age`, also if `source`
+    /// then holds as many places as the largest holder.
     fn victim(&self, now: Instant, source: IpAddr, by_age: bool) -> Option<(IpAddr, NeighbourKey)> {
         let own = self.prefixes.get(&prefix_of(source));
-        // Of several that hold as many the one with the oldest request.
+        // Among several with equally many, the one with the oldest request.
         let key = |prefix: &Prefix| Some((prefix.count, std::cmp::Reverse(prefix.largest()?.1)));
         let most = self.prefixes.values().max_by_key(|p| key(p))?;
         let (host, since, neighbour) = most.largest()?;
@@ -203,7 +203,7 @@ impl Places {
 }
 
 impl Prefix {
-    /// The host with most requests, and its oldest one.
+    /// The host with the most requests, and its oldest request.
     fn largest(&self) -> Option<(IpAddr, Instant, NeighbourKey)> {
         let oldest = |requests: &VecDeque<(Instant, NeighbourKey)>| requests.front().copied();
         let key = |requests: &VecDeque<_>| {
@@ -216,7 +216,7 @@ impl Prefix {
     }
 }
 
-/// The network of the site that an address belongs to: a sender can forge any address in it.
+/// The network of the site that an address belongs to; a sender can forge any address in it.
 fn prefix_of(source: IpAddr) -> IpAddr {
     match source {
         IpAddr::V4(a) => IpAddr::V4((u32::from(a) & u32::MAX << (32 - SITE_PREFIX_V4)).into()),
@@ -224,7 +224,7 @@ fn prefix_of(source: IpAddr) -> IpAddr {
     }
 }
 
-/// Neighbours with a time, the latest half of [`REMEMBERED_MAX`] at least.
+/// Neighbours with a time; at least the latest half of [`REMEMBERED_MAX`] are kept.
 #[derive(Debug, Default)]
 struct Recent {
     young: HashMap<NeighbourKey, Instant>,
@@ -259,7 +259,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// One scanner has taken every place, `AGE_MIN` is not over.
+    /// One scanner has taken every place, and `AGE_MIN` is not over.
     fn scanned() -> PendingRequests {
         let mut requests = PendingRequests::default();
         for n in 0..PLACES_MAX as u32 {
@@ -279,7 +279,7 @@ mod tests {
         let mut requests = scanned();
         let refused = requests.ask(START, host(1000), source("10.1.1.66"));
         assert_eq!(refused, None);
-        // Another network, and then another host of the same one: the scanner's oldest give way.
+        // Another network, and then another host of the same network: the scanner's oldest requests are given up.
         assert_eq!(given_up(&mut requests, START, 2000, "10.2.2.2"), Some(0));
         assert_eq!(given_up(&mut requests, START, 2001, "10.1.1.2"), Some(1));
         // Until shares are equal.
@@ -297,7 +297,7 @@ mod tests {
         let mut requests = scanned();
         let later = START + AGE_MIN;
         assert_eq!(given_up(&mut requests, later, 1000, "10.1.1.66"), Some(0));
-        // With as many networks as requests nobody has more than others: the age counts.
+        // With as many networks as requests, no network has more than others, so the age decides.
         let mut requests = PendingRequests::default();
         for n in 0..PLACES_MAX as u32 {
             let from = IpAddr::V4((0x0b00_0000 + (n << 8)).into());

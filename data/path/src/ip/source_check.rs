@@ -1,24 +1,24 @@
-//! Source validation: whether a packet with this source may come in by this port.
+//! Source validation: whether a packet with this source may enter through this port.
 //!
 //! ```text
 //!  source --> route back --> one of the router's own addresses, or a broadcast address --> own-source
 //!                |
 //!                +-- off:     passes
-//!                +-- loose:   some network, by whatever port, the default route included: passes
-//!                +-- strict:  one of its next hops is on the port where the packet came in: passes
+//!                +-- loose:   some network, through any port, the default route included: passes
+//!                +-- strict:  one of its next hops is on the packet's ingress port: passes
 //!                +-- else --> reverse-path
 //! ```
 //!
 //! Source: RFC 3704, sections 2.2 to 2.4 (strict and loose reverse path forwarding); RFC 1812, section
-//! 5.3.8; Linux' `rp_filter`. With several next hops strict is "feasible" in Linux' sense: one of
-//! them is enough. Martian sources are refused by [`parse`](crate::ip::parse) already.
+//! 5.3.8; Linux' `rp_filter`. With several next hops, strict is "feasible" in Linux' sense: one of
+//! them is enough. [`parse`](crate::ip::parse) has already refused martian sources.
 //!
 //! Unless the configuration says otherwise, a port follows the kernel's `rp_filter` of its interface. IPv6,
 //! which has no such setting, is not checked.
 //!
-//! Deviations from Linux, each stricter: the router's own addresses are refused in IPv6 too, and
-//! broadcast addresses of its networks whatever `rp_filter` says. On an interface without any address
-//! Linux' loose is strict; here it is loose.
+//! Deviations from Linux. Two are stricter: the router's own addresses are refused in IPv6 too, and
+//! broadcast addresses of its networks are refused whatever `rp_filter` is. One is not: on an interface
+//! without any address, Linux treats loose as strict; here it is loose.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ use crate::headers::Headers;
 use crate::ip::next_hop_cache::spread;
 use crate::ip::tables::{Action, Tables};
 
-/// The relation that a source must have to the port where its packet came in (RFC 3704).
+/// The required relation between a packet's source and its ingress port (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceCheck {
     /// None.
@@ -40,11 +40,11 @@ pub enum SourceCheck {
     Strict,
 }
 
-/// Sources that are remembered: 100 kB.
+/// Maximum sources that are remembered: 100 kB.
 const ENTRIES: usize = 4096;
 
-/// Sources that passed, by the port where they came in; direct-mapped. It is emptied with each new
-/// snapshot of the tables and each change of a port.
+/// Sources that passed, with their ingress ports; direct-mapped. It is emptied with each new snapshot of
+/// the tables and each change of a port.
 #[derive(Debug)]
 pub(crate) struct Passed {
     entries: Box<[Option<(IpAddr, u16)>]>,
@@ -58,12 +58,12 @@ impl Default for Passed {
     }
 }
 
-/// The port where a packet came in.
+/// The ingress port of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ingress {
     /// Kernel index of its interface, if there is one.
     pub(crate) interface: Option<u32>,
-    /// Its check; none for the kernel's.
+    /// Its check; none to use the kernel's setting.
     pub(crate) check: Option<SourceCheck>,
 }
 
@@ -84,7 +84,7 @@ impl Passed {
     }
 }
 
-/// Whether a packet with these headers may come in there; if not, why it is dropped.
+/// Checks whether a packet with these headers may enter there; if not, returns the reason to drop it.
 pub(crate) fn check(tables: &Tables, ingress: Ingress, headers: &Headers) -> Result<(), Reason> {
     let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
     let kernels = || match headers.source {
@@ -93,7 +93,7 @@ pub(crate) fn check(tables: &Tables, ingress: Ingress, headers: &Headers) -> Res
     };
     let check = ingress.check.or_else(kernels).unwrap_or_default();
     check_route_back(tables, headers.source, interface, check).map_err(|reason| {
-        // The kernel checks, and counts, what is for the router itself.
+        // The kernel checks and counts packets to the router itself.
         let route = tables.route(headers.destination);
         match route.map(|(_, route)| &route.action) {
             Some(Action::Local) => Reason::LocalDelivery,

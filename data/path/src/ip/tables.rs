@@ -1,7 +1,7 @@
 //! The interfaces, routes and neighbours that forwarding looks up.
 //!
-//! A plain value: a habitat builds it (live: from the kernel, by netlink), publishes it whole,
-//! and the forwarding thread reads one consistent snapshot for each burst.
+//! The tables are a plain value: a habitat builds it (live: from the kernel, through netlink) and
+//! publishes it as a whole, and the forwarding thread reads one consistent snapshot for each burst.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,7 +29,7 @@ pub struct Tables {
     // Shared between snapshots: a change of a neighbour copies no routes.
     v4: Arc<PrefixMap<Ipv4Net, Route>>,
     v6: Arc<PrefixMap<Ipv6Net, Route>>,
-    /// The number of next hops at each gateway, so that nobody walks the routes for the gateways.
+    /// The number of next hops at each gateway, so that listing the gateways needs no walk over the routes.
     gateways: Arc<BTreeMap<NeighbourKey, u32>>,
 }
 
@@ -44,8 +44,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Whether it is switched on.
     pub up: bool,
-    /// Whether its link works: a cable with somebody at its other end. Forwarding does not ask, because the
-    /// kernel reports it up to a second late; the device itself drops frames without one.
+    /// Whether its link works: a cable with a working device at the other end. Forwarding does not check this,
+    /// because the kernel reports it up to a second late; without carrier the device itself drops frames.
     pub carrier: bool,
     /// Its addresses with their networks.
     pub addresses: Vec<IpNet>,
@@ -56,29 +56,29 @@ pub struct Interface {
 pub struct Route {
     /// The action.
     pub action: Action,
-    /// The kernel's priority; of two routes for one prefix the lower one counts.
+    /// The kernel's priority; of two routes for one prefix, the one with the lower metric counts.
     pub metric: u32,
 }
 
 /// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sends it on to one of these, chosen by flow hash in proportion to their weights.
+    /// Forwards it to one of these, chosen by flow hash in proportion to their weights.
     Forward(Vec<NextHop>),
-    /// Leaves it to the kernel: an address of this machine, or its broadcast address.
+    /// Leaves it to the kernel: the destination is an address of this machine or a broadcast address.
     Local,
     /// Drops it silently.
     Blackhole,
-    /// Drops it and says "unreachable".
+    /// Drops it and reports "unreachable" to the sender.
     Unreachable,
-    /// Drops it and says "administratively prohibited".
+    /// Drops it and reports "administratively prohibited" to the sender.
     Prohibit,
 }
 
-/// An interface, and perhaps a router behind it.
+/// An interface, and optionally the router to send to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
-    /// Kernel index of the interface to leave by.
+    /// Kernel index of the egress interface.
     pub interface: u32,
     /// The router to send to; none if the destination itself is on the link.
     pub gateway: Option<IpAddr>,
@@ -86,14 +86,14 @@ pub struct NextHop {
     pub weight: u32,
 }
 
-/// A neighbour's MAC address, or its absence.
+/// A neighbour's MAC address, or that it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
     /// The kernel has learnt this MAC address.
     Reachable(Mac),
-    /// The operator has configured this MAC address: nobody asks for it.
+    /// The operator has configured this MAC address, so it is never resolved.
     Permanent(Mac),
-    /// It was asked and did not answer.
+    /// A request for its MAC address was not answered.
     Failed,
 }
 
@@ -154,7 +154,7 @@ impl Tables {
         v4.chain(v6)
     }
 
-    /// Every gateway, each once.
+    /// All gateways, each once.
     pub fn gateways(&self) -> impl Iterator<Item = NeighbourKey> {
         self.gateways.keys().copied()
     }
@@ -194,7 +194,7 @@ impl Route {
 }
 
 impl Interface {
-    /// The address that an ICMP error of this family comes from: its first one, a global one
+    /// The source address for an ICMP error of this family: the interface's first address, a global one
     /// before a link-local one.
     pub fn address_for(&self, family_of: IpAddr) -> Option<IpAddr> {
         let mut addresses = self
@@ -219,15 +219,15 @@ fn host_v6(address: Ipv6Addr) -> Ipv6Net {
 }
 
 impl Action {
-    /// The next hop for a flow: weighted, the same for all packets with this hash.
+    /// The next hop for a flow, chosen by weight, and the same for all packets with this hash.
     pub fn choose(next_hops: &[NextHop], flow_hash: u64) -> Option<&NextHop> {
         if let [only] = next_hops {
             return Some(only);
         }
         let total: u64 = next_hops.iter().map(|n| u64::from(n.weight)).sum();
-        // The high half of a product spreads the hash over 0..total without a division.
-        // The halves are swapped because the queues' bins use the high bits too: flows that share
-        // a next hop must not share a few bins as well.
+        // The high half of a product spreads the hash over 0..total without a division. The halves are swapped
+        // because the queues' bins also use the high bits: flows that share a next hop must not be confined to
+        // a few bins.
         let spread = flow_hash.rotate_left(32);
         let mut point = ((u128::from(spread) * u128::from(total)) >> 64) as u64;
         next_hops.iter().find(|n| {

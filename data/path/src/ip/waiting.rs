@@ -1,8 +1,9 @@
 //! Packets that wait for a neighbour's MAC address.
 //!
-//! Bounded three ways, because a sender that scans a network makes the router ask for each address:
-//! packets in all, packets for one neighbour, and neighbours (see [`resolution`](crate::ip::resolution)).
-//! A packet without a place is dropped, or takes that of another; one that waits too long is dropped.
+//! There are three bounds, because a sender that scans a network makes the router resolve each address: on
+//! packets in total, on packets for one neighbour, and on neighbours (see
+//! [`resolution`](crate::ip::resolution)). A packet that finds no free place is dropped, or takes the place
+//! of another one; a packet that waits too long is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -15,21 +16,21 @@ use crate::ip::forward::Origin;
 use crate::ip::resolution::{NeighbourRequest, PendingRequests, Place};
 use crate::ip::tables::{Neighbour, NeighbourKey, Tables};
 
-/// The most packets that wait for one neighbour.
+/// Maximum packets that wait for one neighbour.
 pub const PACKETS_PER_NEIGHBOUR_MAX: usize = 64;
-/// The most packets that wait in all.
+/// Maximum packets that wait in total.
 pub const PACKETS_MAX: usize = 512;
-/// After this time an unanswered request has failed. The kernel asks three times, once a second.
+/// Time after which an unanswered request has failed. The kernel sends three requests, one per second.
 pub const PATIENCE: Span = Span::from_secs(4);
 
-/// One waiting packet, with what is needed to send it on.
+/// One waiting packet, with the state needed to forward it later.
 #[derive(Debug)]
 pub struct Held {
     /// The packet.
     pub packet: Classified,
-    /// The port it came in by; none if that has been removed.
+    /// Its ingress port; none if that has been removed.
     pub ingress: Option<usize>,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -39,7 +40,7 @@ pub struct Waiting {
     neighbours: BTreeMap<NeighbourKey, Queue>,
     packets: usize,
     pending: PendingRequests,
-    /// The time of each request, oldest first; some of them have been settled.
+    /// The time of each request, oldest first; some of the requests may have been settled.
     ages: VecDeque<(Instant, NeighbourKey)>,
     requests: Vec<NeighbourRequest>,
 }
@@ -48,7 +49,7 @@ pub struct Waiting {
 struct Queue {
     since: Instant,
     place: Place,
-    /// The tables had it as failed when it was asked for, so the same entry is no answer.
+    /// The tables listed it as failed at the time of the request, so the same entry is not an answer.
     failed_before: bool,
     held: VecDeque<Held>,
 }
@@ -58,13 +59,12 @@ struct Queue {
 pub struct Settled {
     /// The neighbour answered: send them.
     pub answered: Vec<Held>,
-    /// It did not: drop them.
+    /// The neighbour did not answer: drop them.
     pub failed: Vec<Held>,
 }
 
 impl Waiting {
-    /// Lets a packet wait for `neighbour`. Packets without a place, or that lose theirs, are added to
-    /// `refused`.
+    /// Lets a packet wait for `neighbour`. Packets that get no place, or lose theirs, are added to `refused`.
     pub fn push(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl Waiting {
         }
     }
 
-    /// Ends a request whose place another one has taken.
+    /// Ends a request whose place was taken by another one.
     fn give_up(&mut self, neighbour: NeighbourKey, refused: &mut Vec<Held>) {
         if let Some(queue) = self.neighbours.remove(&neighbour) {
             self.packets -= queue.held.len();
@@ -113,7 +113,7 @@ impl Waiting {
         }
     }
 
-    /// A flood to a neighbour that does not answer must not take every place.
+    /// Shortens the longest queue: a flood to a neighbour that does not answer must not take every place.
     fn shorten_longest(&mut self, refused: &mut Vec<Held>) {
         let queues = self.neighbours.values_mut();
         if let Some(longest) = queues.max_by_key(|q| q.held.len())
@@ -124,7 +124,7 @@ impl Waiting {
         }
     }
 
-    /// Takes out the packets whose neighbours these tables have settled.
+    /// Takes out the packets whose neighbours have an answer in these tables.
     pub fn take_settled(&mut self, tables: &Arc<Tables>, now: Instant) -> Settled {
         let mut settled = Settled::default();
         let mut over = Vec::new();
@@ -166,19 +166,19 @@ impl Waiting {
         expired
     }
 
-    /// When [`Self::expired`] should be asked next.
+    /// When [`Self::expired`] should be called next.
     pub fn deadline(&self) -> Option<Instant> {
         self.ages.front().map(|(since, _)| *since + PATIENCE)
     }
 
-    /// Takes out everything.
+    /// Takes out all packets.
     pub fn drain(&mut self) -> Vec<Held> {
         let all: Vec<_> = self.neighbours.keys().copied().collect();
         self.ages.clear();
         all.iter().flat_map(|n| self.remove(n)).collect()
     }
 
-    /// A port has been removed, and the ones behind it have moved up.
+    /// Updates the port numbers after a port has been removed and the ones after it have moved up.
     pub fn renumber(&mut self, gone: usize) {
         for held in self.neighbours.values_mut().flat_map(|q| &mut q.held) {
             held.ingress = match held.ingress {
@@ -194,7 +194,7 @@ impl Waiting {
         self.neighbours.get(neighbour).map_or(0, |q| q.held.len())
     }
 
-    /// The neighbours that are waited for.
+    /// The neighbours for which packets wait.
     pub fn neighbours(&self) -> impl Iterator<Item = &NeighbourKey> {
         self.neighbours.keys()
     }

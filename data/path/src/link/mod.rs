@@ -1,8 +1,8 @@
 //! The link layer of a received frame: Ethernet, and the VLAN tags among its bytes.
 //!
-//! - [`tag`]: tags put in and taken out
-//! - [`offload`]: what the sender left to hardware
-//! - [`segment`]: a superframe cut into the frames that a wire carries
+//! - [`tag`]: inserting and removing tags
+//! - [`offload`]: work that the sender left to hardware
+//! - [`segment`]: cutting a superframe into the frames that a wire carries
 
 pub mod offload;
 pub mod segment;
@@ -25,11 +25,11 @@ pub struct Header {
     pub vlan: u16,
 }
 
-/// Tags that a bridge looks through: a service tag and a customer tag (802.1ad).
+/// Maximum tags that a bridge parses: a service tag and a customer tag (802.1ad).
 const TAGS_MAX: usize = 2;
 
-/// The link layer of a frame that a router may take. A tag with VLAN 0 carries only a priority; a frame
-/// with any other VLAN among its bytes is refused.
+/// The link layer of a frame that a router may accept. A tag with VLAN 0 carries only a priority; a frame
+/// with any other VLAN tag among its bytes is refused.
 #[inline(always)]
 pub fn validate(frame: &[u8]) -> Result<Header, Reason> {
     let header = read(frame, 1).ok_or(Reason::TruncatedHeader)?;
@@ -39,7 +39,7 @@ pub fn validate(frame: &[u8]) -> Result<Header, Reason> {
     }
 }
 
-/// The link layer of any frame, up to two tags included.
+/// The link layer of any frame, including up to two tags.
 #[inline(always)]
 pub(crate) fn peek(frame: &[u8]) -> Option<Header> {
     read(frame, TAGS_MAX)

@@ -1,9 +1,9 @@
-//! Work that the sender of a frame left to hardware: to finish a checksum, to cut a long frame into
-//! segments.
+//! Work that the sender of a frame left to hardware: finishing a checksum, or cutting a long frame
+//! into segments.
 //!
-//! Source: the `virtio_net_hdr` of virtio 1.2, section 5.1.6, which Linux gives with a frame that a
-//! packet socket receives. Hosts on veth, tun and virtio-net devices send such frames by default: to
-//! them the next link is memory, and only the machine that puts the frame on a wire has to do the work.
+//! Source: the `virtio_net_hdr` of virtio 1.2, section 5.1.6, which Linux passes along with a frame that
+//! a packet socket receives. Hosts on veth, tun and virtio-net devices send such frames by default: their
+//! link is memory, and only the machine that puts the frame on a wire has to do the work.
 //!
 //! ```text
 //!  frame: | Ethernet | IP | UDP | VXLAN | Ethernet | IP | TCP | payload ...
@@ -16,23 +16,23 @@
 use weir_packet::Reason;
 use weir_wire::{checksum, tcp, udp};
 
-/// The most packets of a superframe: 64 KB in segments of 32 bytes, more than Linux makes by itself. A sender
-/// that asks for more wants the router to work for nothing.
+/// Maximum packets of a superframe: 64 KB in segments of 32 bytes, more than Linux itself makes. More of
+/// them would only waste the router's time.
 pub const SEGMENTS_MAX: usize = 2048;
 
 /// Work that is still to be done to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// A checksum to finish. In a superframe it says where the transport header is.
+    /// A checksum to finish. In a superframe it also gives the position of the transport header.
     pub checksum: Option<PartialChecksum>,
-    /// The frame is a superframe.
+    /// How to cut the frame, if it is a superframe.
     pub segmentation: Option<Segmentation>,
 }
 
 /// A checksum that is still to be finished: its field holds the sum of the pseudo header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// Offset in the frame of the covered bytes, which go on to the end of the packet.
+    /// Offset in the frame of the covered bytes, which extend to the end of the packet.
     pub start: u16,
     /// Offset of the field from `start`.
     pub offset: u16,
@@ -77,7 +77,7 @@ impl Offload {
         segmentation: None,
     };
 
-    /// The most packets that a frame of `len` bytes becomes; one if it is no superframe.
+    /// Maximum packets that a frame of `len` bytes becomes; one if it is not a superframe.
     #[inline]
     pub fn packets_max(&self, len: u32) -> usize {
         match self.segmentation {
@@ -90,7 +90,7 @@ impl Offload {
     }
 
     /// The lengths of the frames that a frame of `len` bytes becomes on the wire. `bytes` are its first
-    /// bytes. If they end before the headers do, the transport header counts as one without options.
+    /// bytes. If they end before the headers do, the transport header is assumed to have no options.
     pub fn frame_lens(&self, bytes: &[u8], len: u32) -> impl Iterator<Item = u32> {
         let headers = self.headers_len(bytes).min(len);
         let payload = len - headers;
@@ -118,7 +118,7 @@ impl Offload {
 
 impl PartialChecksum {
     /// Finishes the checksum in a packet that has lost `stripped` bytes at its front (negative: gained).
-    /// A field outside of the packet is [`Reason::BadOffload`].
+    /// A field outside the packet is [`Reason::BadOffload`].
     pub fn finish(self, packet: &mut [u8], stripped: i32) -> Result<(), Reason> {
         let start = i32::from(self.start) - stripped;
         let start = usize::try_from(start).map_err(|_| Reason::BadOffload)?;
@@ -151,7 +151,7 @@ mod tests {
         let mut bytes = [0; 64];
         bytes[46] = 0x80;
         assert_eq!(lens(tcp_of(34, 1448), &bytes, 2966), [1514, 1514, 70]);
-        // A shorter piece is taken for a header of 20 bytes.
+        // If the bytes are too short, a TCP header of 20 bytes is assumed.
         assert_eq!(lens(tcp_of(34, 1448), &bytes[..40], 2954), [1502, 1502, 58]);
         assert_eq!(lens(tcp_of(34, 0), &bytes, 68), [67, 67]);
         assert_eq!(lens(tcp_of(60_000, 100), &bytes, 1000), [1000]);

@@ -3,28 +3,28 @@
 //!
 //! ```text
 //!  | Ethernet | IP | UDP | VXLAN | Ethernet | IP | TCP | payload 0 | payload 1 | payload 2 |
-//!  |<-------------- the same headers, put right ------>|
+//!  |<-------------- the same headers, corrected ------>|
 //!  | headers | payload 0 |    | headers | payload 1 |    | headers | payload 2 |
 //! ```
 //!
 //! | header | what changes from segment to segment |
 //! |---|---|
-//! | IPv4 | total length; identification, one more each; header checksum |
+//! | IPv4 | total length; identification, incremented by one; header checksum |
 //! | IPv6 | payload length |
 //! | UDP or GRE around a tunnel | UDP's length; the checksum, if there is one |
 //! | TCP | sequence number; FIN and PSH only on the last, CWR only on the first; checksum |
 //! | UDP | length; checksum, if there is one |
 //!
 //! The bytes between two IP headers of a tunnel (VXLAN, GENEVE, an Ethernet header) are copied without being
-//! understood. The inner IP header is the next one whose length reaches to the end of the frame (and whose
-//! checksum is right), so tunnels need no list of ports. The bytes of all
-//! headers, their number, and the number of segments are bounded.
+//! parsed. The inner IP header is the next one whose length reaches exactly to the end of the frame (and
+//! whose checksum is correct), so no list of tunnel ports is needed. The bytes of all headers, their number,
+//! and the number of segments are bounded.
 //!
-//! Nothing here is trusted: a superframe whose headers contradict its offload fields is dropped with
+//! No input is trusted: a superframe whose headers contradict its offload fields is dropped with
 //! [`Reason::BadOffload`], and the segments lie within the frame, whatever its bytes are.
 //!
 //! Deviations: a superframe of more than 64 KB (BIG TCP) is refused; with accurate ECN (RFC 9768) CWR
-//! would have to stay on every segment, but `virtio_net_hdr` does not say so.
+//! would have to stay on every segment, but `virtio_net_hdr` does not indicate accurate ECN.
 
 use std::net::IpAddr;
 
@@ -36,11 +36,11 @@ use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
 use crate::link::offload::{Offload, SEGMENTS_MAX, SegmentKind};
 
-/// Bytes of all headers together.
+/// Maximum bytes of all headers together.
 const HEADERS_LEN_MAX: usize = 512;
-/// Headers whose length or checksum changes, beside the transport header.
+/// Maximum headers whose length or checksum changes, besides the transport header.
 const LAYERS_MAX: usize = 8;
-/// 802.1Q and 802.1ad tags that are looked through.
+/// Maximum 802.1Q and 802.1ad tags that are parsed.
 const TAGS_MAX: usize = 2;
 /// IP protocol numbers of IPv4, IPv6 and GRE within IP.
 const IN_IP: [u8; 2] = [4, 41];
@@ -56,12 +56,12 @@ pub struct Superframe<'a> {
     kind: SegmentKind,
     size: usize,
     layers: Layers,
-    /// The sum that the transport checksum begins with: the pseudo header without the length; none
-    /// if there is no checksum.
+    /// The initial sum of the transport checksum: the pseudo header without the length; none if there is
+    /// no checksum.
     seed: Option<Sum>,
 }
 
-/// A header whose length or checksum goes with the segment's length.
+/// A header whose length or checksum depends on the segment's length.
 #[derive(Clone, Copy, Debug)]
 enum Layer {
     V4,
@@ -82,7 +82,7 @@ struct Layers {
 }
 
 impl<'a> Superframe<'a> {
-    /// Finds the headers of `frame`, which `offload` says how to cut.
+    /// Finds the headers of `frame`, which is cut as `offload` describes.
     pub fn new(frame: &'a [u8], offload: &Offload) -> Result<Self, Reason> {
         Self::find(frame, offload).ok_or(Reason::BadOffload)
     }
@@ -123,7 +123,7 @@ impl<'a> Superframe<'a> {
         let field = u16::from_be_bytes([segment[at], segment[at + 1]]);
         let (from, to) = layers.addresses?;
         let seed = match partial {
-            // The sender's own pseudo header, less the length that it counted.
+            // The sender's own pseudo header, minus the length in it.
             Some(_) => Some(Sum::default().word(field).word(!(segment.len() as u16))),
             None if kind == SegmentKind::Udp && field == 0 => None,
             None => Some(Sum::default().pseudo(from, to, protocol(kind), 0)),
@@ -146,7 +146,7 @@ impl<'a> Superframe<'a> {
         payload.div_ceil(self.size).max(1)
     }
 
-    /// Writes segment `n`, which is less than [`Self::count`], and nothing else into `segment`.
+    /// Replaces the content of `segment` by segment `n`, which must be less than [`Self::count`].
     pub fn write(&self, n: usize, segment: &mut Vec<u8>) {
         let start = self.payload + n * self.size;
         let end = self.frame.len().min(start + self.size);
@@ -157,7 +157,7 @@ impl<'a> Superframe<'a> {
             SegmentKind::Udp => self.write_udp(&mut segment[self.transport..]),
             _ => self.write_tcp(n, &mut segment[self.transport..]),
         }
-        // From the innermost to the outermost: a checksum covers what is inside.
+        // From the innermost to the outermost, because a checksum covers the inner bytes.
         for (at, layer) in self.layers.list[..self.layers.len].iter().rev().flatten() {
             layer.write(n, &mut segment[*at..]);
         }
@@ -196,7 +196,7 @@ impl<'a> Superframe<'a> {
 }
 
 impl Layer {
-    /// Puts the header at the start of `packet` right for segment `n`.
+    /// Corrects the header at the start of `packet` for segment `n`.
     fn write(self, n: usize, packet: &mut [u8]) {
         let len = packet.len();
         match self {
@@ -225,7 +225,7 @@ impl Layer {
     }
 }
 
-/// Where GRE has its checksum (RFC 2784, section 2.1), if the first bit of the header says so.
+/// Offset of GRE's checksum (RFC 2784, section 2.1), which is present if the first bit of the header is set.
 const GRE_CHECKSUM_AT: usize = 4;
 const GRE_HEADER_LEN_MIN: usize = 4;
 
@@ -247,7 +247,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Passes the Ethernet header, and gives where the transport header is.
+    /// Passes the Ethernet header, and returns the position of the transport header.
     fn link(&mut self) -> Option<usize> {
         let view = ethernet::View::new_checked(self.frame).ok()?;
         let (mut ethertype, mut at) = (view.ethertype(), ethernet::HEADER_LEN);
@@ -263,7 +263,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Passes an IP header at `at` and everything behind it. Each step goes on, none goes back.
+    /// Passes an IP header at `at` and everything after it. Each step goes forward, never back.
     fn layers_from(&mut self, mut at: usize) -> Option<usize> {
         loop {
             let ip = self.ip(at)?;
@@ -278,7 +278,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Passes what lies between two IP headers, and gives where the inner one starts.
+    /// Passes the bytes between two IP headers, and returns the start of the inner one.
     fn tunnel(&mut self, outer: &Ip) -> Option<usize> {
         let (at, rest) = (outer.next, self.frame.get(outer.next..)?);
         let from = match outer.protocol.into() {
@@ -307,7 +307,7 @@ impl Walk<'_> {
     }
 
     /// The IP header at `at`, if there is one whose length reaches exactly to the end of the frame
-    /// and that is not in pieces.
+    /// and whose packet is not a fragment.
     fn ip(&self, at: usize) -> Option<Ip> {
         let packet = self.frame.get(at..)?;
         match packet.first()? >> 4 {
@@ -348,14 +348,14 @@ impl Walk<'_> {
 /// An IP header of the walk.
 struct Ip {
     layer: Layer,
-    /// Offset of its payload, behind the extension headers.
+    /// Offset of its payload, after the extension headers.
     next: usize,
     protocol: Protocol,
     addresses: (IpAddr, IpAddr),
 }
 
 impl Ip {
-    /// Whether it may stand around a payload of this kind.
+    /// Whether it may carry a payload of this kind.
     fn suits(&self, kind: SegmentKind) -> bool {
         match kind {
             SegmentKind::TcpV4 => matches!(self.layer, Layer::V4),

@@ -1,14 +1,14 @@
-//! 802.1Q tags, put into a frame and taken out of it.
+//! Inserting 802.1Q tags into frames, and removing them.
 
 use weir_packet::{Packet, Pool};
 use weir_wire::{EtherType, ethernet, vlan};
 
 /// Bytes that a tag adds to a frame.
 const TAG_LEN: i32 = vlan::TAG_LEN as i32;
-/// The two addresses, which stay in front of a tag.
+/// Length of the two addresses, which stay in front of a tag.
 const MACS_LEN: usize = 12;
 
-/// Puts an 802.1Q tag into a frame. Says whether there was room.
+/// Inserts an 802.1Q tag into a frame. Returns whether there was room.
 pub fn insert(pool: &mut Pool, packet: &mut Packet, tci: u16) -> bool {
     if (packet.len as usize) < ethernet::HEADER_LEN || !pool.move_start(packet, -TAG_LEN) {
         return false;
@@ -21,7 +21,7 @@ pub fn insert(pool: &mut Pool, packet: &mut Packet, tci: u16) -> bool {
     true
 }
 
-/// Takes the outermost 802.1Q tag out of a frame. Says whether it had one.
+/// Removes the outermost 802.1Q tag from a frame. Returns whether it had one.
 pub fn remove(pool: &mut Pool, packet: &mut Packet) -> bool {
     let frame = pool.frame_mut(packet);
     let tagged = matches!(ethernet::View::new_checked(&*frame), Ok(v) if v.ethertype().is_tag());

@@ -1,4 +1,4 @@
-//! From a packet in the pool to its port: the network layers joined to everything around them.
+//! From a packet in the pool to its port: the network layers, connected with the stages around them.
 //!
 //! ```text
 //!  route:   link -> ip::parse -> source check -> classify -> ip::forward --+--> depart -> Port::offer
@@ -26,7 +26,7 @@ use crate::plane::step::Arrival;
 use crate::plane::{Mode, Plane};
 
 impl Plane {
-    /// Takes a packet in at a routed port.
+    /// Handles a packet that arrived at a routed port.
     pub(super) fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
             self.fates.discard(packet, Reason::UnknownVlan);
@@ -62,7 +62,7 @@ impl Plane {
         }
     }
 
-    /// Whether a packet may come from where it says, at the port where it came in.
+    /// Whether a packet's source is acceptable at its ingress port.
     #[inline]
     fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
         match self.passed.contains(headers.source, ingress) {
@@ -83,7 +83,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Takes a packet in at a bridged port.
+    /// Handles a packet that arrived at a bridged port.
     pub(super) fn bridge(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         let parsed = bridge::parse(&self.pool, packet);
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
@@ -103,7 +103,7 @@ impl Plane {
         }
     }
 
-    /// Finishes a checksum that the sender left to hardware, if it did.
+    /// Finishes the checksum, if the sender left it to hardware.
     #[inline]
     fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
         let Some(partial) = arrival.offload.checksum else {
@@ -115,7 +115,7 @@ impl Plane {
         partial.finish(frame, stripped)
     }
 
-    /// Forwards a classified IP packet; also after it has waited.
+    /// Forwards a classified IP packet, at once or after it has waited.
     pub(super) fn send_on(&mut self, held: Held, now: Instant) {
         let headers = &held.packet.headers;
         let hash = self.pool.keys.hash(&held.packet.packet, KeyKind::Flow);
@@ -136,8 +136,8 @@ impl Plane {
         }
     }
 
-    /// Lets a packet wait for its next hop. A next hop that did not answer the last request is asked
-    /// again: it may be back.
+    /// Lets a packet wait for its next hop. If the next hop did not answer the last request, a new request
+    /// is sent, because it may be back.
     fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
         let known = self.tables.neighbours.get(&neighbour);
         let failed = known == Some(&Neighbour::Failed);
@@ -161,7 +161,7 @@ impl Plane {
         }
     }
 
-    /// Rewrites a packet and offers it to the port by which it leaves.
+    /// Rewrites a packet and offers it to its egress port.
     fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
         let port = match departure.exit {
             Exit::Port(port) => Some(port),
@@ -184,7 +184,7 @@ impl Plane {
         }
     }
 
-    /// Drops an IP packet, and sends the ICMP error that `notify` names.
+    /// Drops an IP packet, and sends the ICMP error given by `notify`.
     fn drop(
         &mut self,
         ingress: Option<usize>,
@@ -215,8 +215,8 @@ impl Plane {
         self.fates.discard(packet, reason);
     }
 
-    /// The address that an ICMP error comes from: that of the port where the offender came in
-    /// (RFC 1812, section 4.3.2.4), or of any other port if that one has none.
+    /// The source address of an ICMP error: that of the offending packet's ingress port (RFC 1812, section
+    /// 4.3.2.4), or of any other port if that one has none.
     fn error_source(&self, ingress: Option<usize>, to: IpAddr) -> Option<IpAddr> {
         let own = ingress
             .and_then(|n| self.ports.get(n))

@@ -1,8 +1,8 @@
-//! Everything that a packet touches, owned in one place: pool, books, ports, tables.
+//! Everything that a packet touches, owned in one place: pool, counters, ports, tables.
 //!
-//! A plane is driven by one thread, so nothing here locks. A router with more threads has a plane
-//! for each, and hands packets between them by rings. [`step`] and `layers` move packets
-//! through it; this file adds, changes and removes ports.
+//! A plane is driven by one thread, so it needs no locks. A router with more threads has a plane for
+//! each, and passes packets between them through rings. [`step`] and `layers` move packets through the
+//! plane; this file adds, changes and removes ports.
 
 mod layers;
 pub mod step;
@@ -25,23 +25,23 @@ use crate::ip::waiting::Waiting;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
-/// The network layer of a port: how frames that come in by it are forwarded.
+/// The network layer of a port: how frames that arrive at it are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// By routes, as in a router (RFC 1812, RFC 8200). They leave by routed ports.
+    /// By routes, as in a router (RFC 1812, RFC 8200). They leave through routed ports.
     Routed,
-    /// By the other bridged port, as through a bump in the wire.
+    /// To the other bridged port, as in a bump in the wire.
     Bridged,
 }
 
-/// Frames that are ready for a device but that it has not taken.
+/// Maximum frames that are ready for a device but that the device has not taken yet.
 pub(crate) const OUTBOX_MAX: usize = 256;
 
 /// A port of the plane.
 pub struct PlanePort {
     /// Name in the configuration.
     pub name: String,
-    /// Name of the interface now: a renamed interface stays the port's.
+    /// Current name of the interface: a renamed interface stays with its port.
     pub interface: String,
     /// Name of the interface in the configuration.
     pub configured_interface: String,
@@ -49,16 +49,16 @@ pub struct PlanePort {
     pub mode: Mode,
     /// Discipline and link.
     pub port: Port,
-    /// Received by it.
+    /// Packets and bytes received through it.
     pub received: Tally,
-    /// Sent by the kernel itself, and charged to it.
+    /// Packets and bytes that the kernel itself sent, which are charged to it.
     pub charged: Tally,
     pub(crate) index: Option<u32>,
-    /// It is about to be removed, and takes no more packets.
+    /// Whether it is about to be removed and takes no more packets.
     pub(crate) closing: bool,
-    /// Its source check; none for the kernel's.
+    /// Its source check; none to use the kernel's setting.
     pub(crate) source_check: Option<SourceCheck>,
-    /// Its place in the list of watched ports; means nothing without a watch.
+    /// Its place in the list of watched ports; meaningless without a watch.
     pub(crate) watched: Option<u16>,
     pub(crate) outbox: VecDeque<Packet>,
 }
@@ -101,7 +101,7 @@ impl Plane {
         }
     }
 
-    /// Adds a port at the end and gives its number.
+    /// Adds a port at the end and returns its number.
     pub fn add_port(
         &mut self,
         name: &str,
@@ -130,7 +130,7 @@ impl Plane {
         self.ports.len() - 1
     }
 
-    /// Sets how the sources of packets that come in by a port are checked; none: as the kernel does it.
+    /// Sets how the sources of packets that arrive at a port are checked; none for the kernel's setting.
     pub fn set_source_check(&mut self, number: usize, check: Option<SourceCheck>) {
         self.ports[number].source_check = check;
         self.passed.clear();
@@ -141,12 +141,12 @@ impl Plane {
         self.ports[number].closing = true;
     }
 
-    /// Drops frames that arrived before `at` with [`Reason::Stale`], as they are received.
+    /// From now on, received frames that arrived before `at` are dropped with [`Reason::Stale`].
     pub fn set_oldest(&mut self, at: Instant) {
         self.oldest = at;
     }
 
-    /// Removes a port; the ones behind it move up by one. The packets that it holds are dropped.
+    /// Removes a port; the ports after it move up by one. The packets that it holds are dropped.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
         let mut gone = self.ports.remove(number);
         self.passed.clear();
@@ -169,7 +169,7 @@ impl Plane {
         self.reclaim(place);
     }
 
-    /// Charges a port for a frame that the kernel itself sent out of its interface; `bytes` are its first
+    /// Charges a port for a frame that the kernel itself sent through its interface; `bytes` are its first
     /// bytes. A superframe costs as much as the frames that it becomes on the wire.
     pub fn charge(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
         let slot = &mut self.ports[number];
@@ -187,7 +187,7 @@ impl Plane {
         self.reclaim(self.ports[number].place());
     }
 
-    /// Drops everything that is held: the router stops.
+    /// Drops all packets that are held, because the router stops.
     pub fn shut_down(&mut self) {
         for held in self.waiting.drain() {
             self.fates.discard(held.packet.packet, Reason::Shutdown);
@@ -197,7 +197,7 @@ impl Plane {
         }
     }
 
-    /// Begins to watch ports. A port that is added later is not watched.
+    /// Starts to watch ports. A port that is added later is not watched.
     pub fn watch(&mut self, want: Want, empty: Sightings, now: Instant) -> Result<(), Watched> {
         if self.watch.as_ref().is_some_and(|w| !w.is_abandoned(now)) {
             return Err(Watched);
@@ -210,8 +210,8 @@ impl Plane {
         Ok(())
     }
 
-    /// Fetches the sightings and goes on with `empty`; the watch ends with the last of them. None if there
-    /// is no watch, or no longer.
+    /// Fetches the sightings and continues with `empty`; the watch ends once its last sightings are fetched.
+    /// None if there is no watch, or no longer one.
     pub fn sightings(&mut self, empty: Sightings, now: Instant) -> Option<Fetched> {
         let fetched = self.watch.as_mut()?.fetch(empty, now);
         if fetched.done {
@@ -225,7 +225,7 @@ impl Plane {
         self.watch = None;
     }
 
-    /// Lets the watch see a frame that the kernel itself sent out of a port's interface.
+    /// Shows the watch a frame that the kernel itself sent through a port's interface.
     pub fn show_kernels(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
         if let Some(watch) = &mut self.watch {
             let frame = Frame {
@@ -237,7 +237,7 @@ impl Plane {
         }
     }
 
-    /// Requests to resolve neighbours, and to stop, since the last call.
+    /// The requests to resolve neighbours, or to stop resolving them, since the last call.
     pub fn neighbour_requests(&mut self) -> std::vec::Drain<'_, NeighbourRequest> {
         self.waiting.take_requests()
     }
@@ -248,8 +248,8 @@ impl Plane {
         self.waiting.pending().set_limits(limits);
     }
 
-    /// The neighbours that packets were sent to since the last call, without those of routes with several
-    /// next hops: these are all gateways.
+    /// The neighbours that packets were sent to since the last call, except those of routes with several
+    /// next hops, which are all gateways.
     pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<NeighbourKey> {
         let used = self.next_hops.take_used();
         for neighbour in &used {
@@ -268,7 +268,7 @@ impl Plane {
         &self.tables
     }
 
-    /// The books.
+    /// The counters of dropped and marked packets.
     pub fn fates(&self) -> &Fates {
         &self.fates
     }
@@ -283,7 +283,7 @@ impl Plane {
         &self.errors
     }
 
-    /// Whether the interface of a port is up, as far as the tables say.
+    /// Whether the interface of a port is up, according to the tables.
     pub fn is_up(&self, number: usize) -> bool {
         self.ports[number]
             .index
@@ -297,7 +297,7 @@ impl Plane {
         Some(interface.carrier)
     }
 
-    /// Whether a port holds nothing, and nothing waits for its device.
+    /// Whether a port holds no packets and no frame waits for its device.
     pub fn is_drained(&self, number: usize) -> bool {
         self.ports[number].port.is_idle() && self.ports[number].outbox.is_empty()
     }
@@ -312,15 +312,15 @@ impl Plane {
         self.pool.frame_bytes_max()
     }
 
-    /// The routed port by which packets leave an interface.
+    /// The routed port of an interface.
     pub(crate) fn port_of(&self, interface: u32) -> Option<usize> {
         let leads_out =
             |p: &PlanePort| p.index == Some(interface) && !p.closing && p.mode == Mode::Routed;
         self.ports.iter().position(leads_out)
     }
 
-    /// Finds the interface of each port. One that was found once is followed by its index, whatever it
-    /// is called; one that is gone comes back by its latest name, or by the configured one.
+    /// Finds the interface of each port. Once found, an interface is followed by its index, even if it is
+    /// renamed. An interface that is gone is found again by its latest name, or by the configured one.
     pub(crate) fn find_indices(&mut self) {
         let interfaces = &self.tables.interfaces;
         let named = |name: &str| {
@@ -338,7 +338,7 @@ impl Plane {
         }
     }
 
-    /// Gives the memory of dropped packets back to the pool; a watch sees them first.
+    /// Returns the memory of dropped packets to the pool; a watch sees the packets first.
     pub(crate) fn reclaim(&mut self, place: Place) {
         if let Some(watch) = &mut self.watch {
             watch.ended(place, &self.fates, &self.pool, None);
@@ -346,7 +346,7 @@ impl Plane {
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
     }
 
-    /// The place of a drop of a packet that came in by this port.
+    /// The place of a drop for a packet that arrived at this port.
     pub(crate) fn came_by(&self, ingress: Option<usize>) -> Place {
         Place {
             port: ingress.and_then(|n| self.ports.get(n)?.watched),
@@ -356,7 +356,7 @@ impl Plane {
 }
 
 impl PlanePort {
-    /// The place of a drop of a packet that should leave by this port.
+    /// The place of a drop for a packet that should leave through this port.
     pub(crate) fn place(&self) -> Place {
         Place {
             port: self.watched,

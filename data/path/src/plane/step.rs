@@ -27,18 +27,18 @@ pub struct Arrival {
     pub at: Instant,
     /// Its length on the link; it has fewer bytes if a receive ring cut it.
     pub len: u32,
-    /// The 802.1Q tag control information, if it was tagged.
+    /// The 802.1Q tag control information, if the frame was tagged.
     pub vlan: Option<u16>,
     /// Work that its sender left to hardware.
     pub offload: Offload,
 }
 
-/// Frames that are offered to a device at once.
+/// Maximum frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
 
 impl Plane {
-    /// Takes a new snapshot of routes and neighbours, and sends the packets that waited for it. Gives the old
-    /// snapshot back: this thread should not be the one that frees a large one.
+    /// Takes a new snapshot of routes and neighbours, and sends the packets that waited for it. Returns the old
+    /// snapshot, so that another thread can free it: it may be large.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
         let old = std::mem::replace(&mut self.tables, tables);
         self.next_hops.clear();
@@ -55,7 +55,7 @@ impl Plane {
         old
     }
 
-    /// Takes a received frame in and carries it up to its egress port. A superframe is cut first; it may become
+    /// Takes a received frame and carries it up to its egress port. A superframe is cut first; it may become
     /// many packets, so the caller should let the ports make a step before the next frame.
     pub fn receive(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
         if arrival.offload.segmentation.is_some() {
@@ -64,7 +64,7 @@ impl Plane {
         self.receive_frame(ingress, frame, &arrival);
     }
 
-    /// Cuts a superframe, and takes in each frame that it would have been on a wire.
+    /// Cuts a superframe, and handles each frame that it would have been on a wire.
     #[inline(never)] // so that the code for all other frames stays short
     fn receive_superframe(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
         let superframe = match Superframe::new(frame, &arrival.offload) {
@@ -96,7 +96,7 @@ impl Plane {
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
     }
 
-    /// Drops a frame that never got into the pool.
+    /// Drops a frame that never entered the pool.
     fn refuse(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival, reason: Reason) {
         let received = u64::from(arrival.len);
         self.ports[ingress].received.count(received);
@@ -106,7 +106,7 @@ impl Plane {
         }
     }
 
-    /// Takes a frame into the pool; gives its slot, or why it is dropped.
+    /// Takes a frame into the pool and handles it; returns its slot, or why it never entered the pool.
     fn take_in(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) -> Result<Slot, Reason> {
         let received = u64::from(arrival.len);
         let port = &mut self.ports[ingress];
@@ -132,7 +132,7 @@ impl Plane {
         Ok(slot)
     }
 
-    /// Lets the watch see a frame as it came, with the reason if it has been dropped already, and the other
+    /// Shows the watch a frame as it arrived, with the reason if it has been dropped already, and the other
     /// packets that were dropped because of it.
     #[cold]
     fn show_arrival(
@@ -177,7 +177,7 @@ impl Plane {
         watch.ended(place, &self.fates, &self.pool, taken.ok());
     }
 
-    /// Makes a step of every port. Gives the time of the next event, if one is known.
+    /// Makes a step of every port. Returns the time of the next event, if one is known.
     pub fn step(&mut self, now: Instant) -> Option<Instant> {
         self.keep_watch(now);
         let expired = self.waiting.expired(now);
@@ -190,7 +190,7 @@ impl Plane {
             let due = slot.port.step(now, keys, fates, room, &mut |packet, _| {
                 outbox.push_back(packet);
             });
-            // With a full outbox the port could not go on: it may as soon as the device has taken some.
+            // With a full outbox the port cannot go on until the device has taken some frames.
             let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
             let due = due.or(full.then_some(now));
             for packet in slot.outbox.range(OUTBOX_MAX - room..) {
@@ -210,7 +210,7 @@ impl Plane {
         next
     }
 
-    /// Gives the watch the time, and ends it if its owner is gone.
+    /// Sets the time of the watch, and ends it if its owner is gone.
     fn keep_watch(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
             watch.set_time(now);
@@ -220,8 +220,8 @@ impl Plane {
         }
     }
 
-    /// Offers the waiting frames of a port to its device, which says how many of them it took.
-    /// Whether frames are left.
+    /// Offers the waiting frames of a port to its device, which reports how many of them it took.
+    /// Returns whether frames are left.
     pub fn flush<E>(
         &mut self,
         number: usize,

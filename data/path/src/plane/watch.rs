@@ -1,4 +1,4 @@
-//! A watch over ports: it records their packets until somebody fetches the record.
+//! A watch over ports: it records their packets until its owner fetches the record.
 //!
 //! ```text
 //!  receive -----------> [ plane ] -----------> flush
@@ -6,39 +6,39 @@
 //!     +---------------------+---------------------+--> Sightings --Plane::sightings--> a capture
 //! ```
 //!
-//! The form of a capture file is not known here. A plane without a watch asks once a frame and once a
-//! burst whether it has one; a plane with a watch copies the first bytes of each frame into memory
-//! that was allocated before. Frames that find no place there are counted as missed. The owner must fetch
-//! within [`LEASE`]; otherwise the watch ends, so that one whose owner died costs nothing.
+//! This module does not know the format of a capture file. A plane without a watch checks once per frame
+//! and once per burst whether it has one; a plane with a watch copies the first bytes of each frame into
+//! memory that was allocated in advance. Frames that do not fit there are counted as missed. The owner must
+//! fetch within [`LEASE`]; otherwise the watch ends, so that a watch whose owner died costs nothing.
 //!
-//! A packet is seen as it comes in, with the reason if it is dropped at once (no route, say). A packet that
-//! is dropped later is seen a second time: at the port that held it, at the time of the step that dropped
-//! it.
+//! A packet is seen as it arrives, with the reason if it is dropped at once (because there is no route,
+//! say). A packet that is dropped later is seen a second time: at the port that held it, at the time of the
+//! step that dropped it.
 
 use std::collections::BTreeSet;
 
 use weir_base::{Instant, Span};
 use weir_packet::{Direction, Fate, Fates, Pool, Reason, Slot};
 
-/// A watch from which nobody fetches for this time ends.
+/// A watch ends if its owner does not fetch from it for this time.
 pub const LEASE: Span = Span::from_secs(5);
-/// Frames that are kept between two fetches.
+/// Maximum frames that are kept between two fetches.
 pub const SIGHTINGS_MAX: usize = 32_768;
-/// Bytes of frames that are kept between two fetches.
+/// Maximum bytes of frames that are kept between two fetches.
 pub const SIGHTINGS_BYTES_MAX: usize = 4 << 20;
 
-/// What to watch.
+/// A request for a watch: the ports, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
     /// Names of the ports, each once; a sighting names its port by the place in this list.
     pub ports: Vec<String>,
-    /// Only drops.
+    /// Whether to record drops only.
     pub drops: bool,
-    /// Bytes that are kept of a frame.
+    /// Maximum bytes of a frame that are kept.
     pub snap: usize,
     /// The watch ends after this number of packets.
     pub packets: u64,
-    /// It ends at this time.
+    /// The watch ends at this time.
     pub until: Instant,
 }
 
@@ -47,9 +47,9 @@ pub struct Want {
 pub struct Sighting {
     /// The port, by its place in [`Want::ports`].
     pub port: u16,
-    /// When.
+    /// The time at which it was seen.
     pub at: Instant,
-    /// How long the frame was on the link.
+    /// Length of the frame on the link.
     pub len: u32,
     /// Its direction; none if the router made it and it never reached a queue.
     pub direction: Option<Direction>,
@@ -71,13 +71,13 @@ pub struct Fetched {
     pub sightings: Sightings,
     /// Packets seen and kept since the beginning.
     pub captured: u64,
-    /// Packets that found no place since the beginning, by port.
+    /// Packets missed since the beginning, by port.
     pub missed: Vec<u64>,
-    /// Nothing will follow.
+    /// Whether the watch has ended: no further record will follow.
     pub done: bool,
 }
 
-/// There is a watch already.
+/// The plane already has a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched;
 
@@ -88,7 +88,7 @@ pub(crate) struct Watch {
     sightings: Sightings,
     captured: u64,
     missed: Vec<u64>,
-    /// Slots of packets that wait to be sent and that were marked here.
+    /// Slots of packets that were marked here and are waiting to be sent.
     marked: BTreeSet<u32>,
     now: Instant,
     lease: Instant,
@@ -98,7 +98,7 @@ pub(crate) struct Watch {
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) len: u32,
-    /// A tag that came out of band: it is put back where it was on the link.
+    /// A tag that came out of band: it is inserted again where it was on the link.
     pub(crate) tag: Option<u16>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Place {
 }
 
 impl Default for Sightings {
-    /// Allocates all that it will ever need.
+    /// Allocates all the memory that it will ever need.
     fn default() -> Self {
         Self {
             list: Vec::with_capacity(SIGHTINGS_MAX),
@@ -130,7 +130,7 @@ impl Sightings {
         })
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Removes all sightings, and keeps the memory.
     pub fn clear(&mut self) {
         self.list.clear();
         self.bytes.clear();
@@ -189,7 +189,7 @@ impl Watch {
         now >= self.lease
     }
 
-    /// Gives the sightings, and goes on with `empty`.
+    /// Returns the sightings, and continues with `empty`.
     pub(crate) fn fetch(&mut self, mut empty: Sightings, now: Instant) -> Fetched {
         empty.clear();
         self.lease = now + LEASE;
@@ -201,7 +201,7 @@ impl Watch {
         }
     }
 
-    /// A frame came in; `end` is why it ended at once, if it did.
+    /// Records a frame that arrived; `end` is the reason if it was dropped at once.
     pub(crate) fn came(
         &mut self,
         port: Option<u16>,
@@ -213,17 +213,17 @@ impl Watch {
         self.see(port, at, frame, Some(Direction::Inbound), fate(end));
     }
 
-    /// The kernel sent a frame of its own.
+    /// Records a frame that the kernel itself sent.
     pub(crate) fn kernel_sent(&mut self, port: Option<u16>, frame: &Frame<'_>, at: Instant) {
         self.see(port, at, frame, Some(Direction::Outbound), Fate::Passed);
     }
 
-    /// A packet that waits to be sent was marked here.
+    /// Notes that a packet that waits to be sent was marked here.
     pub(crate) fn marked(&mut self, slot: Slot) {
         self.marked.insert(slot.0);
     }
 
-    /// A device took a frame.
+    /// Records a frame that a device took.
     pub(crate) fn left(&mut self, port: Option<u16>, slot: Slot, bytes: &[u8]) {
         let fate = match self.marked.remove(&slot.0) {
             true => Fate::Marked,

@@ -1,5 +1,5 @@
-//! What holds of any frame, whatever its sender claims to have left to hardware. The property tests of this
-//! crate and the fuzz target `offload` ask the same.
+//! Properties of any frame, whatever its sender claims to have left to hardware. The property tests of this
+//! crate and the fuzz target `offload` share them.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use weir_wire::checksum::{self, Sum};
 use weir_wire::ipv6_extension::Chain;
 use weir_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, vlan};
 
-/// An offload and a frame of bytes that somebody chose.
+/// An offload and a frame from arbitrary bytes.
 pub(crate) fn split(bytes: &[u8]) -> Option<(Offload, &[u8])> {
     let (head, frame) = bytes.split_first_chunk::<8>()?;
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
@@ -35,7 +35,7 @@ pub(crate) fn split(bytes: &[u8]) -> Option<(Offload, &[u8])> {
     Some((offload, frame))
 }
 
-/// Finishes and cuts a frame as its offload says, and checks what comes out.
+/// Finishes and cuts a frame as its offload says, and checks the results.
 pub(crate) fn check(frame: &[u8], offload: &Offload) {
     if let Some(partial) = offload.checksum {
         check_finished(frame, partial);
@@ -63,7 +63,7 @@ pub(crate) fn check(frame: &[u8], offload: &Offload) {
     }
 }
 
-/// A checksum that was finished is right, and nothing else was touched; or nothing was.
+/// A finished checksum is correct, and no other byte has changed; after an error no byte has.
 fn check_finished(frame: &[u8], partial: PartialChecksum) {
     const SCTP: usize = 8; // its checksum is a CRC of four bytes
     let (start, offset) = (usize::from(partial.start), usize::from(partial.offset));
@@ -83,7 +83,7 @@ fn check_finished(frame: &[u8], partial: PartialChecksum) {
     assert_eq!(finished, frame);
 }
 
-/// Put together again, the payloads of the segments are the superframe's; each but the last is full.
+/// The payloads of the segments, joined, are the superframe's; all but the last are full.
 fn check_payload(frame: &[u8], segments: &[Vec<u8>], size: usize) {
     let [first @ .., last] = segments else {
         unreachable!("there is one at least")
@@ -104,13 +104,13 @@ fn check_payload(frame: &[u8], segments: &[Vec<u8>], size: usize) {
     assert!((1..=size).contains(&(last.len() - headers)));
 }
 
-/// The transport checksum of a segment is right.
+/// The transport checksum of a segment is correct.
 fn check_transport(frame: &[u8], segment: &[u8], offload: &Offload) {
     let is_udp = offload
         .segmentation
         .is_some_and(|s| s.kind == SegmentKind::Udp);
     let (start, seed) = match offload.checksum {
-        // The pseudo header is the sender's own, but for the length in it.
+        // The pseudo header is the sender's own, except for the length in it.
         Some(PartialChecksum { start, offset }) => {
             let start = usize::from(start);
             let pseudo = word(frame, start + usize::from(offset));
@@ -142,11 +142,11 @@ fn check_transport(frame: &[u8], segment: &[u8], offload: &Offload) {
 /// The outermost IP header of a segment.
 struct Outermost {
     at: usize,
-    /// The length of the packet, as it says.
+    /// The length of the packet that the header claims.
     len: usize,
     header_is_right: bool,
     addresses: (IpAddr, IpAddr),
-    /// What it carries, to the segment's end.
+    /// The payload, up to the end of the segment.
     transport: Range<usize>,
 }
 
