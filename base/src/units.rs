@@ -23,7 +23,7 @@ pub struct Bytes(pub u64);
 pub struct UnitError {
     /// The text.
     pub text: String,
-    /// What should have been written, with an example.
+    /// The permitted form, with an example.
     pub expected: &'static str,
 }
 
