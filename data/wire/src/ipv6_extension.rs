@@ -194,7 +194,7 @@ impl Chain {
         chain
     }
 
-    /// Passes one header; returns whether the walk goes on.
+    /// Passes one header, if it can; returns whether the walk is over.
     fn step(&mut self, bytes: &[u8]) -> bool {
         if !is_extension(self.protocol) {
             self.complete = true;
