@@ -70,7 +70,7 @@ impl Params {
 /// Packets that a queue has memory for from the start.
 const FEW: usize = 8;
 
-/// What the queue counts.
+/// Counters of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     full: u64,
@@ -103,7 +103,7 @@ impl Fifo {
         self.queue.is_empty()
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     pub(crate) fn change(&mut self, params: Params) {
         self.params = params;
     }

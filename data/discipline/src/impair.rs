@@ -165,7 +165,7 @@ impl Ord for Held {
 }
 
 impl Impair {
-    /// An empty link. All memory it will ever use is taken now.
+    /// An empty link. All memory that it will ever use is allocated now.
     pub fn new(params: Params, stream: Stream) -> Self {
         Self {
             held: BinaryHeap::with_capacity(params.limit),
@@ -184,7 +184,7 @@ impl Impair {
         Some(packet)
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         let more = params.limit.saturating_sub(self.held.len());
         self.held.reserve(more);

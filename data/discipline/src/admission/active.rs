@@ -1,4 +1,4 @@
-//! The recent flows and a queue for each, behind one queue for priority: what PFQ and PDRR have in common.
+//! The common part of PFQ and PDRR: recent flows with a queue for each, and one priority queue in front.
 //!
 //! ```text
 //!                    [ priority | | ]  first
@@ -8,8 +8,8 @@
 //!  lists:  idle (replaceable)  8 <-> 2     light (priority only)  5     in turn  3 <-> 7
 //! ```
 //!
-//! A flow without packets is remembered until a new one takes its place, so that what it has been served
-//! recently still counts. There are as many places as packets, so one is always free for a new flow.
+//! A flow without packets is remembered until a new one takes its place, so that its recent service still
+//! counts. There are as many places as packets, so a place is always available for a new flow.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -23,14 +23,14 @@ use crate::contract::{Cx, Ready};
 use crate::parts::bins::{Bins, Measure};
 use crate::parts::lru::Lru;
 
-/// The list of flows without packets, by their latest one.
+/// The list of flows without packets, ordered by their latest packet.
 const IDLE: usize = 0;
 /// The list of flows that have priority packets only.
 const LIGHT: usize = 1;
-/// The list of flows with packets in their own queues, by turns.
+/// The list of flows with packets in their own queues, in the order of their turns.
 const IN_TURN: usize = 2;
 
-/// The flows. `S` is what the scheduler remembers of each.
+/// The flows. `S` is the scheduler's state of each flow.
 #[derive(Debug)]
 pub(crate) struct ActiveFlows<S> {
     flows: Lru<Flow<S>, 3>,
@@ -42,7 +42,7 @@ pub(crate) struct ActiveFlows<S> {
     stats: Stats,
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     longest_flow: u64,
@@ -54,13 +54,13 @@ struct Stats {
 
 #[derive(Debug)]
 struct Flow<S> {
-    /// Its packets and bytes that wait, in either queue.
+    /// Its packets and bytes waiting, in both queues together.
     queued: Tally,
     state: S,
 }
 
 impl<S> ActiveFlows<S> {
-    /// No flows, with room for `limit` packets, taken now.
+    /// No flows, with room for `limit` packets, which is allocated now.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             flows: Lru::new(limit),
@@ -73,7 +73,7 @@ impl<S> ActiveFlows<S> {
         }
     }
 
-    /// Makes sure of room for `limit` packets in all.
+    /// Ensures room for `limit` packets in total.
     pub(crate) fn reserve(&mut self, limit: usize) {
         self.flows.reserve(limit);
         self.own.reserve(limit);
@@ -88,23 +88,23 @@ impl<S> ActiveFlows<S> {
         self.priority_held + self.own.held()
     }
 
-    /// Whether anything waits.
+    /// Whether any packet waits.
     pub(crate) fn ready(&self) -> Ready {
         Ready::holding(self.held().packets as usize)
     }
 
-    /// Bytes that have come for priority since the beginning.
+    /// Bytes that have arrived for the priority queue since the beginning.
     pub(crate) fn priority_bytes(&self) -> u64 {
         self.stats.priority_bytes
     }
 
-    /// Bytes that wait of the flow with this hash.
+    /// Bytes waiting of the flow with this hash.
     pub(crate) fn bytes_of(&self, hash: u64) -> u64 {
         let flow = self.flows.find(hash);
         flow.map_or(0, |flow| self.bytes(flow))
     }
 
-    /// Loads what a packet of the flow with this hash will need.
+    /// Loads the memory that a packet of the flow with this hash will need.
     pub(crate) fn touch(&self, hash: u64) {
         self.flows.touch(hash);
         if let Some(flow) = self.flows.find(hash) {
@@ -113,8 +113,8 @@ impl<S> ActiveFlows<S> {
         }
     }
 
-    /// The flow with this hash, which there must be room for a packet of. If it is not known, it takes
-    /// the place of the one that has been idle for longest, and begins with `state`.
+    /// The flow with this hash; there must be room for a packet. An unknown flow takes the place of the
+    /// flow that has been idle for longest, and begins with `state`.
     pub(crate) fn flow(&mut self, hash: u64, state: S) -> usize {
         if let Some(flow) = self.flows.find(hash) {
             return flow;
@@ -137,13 +137,13 @@ impl<S> ActiveFlows<S> {
         }
     }
 
-    /// What the scheduler remembers of a flow.
+    /// The scheduler's state of a flow.
     #[inline]
     pub(crate) fn state(&mut self, flow: usize) -> &mut S {
         &mut self.flows.get_mut(flow).state
     }
 
-    /// Bytes that wait of a flow.
+    /// Bytes waiting of a flow.
     #[inline]
     pub(crate) fn bytes(&self, flow: usize) -> u64 {
         self.flows.get(flow).queued.bytes
@@ -167,7 +167,7 @@ impl<S> ActiveFlows<S> {
         self.flows.bottom(IN_TURN)
     }
 
-    /// A flow has had its turn, and is the last one now.
+    /// Ends the turn of a flow, which moves to the last place.
     pub(crate) fn end_turn(&mut self, flow: usize) {
         self.flows.raise(flow, IN_TURN);
     }
@@ -190,7 +190,7 @@ impl<S> ActiveFlows<S> {
         });
     }
 
-    /// Queues a packet in its flow's own queue; an empty one gets the last turn.
+    /// Queues a packet in its flow's own queue; if that was empty, it gets the last turn.
     pub(crate) fn push_own(&mut self, flow: usize, mut packet: Packet) {
         packet.class = ELASTIC;
         let queued = &mut self.flows.get_mut(flow).queued;
@@ -231,7 +231,7 @@ impl<S> ActiveFlows<S> {
         Some(packet)
     }
 
-    /// Ends the packet at the head of the longest own queue, and gives its flow; none if all are empty.
+    /// Drops the packet at the head of the longest own queue, and returns its flow; none if all are empty.
     pub(crate) fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
         let Some(flow) = self.own.longest() else {
             self.stats.full += 1;
@@ -243,14 +243,14 @@ impl<S> ActiveFlows<S> {
         Some(flow)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.flows.state_bytes()
             + self.own.state_bytes()
             + self.priority.capacity() * size_of::<Waiting>()
     }
 
-    /// The gauges of what was counted.
+    /// The gauges of the counters.
     pub(crate) fn inspect_counts(&self, report: &mut dyn FnMut(&'static str, u64)) {
         report("longest_flow", self.stats.longest_flow);
         report("full", self.stats.full);

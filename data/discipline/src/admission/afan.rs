@@ -1,8 +1,8 @@
-//! AFAN: two queues, streaming flows first; an elastic packet that meets one of its flow is at risk.
+//! AFAN: two queues, streaming flows first; an elastic packet may be dropped when it matches a packet of its flow.
 //!
 //! Source: Domzal, Wojcik, Cholda, Stankiewicz, Jajszczyk, "Efficient congestion control mechanism for
 //! flow-aware networks", International Journal of Communication Systems 2015, section 2, equations 1 to 7.
-//! `Average` is equations 3 and 4, `Curve` equation 6, `spread` equation 5, `State::decide` the rest.
+//! `Average` has equations 3 and 4, `Curve` equation 6, `spread` equation 5, `State::decide` the rest.
 
 use rand::Rng;
 use weir_base::early::{Curve, spread};
@@ -138,13 +138,13 @@ pub struct Params {
     pub mtu_bytes: u64,
     /// How far one arrival moves the average.
     pub weight: f64,
-    /// Average from which packets are drawn; zero to derive it.
+    /// Average from which arrivals are compared with drawn packets; zero to derive it.
     pub min_threshold: u64,
     /// Average from which all elastic packets are dropped; zero to derive it.
     pub max_threshold: u64,
     /// Probability at `max_threshold`.
     pub max_probability: f64,
-    /// Rate of the link; zero if the port's counts.
+    /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Maximum packets held.
     pub limit: usize,
@@ -195,30 +195,30 @@ impl Params {
     }
 }
 
-/// The parameters of the decision, in the forms in which it needs them.
+/// The parameters of the decision, in the forms that it needs.
 #[derive(Clone, Copy, Debug)]
 struct Law {
     weight: f64,
     curve: Curve,
-    /// What a packet takes on the link while the elastic queue is empty: the paper's s.
+    /// Time that a packet takes on the link while the elastic queue is empty: the paper's s.
     packet_time: Span,
 }
 
-/// What the average says about an elastic arrival.
+/// The verdict of the average on an elastic arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
     /// It is compared with a drawn packet.
     Compare,
-    /// All are dropped.
+    /// All arrivals are dropped.
     Forced,
 }
 
-/// What the decision remembers of the elastic queue.
+/// State of the decision about the elastic queue.
 #[derive(Clone, Copy, Debug)]
 struct State {
     average: Average,
-    /// Packets that have passed the chance since it dropped one.
+    /// Packets that have survived the draw since it dropped one.
     count: u64,
 }
 
@@ -228,7 +228,7 @@ impl State {
         count: 0,
     };
 
-    /// What to do with an elastic packet, for the average that it has moved.
+    /// The verdict on an elastic packet, after it has moved the average.
     fn decide(&mut self, law: &Law) -> Verdict {
         if self.average.value < law.curve.min {
             self.count = 0;
@@ -241,8 +241,8 @@ impl State {
         }
     }
 
-    /// Whether an arriving packet that matches the drawn one is dropped too, for a `draw` from all of
-    /// `u64`: equation 5.
+    /// Equation 5: whether an arriving packet that matches the drawn one is dropped too, for a `draw` from
+    /// the whole range of `u64`.
     fn drops_both(&mut self, law: &Law, draw: u64) -> bool {
         let base = law.curve.probability(self.average.value);
         let dropped = Chance::new(spread(base, self.count)).happens(draw);
@@ -251,7 +251,7 @@ impl State {
     }
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     matches: u64,
@@ -279,7 +279,7 @@ pub struct Afan {
 }
 
 impl Afan {
-    /// Empty queues at `now`. All memory they will ever use is taken now.
+    /// Empty queues at `now`. All memory that they will ever use is allocated now.
     pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
@@ -294,7 +294,7 @@ impl Afan {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         self.queues.reserve(params.limit);
         self.link_rate.given = params.rate;
@@ -302,7 +302,7 @@ impl Afan {
         self.apply_rate();
     }
 
-    /// The parameters or the rate of the link have changed.
+    /// Applies changed parameters or a changed link rate.
     fn apply_rate(&mut self) {
         self.law = self.params.law(self.link_rate.get());
         self.idle.set_rate(self.link_rate.get());
@@ -312,7 +312,7 @@ impl Afan {
         self.queues.len() < self.params.limit
     }
 
-    /// A packet of a streaming flow. If there is no room, an elastic one makes it.
+    /// Queues a packet of a streaming flow. If there is no room, an elastic packet makes room.
     fn queue_priority(
         &mut self,
         cx: &mut Cx<'_>,
@@ -335,7 +335,7 @@ impl Afan {
         Admission::Queued
     }
 
-    /// A packet of an elastic flow.
+    /// Handles a packet of an elastic flow.
     fn queue_elastic(&mut self, cx: &mut Cx<'_>, packet: Packet, flow: usize) -> Admission {
         self.stats.to_elastic += 1;
         let (law, queued) = (&self.law, self.queues.elastic_len());
@@ -383,7 +383,7 @@ impl Afan {
         }
     }
 
-    /// A packet has left the elastic queue.
+    /// Updates the state after a packet has left the elastic queue.
     #[inline]
     fn took_elastic(&mut self, now: Instant) {
         if self.queues.elastic_len() == 0 {
@@ -469,7 +469,7 @@ impl Discipline for Afan {
         self.change(accepted(Params::new(settings)));
     }
 
-    /// Priority first, as they would leave: so each flow stays in order.
+    /// Priority packets first, as they would leave, so that each flow stays in order.
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.queues.pop_priority()).for_each(&mut *out);
         std::iter::from_fn(|| self.queues.pop_elastic()).for_each(out);
@@ -659,7 +659,7 @@ mod tests {
         for _ in 0..3 {
             rig.take(&mut afan);
         }
-        // 600 B wait, in the elastic queue: the next one must not pass them.
+        // 600 B wait in the elastic queue: the next packet must not overtake them.
         rig.offer(&mut afan, 0, 100);
         assert_eq!(gauge(&afan, "elastic_packets"), 2);
         assert_eq!(rig.take(&mut afan).map(|p| p.id), Some(3));
@@ -773,12 +773,12 @@ mod tests {
         assert!(through(1) > 1.5 * through(0), "{sent:?} of {offered:?}");
     }
 
-    /// The paper's section 2.1, word for word, on vectors that are searched.
+    /// The paper's section 2.1, word for word, with linear search in vectors.
     struct Reference {
         params: Params,
         draws: Stream,
         priority: Vec<Held>,
-        /// Kept as the urn keeps its cells, so that a draw picks the same one.
+        /// Kept in the same order as the urn's cells, so that a draw picks the same packet.
         elastic: Vec<Held>,
         avg: f64,
         idle_since: u64,
@@ -811,7 +811,7 @@ mod tests {
             held.id
         }
 
-        /// Gives the packets that end.
+        /// Returns the packets that are dropped.
         fn arrive(&mut self, p: Held, time: u64) -> Vec<u64> {
             let of_flow = |h: &&Held| h.flow == p.flow;
             let waits = self.priority.iter().chain(&self.elastic).filter(of_flow);

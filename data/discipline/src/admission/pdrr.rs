@@ -88,7 +88,7 @@ pub struct Params {
     pub quantum_bytes: u64,
     /// Bytes that a streaming flow may have waiting.
     pub mtu_bytes: u64,
-    /// Rate of the link; zero if the port's counts.
+    /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Maximum packets held.
     pub limit: usize,
@@ -133,7 +133,7 @@ pub struct Pdrr {
 }
 
 impl Pdrr {
-    /// Empty queues at `now`. All memory they will ever use is taken now.
+    /// Empty queues at `now`. All memory that they will ever use is allocated now.
     pub fn new(params: Params, now: Instant) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
@@ -148,7 +148,7 @@ impl Pdrr {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         self.flows.reserve(params.limit);
         self.link_rate.given = params.rate;

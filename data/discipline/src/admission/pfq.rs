@@ -86,7 +86,7 @@ pub const KIND: contract::Kind = contract::Kind {
 pub struct Params {
     /// Bytes that a streaming flow may have waiting.
     pub mtu_bytes: u64,
-    /// Rate of the link; zero if the port's counts.
+    /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Maximum packets held.
     pub limit: usize,
@@ -127,7 +127,7 @@ pub struct Pfq {
 }
 
 impl Pfq {
-    /// An empty queue at `now`. All memory it will ever use is taken now.
+    /// An empty queue at `now`. All memory that it will ever use is allocated now.
     pub fn new(params: Params, now: Instant) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
@@ -141,7 +141,7 @@ impl Pfq {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         self.flows.reserve(params.limit);
         self.ranking.reserve(params.limit);

@@ -29,7 +29,7 @@ impl Ranking {
         }
     }
 
-    /// Makes sure of room for entries below `entries`.
+    /// Ensures room for entries below `entries`.
     pub(crate) fn reserve(&mut self, entries: usize) {
         self.heap.reserve(entries.saturating_sub(self.heap.len()));
         let entries = entries.max(self.places.len());
@@ -71,7 +71,7 @@ impl Ranking {
         }
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.heap.capacity() * size_of::<(u64, u32)>() + self.places.capacity() * size_of::<u32>()
     }

@@ -46,7 +46,7 @@ impl Split {
         }
     }
 
-    /// Makes sure of room for `limit` packets in all.
+    /// Ensures room for `limit` packets in total.
     pub(crate) fn reserve(&mut self, limit: usize) {
         self.flows.reserve(limit);
         let more = limit.saturating_sub(self.priority.len());
@@ -93,7 +93,7 @@ impl Split {
         self.flows.find(hash)
     }
 
-    /// Loads what `find` will need.
+    /// Loads the memory that `find` will need.
     pub(crate) fn touch(&self, hash: u64) {
         self.flows.touch(hash);
     }
@@ -174,7 +174,7 @@ impl Split {
         self.left_elastic(waiting)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.flows.state_bytes()
             + self.priority.capacity() * size_of::<Waiting>()

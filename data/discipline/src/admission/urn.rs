@@ -49,7 +49,7 @@ impl Urn {
         }
     }
 
-    /// Makes sure of room for `packets` packets in all.
+    /// Ensures room for `packets` packets in total.
     pub(crate) fn reserve(&mut self, packets: usize) {
         self.cells.reserve(packets.saturating_sub(self.cells.len()));
     }
@@ -114,7 +114,7 @@ impl Urn {
         cell.waiting
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.cells.capacity() * size_of::<Cell>()
     }

@@ -323,7 +323,7 @@ impl Source for Queue {
 }
 
 impl Codel {
-    /// An empty queue. All memory it will ever use is taken now.
+    /// An empty queue. All memory that it will ever use is allocated now.
     pub fn new(params: Params) -> Self {
         Self {
             queue: Queue {
@@ -338,7 +338,7 @@ impl Codel {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         let held = self.queue.packets.len();
         self.queue

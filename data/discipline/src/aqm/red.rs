@@ -148,7 +148,7 @@ pub struct Params {
     pub wait: bool,
     /// Whether to mark instead of drop.
     pub ecn: bool,
-    /// Rate of the link; zero if the port's counts.
+    /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Bytes of the packets that are taken to pass while the queue is empty.
     pub mean_packet_bytes: u64,
@@ -214,7 +214,7 @@ struct Law {
     weight: f64,
     curve: Curve,
     wait: bool,
-    /// What a packet takes on the link while the queue is empty.
+    /// Time that a packet takes on the link while the queue is empty.
     packet_time: Span,
 }
 
@@ -234,7 +234,7 @@ enum Verdict {
     Pass,
     /// Chance chose it.
     Early,
-    /// All are dropped.
+    /// All arrivals are dropped.
     Forced,
 }
 
@@ -273,7 +273,7 @@ impl State {
     }
 }
 
-/// What the queue counts.
+/// Counters of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     early: u64,
@@ -296,7 +296,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// An empty queue. All memory it will ever use is taken now.
+    /// An empty queue. All memory that it will ever use is allocated now.
     pub fn new(params: Params, stream: Stream) -> Self {
         let link_rate = LinkRate::of(params.rate);
         Self {
@@ -320,7 +320,7 @@ impl Red {
         self.queue.push_back(packet);
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         let more = params.limit.saturating_sub(self.queue.len());
         self.queue.reserve(more);
@@ -332,7 +332,7 @@ impl Red {
 
 impl Discipline for Red {
     fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
-        // One draw for each arrival, whatever becomes of it: parameters do not shift the stream.
+        // One draw for each arrival, whatever its fate, so that parameters do not shift the stream.
         let draw = self.stream.next_u64();
         let (law, average) = (&self.law, &mut self.state.average);
         average.arrive(law.weight, law.packet_time, self.queue.len(), cx.now);

@@ -88,7 +88,7 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub(crate) fn new(limit: usize, stream: Stream) -> Self {
         Self {
             queues: [

@@ -343,7 +343,7 @@ pub struct Dppbrb {
 }
 
 impl Dppbrb {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
         Self {
             window: Window::new(params.estimate),
@@ -369,7 +369,7 @@ impl Dppbrb {
         self.state.set_share(share);
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params, now: Instant) {
         if params.share != self.params.share || !params.adapt {
             self.state.set_share(params.share); // otherwise p_c stays where it has come to
@@ -384,7 +384,7 @@ impl Dppbrb {
 
 impl Discipline for Dppbrb {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        // One draw for each arrival, whatever becomes of it: parameters do not shift the stream.
+        // One draw for each arrival, whatever its fate, so that parameters do not shift the stream.
         let draw = self.params.adapt.then(|| self.channels.draw());
         let channel = self.params.control.channel(cx, &packet);
         if !self.gate.admits(channel, cx.now, packet.bytes()) {

@@ -215,7 +215,7 @@ impl Meter {
         self.filled = now;
     }
 
-    /// Other limits from now on; the tokens stay.
+    /// Puts other limits in force; the tokens are kept.
     fn change(&mut self, limits: &Limits, now: Instant) {
         self.fill(now);
         self.rates = limits.rates();
@@ -285,7 +285,7 @@ impl Gate {
         colour != Colour::Red
     }
 
-    /// Other limits from now on; the tokens stay.
+    /// Puts other limits in force; the tokens are kept.
     pub(crate) fn change(&mut self, limits: &Limits, now: Instant) {
         self.meter.change(limits, now);
         self.limits = limits.clone();
@@ -342,7 +342,7 @@ impl TokenBucket {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params, now: Instant) {
         let queue = fifo::Params {
             limit: params.limit,

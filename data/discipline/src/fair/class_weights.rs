@@ -159,7 +159,7 @@ pub struct ClassWeights {
 }
 
 impl ClassWeights {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
         let share = Share {
             tag: Tag::default(),
@@ -201,7 +201,7 @@ impl ClassWeights {
         Some(packet)
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         if !params.classes.match_like(&self.params.classes) {
             let order = std::iter::from_fn(|| self.next()).collect();

@@ -93,7 +93,7 @@ impl Classes {
         own.eq(others)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         let terms = self.0.iter().map(|rule| rule.terms.capacity());
         self.0.capacity() * size_of::<Rule>() + terms.sum::<usize>() * size_of::<Term>()

@@ -67,7 +67,7 @@ pub const KIND: contract::Kind = contract::Kind {
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// What counts as one flow.
+    /// The part of a flow key that identifies a flow.
     pub key: KeyKind,
     /// Queues that flows are hashed to.
     pub buckets: usize,
@@ -89,7 +89,7 @@ impl Params {
     }
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     longest_flow: u64,
@@ -116,7 +116,7 @@ pub struct Drr {
 }
 
 impl Drr {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
         Self {
             bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
@@ -159,7 +159,7 @@ impl Drr {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();

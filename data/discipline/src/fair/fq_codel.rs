@@ -91,7 +91,7 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// What counts as one flow.
+    /// The part of a flow key that identifies a flow.
     pub key: KeyKind,
     /// Queues that flows are hashed to.
     pub flows: usize,
@@ -119,7 +119,7 @@ impl Params {
     }
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     longest_flow: u64,
@@ -163,7 +163,7 @@ impl codel::Source for One<'_> {
 }
 
 impl FqCodel {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
         Self {
             bins: Bins::new(params.flows, params.limit, Measure::Bytes),
@@ -228,7 +228,7 @@ impl FqCodel {
         last
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         if (params.key, params.flows) != (self.params.key, self.params.flows) {
             let order = std::iter::from_fn(|| self.next_unjudged()).collect();

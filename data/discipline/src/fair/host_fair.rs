@@ -129,7 +129,7 @@ impl Params {
     }
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     longest_flow: u64,
@@ -146,7 +146,7 @@ struct Flow {
     blue: Blue,
     /// Where its hosts are counted.
     hosts: [Option<u32>; 2],
-    /// Whether it is among the waiting ones.
+    /// Whether it is among the queues that wait for a turn.
     waits: bool,
     /// Whether it counts in its hosts' load.
     busy: bool,
@@ -172,7 +172,7 @@ pub struct HostFair {
 }
 
 impl HostFair {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params, stream: Stream) -> Self {
         Self {
             bins: Bins::new(params.flows, params.limit, Measure::Bytes),
@@ -340,7 +340,7 @@ impl HostFair {
         Some((bin, cx.fates.discard(packet, Reason::LongestFlow)))
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params, now: Instant) {
         if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
             let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();

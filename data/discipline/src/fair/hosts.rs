@@ -106,7 +106,7 @@ impl Census {
         place.map_or(0, |at| self.hosts[at as usize].busy)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.sets.state_bytes() + size_of_val(&*self.hosts)
     }

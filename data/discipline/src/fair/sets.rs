@@ -67,7 +67,7 @@ impl Sets {
         self.tags[place] = hash;
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         size_of_val(&*self.tags)
     }

@@ -128,7 +128,7 @@ impl Clock {
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// What counts as one flow.
+    /// The part of a flow key that identifies a flow.
     pub key: KeyKind,
     /// Queues that flows are hashed to.
     pub buckets: usize,
@@ -147,7 +147,7 @@ impl Params {
     }
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     longest_flow: u64,
@@ -157,7 +157,7 @@ struct Stats {
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     tag: Tag,
-    /// Whether it is among the waiting ones.
+    /// Whether it is among the queues that wait for a turn.
     waits: bool,
 }
 
@@ -173,7 +173,7 @@ pub struct Stfq {
 }
 
 impl Stfq {
-    /// Empty queues. All memory they will ever use is taken now.
+    /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
         Self {
             bins: Bins::new(params.buckets, params.limit, Measure::Bytes),
@@ -218,7 +218,7 @@ impl Stfq {
         self.clock.idle();
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();

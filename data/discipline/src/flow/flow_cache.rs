@@ -41,7 +41,7 @@ impl Threshold {
 pub(crate) struct Policy {
     /// Flows in the cache.
     pub(crate) flows: usize,
-    /// What counts as one flow.
+    /// The part of a flow key that identifies a flow.
     pub(crate) key: KeyKind,
     /// Whether a miss admits its flow.
     pub(crate) admission: Rule,
@@ -315,7 +315,7 @@ impl FlowCache {
         *self = new;
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.flows.state_bytes() + self.names.capacity() * size_of::<Name>()
     }

@@ -175,7 +175,7 @@ pub struct Params {
     pub pin: bool,
     /// When a pin is released.
     pub pin_timeout: Span,
-    /// What counts as one flow.
+    /// The part of a flow key that identifies a flow.
     pub key: KeyKind,
     /// Maximum packets held, in each of the two queues.
     pub limit: usize,
@@ -227,7 +227,7 @@ impl Params {
     }
 }
 
-/// What the queues count.
+/// Counters of the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     to: [u64; 2],
@@ -277,7 +277,7 @@ impl Queue {
 }
 
 impl LruFq {
-    /// An empty cache and empty queues. All memory they will ever use is taken now.
+    /// An empty cache and empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params, stream: Stream) -> Self {
         Self {
             cache: FlowCache::new(params.policy(), stream),
@@ -301,7 +301,7 @@ impl LruFq {
         }
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params) {
         self.cache.set_policy(params.policy());
         let weights = [params.hit_weight, params.miss_weight];

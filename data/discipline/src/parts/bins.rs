@@ -194,7 +194,7 @@ impl Bins {
         Ready::holding(self.held.packets as usize)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.slab.state_bytes() + size_of_val(&*self.chains) + self.longest.state_bytes()
     }
@@ -206,12 +206,12 @@ impl Bins {
         Some(packet)
     }
 
-    /// Makes sure of room for `limit` packets in all.
+    /// Ensures room for `limit` packets in total.
     pub(crate) fn reserve(&mut self, limit: usize) {
         self.slab.reserve(limit + 1);
     }
 
-    /// Makes sure of `bins` bins in all. Only for those who do not place flows by the number of bins.
+    /// Ensures `bins` bins in total. Only for those who do not place flows by the number of bins.
     pub(crate) fn reserve_bins(&mut self, bins: usize) {
         let mut chains = std::mem::take(&mut self.chains).into_vec();
         chains.resize(bins.max(chains.len()), Chain::EMPTY);

@@ -63,7 +63,7 @@ impl Slab {
         }
     }
 
-    /// Makes sure of room for `packets` packets in all.
+    /// Ensures room for `packets` packets in total.
     pub(crate) fn reserve(&mut self, packets: usize) {
         self.cells.reserve(packets.saturating_sub(self.cells.len()));
     }
@@ -126,7 +126,7 @@ impl Slab {
         chain.tally += other.tally;
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.cells.capacity() * size_of::<Cell>()
     }

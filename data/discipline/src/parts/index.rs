@@ -69,7 +69,7 @@ impl Index {
         self.0[hole] = EMPTY;
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         size_of_val(&*self.0)
     }

@@ -96,7 +96,7 @@ impl Lists {
         std::iter::successors(self.bottom(list), |at| self.above(*at))
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         size_of_val(&*self.links)
     }

@@ -56,7 +56,7 @@ impl Longest {
         }
     }
 
-    /// Makes sure of `bins` bins in all; new ones are empty.
+    /// Ensures `bins` bins in total; new ones are empty.
     pub(crate) fn reserve(&mut self, bins: usize) {
         let mut places = std::mem::take(&mut self.places).into_vec();
         places.resize(bins.max(places.len()), Place::NOWHERE);
@@ -91,7 +91,7 @@ impl Longest {
         Some(self.heads[level] as usize)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         size_of_val(&*self.heads) + size_of_val(&*self.places)
     }

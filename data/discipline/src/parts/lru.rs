@@ -57,7 +57,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         self.len >= self.capacity
     }
 
-    /// Makes sure of room for `capacity` entries in all. Entries keep their numbers.
+    /// Ensures room for `capacity` entries in total. Entries keep their numbers.
     pub(crate) fn reserve(&mut self, capacity: usize) {
         if capacity <= self.capacity {
             return;
@@ -163,7 +163,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         self.lists.upwards(list)
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.index.state_bytes()
             + self.lists.state_bytes()

@@ -56,7 +56,7 @@ impl<V> Table<V> {
         self.index.find(hash, is)
     }
 
-    /// Loads what `find` will need.
+    /// Loads the memory that `find` will need.
     pub(crate) fn touch(&self, hash: u64) {
         black_box(self.find(hash));
     }
@@ -103,7 +103,7 @@ impl<V> Table<V> {
         self.len -= 1;
     }
 
-    /// Makes sure of room for `capacity` entries in all.
+    /// Ensures room for `capacity` entries in total.
     pub(crate) fn reserve(&mut self, capacity: usize) {
         if capacity <= self.capacity {
             return;
@@ -124,7 +124,7 @@ impl<V> Table<V> {
         }
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(crate) fn state_bytes(&self) -> usize {
         self.index.state_bytes() + self.entries.capacity() * size_of::<Entry<V>>()
     }

@@ -1,12 +1,12 @@
-//! Whether the link is congested: fair rate and priority load, each measured over intervals of its own.
+//! Whether the link is congested: fair rate and priority load, each measured over its own intervals.
 //!
 //! ```text
 //!   scheduler's sums ──▶ every 500 ms: FR = max(S C, 8 FB) / (t2 - t1)    ┐ congested:
 //!                    ──▶ every  50 ms: PL = 8 (pb(t2) - pb(t1)) / C (..)  ┘ FR < min_FR or PL > max_PL
 //! ```
 //!
-//! Source: Domzal et al., equations 1 and 2. For PFQ and PDRR the fair bytes are what a fictitious flow would
-//! have been served; the scheduler says so itself.
+//! Source: Domzal et al., equations 1 and 2. For PFQ and PDRR, the fair bytes are the service that a
+//! fictitious flow would have received; the scheduler reports them.
 
 use weir_base::{Instant, Rate, Span};
 
@@ -17,17 +17,17 @@ use crate::admission::scheduler::Sums;
 pub(super) struct Limits {
     /// The link's rate C.
     pub(super) link: Rate,
-    /// The least fair rate, as a share of C.
+    /// The minimum fair rate, as a share of C.
     pub(super) min_fair_rate: f64,
-    /// The greatest priority load, as a share of C.
+    /// The maximum priority load, as a share of C.
     pub(super) max_priority_load: f64,
-    /// Between two estimates of the fair rate.
+    /// Time between two estimates of the fair rate.
     pub(super) fair_rate_interval: Span,
-    /// Between two estimates of the priority load.
+    /// Time between two estimates of the priority load.
     pub(super) priority_load_interval: Span,
 }
 
-/// An interval that is being measured.
+/// A measuring interval in progress.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     begun: Instant,
@@ -44,7 +44,7 @@ impl Interval {
         }
     }
 
-    /// The next one, on the same grid unless the timer is later than a whole interval.
+    /// The next interval, on the same grid unless the timer is late by more than a whole interval.
     fn next(&self, now: Instant, length: Span, sums: Sums) -> Self {
         let due = self.due + length;
         Self {
@@ -55,12 +55,12 @@ impl Interval {
     }
 }
 
-/// What an estimate of the fair rate said.
+/// The result of an estimate of the fair rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Estimate {
     /// The fair rate is not below its limit.
     Clear,
-    /// It is.
+    /// The fair rate is below its limit.
     Congested,
 }
 
@@ -74,17 +74,17 @@ pub(super) struct Measurement {
     fair_rate: Option<f64>,
     /// The priority load, as a share of C.
     priority_load: f64,
-    /// Whether estimates of the fair rate are stopped, and it is taken to be at its limit.
+    /// Whether estimation of the fair rate is stopped, and the rate is assumed to be at its limit.
     held: bool,
-    /// Whether nothing was queued or sent in the latest intervals: timers rest until a packet comes.
+    /// Whether nothing was queued or sent in the latest intervals, so that timers stop until a packet arrives.
     asleep: bool,
-    /// When the fair rate was last seen not below its limit: congestion began thereafter.
+    /// When the fair rate was last estimated at its limit or above; congestion began after that.
     clear: Instant,
     /// Whether the latest estimate of the fair rate was below its limit.
     below: bool,
 }
 
-/// Equation 2: what one flow has got, or could have got, in bits a second.
+/// Equation 2: the rate that one flow has received, or could have received, in bits per second.
 fn fair_rate(link: Rate, idle: Span, fair_bytes: f64, over: Span) -> f64 {
     let unused = idle.as_secs_f64() * link.as_bps() as f64;
     unused.max(fair_bytes * 8.0) / over.as_secs_f64()
@@ -111,18 +111,18 @@ impl Measurement {
         }
     }
 
-    /// Takes new limits; estimates stay.
+    /// Sets new limits; the estimates are kept.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Restarts both intervals: the sums are another scheduler's.
+    /// Restarts both intervals, because the sums now come from another scheduler.
     pub(super) fn begin(&mut self, now: Instant, sums: Sums) {
         self.fair = Interval::begin(now, self.limits.fair_rate_interval, sums);
         self.load = Interval::begin(now, self.limits.priority_load_interval, sums);
     }
 
-    /// A packet comes: measures again, if nothing was measured because nothing happened.
+    /// Called when a packet arrives: restarts measuring, if it had stopped because nothing happened.
     pub(super) fn wake(&mut self, now: Instant, sums: impl FnOnce() -> Sums) {
         if self.asleep {
             self.asleep = false;
@@ -140,7 +140,7 @@ impl Measurement {
         (!self.asleep).then_some(fair)
     }
 
-    /// Makes the estimates that are due. Returns the change of the fair rate, if that was estimated.
+    /// Makes the estimates that are due. Returns the estimate of the fair rate, if one was made.
     pub(super) fn on_timeout(&mut self, now: Instant, sums: Sums) -> Option<Estimate> {
         if self.asleep {
             return None;
@@ -199,7 +199,7 @@ impl Measurement {
         self.held
     }
 
-    /// Starts to estimate again (lines 12 and 13), with an estimate of the time since the last one.
+    /// Resumes estimation (lines 12 and 13), with an estimate over the time since the last one.
     pub(super) fn resume(&mut self, now: Instant, sums: Sums) -> Estimate {
         self.held = false;
         self.clear = now;
@@ -212,7 +212,7 @@ impl Measurement {
         self.below || self.priority_load > self.limits.max_priority_load
     }
 
-    /// Since when the fair rate has been below its limit, if it is.
+    /// The time since which the fair rate has been below its limit, if it is.
     pub(super) fn below_since(&self) -> Option<Instant> {
         self.below.then_some(self.clear)
     }

@@ -1,4 +1,4 @@
-//! What the port asks of FAN: packets in and out, timers, changes, reports.
+//! The interface of FAN to the port: packets in and out, timers, changes, reports.
 
 use std::collections::VecDeque;
 
@@ -91,7 +91,7 @@ impl Discipline for Fan {
     }
 
     fn has_room(&self, class: Class) -> bool {
-        // Whether its flow is on the list is not known before.
+        // Whether the packet's flow is on the list is not known in advance.
         !self.measurement.is_congested() && self.has_room_behind() && self.scheduler.has_room(class)
     }
 
@@ -254,17 +254,17 @@ impl Discipline for Fan {
     }
 }
 
-/// The report of a flow that is, or was, let through.
+/// The report of a flow that is, or was, on the list.
 fn known(listed: &Listed, standing: FlowStanding, now: Instant) -> FlowReport {
     let Listed { flow, key, waited } = *listed;
     let times = [flow.since, flow.latest, now];
     reported(key, standing, flow.seen, times, waited)
 }
 
-/// A burst that has just come is no rate: the mean is over this time at least.
+/// Minimum time for the mean of a rate, because a burst that has just arrived does not give a rate.
 const RATE_OVER_MIN: Span = Span::from_millis(100);
 
-/// The report of a flow; its rate is the mean since it is known.
+/// The report of a flow; its rate is the mean since tracking began.
 fn reported(
     key: FlowKey,
     standing: FlowStanding,

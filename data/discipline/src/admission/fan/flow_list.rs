@@ -1,4 +1,4 @@
-//! The protected flow list (PFL): the flows that are let through while the link is congested.
+//! The protected flow list (PFL): the flows that may pass while the link is congested.
 //!
 //! ```text
 //!  hash ──▶ flow    by recency:          top  latest packet  ..  longest silent  bottom ──▶ time-out
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Bounded: when it is full, a new flow replaces the one that has been silent for longest, if that is long
-//! enough. Whether a flow is elastic is not said by anybody: it is as soon as more than an MTU of it waits.
-//! A flow that was elastic once is a candidate for removal; what decides is what it has queued then.
+//! enough. No field marks a flow as elastic: a flow becomes elastic as soon as more than an MTU of it waits.
+//! A flow that was elastic once is a candidate for removal; its bytes queued at that moment decide.
 
 use weir_base::{Instant, Span, Tally};
 use weir_packet::FlowKey;
@@ -19,7 +19,7 @@ use crate::parts::lru::Lru;
 
 /// A flow that was silent for less than this is never replaced by a new one.
 const SILENCE_MIN: Span = Span::from_secs(1);
-/// Maximum flows that one packet times out: more than the one that it may add.
+/// Maximum flows that time out at one packet: more than the one flow that it may add.
 const EXPIRED_MAX: usize = 4;
 /// Bytes queued are compared to the nearest 1024.
 pub(super) const ACTIVITY_SHIFT: u32 = 10;
@@ -35,18 +35,18 @@ pub(super) struct Flow {
     pub(super) latest: Instant,
     /// Packets and bytes since it was accepted.
     pub(super) seen: Tally,
-    /// Since when it is on the list as one of which more than an MTU waited at some time, if it is.
+    /// When it became elastic, that is, more than an MTU of it waited; none if it never did.
     pub(super) elastic: Option<Instant>,
 }
 
 /// A flow with its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
-    /// What a packet changes.
+    /// The fields that a packet changes.
     pub(super) flow: Flow,
     /// Addresses and ports.
     pub(super) key: FlowKey,
-    /// From its first packet to the one that was let through.
+    /// Time from its first packet to the one with which it was accepted.
     pub(super) waited: Span,
 }
 
@@ -54,15 +54,15 @@ pub(super) struct Listed {
 #[derive(Debug)]
 pub(super) struct FlowList {
     flows: Lru<Flow, 1>,
-    /// Of each entry: the fields that are seldom read.
+    /// The rarely read fields of each entry.
     names: Vec<(FlowKey, Span)>,
-    /// Entries that were elastic once, in the order in which they became it.
+    /// Entries that were elastic once, in the order in which they became elastic.
     elastic: Lists,
     elastics: usize,
-    /// The entry at which a walk goes on.
+    /// The entry at which a walk continues.
     cursor: Option<usize>,
     walks_up: bool,
-    /// Bytes queued of each entry, as of its latest packet in or out; none if nobody asks.
+    /// Bytes queued of each entry, as of its latest packet in or out; none if the mechanism does not need them.
     activity: Option<Longest>,
 }
 
@@ -114,12 +114,12 @@ impl FlowList {
         self.flows.find(hash)
     }
 
-    /// Loads what a packet of this flow will need.
+    /// Loads the memory that a packet of this flow will need.
     pub(super) fn touch(&self, hash: u64) {
         self.flows.touch(hash);
     }
 
-    /// A packet of a flow on the list.
+    /// Counts a packet of a flow on the list.
     pub(super) fn count(&mut self, entry: usize, now: Instant, bytes: u64) {
         let flow = self.flows.get_mut(entry);
         flow.latest = now;
@@ -127,7 +127,7 @@ impl FlowList {
         self.flows.raise(entry, ALL);
     }
 
-    /// Adds a flow, which must not be there. Gives whether it was added, and whether another one left for it.
+    /// Adds a flow, which must be absent. Returns whether it was added, and whether it replaced another one.
     pub(super) fn insert(&mut self, hash: u64, listed: Listed, now: Instant) -> (bool, bool) {
         let replaces = self.flows.is_full();
         if replaces {
@@ -156,7 +156,7 @@ impl FlowList {
         (true, replaces)
     }
 
-    /// More than an MTU of the flow waits.
+    /// Notes that more than an MTU of the flow waits.
     pub(super) fn mark_elastic(&mut self, entry: usize, now: Instant) {
         let flow = self.flows.get_mut(entry);
         if flow.elastic.is_none() {
@@ -166,25 +166,25 @@ impl FlowList {
         }
     }
 
-    /// This many bytes of the flow wait now.
+    /// Notes that this many bytes of the flow wait now.
     pub(super) fn set_activity(&mut self, entry: usize, queued: u64) {
         if let Some(activity) = &mut self.activity {
             activity.set(entry, queued);
         }
     }
 
-    /// Whether the list must know how many bytes are queued.
+    /// Whether the list ranks flows by bytes queued.
     pub(super) fn is_ranked(&self) -> bool {
         self.activity.is_some()
     }
 
-    /// The flow of which most bytes wait.
+    /// The flow with the most bytes waiting.
     pub(super) fn most_active(&self) -> Option<usize> {
         self.activity.as_ref()?.get()
     }
 
-    /// Begins a walk over the flows that were elastic once: from the one that is it for longest, or from the
-    /// latest one. There is one walk at a time.
+    /// Begins a walk over the flows that were elastic once, from the one that became elastic first, or from
+    /// the latest one. There is one walk at a time.
     pub(super) fn begin_walk(&mut self, from_oldest: bool) {
         self.walks_up = from_oldest;
         self.cursor = match from_oldest {
@@ -241,7 +241,7 @@ impl FlowList {
         }
     }
 
-    /// Removes flows that have been silent for `timeout`, a few of them; gives how many.
+    /// Removes a few of the flows that have been silent for `timeout`; returns how many.
     pub(super) fn expire(&mut self, now: Instant, timeout: Span) -> u64 {
         let mut expired = 0;
         for _ in 0..EXPIRED_MAX {
@@ -264,7 +264,7 @@ impl FlowList {
         self.flows.len()
     }
 
-    /// How many of them were elastic at some time.
+    /// How many flows on the list were elastic at some time.
     pub(super) fn elastics(&self) -> usize {
         self.elastics
     }
@@ -274,7 +274,7 @@ impl FlowList {
         self.flows.upwards(ALL).map(|entry| self.listed(entry))
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
         let activity = self.activity.as_ref().map_or(0, Longest::state_bytes);
         self.flows.state_bytes()

@@ -1,5 +1,5 @@
-//! FAN: flow-aware networking, admission control in front of a scheduler that tells streaming from elastic
-//! flows.
+//! FAN: flow-aware networking, admission control in front of a scheduler that distinguishes streaming from
+//! elastic flows.
 //!
 //! ```text
 //!              on the list, or not congested                    +-- streaming: first ---+
@@ -12,11 +12,11 @@
 //! flow-aware networks", International Journal of Communication Systems 2015; sections 1 to 3, equations 1, 2,
 //! 8, Figures 1 to 5.
 //!
-//! - `manual`, `params`: the manual page, and what can be set
-//! - this file: who is accepted, and what is done when a mechanism says so; `discipline`: what the port asks for
+//! - `manual`, `params`: the manual page, and the parameters
+//! - this file: accepting flows, and carrying out a mechanism's actions; `discipline`: the interface to the port
 //! - `admission`: whether the link is congested
-//! - `flow_list`, `waiting`, `side_list`: who may pass, who waits, who was taken off the list
-//! - `mechanism`: what is done about congestion; `removal`: taking flows off the list, in slices
+//! - `flow_list`, `waiting`, `side_list`: flows that may pass, that wait, and that were taken off the list
+//! - `mechanism`: the congestion mechanisms; `removal`: taking flows off the list, in slices
 
 mod admission;
 mod discipline;
@@ -48,14 +48,14 @@ pub use discipline::KIND;
 pub use manual::MANUAL;
 pub use params::Params;
 
-/// Between two slices of a long removal.
+/// Time between two slices of a long removal.
 const SLICE_GAP: Span = Span::from_millis(1);
-/// Flows that come back in one slice.
+/// Maximum flows that come back in one slice.
 const RESTORED_MAX: usize = 256;
-/// Steps of a mechanism's timer that may be due at once.
+/// Maximum steps of a mechanism's timer that may be due at once.
 const STEPS_MAX: usize = 4;
 
-/// What the admission control counts.
+/// Counters of the admission control.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     accepted: u64,
@@ -77,12 +77,12 @@ struct Stats {
     clean_up_reads: u64,
 }
 
-/// How far a run of the mechanism has come, to count the flows it let in.
+/// How far a run of the mechanism has come, for counting the flows that it let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It is over.
+    /// The run is over.
     Over,
-    /// It has begun.
+    /// The run has begun.
     Begun,
     /// The link was seen not congested.
     Clear,
@@ -98,7 +98,7 @@ pub struct Fan {
     before_tally: Tally,
     list: FlowList,
     waiting: Waiting,
-    /// Flows that were removed and are remembered, if the mechanism does so.
+    /// Flows that were removed and are remembered, if the mechanism remembers them.
     aside: Option<SideList>,
     mechanism: Box<dyn Mechanism>,
     measurement: Measurement,
@@ -109,13 +109,13 @@ pub struct Fan {
     last_run: Instant,
     phase: Phase,
     stream: Stream,
-    /// For schedulers that are built later, too.
+    /// The stream for schedulers, including those that are built later.
     scheduler_stream: Stream,
     port_rate: Option<Rate>,
     stats: Stats,
 }
 
-/// The scheduler of these parameters.
+/// The scheduler that these parameters name.
 fn scheduler(params: &Params, now: Instant, stream: &Stream) -> Box<dyn Scheduler> {
     match params.scheduler {
         "pfq" => Box::new(crate::admission::pfq::Pfq::new(params.pfq.clone(), now)),
@@ -129,7 +129,7 @@ fn scheduler(params: &Params, now: Instant, stream: &Stream) -> Box<dyn Schedule
 }
 
 impl Fan {
-    /// Nothing queued, no flow known. All memory is taken now.
+    /// Nothing queued, no flow known. All memory is allocated now.
     pub fn new(params: Params, now: Instant, streams: &Streams) -> Self {
         let streams = streams.below(MANUAL.name);
         let scheduler_stream = streams.stream("scheduler");
@@ -159,7 +159,8 @@ impl Fan {
         }
     }
 
-    /// A packet of a flow that is not on the list: its entry there, if it was accepted and there was room.
+    /// Handles a packet of a flow that is not on the list; returns the flow's entry there, if the flow was
+    /// accepted and there was room.
     fn arrive(&mut self, cx: &Cx<'_>, packet: &Packet, hash: u64) -> Result<Option<usize>, ()> {
         let now = cx.now;
         if self.measurement.is_congested() {
@@ -254,7 +255,7 @@ impl Fan {
         self.stats.replaced += u64::from(replaced);
     }
 
-    /// Updates the backlog of a flow after one of its packets came or went.
+    /// Updates the backlog of a flow after one of its packets arrived or left.
     fn classify(&mut self, entry: usize, hash: u64, now: Instant) {
         if self.list.get(entry).elastic.is_some() && !self.list.is_ranked() {
             return;
@@ -266,7 +267,7 @@ impl Fan {
         }
     }
 
-    /// Does what the mechanism says.
+    /// Carries out an action of the mechanism.
     fn act(&mut self, action: Action, now: Instant) {
         match action {
             Action::Nothing => {}
@@ -291,7 +292,7 @@ impl Fan {
         }
     }
 
-    /// The fair rate was estimated.
+    /// Handles an estimate of the fair rate.
     fn estimated(&mut self, estimate: Estimate, now: Instant) {
         self.phase = match (self.phase, estimate) {
             (Phase::Begun, Estimate::Clear) => Phase::Clear,
@@ -303,7 +304,7 @@ impl Fan {
         self.act(action, now);
     }
 
-    /// The next slice of the removal under way.
+    /// Does the next slice of the removal in progress.
     fn work(&mut self, now: Instant) {
         let mut is_done = true;
         if let Some(mut removal) = self.removal.take() {
@@ -360,7 +361,7 @@ impl Fan {
         slice
     }
 
-    /// Puts another mechanism in force: what the old one had begun is ended.
+    /// Puts another mechanism in force, and ends the run of the old one.
     fn set_mechanism(&mut self, now: Instant) {
         self.mechanism = mechanism::of(self.params.mechanism);
         self.removal = None;

@@ -124,43 +124,43 @@ pub(super) const PRIORITY_ADMISSION: Parameter = Parameter::new(
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
-    /// Who shares the link.
+    /// The scheduler that shares the link.
     pub scheduler: &'static str,
-    /// How new flows get in.
+    /// The mechanism by which new flows are accepted in congestion.
     pub mechanism: &'static str,
-    /// The least fair rate, as a share of the link's.
+    /// The minimum fair rate, as a share of the link's rate.
     pub min_fair_rate: f64,
-    /// The greatest priority load, as a share of the link's rate.
+    /// The maximum priority load, as a share of the link's rate.
     pub max_priority_load: f64,
-    /// Between two estimates of the fair rate.
+    /// Time between two estimates of the fair rate.
     pub fair_rate_interval: Span,
-    /// Between two estimates of the priority load.
+    /// Time between two estimates of the priority load.
     pub priority_load_interval: Span,
-    /// When a silent flow leaves.
+    /// Silence after which a flow leaves the list.
     pub flow_timeout: Span,
     /// Maximum flows on the list.
     pub flows: usize,
     /// Maximum flows that wait.
     pub waiting: usize,
-    /// Congestion before a run.
+    /// Duration of congestion before a run.
     pub interval: Span,
     /// Which flow EFMP removes.
     pub efmp: &'static str,
-    /// What drives ECCM on.
+    /// The form of ECCM: driven by timers, or literal.
     pub eccm: &'static str,
-    /// How long ago a removed flow was accepted.
+    /// Time on the list after which a flow can be removed.
     pub active_time: Span,
     /// How long a flow is blocked.
     pub blocked_time: Span,
-    /// How long a flow comes before others.
+    /// How long a removed flow comes before others.
     pub priority_time: Span,
     /// P_RPAEF.
     pub priority_admission: f64,
-    /// The schedulers' own, of the same settings.
+    /// The parameters of AFAN, from the same settings.
     pub afan: afan::Params,
-    /// Those of PFQ.
+    /// The parameters of PFQ.
     pub pfq: pfq::Params,
-    /// Those of PDRR.
+    /// The parameters of PDRR.
     pub pdrr: pdrr::Params,
 }
 
@@ -195,7 +195,7 @@ impl Params {
         self.afan.limit
     }
 
-    /// What congestion is, on a link of this rate.
+    /// The limits that define congestion, on a link of this rate.
     pub(super) fn limits(&self, port: Option<Rate>) -> Limits {
         let given = self.afan.rate;
         Limits {
@@ -207,7 +207,7 @@ impl Params {
         }
     }
 
-    /// What mechanisms keep to.
+    /// The parameters of the mechanisms.
     pub(super) fn rules(&self) -> Rules {
         Rules {
             fair_rate_interval: self.fair_rate_interval,

@@ -1,7 +1,7 @@
-//! Every mechanism against a slow reference, as its text says it, under random arrivals.
+//! Every mechanism compared with a slow reference that follows its text, under random arrivals.
 //!
-//! What the link makes of the arrivals (estimates, bytes that wait) is the discipline's own; who comes onto
-//! the list, who leaves it when, and who is remembered is decided here again, over plain lists.
+//! The link's reaction to the arrivals (estimates, bytes waiting) is taken from the discipline. Which flows
+//! join the list, which leave it and when, and which are remembered is decided here again, with plain lists.
 
 use proptest::prelude::*;
 
@@ -30,15 +30,15 @@ const ALL: [(&str, &str); 9] = [
     ("eccm", "oldest"),
 ];
 
-/// Where a run is that takes several steps.
+/// The state of a run that takes several steps.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
     Idle,
     /// RAMAF removed flows.
     Removed,
-    /// Flows come in since then.
+    /// Flows are accepted since this time.
     Open(Instant),
-    /// ECCM estimates again; its run began then.
+    /// ECCM estimates again; its run began at this time.
     Closing(Instant),
 }
 
@@ -59,7 +59,7 @@ struct Reference {
     aside: Vec<Member>,
     last_run: Instant,
     step: Step,
-    /// This many of the most active flows leave; the scheduler knows which ones.
+    /// Number of the most active flows that leave; the scheduler knows which ones.
     wanted: u64,
 }
 
@@ -100,7 +100,7 @@ impl Reference {
         }
     }
 
-    /// A run, if it is time for one; `waits` tells whether more than an MTU of a flow waits.
+    /// Starts a run, if it is due; `waits` returns whether more than an MTU of a flow waits.
     fn new_flow_in_congestion(
         &mut self,
         now: Instant,
@@ -125,7 +125,7 @@ impl Reference {
             }
             "efmp" if self.most_active => self.wanted = 1,
             "efmp" => {
-                // Who began first, wherever it was in between.
+                // The flow that began first, wherever it was in between.
                 let since = |flow: usize| {
                     let known = self.listed.iter().find(|k| k.flow == flow);
                     known.map(|k| k.since)
@@ -178,7 +178,7 @@ impl Reference {
         }
     }
 
-    /// Whether a packet passes; `congested` is what the link was before it came.
+    /// Whether a packet passes; `congested` is the state of the link before it arrived.
     fn passes(&mut self, flow: usize, now: Instant, congested: bool) -> bool {
         if self.listed.iter().any(|k| k.flow == flow) {
             return true;
@@ -244,7 +244,7 @@ impl Both {
         }
     }
 
-    /// Bytes that wait of each flow.
+    /// Bytes waiting of each flow.
     fn queued(&self) -> Vec<u64> {
         let hash = |flow| self.bench.rig.keys.hash_key(&flow_key(flow));
         let queued = |flow| self.bench.fan.scheduler.queued_bytes(hash(flow));
@@ -292,8 +292,8 @@ impl Both {
         self.check();
     }
 
-    /// The most active flows left: as many as were wanted, or all that are elastic, and none that stayed has
-    /// more waiting than one that left, as far as the list tells them apart.
+    /// Checks that the most active flows left: as many as were wanted, or all that are elastic. No flow that
+    /// stayed may have more bytes waiting than one that left, to the list's precision.
     fn follow_most_active(&mut self, queued: &[u64]) {
         let wanted = std::mem::take(&mut self.reference.wanted);
         if wanted == 0 {
@@ -316,7 +316,7 @@ impl Both {
             .unwrap_or(u64::MAX);
         let most = stayed.iter().map(|flow| queued[*flow]).max().unwrap_or(0);
         assert!(left.is_empty() || least > mtu && least + step >= most);
-        // In their order of leaving, which only the discipline knows.
+        // In the order in which they left, which only the discipline knows.
         let order = self.bench.fan.aside.iter().flat_map(SideList::iter);
         let order: Vec<_> = order.map(|aside| aside.listed.key).collect();
         self.reference.remove(now, true, |k| left.contains(&k.flow));
@@ -324,7 +324,7 @@ impl Both {
         self.reference.aside.sort_by_key(place);
     }
 
-    /// Who is on the list, and since when.
+    /// The flows on the list, and since when they are there.
     fn listed(&self) -> Vec<(weir_packet::FlowKey, Instant)> {
         let mut listed = Vec::new();
         self.bench.fan.flows(self.bench.rig.now, &mut |report| {
@@ -354,7 +354,7 @@ impl Both {
 }
 
 proptest! {
-    /// Who passes, who leaves when, who is remembered and comes back.
+    /// Checks which flows pass, which leave and when, and which are remembered and come back.
     #[test]
     fn mechanisms_decide_as_their_texts(
         which in 0..ALL.len(),
@@ -364,7 +364,7 @@ proptest! {
         for (flow, bytes, nanos, takes) in calls {
             let until = both.bench.rig.now + Span::from_nanos(nanos);
             both.timers(until);
-            // Mostly a few flows that always have something to send.
+            // Mostly a few flows that always have packets to send.
             both.offer(if bytes % 4 == 0 { flow } else { flow % 4 }, bytes);
             for _ in 0..takes / 2 {
                 both.bench.rig.take(&mut both.bench.fan);

@@ -1,7 +1,7 @@
 //! Taking flows off the protected flow list: which ones, how many, and where to.
 //!
-//! What a mechanism asks for may concern every flow on the list. It is done in slices of a fixed number of
-//! flows, so that no packet waits for a walk over all of them.
+//! A mechanism's request may concern every flow on the list. It is carried out in slices of a fixed number
+//! of flows, so that no packet waits for a walk over all of them.
 
 use weir_base::Instant;
 
@@ -12,26 +12,26 @@ use super::flow_list::{FlowList, Listed};
 enum Policy {
     /// The order in which they became elastic.
     Elastic,
-    /// The same backwards.
+    /// The reverse of that order.
     Newest,
-    /// The one that was accepted first, found by reading all of them.
+    /// The flow that was accepted first, found by reading all of them.
     First,
     MostActive,
 }
 
-/// Elastic flows that are to leave the list: all that were accepted in a certain time, or the first few.
+/// The elastic flows to remove from the list: all that were accepted in a certain time, or the first few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Removal {
     policy: Policy,
-    /// Accepted then or later.
+    /// Only flows accepted at this time or later.
     from: Instant,
-    /// Accepted then or before.
+    /// Only flows accepted at this time or earlier.
     until: Instant,
     /// How many more to remove.
     left: u64,
     /// Whether they are remembered.
     pub(super) sets_aside: bool,
-    /// Of those read, the one that was accepted first: when, and its hash.
+    /// Of the flows read, the one that was accepted first: the time, and its hash.
     first: Option<(Instant, u64)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Slice {
     pub(super) is_done: bool,
 }
 
-/// Flows that are read in one slice.
+/// Maximum flows that are read in one slice.
 const SLICE: usize = 256;
 
 impl Removal {
@@ -59,13 +59,13 @@ impl Removal {
         }
     }
 
-    /// All that were accepted up to `until`.
+    /// All flows that were accepted up to `until`.
     pub(super) fn elastic(until: Instant) -> Self {
         Self::all(Policy::Elastic, Instant::ZERO, until)
     }
 
-    /// The one that was accepted first. Time that a flow spent beside the list counts: what was set aside and came
-    /// back began when it was accepted for the first time.
+    /// The flow that was accepted first. Time that a flow spent off the list counts: a flow that was set aside
+    /// and came back is as old as its first acceptance.
     pub(super) fn oldest(now: Instant) -> Self {
         Self {
             left: 1,
@@ -81,12 +81,12 @@ impl Removal {
         }
     }
 
-    /// All that were accepted between two times, which are not long ago.
+    /// All flows that were accepted between two recent times.
     pub(super) fn new_ones(from: Instant, until: Instant) -> Self {
         Self::all(Policy::Newest, from, until)
     }
 
-    /// The same, and they are remembered.
+    /// The same removal, but the removed flows are remembered.
     pub(super) fn set_aside(self) -> Self {
         Self {
             sets_aside: true,
@@ -94,7 +94,7 @@ impl Removal {
         }
     }
 
-    /// Whether it ends a run: new flows leave again.
+    /// Whether it ends a run, by removing new flows again.
     pub(super) fn is_clean_up(&self) -> bool {
         self.policy == Policy::Newest
     }
@@ -104,8 +104,8 @@ impl Removal {
         list.begin_walk(self.policy != Policy::Newest);
     }
 
-    /// The next slice. `queued` tells the bytes of a flow that wait; a flow with more than `mtu` of them is
-    /// elastic. What leaves goes to `out`.
+    /// Does the next slice. `queued` returns the bytes waiting of a flow; a flow with more than `mtu` is
+    /// elastic. Removed flows go to `out`.
     pub(super) fn advance(
         &mut self,
         list: &mut FlowList,
@@ -130,14 +130,14 @@ impl Removal {
             let bytes = queued(hash);
             match self.policy {
                 Policy::MostActive => {
-                    // The scheduler may have dropped some of it in the meantime.
+                    // The scheduler may have dropped some of the flow's packets in the meantime.
                     list.set_activity(entry, bytes);
                     if list.most_active() != Some(entry) {
                         continue;
                     }
                     slice.is_done = bytes <= mtu; // none has more, to the nearest 1024 bytes
                 }
-                // In the order in which they became elastic, all others were on the list before.
+                // In the order in which flows became elastic, all others were on the list before.
                 Policy::Newest => {
                     slice.is_done = flow.elastic.is_some_and(|at| at < self.from);
                 }
@@ -162,7 +162,7 @@ impl Removal {
         slice
     }
 
-    /// The flow that was found to be the first one leaves, if it still is on the list and active.
+    /// Removes the flow that was found to be the first one, if it is still on the list and active.
     fn take_first(
         &mut self,
         list: &mut FlowList,

@@ -1,20 +1,20 @@
 //! Flows that a mechanism took off the protected flow list and remembers: the blocked flow list of RBAEF,
 //! the priority access flow list (PAFL) of RPAEF, EFMP and RAMAF.
 //!
-//! Bounded. When it is full, the flow that was set aside first is forgotten.
+//! The list is bounded. When it is full, the flow that was set aside first is forgotten.
 
 use weir_base::{Instant, Span};
 
 use super::flow_list::{Flow, Listed};
 use crate::parts::lru::Lru;
 
-/// Maximum flows forgotten at one packet: more than the one that it may add.
+/// Maximum flows forgotten at one packet: more than the one flow that it may add.
 const EXPIRED_MAX: usize = 4;
 
 /// A flow that was set aside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aside {
-    /// When.
+    /// The time at which it was set aside.
     pub(super) at: Instant,
     /// Its state on the list.
     pub(super) listed: Listed,
@@ -24,9 +24,9 @@ pub(super) struct Aside {
 #[derive(Debug)]
 pub(super) struct SideList {
     flows: Lru<Aside, 1>,
-    /// How long a flow stays; none for as long as the mechanism wants.
+    /// How long a flow stays; none if it stays until the mechanism takes it.
     time: Option<Span>,
-    /// Most flows at any time.
+    /// Maximum number of flows so far.
     most: u64,
 }
 
@@ -72,7 +72,7 @@ impl SideList {
         found.is_some_and(|entry| !self.is_over(entry, now))
     }
 
-    /// Whether no flow is: the latest one stays longest.
+    /// Whether no flow is on the list; it is enough to check the latest one, which stays longest.
     pub(super) fn is_empty(&self, now: Instant) -> bool {
         let latest = self.flows.top(0);
         latest.is_none_or(|entry| self.is_over(entry, now))
@@ -104,22 +104,22 @@ impl SideList {
         self.flows.len()
     }
 
-    /// The most that ever were.
+    /// The maximum number of flows so far.
     pub(super) fn most(&self) -> u64 {
         self.most
     }
 
-    /// The flows, those set aside first before others.
+    /// The flows, in the order in which they were set aside.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Aside> {
         self.flows.upwards(0).map(|entry| self.flows.get(entry))
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
         self.flows.state_bytes()
     }
 
-    /// Forgets flows whose time is over, a few of them.
+    /// Forgets a few of the flows whose time is over.
     pub(super) fn expire(&mut self, now: Instant) {
         for _ in 0..EXPIRED_MAX {
             match self.flows.bottom(0) {

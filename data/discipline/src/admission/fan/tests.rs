@@ -1,4 +1,4 @@
-//! The whole discipline: admission against a slow reference, runs of the mechanisms, floods, changes.
+//! The whole discipline: admission compared with a slow reference, runs of the mechanisms, floods, changes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::contract::{Admission, FlowClass, FlowStanding};
 use crate::rig::{Rig, gauge};
 
-/// Settings from text, the others by default.
+/// Settings from text; all others have their defaults.
 fn settings(given: &[(&str, &str)]) -> Settings {
     let given: Vec<_> = given
         .iter()
@@ -24,7 +24,7 @@ fn params(given: &[(&str, &str)]) -> Params {
     Params::new(&settings(given)).unwrap()
 }
 
-/// A link of 1 Mbit/s, on which eight backlogged flows are too many: 125 kbit/s each, of 130 at least.
+/// A link of 1 Mbit/s on which eight backlogged flows are too many: each gets 125 kbit/s, below the minimum of 130.
 const BUSY: &[(&str, &str)] = &[
     ("rate", "1 Mbit"),
     ("min_fair_rate", "0.13"),
@@ -52,7 +52,7 @@ impl Bench {
         }
     }
 
-    /// Timers run at their own times, as a port has it.
+    /// Runs timers at their own times, as a port does.
     fn timers(&mut self) {
         let now = self.rig.now;
         while let Some(due) = self.fan.timeout().filter(|due| *due <= now) {
@@ -74,7 +74,7 @@ impl Bench {
     /// Eight flows that always have some packets waiting, for this many packet times of 8 ms.
     fn run(&mut self, packet_times: usize, mut each: impl FnMut(&mut Self, usize)) {
         for n in 0..packet_times {
-            // Flows that were removed are refused: none of them tries for ever.
+            // Flows that were removed are refused, so the number of attempts is bounded.
             for _ in 0..16 {
                 if self.fan.backlog().packets < 80 {
                     self.offer(self.next % 8, 1000);
@@ -125,7 +125,7 @@ fn new_flows_wait_while_the_link_is_congested() {
     let accepted = FlowStanding::Accepted(FlowClass::Elastic);
     assert_eq!(bench.standing(3), Some((accepted, Span::ZERO)));
     assert_eq!(bench.rig.fates.ended(Reason::NotAdmitted).packets, 2);
-    // The link becomes idle: everybody is let in, and the delay is known.
+    // The link becomes idle: every flow is accepted, and the delay is known.
     while bench.rig.take(&mut bench.fan).is_some() {}
     bench.rig.now += Span::from_millis(1200);
     bench.timers();
@@ -180,7 +180,7 @@ fn literally_eccm_stays_in_its_first_step() {
     assert_eq!(gauge(&bench.fan, "fair_rate"), 130_000);
 }
 
-/// What a mechanism does to eight established elastic flows, with a stream that wants in.
+/// The effect of a mechanism on eight established elastic flows and a stream that wants to be accepted.
 fn after(mechanism: &str) -> Bench {
     let more = [
         ("mechanism", mechanism),
@@ -300,7 +300,7 @@ fn a_flood_of_new_addresses_stays_in_its_bounds() {
     assert!(fan.list.find(honest).is_some());
 }
 
-/// The slow, obvious one: flows with their latest packet, in a map.
+/// The slow, obvious reference: flows with their latest packet, in a map.
 struct Reference {
     listed: BTreeMap<usize, Instant>,
     flows: usize,
@@ -334,7 +334,7 @@ impl Reference {
 }
 
 proptest! {
-    /// Who passes and who is on the list, whatever comes when.
+    /// Checks which flows pass and which are on the list, for any arrivals.
     #[test]
     fn admits_as_the_reference(
         calls in prop::collection::vec((0_usize..12, 60_u32..1500, 1_u64..40_000_000, any::<bool>()), 1..400),
@@ -348,7 +348,7 @@ proptest! {
         let timeout = Span::from_millis(1500);
         let mut reference = Reference { listed: BTreeMap::new(), flows, timeout };
         for (flow, bytes, nanos, take) in calls {
-            // All at different times, so that it is clear who is silent for longest.
+            // All at different times, so that it is clear which flow has been silent for longest.
             bench.rig.now += Span::from_nanos(nanos);
             bench.timers();
             if take {

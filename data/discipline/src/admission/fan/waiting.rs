@@ -1,25 +1,25 @@
 //! Flows that wait to be accepted: when the first packet of each came, which gives its acceptance delay.
 //!
-//! Bounded, and nothing is decided by it: when it is full, the flow whose latest packet is oldest is
-//! forgotten, and its delay is counted from its next packet on.
+//! The table is bounded, and no decision depends on it. When it is full, the flow whose latest packet is
+//! oldest is forgotten, and its delay is counted from its next packet on.
 
 use weir_base::{Instant, Span, Tally};
 use weir_packet::FlowKey;
 
 use crate::parts::lru::Lru;
 
-/// A flow that was silent for this long waits no more: longer than TCP's greatest time-out for a SYN
+/// Silence after which a flow no longer counts as waiting: longer than TCP's longest time-out for a SYN
 /// (64 s in Linux).
 const SILENCE_MAX: Span = Span::from_secs(75);
-/// Maximum flows forgotten at one packet: more than the one that it may add.
+/// Maximum flows forgotten at one packet: more than the one flow that it may add.
 const EXPIRED_MAX: usize = 4;
 
 /// A flow that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
-    /// Its first packet came then.
+    /// When its first packet arrived.
     pub(super) first: Instant,
-    /// Its latest one.
+    /// When its latest packet arrived.
     pub(super) latest: Instant,
     /// Its refused packets and bytes.
     pub(super) seen: Tally,
@@ -58,7 +58,7 @@ impl Waiting {
         new
     }
 
-    /// A packet of a flow was refused.
+    /// Records a refused packet of a flow.
     pub(super) fn refuse(&mut self, hash: u64, key: &FlowKey, now: Instant, bytes: u64) {
         self.expire(now);
         if let Some(entry) = self.flows.find(hash) {
@@ -76,7 +76,7 @@ impl Waiting {
         self.add(hash, *key, wait);
     }
 
-    /// A flow waits no more; gives how long it did.
+    /// Removes a flow that waits no longer; returns how long it waited.
     pub(super) fn accept(&mut self, hash: u64, now: Instant) -> Span {
         let Some(entry) = self.flows.find(hash) else {
             return Span::ZERO;
@@ -104,7 +104,7 @@ impl Waiting {
         entries.map(|entry| (&self.keys[entry], self.flows.get(entry)))
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
         self.flows.state_bytes() + self.keys.capacity() * size_of::<FlowKey>()
     }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(waiting.iter().next().unwrap().1.seen.packets, 2);
         assert_eq!(waiting.accept(1, at(10)), Span::from_secs(9));
         assert_eq!(waiting.accept(1, at(10)), Span::ZERO);
-        // A flow that was silent for 75 s came back as another one.
+        // A flow that was silent for 75 s and came back counts as a new one.
         waiting.refuse(2, &FlowKey::default(), at(10), 100);
         assert_eq!(waiting.accept(2, at(85)), Span::ZERO);
     }

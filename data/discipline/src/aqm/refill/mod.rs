@@ -136,7 +136,7 @@ fn packet_times(span: Span, packet_time: Span) -> u64 {
 /// Longest hold, whatever the configured rate.
 const HOLD_MAX: Span = Span::from_secs(1);
 
-/// What the queue counts.
+/// Counters of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     holds: u64,
@@ -162,7 +162,7 @@ pub struct Refill {
 }
 
 impl Refill {
-    /// An empty queue. All memory it will ever use is taken now.
+    /// An empty queue. All memory that it will ever use is allocated now.
     pub fn new(params: Params, now: Instant, stream: Stream) -> Self {
         Self {
             link_rate: LinkRate::of(params.rate),
@@ -215,7 +215,7 @@ impl Refill {
         Admission::Refused(cx.fates.discard(packet, reason))
     }
 
-    /// Other parameters from now on; the state stays.
+    /// Puts other parameters in force; the state is kept.
     fn change(&mut self, params: Params, now: Instant) {
         self.sum(now);
         let more = params.limit.saturating_sub(self.queue.len());

@@ -122,7 +122,7 @@ pub struct Params {
     pub wait: bool,
     /// After which time the probability counts as 0.
     pub lifetime: Span,
-    /// Rate of the link; zero if the port's counts.
+    /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Maximum packets held.
     pub limit: usize,

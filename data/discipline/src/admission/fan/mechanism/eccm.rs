@@ -1,5 +1,5 @@
-//! ECCM, the efficient congestion control mechanism: for a moment the fair rate is taken to be high enough,
-//! so that every flow that waits gets in; then the elastic ones among them leave again.
+//! ECCM, the efficient congestion control mechanism: for a moment the fair rate is assumed to be high
+//! enough, so that every waiting flow is accepted; then the elastic ones among them are removed again.
 //!
 //! ```text
 //!          due: FR = min_FR              FR_int / 2: estimate          FR_int: new elastic flows leave
@@ -8,39 +8,40 @@
 //!
 //! Source: Domzal et al., section 3, Figures 4 and 5. The states are the figure's `control_param` 0, 1, 2.
 //!
-//! Deviations. Figure 4 makes all three steps when a packet of a new flow comes in congestion; but the first
-//! one has just ended congestion, so there is no such packet, and the procedure rests in its first step
-//! for ever. Timers drive the second and the third step here; `eccm = "literal"` is the figure. Where it
-//! says that the estimation starts again, it starts with an estimate: the text wants the moment to last
-//! half an interval, and removes who came in that time. Ages at the very ends of that time count as in it.
+//! Deviations. Figure 4 makes all three steps when a packet of a new flow arrives in congestion. But the
+//! first step has just ended congestion, so there is no such packet, and the procedure stays in its first
+//! step forever. Here timers drive the second and the third step; `eccm = "literal"` follows the figure.
+//! Where the figure restarts the estimation, we start with an estimate, because the text requires the moment
+//! to last half an interval, and removes the flows that came in that time. Its two end points count as
+//! part of that time.
 
 use weir_base::Instant;
 
 use super::{Action, Event, Mechanism, Rules};
 use crate::admission::fan::removal::Removal;
 
-/// Where it is, and since when it runs.
+/// The state of the procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Eccm {
-    /// Nothing is under way.
+    /// No run is in progress.
     #[default]
     Idle,
     /// The fair rate is held.
     Open(Run),
-    /// It is estimated again.
+    /// The fair rate is estimated again.
     Closing(Run),
 }
 
-/// A run.
+/// The times of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// It began then.
+    /// When it began.
     since: Instant,
-    /// The fair rate is held until then.
+    /// Until when the fair rate is held.
     half: Instant,
-    /// New elastic flows leave then.
+    /// When new elastic flows are removed.
     end: Instant,
-    /// Whether it waits for packets instead of timers.
+    /// Whether the run waits for packets instead of timers.
     is_literal: bool,
 }
 
@@ -65,8 +66,8 @@ impl Run {
         }
     }
 
-    /// Who came while the fair rate was held. Literally, who is older than half an interval now and
-    /// younger than one.
+    /// The removal of flows that came while the fair rate was held. In the literal form, of flows that are
+    /// now older than half an interval and younger than one.
     fn new_ones(&self, now: Instant, rules: &Rules) -> Removal {
         if !self.is_literal {
             return Removal::new_ones(self.since, self.half);
@@ -124,7 +125,7 @@ mod tests {
         };
         let [run, literally] = [&timers, &literal].map(|rules| Run::begin(at(6000), rules));
         let leave = Action::Remove(Removal::new_ones(at(6000), at(6250)));
-        // Aged more than 250 ms at 6501 ms, and less than 500 ms.
+        // Flows older than 250 ms and younger than 500 ms, at 6501 ms.
         let leave_literally = Action::Remove(Removal::new_ones(at(6001), at(6251)));
         let stays = |state| (Nothing, state);
         let table = [
@@ -249,7 +250,7 @@ mod tests {
         let lines = [
             (6500, Event::Timer, Action::Nothing),
             (9000, CLEAR, Action::Nothing),
-            // Only the priority load can make the link congested, and the next step with it.
+            // Only the priority load can make the link congested, which causes the next step.
             (6250, NOT_DUE, Action::Nothing), // not later than half an interval
             (9000, NOT_DUE, Action::Resume),
             (

@@ -1,7 +1,7 @@
 //! EFM, the enhanced flushing mechanism: all elastic flows leave the list.
 //!
-//! They wait like new flows then, and come back with them as soon as the link is no more congested: so the
-//! list grows with every run.
+//! They then wait like new flows, and come back together with new flows as soon as the link is no longer
+//! congested, so the list grows with every run.
 //!
 //! Source: Domzal and Jajszczyk, ICC 2008, as described in section 3 of the ECCM paper.
 
@@ -10,7 +10,7 @@ use weir_base::Instant;
 use super::{Action, Event, Mechanism, Rules};
 use crate::admission::fan::removal::Removal;
 
-/// It has no state: every run is the same.
+/// The mechanism, which has no state: every run is the same.
 #[derive(Clone, Debug)]
 pub(super) struct Efm;
 

@@ -1,5 +1,5 @@
-//! EFMP, the enhanced flushing mechanism with priority: one elastic flow leaves the list at a time, until
-//! the link is no more congested; then all of them come back, and new flows with them.
+//! EFMP, the enhanced flushing mechanism with priority: one elastic flow at a time is removed from the list,
+//! until the link is no longer congested; then all of them come back, and new flows are accepted too.
 //!
 //! ```text
 //!              due: remove one                     fair rate high enough: restore all
@@ -8,7 +8,7 @@
 //!
 //! Source: Domzal, Wojcik, Lopez, Aracil, Jajszczyk, ETT 2014, as described in section 3 and Figure 2 of the ECCM
 //! paper; both of its policies. The oldest flow is the one "which begun transmission as first": a flow that was
-//! removed and came back keeps its first beginning, so it is the next to leave again.
+//! removed and came back keeps its original start time, so it is the next to be removed again.
 
 use weir_base::{Instant, Span};
 
@@ -16,7 +16,7 @@ use super::{Action, Event, Mechanism, Rules};
 use crate::admission::fan::admission::Estimate;
 use crate::admission::fan::removal::Removal;
 
-/// It has no state: what was removed is on the priority access flow list.
+/// The mechanism, which has no state: removed flows are on the priority access flow list.
 #[derive(Clone, Debug)]
 pub(super) struct Efmp;
 

@@ -1,4 +1,4 @@
-//! Congestion mechanisms: how new flows get in although the link is congested.
+//! Congestion mechanisms: how new flows are accepted although the link is congested.
 //!
 //! ```text
 //!   a new flow's packet in congestion ─┐
@@ -6,18 +6,18 @@
 //!   its timer                         ─┘   (state, event)
 //! ```
 //!
-//! One file each, each a state machine that touches nothing: events in, actions out.
-//! - [`none`](None): nobody gets in
+//! Each has one file, and is a state machine without side effects: events in, actions out.
+//! - [`none`](None): no new flow is accepted
 //! - [`efm`]: all elastic flows leave the list
-//! - [`raef`]: those that have been on it for long
-//! - [`rbaef`]: the same, and are blocked for a time
-//! - [`rpaef`]: the same, and come back before others
-//! - [`efmp`]: one flow leaves, the oldest or the most active one, until that is enough
-//! - [`ramaf`]: the most active ones leave, as many as are too many, and come back
-//! - [`eccm`]: the fair rate is taken to be high enough for a moment, and nobody leaves
+//! - [`raef`]: elastic flows that have been on the list for a certain time leave it
+//! - [`rbaef`]: as `raef`, and removed flows are blocked for a time
+//! - [`rpaef`]: as `raef`, and removed flows come back before others
+//! - [`efmp`]: one flow at a time leaves, the oldest or the most active one, until that is enough
+//! - [`ramaf`]: the most active flows leave, as many as exceed the permitted number, and come back
+//! - [`eccm`]: the fair rate is assumed to be high enough for a moment, and no established flow leaves
 //!
-//! All begin when a packet of a new flow comes and the fair rate has been below its limit for longer than
-//! `interval`, counted from the end of the mechanism's latest run if that was later.
+//! A run begins when a packet of a new flow arrives and the fair rate has been below its limit for longer
+//! than `interval`, counted from the end of the mechanism's latest run if that was later.
 
 mod eccm;
 mod efm;
@@ -45,14 +45,14 @@ pub(super) const POLICIES: &[&str] = &["oldest", "most_active"];
 /// The words for the form of ECCM.
 pub(super) const FORMS: &[&str] = &["timers", "literal"];
 
-/// What happened.
+/// An event that a mechanism reacts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A packet of a flow that is not on the list came in congestion.
     NewFlow {
         /// Whether congestion has lasted long enough for a run.
         due: bool,
-        /// Elastic flows on the list: the fair rate is theirs.
+        /// Number of elastic flows on the list, which share the fair rate.
         elastic: u64,
     },
     /// The fair rate was estimated.
@@ -68,37 +68,37 @@ pub(super) enum Action {
     Nothing,
     /// Flows leave the list.
     Remove(Removal),
-    /// The fair rate is taken to be at its limit, and not estimated.
+    /// The fair rate is assumed to be at its limit, and is not estimated.
     Hold,
-    /// It is estimated again.
+    /// The fair rate is estimated again.
     Resume,
     /// All flows that were set aside are on the list again.
     Restore,
 }
 
-/// Who may come onto the list while the link is not congested.
+/// The flows that may be added to the list while the link is not congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
     /// Every flow.
     Open,
     /// Every flow that is not blocked.
     NotBlocked,
-    /// Flows that were set aside; while there are any, others only with this chance for each packet.
+    /// Flows that were set aside; while there are any, other flows only with this probability for each packet.
     SetAsideFirst(Chance),
 }
 
 /// The parameters of mechanisms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rules {
-    /// Between two estimates of the fair rate.
+    /// Time between two estimates of the fair rate.
     pub(super) fair_rate_interval: Span,
-    /// The least fair rate, as a share of the link's.
+    /// The minimum fair rate, as a share of the link's rate.
     pub(super) min_fair_rate: f64,
     /// For how long a flow must have been on the list for RAEF, RBAEF and RPAEF to remove it.
     pub(super) active_time: Span,
     /// For how long a flow is blocked.
     pub(super) blocked_time: Span,
-    /// For how long a flow comes before others.
+    /// For how long a removed flow comes before others.
     pub(super) priority_time: Span,
     /// P_RPAEF.
     pub(super) priority_admission: Chance,
@@ -110,10 +110,10 @@ pub(super) struct Rules {
 
 /// A congestion mechanism.
 pub(super) trait Mechanism: Debug + Send {
-    /// Its word.
+    /// Its word in a configuration.
     fn word(&self) -> &'static str;
 
-    /// Something happened.
+    /// Handles an event.
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action;
 
     /// When its timer is due.
@@ -121,7 +121,7 @@ pub(super) trait Mechanism: Debug + Send {
         None
     }
 
-    /// Who may come onto the list while the link is not congested.
+    /// The flows that may be added to the list while the link is not congested.
     fn gate(&self, _rules: &Rules) -> Gate {
         Gate::Open
     }
@@ -131,13 +131,13 @@ pub(super) trait Mechanism: Debug + Send {
         None
     }
 
-    /// Whether it asks for the most active flow.
+    /// Whether it needs the most active flow.
     fn ranks(&self, _rules: &Rules) -> bool {
         false
     }
 }
 
-/// The mechanism of a word.
+/// The mechanism named by a word.
 pub(super) fn of(word: &str) -> Box<dyn Mechanism> {
     match word {
         "efm" => Box::new(efm::Efm),
@@ -153,7 +153,7 @@ pub(super) fn of(word: &str) -> Box<dyn Mechanism> {
 
 #[cfg(test)]
 pub(super) mod table {
-    //! What the tables of all mechanisms are run with.
+    //! Helpers to run the tables of all mechanisms.
 
     use super::*;
 
@@ -181,10 +181,10 @@ pub(super) mod table {
     pub(crate) const CLEAR: Event = Event::Estimate(Estimate::Clear);
     pub(crate) const CONGESTED: Event = Event::Estimate(Estimate::Congested);
 
-    /// All that can happen: the columns of a table.
+    /// All events: the columns of a table.
     const EVENTS: [Event; 5] = [DUE, NOT_DUE, CLEAR, CONGESTED, Event::Timer];
 
-    /// The row of a state: what it does with each event, and the state after it.
+    /// The row of a state: its action for each event, and the state after it.
     pub(crate) fn row<M: Mechanism + Clone>(state: &M, ms: u64, rules: &Rules) -> [(Action, M); 5] {
         EVENTS.map(|event| {
             let mut next = state.clone();

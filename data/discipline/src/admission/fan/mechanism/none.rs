@@ -4,7 +4,7 @@ use weir_base::Instant;
 
 use super::{Action, Event, Mechanism, Rules};
 
-/// Does nothing.
+/// The mechanism, which does nothing.
 #[derive(Clone, Debug)]
 pub(super) struct None;
 

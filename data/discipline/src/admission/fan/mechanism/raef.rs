@@ -1,4 +1,4 @@
-//! RAEF, remove active elastic flows: as EFM, but only flows that have been on the list for a time.
+//! RAEF, remove active elastic flows: as EFM, but only for flows that have been on the list for `active_time`.
 //!
 //! Source: Domzal and Jajszczyk, ICC 2008, as described in section 3 of the ECCM paper.
 
@@ -7,12 +7,12 @@ use weir_base::Instant;
 use super::{Action, Event, Mechanism, Rules};
 use crate::admission::fan::removal::Removal;
 
-/// It has no state: every run is the same.
+/// The mechanism, which has no state: every run is the same.
 #[derive(Clone, Debug)]
 pub(super) struct Raef;
 
-/// When a run is due, the removal of elastic flows that were accepted `active_time` ago, or before; none in
-/// the first moments.
+/// If a run is due, the removal of elastic flows that were accepted `active_time` ago or earlier; none if
+/// less time than that has passed since the start.
 pub(super) fn removal(event: Event, now: Instant, rules: &Rules) -> Option<Removal> {
     let due = matches!(event, Event::NewFlow { due: true, .. });
     let passed = now.since(Instant::ZERO) >= rules.active_time;

@@ -1,5 +1,6 @@
-//! RAMAF, remove and accept most active flows: as many of the most active flows leave as are too many for
-//! the least fair rate; when that is seen, they come back, and new flows with them.
+//! RAMAF, remove and accept most active flows: the most active flows leave, as many as exceed the number
+//! that the minimum fair rate permits. Once the fair rate is high enough, they come back, and new flows are
+//! accepted too.
 //!
 //! ```text
 //!   idle ──due: remove N──▶ removed ──fair rate high enough: restore──▶ open ──next estimate──▶ idle
@@ -8,18 +9,18 @@
 //! ```
 //!
 //! Equation 8: N = elastic flows on the list - (100 / min_FR - 1), with min_FR in per cent: at 5 % nineteen
-//! remain. The paper says "the number of identifiers"; the fair rate concerns elastic flows only, and the eleven that
-//! its section 4 has written to the second list are 30 - 19.
+//! remain. The paper says "the number of identifiers"; but the fair rate concerns elastic flows only, and the
+//! eleven flows on the second list in its section 4 are 30 - 19.
 //!
-//! A run ends at the second estimate of the fair rate ("CM_interval plus twice FR measurement interval"). Elastic flows
-//! that were first accepted since the restoration leave the list then, whatever that estimate is: they are
-//! "deleted from the PFL when RAMAF finishes its operation".
+//! A run ends at the second estimate of the fair rate ("CM_interval plus twice FR measurement interval").
+//! Elastic flows that were first accepted since the restoration then leave the list, whatever that estimate
+//! is: they are "deleted from the PFL when RAMAF finishes its operation".
 //!
 //! Source: Domzal et al., ICC 2011, as described in section 3, equation 8 and Figure 3 of the ECCM paper.
 //!
 //! Deviations: flows with an MTU or less queued are not removed, however large N is, because they are not
-//! active. If the first estimate after a removal is still too low, flows come back at the first one that is not, and
-//! the run ends at the one after it.
+//! active. If the first estimate after a removal is still too low, flows come back at the first estimate that
+//! is not, and the run ends at the estimate after that.
 
 use weir_base::{Instant, Span};
 
@@ -27,21 +28,21 @@ use super::{Action, Event, Mechanism, Rules};
 use crate::admission::fan::admission::Estimate;
 use crate::admission::fan::removal::Removal;
 
-/// Where it is.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Ramaf {
-    /// Nothing is under way.
+    /// No run is in progress.
     #[default]
     Idle,
-    /// Flows were removed, and the fair rate is not yet seen to be high enough.
+    /// Flows were removed, and the fair rate has not yet been estimated as high enough.
     Removed,
-    /// They are back since then, and new flows come in.
+    /// The removed flows are back since this time, and new flows are accepted.
     Open(Instant),
 }
 
 /// Equation 8.
 fn too_many(elastic: u64, min_fair_rate: f64) -> u64 {
-    // Rounded up a little: 1 / 0.05 is 20 for us, however it is represented.
+    // Rounded up a little, so that 1 / 0.05 gives 20 whatever its representation.
     let remain = (1.0 / min_fair_rate - 1.0 + 1e-9) as u64;
     elastic.saturating_sub(remain)
 }

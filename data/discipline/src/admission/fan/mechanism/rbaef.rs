@@ -1,4 +1,4 @@
-//! RBAEF, remove and block active elastic flows: as RAEF, and those removed may not come back for a time.
+//! RBAEF, remove and block active elastic flows: as RAEF, and removed flows may not come back for a time.
 //!
 //! Source: Domzal and Jajszczyk, ICC 2008, as described in section 3 of the ECCM paper.
 
@@ -8,7 +8,7 @@ use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
 use crate::admission::fan::removal::Removal;
 
-/// It has no state: every run is the same.
+/// The mechanism, which has no state: every run is the same.
 #[derive(Clone, Debug)]
 pub(super) struct Rbaef;
 

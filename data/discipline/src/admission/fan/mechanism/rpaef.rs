@@ -1,9 +1,9 @@
-//! RPAEF, remove and prioritize in access active elastic flows: as RAEF, and those removed come back before
+//! RPAEF, remove and prioritize in access active elastic flows: as RAEF, and removed flows come back before
 //! others.
 //!
 //! While any of them is on the priority access flow list, and the link is not congested, each packet of
-//! another new flow gets its flow in with the probability P_RPAEF only: streams, which send all the
-//! time, soon do, and few elastic flows.
+//! another new flow gets its flow accepted only with the probability P_RPAEF: streams, which send all the
+//! time, soon succeed, but few elastic flows do.
 //!
 //! Source: Domzal et al., GLOBECOM 2009, as described in section 3 of the ECCM paper.
 
@@ -13,7 +13,7 @@ use super::raef::removal;
 use super::{Action, Event, Gate, Mechanism, Rules};
 use crate::admission::fan::removal::Removal;
 
-/// It has no state: every run is the same.
+/// The mechanism, which has no state: every run is the same.
 #[derive(Clone, Debug)]
 pub(super) struct Rpaef;
 
