@@ -1,17 +1,17 @@
-//! What every discipline promises to the port that drives it.
+//! The contract between every discipline and the port that drives it.
 
 use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
-/// The context of each call: the time, the flow keys, the books.
+/// The context of each call: the time, the flow keys, the counters.
 pub struct Cx<'a> {
-    /// Now.
+    /// The current time.
     pub now: Instant,
     /// Flow keys of the held packets, and the keyed hash over them.
     pub keys: &'a Keys,
-    /// Where ended and marked packets are counted.
+    /// The counters of dropped and marked packets.
     pub fates: &'a mut Fates,
 }
 
@@ -20,18 +20,18 @@ pub struct Cx<'a> {
 pub enum Admission {
     /// It is queued.
     Queued,
-    /// It is queued, and carries a congestion mark now.
+    /// It is queued, and now carries a congestion mark.
     Marked,
-    /// It has ended.
+    /// It was dropped.
     Refused(Discarded),
 }
 
-/// Whether `dequeue` would give a packet.
+/// Whether `dequeue` would return a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// Nothing is queued.
     Empty,
-    /// Yes, now. If `dequeue` then gives `None` after all, this answer changes.
+    /// Yes, now. If `dequeue` nevertheless returns `None`, this answer changes.
     Now,
     /// Not before this instant.
     At(Instant),
@@ -54,102 +54,102 @@ impl Ready {
 ///
 /// The port calls with a time that never goes back. At one instant it runs timers that are due
 /// ([`on_timeout`](Self::on_timeout)), then offers arrivals ([`enqueue`](Self::enqueue)), then
-/// takes packets as long as the link can start one ([`dequeue`](Self::dequeue)).
+/// takes packets while the link can start one ([`dequeue`](Self::dequeue)).
 ///
-/// # What an implementation must keep
+/// # Requirements for an implementation
 ///
-/// - Every packet offered is queued, or ended through `cx.fates`: the books balance.
+/// - Every packet offered is queued, or dropped through `cx.fates`, so that the counters balance.
 /// - Packets of one flow leave in their order of arrival, unless the manual page says otherwise.
 /// - A call takes time independent of the number of flows, up to a constant that the file names.
 /// - Memory is bounded by the parameters, whatever the number of flows.
 pub trait Discipline: Send {
-    /// Offers a packet. Other packets may be ended to make room for it.
+    /// Offers a packet. Other packets may be dropped to make room for it.
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission;
 
-    /// Takes the next packet to send. May end packets on the way, and may be `None` although
-    /// packets are queued (an AQM ended them, or a shaper holds them).
+    /// Takes the next packet to send. It may drop packets, and may return `None` although packets were
+    /// queued (an AQM dropped them, or a shaper holds them).
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet>;
 
-    /// Touches the memory that `enqueue` will need, so that a batch hides cache misses.
+    /// Touches the memory that `enqueue` will need, so that cache misses overlap within a batch.
     fn prefetch(&self, _cx: &Cx<'_>, _packet: &Packet) {}
 
-    /// Credit, for a producer that must not lose: whether a packet of `class` would be queued.
+    /// Credit, for a producer that must not lose packets: whether a packet of `class` would be queued.
     fn has_room(&self, _class: Class) -> bool {
         true
     }
 
-    /// Whether `dequeue` would give a packet at `now`.
+    /// Whether `dequeue` would return a packet at `now`.
     fn ready(&self, now: Instant) -> Ready;
 
     /// Packets and bytes held, including those that a shaper or a delay holds back.
     fn backlog(&self) -> Tally;
 
-    /// Bytes of memory taken: the parameters decide it, not the traffic. The packets' own bytes are
-    /// not included, they are in the pool.
+    /// Bytes of memory allocated, which depends on the parameters, not on the traffic. The packets' own
+    /// bytes are not included, because they are in the pool.
     fn state_bytes(&self) -> usize;
 
-    /// Gives back memory that is not needed now; called now and then while nothing is queued.
+    /// Frees memory that is not needed now; called from time to time while nothing is queued.
     fn relax(&mut self) {}
 
     /// Sets the rate that the link behind the port is paced to, framing included, before the first packet and
     /// at each change; none if it is not paced.
     fn set_link_rate(&mut self, _rate: Option<Rate>) {}
 
-    /// Takes new settings, which its own [`Kind`] has accepted, and keeps the state: lists, tokens,
-    /// tags. Packets that no longer fit leave by the normal way, they are not dropped here.
+    /// Puts new settings in force, which its own [`Kind`] has accepted, and keeps the state: lists, tokens,
+    /// tags. Packets that no longer fit leave in the normal way; they are not dropped here.
     fn reconfigure(&mut self, settings: &Settings, now: Instant);
 
     /// Hands over all held packets without dropping or marking any: for a change of kind.
     fn drain(&mut self, out: &mut dyn FnMut(Packet));
 
-    /// When `on_timeout` wants to be called.
+    /// When `on_timeout` should be called.
     fn timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// The timer is due.
+    /// Called when the timer is due.
     fn on_timeout(&mut self, _cx: &mut Cx<'_>) {}
 
     /// Gauges and counters under stable names, as the manual page lists them.
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64));
 
-    /// The flows that the discipline keeps state of by identity, if it does.
+    /// The flows for which the discipline keeps state by identity, if it keeps any.
     fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
 }
 
-/// State of one flow, which shows an operator why it is treated as it is.
+/// State of one flow, which shows an operator why the flow is treated as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
-    /// The flow, cut to what `kind` keeps.
+    /// The flow, reduced to the part that `kind` keeps.
     pub key: FlowKey,
-    /// What counts as a flow here.
+    /// The part of a flow key that identifies a flow here.
     pub kind: KeyKind,
     /// How it is treated.
     pub standing: FlowStanding,
     /// Packets and bytes since tracking began.
     pub seen: Tally,
-    /// Its packets that were dropped since then, where the discipline counts them by flow.
+    /// Its packets dropped since tracking began, if the discipline counts them by flow.
     pub dropped: Option<u64>,
     /// Its recent rate.
     pub rate: Rate,
-    /// Threshold of a hog, where flows are classified.
+    /// Threshold of a hog, if flows are classified.
     pub threshold: Option<Threshold>,
     /// When tracking began.
     pub since: Instant,
     /// When its latest packet came.
     pub latest: Instant,
-    /// How long it had to wait to be accepted, or has waited, where flows must be accepted.
+    /// How long it waited to be accepted, or has waited so far, if flows must be accepted.
     pub waited: Option<Span>,
 }
 
-/// From where on a flow is a hog.
+/// The threshold from which a flow is a hog.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// From this many packets since tracking began.
+    /// This number of packets since tracking began.
     Packets(u64),
-    /// From this rate.
+    /// This rate.
     Rate(Rate),
-    /// From this share of what all flows send together.
+    /// This share of the rate of all flows together.
     Share(f64),
 }
 
@@ -166,23 +166,23 @@ pub enum FlowStanding {
     Accepted(FlowClass),
     /// Not accepted yet.
     Waiting,
-    /// Removed, and to come back before others.
+    /// Removed; it will come back before others.
     SetAside,
-    /// Removed, and not to come back for a time.
+    /// Removed, and blocked for a time.
     Blocked,
 }
 
 /// Class of an accepted flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowClass {
-    /// Little of it ever waits: voice, say.
+    /// It never has much waiting: voice, for example.
     Streaming,
-    /// It takes what it can get.
+    /// It uses the bandwidth that it can get.
     Elastic,
 }
 
 impl FlowStanding {
-    /// Whether the flow is known to a classifier of high-bandwidth flows, not to an admission control.
+    /// Whether the flow belongs to a classifier of high-bandwidth flows, not to an admission control.
     pub const fn is_of_classifier(self) -> bool {
         matches!(self, Self::Watched | Self::Hog | Self::Pinned)
     }
@@ -193,12 +193,12 @@ impl FlowStanding {
 pub struct Kind {
     /// The manual page.
     pub manual: Manual,
-    /// Whether it keeps state of flows by identity, so that [`Discipline::flows`] reports them.
+    /// Whether it keeps state of flows by identity, which [`Discipline::flows`] reports.
     pub knows_flows: bool,
-    /// The most packets that it holds with these settings, or which of them contradict each other.
+    /// Maximum packets that it holds with these settings, or an error if they contradict each other.
     pub limit: fn(&Settings) -> Result<usize, SettingError>,
-    /// Builds it, empty, with settings that `limit` accepts. Each user of chance owns a stream below
-    /// the streams.
+    /// Builds it, empty, with settings that `limit` accepts. Each user of randomness owns a stream below
+    /// these streams.
     pub build: fn(&Settings, Instant, &Streams) -> Box<dyn Discipline>,
 }
 
@@ -221,11 +221,11 @@ pub struct Manual {
     pub purpose: &'static str,
     /// Paper, RFC or kernel file, with section or equation.
     pub source: &'static str,
-    /// How it works and what it is good for; a small picture; deviations from the source and why;
-    /// what an attacker can do, and what then happens.
+    /// How it works and what it is good for; a small picture; deviations from the source and why; the
+    /// possible attacks, and their effects.
     pub text: &'static str,
     /// The parameters.
     pub parameters: &'static [Parameter],
-    /// What `inspect` reports.
+    /// The gauges that `inspect` reports.
     pub gauges: &'static [Gauge],
 }

@@ -1,4 +1,4 @@
-//! Priority deficit round robin: deficit round robin, with the packets of flows that have little queued in front.
+//! Priority deficit round robin: deficit round robin, where packets of flows with little queued go first.
 //!
 //! ```text
 //!                at most one mtu of the flow waits
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Source: Kortebi, Oueslati, Roberts, "Implicit service differentiation using deficit round robin",
-//! ITC 2005; what is a streaming flow: Domzal et al., Int. J. Communication Systems 2015, section 2.
+//! ITC 2005; definition of streaming flows: Domzal et al., Int. J. Communication Systems 2015, section 2.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::Settings;
@@ -111,7 +111,7 @@ impl Params {
 struct Share {
     /// Bytes that its own queue may still send in this turn.
     deficit: u64,
-    /// Where it is in the order of turns.
+    /// Its place in the order of turns.
     place: u64,
 }
 
@@ -121,13 +121,13 @@ pub struct Pdrr {
     params: Params,
     link_rate: LinkRate,
     flows: ActiveFlows<Share>,
-    /// Rounds that are over.
+    /// Number of completed rounds.
     round: u64,
     /// The last place in the order of turns.
     last_place: u64,
     /// The place of the fictitious flow.
     fictitious: u64,
-    /// Bytes that the fictitious flow has been served.
+    /// Bytes of service that the fictitious flow has received.
     fair_bytes: u64,
     idle: Idle,
 }
@@ -329,7 +329,7 @@ mod tests {
     fn a_flow_is_streaming_by_what_it_has_waiting() {
         let mut rig = Rig::new(2);
         let mut pdrr = pdrr(params());
-        // However much it has sent: only its backlog counts when a packet comes.
+        // Only its backlog counts when a packet arrives, however much it has sent.
         for _ in 0..5 {
             rig.offer(&mut pdrr, 0, 1500);
             rig.take(&mut pdrr);

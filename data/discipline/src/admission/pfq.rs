@@ -1,4 +1,4 @@
-//! Priority fair queueing: start-time fair queueing, with flows that have little queued in front.
+//! Priority fair queueing: start-time fair queueing, where packets of flows with little queued go first.
 //!
 //! ```text
 //!                at most one MTU of the flow waits
@@ -106,7 +106,7 @@ impl Params {
 /// A flow's place in virtual time.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The start tag of its first elastic packet; without such, the finish tag of its last packet.
+    /// The start tag of its first elastic packet; if it has none, the finish tag of its last packet.
     tag: u64,
     /// The busy period that the tag belongs to.
     period: u64,
@@ -154,7 +154,7 @@ impl Pfq {
         self.flows.held().packets < self.params.limit as u64
     }
 
-    /// Makes room for one packet, if an elastic one can make it.
+    /// Makes room for one packet, if an elastic packet can be dropped.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(flow) = self.flows.make_room(cx) else {
             return false;
@@ -165,7 +165,7 @@ impl Pfq {
         true
     }
 
-    /// Takes the packet behind the front with the least start tag.
+    /// Takes the elastic packet with the lowest start tag.
     fn next_elastic(&mut self) -> Option<Packet> {
         let (start, flow) = self.ranking.first()?;
         let packet = self.flows.pop_own(flow)?;
@@ -421,7 +421,7 @@ mod tests {
         id: u64,
         flow: usize,
         bytes: u64,
-        /// None in front.
+        /// The start tag; none for packets in front.
         start: Option<u64>,
     }
 
@@ -441,7 +441,7 @@ mod tests {
             });
         }
 
-        /// Takes packet `id`; says whether it was its turn.
+        /// Takes packet `id`; returns whether it was its turn.
         fn take(&mut self, id: u64) -> bool {
             let first = self.queue.iter().map(|h| h.start).min().flatten();
             let Some(at) = self.queue.iter().position(|h| h.id == id) else {

@@ -1,12 +1,12 @@
-//! Which entry has the least tag: a binary heap whose entries can move and leave.
+//! Finds the entry with the lowest tag: a binary heap whose entries can move and leave.
 //!
 //! ```text
 //!            (3, e7)                  places:  e7 -> 0, e2 -> 1, e5 -> 2
 //!         (4, e2) (9, e5)
 //! ```
 //!
-//! The heap of the standard library cannot take an entry from its middle, which a flow that lost its last
-//! packet must do.
+//! The heap of the standard library cannot remove an entry from its middle, which is necessary when a flow
+//! loses its last packet.
 
 /// Not in the heap.
 const ABSENT: u32 = u32::MAX;
@@ -14,9 +14,9 @@ const ABSENT: u32 = u32::MAX;
 /// The heap.
 #[derive(Debug)]
 pub(crate) struct Ranking {
-    /// Tag and entry; none is less than the one above it.
+    /// Tag and entry; no tag is lower than the one above it.
     heap: Vec<(u64, u32)>,
-    /// Where each entry is in the heap.
+    /// The place of each entry in the heap.
     places: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl Ranking {
         self.places.resize(entries, ABSENT);
     }
 
-    /// The least tag and its entry; of equal tags, the least entry.
+    /// The lowest tag and its entry; among equal tags, the lowest entry.
     pub(crate) fn first(&self) -> Option<(u64, usize)> {
         self.heap
             .first()
@@ -76,7 +76,7 @@ impl Ranking {
         self.heap.capacity() * size_of::<(u64, u32)>() + self.places.capacity() * size_of::<u32>()
     }
 
-    /// Puts `item` in at `place`, and from there up or down to where it belongs.
+    /// Inserts `item` at `place`, and moves it up or down from there to its right place.
     fn settle(&mut self, place: usize, item: (u64, u32)) {
         if place > 0 && item < self.heap[(place - 1) / 2] {
             self.rise(place, item);
@@ -121,7 +121,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a map that is searched for the least.
+        /// Compares with a map that is searched for the lowest tag.
         #[test]
         fn the_least_is_first(calls in prop::collection::vec((0_usize..20, 0_u64..30, 0_u8..3), 0..300)) {
             let mut ranking = Ranking::new(10);

@@ -1,8 +1,8 @@
-//! What flow-aware admission control asks of the scheduler behind it, and what its three schedulers share.
+//! The interface of flow-aware admission control to its scheduler, and the common part of the three schedulers.
 //!
 //! Fair rate and priority load are differences of running sums over a time that the admission control
-//! chooses; a scheduler only keeps the sums. Which of its packets and rounds count is the scheduler's
-//! own matter: the papers define it differently for each.
+//! chooses; a scheduler only keeps the sums. Each scheduler defines which of its packets and rounds
+//! count, because the papers define it differently for each.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter};
@@ -11,9 +11,9 @@ use weir_packet::Class;
 
 use crate::contract::Discipline;
 
-/// A scheduler that tells streaming from elastic flows by what each of them has queued.
+/// A scheduler that distinguishes streaming from elastic flows by the bytes that each has queued.
 pub trait Scheduler: Discipline {
-    /// Bytes of the flow with this hash (of `KeyKind::Flow`) that wait.
+    /// Bytes waiting of the flow with this hash (of `KeyKind::Flow`).
     fn queued_bytes(&self, flow: u64) -> u64;
 
     /// Running sums since the beginning.
@@ -23,21 +23,21 @@ pub trait Scheduler: Discipline {
 /// Running sums, from which the fair rate and the priority load are estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sums {
-    /// Bytes of priority packets: those sent where the scheduler is AFAN (equation 1), else those that
+    /// Bytes of priority packets: those sent if the scheduler is AFAN (equation 1), otherwise those that
     /// have arrived.
     pub priority_bytes: u64,
-    /// Bytes that one flow with packets waiting at all times would have been served.
+    /// Bytes of service that a flow with packets waiting at all times would have received.
     pub fair_bytes: f64,
-    /// How long nothing was queued and nothing was sent.
+    /// The total time in which nothing was queued and nothing was sent.
     pub idle: Span,
 }
 
-/// The class of packets that go first, as those of streaming flows do.
+/// The class of the packets that go first: those of streaming flows.
 pub(crate) const PRIORITY: Class = Class(0);
 /// The class of all others.
 pub(crate) const ELASTIC: Class = Class(1);
 
-/// What each of the three says of its queues.
+/// The gauges that each of the three schedulers reports about its queues.
 pub(crate) const GAUGES: [Gauge; 6] = [
     Gauge::level(
         101,
@@ -106,16 +106,16 @@ pub(crate) const MTU: Parameter = Parameter::new(
     "bytes that a streaming flow may have waiting; a full frame, or more",
 );
 
-/// How long nothing was queued and nothing was sent.
+/// The total time in which nothing was queued and nothing was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
-    /// In idle times that are over.
+    /// The sum of the idle times that are over.
     over: Span,
     /// When the latest one began or will begin; none while packets wait.
     since: Option<Instant>,
-    /// When the link has finished what it was last given.
+    /// When the link has finished the packets that it was given.
     free_at: Instant,
-    /// What a byte takes on the link, in nanoseconds.
+    /// Time that a byte takes on the link, in nanoseconds.
     byte_nanos: f64,
 }
 
@@ -130,12 +130,12 @@ impl Idle {
         }
     }
 
-    /// The link has another rate from now on.
+    /// Sets another link rate from now on.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.byte_nanos = byte_nanos(rate);
     }
 
-    /// A packet is queued.
+    /// Called when a packet is queued.
     #[inline]
     pub(crate) fn end(&mut self, now: Instant) {
         if let Some(since) = self.since.take() {
@@ -143,14 +143,14 @@ impl Idle {
         }
     }
 
-    /// This many bytes are sent from now on.
+    /// Called when the link starts to send this many bytes.
     #[inline]
     pub(crate) fn send(&mut self, now: Instant, bytes: u64) {
         let sending = Span::from_nanos((bytes as f64 * self.byte_nanos) as u64);
         self.free_at = now + sending;
     }
 
-    /// Nothing is queued any more: idle from now on, or when the link is free.
+    /// Called when nothing is queued any more: idle from now on, or from when the link is free.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant) {
         self.since = Some(self.free_at.max(now));
@@ -162,7 +162,7 @@ impl Idle {
     }
 }
 
-/// A multiplication for each packet instead of a division of 128 bits.
+/// The time for a byte, so that each packet costs a multiplication instead of a division of 128 bits.
 fn byte_nanos(rate: Rate) -> f64 {
     8e9 / rate.as_bps() as f64
 }

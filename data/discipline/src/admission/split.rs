@@ -1,4 +1,4 @@
-//! Two queues, and what each flow has in them: what AFAN decides about.
+//! The two queues of AFAN, and the packets that each flow has in them.
 //!
 //! ```text
 //!  flow hash --> table:  bytes, packets, of these elastic
@@ -15,12 +15,12 @@ use crate::admission::scheduler::{ELASTIC, PRIORITY};
 use crate::admission::urn::{Urn, Waiting};
 use crate::parts::table::Table;
 
-/// What a flow has waiting.
+/// The bytes and packets that a flow has waiting.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     bytes: u64,
     packets: u32,
-    /// Of these, packets in the elastic queue.
+    /// The number of these packets that are in the elastic queue.
     elastic: u32,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Empty queues with room for `limit` packets together, taken now.
+    /// Empty queues with room for `limit` packets together, which is allocated now.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             flows: Table::new(limit),
@@ -103,8 +103,8 @@ impl Split {
         self.flows.get(flow).bytes
     }
 
-    /// Whether the next packet of a flow is elastic: more than `mtu` bytes of it wait, or packets of it
-    /// are in the elastic queue, which the next one must not pass.
+    /// Whether the next packet of a flow is elastic: more than `mtu` bytes of the flow wait, or it has packets
+    /// in the elastic queue, which the next one must not overtake.
     #[inline]
     pub(crate) fn is_elastic(&self, flow: usize, mtu: u64) -> bool {
         let flow = self.flows.get(flow);
@@ -158,12 +158,12 @@ impl Split {
         Some(self.left_elastic(waiting))
     }
 
-    /// An elastic packet that `draw`, from all of `u64`, picks: each with the same probability.
+    /// The elastic packet that `draw`, from the whole range of `u64`, picks: each with the same probability.
     pub(crate) fn draw(&self, draw: u64) -> Option<usize> {
         self.elastic.draw(draw)
     }
 
-    /// Whether a drawn packet is of this flow.
+    /// Whether a drawn packet belongs to this flow.
     pub(crate) fn is_of(&self, drawn: usize, flow: usize) -> bool {
         self.elastic.flow(drawn) as usize == flow
     }

@@ -39,7 +39,7 @@ struct Cell {
 }
 
 impl Urn {
-    /// An empty queue with room for `packets` packets, taken now.
+    /// An empty queue with room for `packets` packets, which is allocated now.
     pub(crate) fn new(packets: usize) -> Self {
         Self {
             cells: Vec::with_capacity(packets),
@@ -89,7 +89,7 @@ impl Urn {
         }
     }
 
-    /// The cell that `draw`, from all of `u64`, picks: each packet with the same probability.
+    /// The cell that `draw`, from the whole range of `u64`, picks: each packet with the same probability.
     pub(crate) fn draw(&self, draw: u64) -> Option<usize> {
         let at = ((u128::from(draw) * self.cells.len() as u128) >> 64) as usize;
         (at < self.cells.len()).then_some(at)
@@ -119,7 +119,7 @@ impl Urn {
         self.cells.capacity() * size_of::<Cell>()
     }
 
-    /// Makes two cells neighbours; none before the one or behind the other is an end of the queue.
+    /// Makes two cells neighbours; none stands for an end of the queue.
     #[inline]
     fn link(&mut self, previous: u32, next: u32) {
         match previous {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a vector in the order of arrival.
+        /// Compares with a vector in the order of arrival.
         #[test]
         fn behaves_as_a_vector(calls in prop::collection::vec((0_u8..10, any::<u64>()), 0..400)) {
             let mut urn = Urn::new(0);

@@ -21,14 +21,14 @@ pub(crate) struct Average {
 }
 
 impl Average {
-    /// Of a queue that has been empty since the beginning.
+    /// The average of a queue that has been empty since the beginning.
     pub(crate) const ZERO: Self = Self {
         value: 0.0,
         idle_since: Instant::ZERO,
     };
 
-    /// A packet arrives and finds `queue` packets waiting. If there are none, the average falls by one
-    /// arrival at an empty queue for each `packet_time` of the idle time.
+    /// Updates the average when a packet arrives and finds `queue` packets waiting. If there are none, the
+    /// average falls as if one packet had arrived at an empty queue in each `packet_time` of the idle time.
     pub(crate) fn arrive(&mut self, weight: f64, packet_time: Span, queue: usize, now: Instant) {
         if queue > 0 {
             self.value = (1.0 - weight) * self.value + weight * queue as f64;
@@ -36,19 +36,19 @@ impl Average {
         }
         let packets = now.since(self.idle_since).as_nanos() / packet_time.as_nanos();
         self.value *= power(1.0 - weight, packets);
-        // The rest counts at the next arrival, if this one is not queued: many arrivals in one packet
-        // time must not keep the average up.
+        // The remaining idle time counts at the next arrival if this packet is not queued: many arrivals in
+        // one packet time must not keep the average up.
         self.idle_since += packet_time.times(packets);
     }
 
-    /// The queue is empty from `now` on.
+    /// Notes that the queue is empty from `now` on.
     pub(crate) fn idle_from(&mut self, now: Instant) {
         self.idle_since = now;
     }
 }
 
-/// `base^exponent` from multiplications only: a machine's own power may round differently from
-/// another machine's, and a seed must replay the same run on both.
+/// `base^exponent` from multiplications only: the power function may round differently on different
+/// machines, but a seed must replay the same run on all of them.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut product = 1.0;
     while exponent > 0 {

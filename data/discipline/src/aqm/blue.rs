@@ -9,27 +9,27 @@
 //!
 //! Source: Feng, Shin, Kandlur, Saha, "The BLUE Active Queue Management Algorithms", IEEE/ACM ToN 2002; the
 //! steps are those of Linux `sch_cake`. CoDel drops faster and faster, but never fast enough for a
-//! sender that does not react: this does.
+//! sender that does not react; BLUE drops fast enough.
 
 use weir_base::{Instant, Span};
 
 use crate::parts::chance::Chance;
 
-/// The probability is a number of these parts.
+/// The number of parts into which the probability is divided.
 const PARTS: u32 = 4096;
-/// What an overflow adds.
+/// The parts that an overflow adds.
 const RISE: u32 = PARTS / 256;
 
 /// The probability of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Blue {
     parts: u32,
-    /// When it changed last; while the queue is empty, the time up to which it has fallen already.
+    /// When it last changed; while the queue is empty, the time up to which it has already fallen.
     moved: Instant,
 }
 
 impl Blue {
-    /// The queue lost a packet to make room.
+    /// Notes that the queue lost a packet to make room.
     pub(crate) fn overflow(&mut self, step: Span, now: Instant) {
         if self.parts == 0 || now.since(self.moved) > step {
             self.parts = (self.parts + RISE).min(PARTS);
@@ -37,23 +37,23 @@ impl Blue {
         }
     }
 
-    /// The queue is empty from now on.
+    /// Notes that the queue is empty from now on.
     pub(crate) fn empty(&mut self, now: Instant) {
         self.moved = now;
     }
 
-    /// How many parts are left of it, if the queue was empty up to now.
+    /// The parts that are left of the probability, if the queue was empty up to now.
     fn left(&self, step: Span, now: Instant) -> u32 {
         let steps = now.since(self.moved).as_nanos() / step.as_nanos().max(1);
         u32::try_from(steps).map_or(0, |steps| self.parts.saturating_sub(steps))
     }
 
-    /// Whether it is zero, if the queue was empty up to now.
+    /// Whether the probability is zero, if the queue was empty up to now.
     pub(crate) fn rests(&self, step: Span, now: Instant) -> bool {
         self.parts == 0 || self.left(step, now) == 0
     }
 
-    /// The queue, which was empty, holds a packet again.
+    /// Notes that the queue, which was empty, holds a packet again.
     pub(crate) fn resume(&mut self, step: Span, now: Instant) {
         self.parts = self.left(step, now);
         self.moved = now;

@@ -105,9 +105,9 @@ pub struct Params {
 /// The parameters of the control law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Wait that is acceptable for longer than an interval.
+    /// Acceptable waiting time.
     pub target: Span,
-    /// About the longest usual round-trip time.
+    /// Time above the target before the first drop: about the longest usual round-trip time.
     pub interval: Span,
     /// Whether to mark instead of drop.
     pub ecn: bool,
@@ -150,7 +150,7 @@ impl Params {
     }
 }
 
-/// What the control law remembers of one queue.
+/// State of the control law for one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
     /// When the wait will have been above the target for an interval; `None` while it is below.
@@ -159,18 +159,18 @@ pub(crate) struct State {
     drop_next: Instant,
     /// Drops since the dropping state was entered.
     count: u32,
-    /// `count` when it was entered last.
+    /// `count` when the dropping state was last entered.
     count_before: u32,
     /// Whether it is in the dropping state.
     dropping: bool,
 }
 
-/// What the control law did.
+/// Counters of the control law.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {
-    /// Dropped by it.
+    /// Packets that it dropped.
     pub(crate) dropped: u64,
-    /// Marked by it.
+    /// Packets that it marked.
     pub(crate) marked: u64,
 }
 
@@ -183,8 +183,8 @@ pub(crate) trait Source {
 }
 
 impl State {
-    /// Whether a packet that waited for `sojourn` may be dropped (`ok_to_drop` of RFC 8289); `bytes` are left behind
-    /// it, and `bytes_max` is the longest packet seen.
+    /// Whether a packet that waited for `sojourn` may be dropped (`ok_to_drop` of RFC 8289); `bytes` remain
+    /// behind it in the queue, and `bytes_max` is the length of the longest packet seen.
     fn ok_to_drop(
         &mut self,
         control: &Control,
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// Enters the dropping state, with a drop rate near the one that was right recently.
+    /// Enters the dropping state, with a drop rate near the one that worked recently.
     fn start_dropping(&mut self, control: &Control, now: Instant) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.count_before);
@@ -424,8 +424,8 @@ mod tests {
         })
     }
 
-    /// Keeps a standing queue: 20 packets arrive at once, then each ms one comes and one leaves.
-    /// Gives the milliseconds in which packets were dropped or marked.
+    /// Keeps a standing queue: 20 packets arrive at once, then one arrives and one leaves each ms.
+    /// Returns the milliseconds in which packets were dropped or marked.
     fn standing_queue(codel: &mut Codel, ecn: Ecn, until_ms: u64) -> Vec<u64> {
         let mut rig = Rig::new(1);
         rig.ecn = ecn;

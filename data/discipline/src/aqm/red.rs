@@ -1,4 +1,4 @@
-//! RED: drops at random, the more often the longer the queue has been on average.
+//! RED: random drops, with a probability that grows with the average length of the queue.
 //!
 //! ```text
 //!  p_b                          1 _ _ _ _ _ _ _ _ _ _ /|   avg  average length of the queue:
@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", ToN 1993,
-//! section 4 and Figure 2. `Average` is the figure's average, `early::Curve` its p_b,
-//! `Law::spread` its p_a, and `State::decide` the rest of it.
+//! section 4 and Figure 2. `Average` is the figure's average, `early::Curve` its p_b, `Law::spread`
+//! its p_a, and `State::decide` is the rest of the figure.
 
 use std::collections::VecDeque;
 
@@ -150,7 +150,7 @@ pub struct Params {
     pub ecn: bool,
     /// Rate of the link; zero to use the port's.
     pub rate: Rate,
-    /// Bytes of the packets that are taken to pass while the queue is empty.
+    /// Assumed length of the packets that could have passed while the queue was empty.
     pub mean_packet_bytes: u64,
     /// Maximum packets held.
     pub limit: usize,
@@ -208,7 +208,7 @@ impl Params {
     }
 }
 
-/// The parameters of the decision, in the forms in which it needs them.
+/// The parameters of the decision, in the forms that it needs.
 #[derive(Clone, Copy, Debug)]
 struct Law {
     weight: f64,
@@ -219,7 +219,7 @@ struct Law {
 }
 
 impl Law {
-    /// The probability that is drawn.
+    /// The probability to draw with.
     fn spread(&self, base: f64, count: u64) -> f64 {
         match self.wait {
             true => early::spread_waiting(base, count),
@@ -238,7 +238,7 @@ enum Verdict {
     Forced,
 }
 
-/// What the decision remembers of the queue.
+/// State of the decision.
 #[derive(Clone, Copy, Debug)]
 struct State {
     average: Average,
@@ -252,7 +252,7 @@ impl State {
         count: -1,
     };
 
-    /// What to do with the packet that has just arrived, for a `draw` from all of `u64`.
+    /// The verdict on the packet that has just arrived, for a `draw` from the whole range of `u64`.
     fn decide(&mut self, law: &Law, draw: u64) -> Verdict {
         if self.average.value < law.curve.min {
             self.count = -1;
@@ -492,8 +492,8 @@ mod tests {
         );
     }
 
-    /// Arrivals at a queue that always has 20 packets, where the weight of 1 makes the average the
-    /// queue: p_b = 0.02 * (20 - 10) / (30 - 10) = 0.01. The distances between those chosen.
+    /// The distances between chosen packets, for arrivals at a queue that always has 20 packets. The weight
+    /// of 1 makes the average equal to the queue: p_b = 0.02 * (20 - 10) / (30 - 10) = 0.01.
     fn distances(params: Params, ecn: Ecn, arrivals: u64) -> (Red, Rig, Vec<u64>) {
         let mut rig = Rig::new(1);
         let mut red = red(Params {
@@ -644,7 +644,7 @@ mod tests {
             draw < p
         }
 
-        /// Whether the packet is chosen, and whether for certain.
+        /// Whether the packet is chosen, and whether that was certain.
         fn arrive(&mut self, time: u64) -> (bool, bool) {
             let w_q = self.params.weight;
             if self.q > 0 {

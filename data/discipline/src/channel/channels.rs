@@ -1,5 +1,5 @@
-//! The two channels between a control element and a forwarding element that share a link: which packet
-//! belongs to which, and a queue for each.
+//! The two channels between a control element and a forwarding element that share a link: the channel of
+//! each packet, and a queue for each channel.
 //!
 //! ```text
 //!               control   +-> [ | |     ] --+  with share p of the bytes, if both wait
@@ -100,7 +100,7 @@ impl Channels {
         }
     }
 
-    /// A number from all of `u64`, for a decision of the owner.
+    /// A random `u64`, for a decision of the owner.
     pub(crate) fn draw(&mut self) -> u64 {
         self.stream.next_u64()
     }
@@ -110,19 +110,19 @@ impl Channels {
         self.queues[channel].len()
     }
 
-    /// Whether both queues hold less than this.
+    /// Whether both queues hold fewer packets than this.
     pub(crate) fn both_below(&self, limit: usize) -> bool {
         self.queues.iter().all(|queue| queue.len() < limit)
     }
 
-    /// Takes a packet in; the owner has seen to the limit.
+    /// Queues a packet; the owner has checked the limit.
     pub(crate) fn push(&mut self, channel: usize, packet: Packet) {
         self.backlogs[channel].count(packet.bytes());
         self.queues[channel].push_back(packet);
     }
 
-    /// The next packet to send: if both queues hold one, such that control messages have the share
-    /// `control` of the bytes. An empty queue gives its turn away.
+    /// Takes the next packet to send. If both queues hold packets, control messages get the share `control`
+    /// of the bytes. An empty queue gives up its turn.
     pub(crate) fn serve(&mut self, control: Chance) -> Option<Packet> {
         let heads = self.queues.each_ref().map(VecDeque::front);
         let channel = match heads.map(|head| head.map(Packet::bytes)) {
@@ -150,12 +150,12 @@ impl Channels {
         Ready::holding(self.queues.iter().map(VecDeque::len).sum())
     }
 
-    /// What both queues hold.
+    /// Packets and bytes in both queues.
     pub(crate) fn backlog(&self) -> Tally {
         self.backlogs[CONTROL] + self.backlogs[REDIRECT]
     }
 
-    /// Memory taken beside the structure itself.
+    /// Memory allocated in addition to the structure itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let packets: usize = self.queues.iter().map(VecDeque::capacity).sum();
         packets * size_of::<Packet>()

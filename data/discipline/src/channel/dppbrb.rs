@@ -1,5 +1,5 @@
 //! DPPBRB: the control channel's share of a link grows when it needs more, and redirect messages that
-//! come faster than the rest carries are dropped at random.
+//! arrive faster than the remaining share carries are dropped at random.
 //!
 //! ```text
 //!               control   +-> rate r_c, queue x_c --> p_dp --> moves p_c
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Source: Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers",
-//! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] have the equations, but for
-//! equation 5, which is in `channels`, and equation 7, which is `rate`. With a fixed share, what is left is
-//! Jiang, Tham, Ko, "A probabilistic priority scheduling discipline for multi-service networks", Computer
-//! Communications 25, 2002, for two queues.
+//! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] have the equations, except
+//! equation 5, which is in `channels`, and equation 7, which is `rate`. With a fixed share, this is the
+//! discipline of Jiang, Tham, Ko, "A probabilistic priority scheduling discipline for multi-service
+//! networks", Computer Communications 25, 2002, for two queues.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
@@ -166,9 +166,9 @@ const MIN_THRESHOLD: Parameter = Parameter::new(
 pub struct Params {
     /// Which packets are control messages.
     pub control: Control,
-    /// p_c, to begin with if it moves.
+    /// p_c, or its initial value if it adapts.
     pub share: f64,
-    /// Whether p_c moves.
+    /// Whether p_c adapts.
     pub adapt: bool,
     /// The constants of the equations.
     pub law: Law,
@@ -176,7 +176,7 @@ pub struct Params {
     pub estimate: Span,
     /// Maximum packets held, in each of the two queues.
     pub limit: usize,
-    /// Rate of the link; zero for what the port has.
+    /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Flow control of redirect messages.
     pub limits: Limits,
@@ -220,10 +220,10 @@ impl Law {
     }
 }
 
-/// What p_c does not fall below.
+/// The minimum of p_c.
 const HALF: f64 = 0.5;
 
-/// Equation 8: drop probability by rate, of a channel with this bandwidth (both in bit/s).
+/// Equation 8: drop probability by rate, for a channel with this bandwidth (both in bit/s).
 pub fn by_rate(bandwidth: f64, rate: f64) -> f64 {
     if rate > bandwidth {
         1.0 - bandwidth / rate
@@ -259,7 +259,7 @@ impl Params {
         Ok(params)
     }
 
-    /// What must hold where p_c moves.
+    /// Checks the conditions that must hold if p_c adapts.
     fn check_law(&self) -> Result<(), SettingError> {
         if self.share < HALF {
             let share = self.share;
@@ -287,10 +287,10 @@ impl Arrivals {
     }
 }
 
-/// What the decisions remember.
+/// State of the decisions.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// p_c, and the chance that it is.
+    /// p_c as a number, and the same as a chance.
     share: f64,
     chance: Chance,
     arrivals: [Arrivals; 2],
@@ -322,7 +322,7 @@ impl State {
     }
 }
 
-/// What the discipline counts.
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     raised: u64,
@@ -360,7 +360,7 @@ impl Dppbrb {
         }
     }
 
-    /// Moves p_c for a control message.
+    /// Adapts p_c after a control message.
     fn adjust(&mut self, drop: f64) {
         let before = self.state.share;
         let share = self.params.law.adjust(before, drop);
@@ -638,7 +638,7 @@ mod tests {
     }
 
     /// Offers both channels messages of these lengths at these rates in Mbit/s for 6 s, on 10 Mbit/s;
-    /// says how many control messages came and were sent.
+    /// returns how many control messages arrived and how many were sent.
     fn offered_and_sent(lengths: [u32; 2], rates: [u64; 2]) -> [u64; 2] {
         let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
         let (mut next, mut free) = ([Instant::ZERO; 2], Instant::ZERO);
@@ -662,7 +662,7 @@ mod tests {
 
     #[test]
     fn long_redirect_messages_do_not_push_short_control_messages_out() {
-        // 1 Mbit/s of the 5 that are always the control channel's, beside 20 Mbit/s.
+        // 1 Mbit/s of the 5 Mbit/s that the control channel always has, beside 20 Mbit/s.
         for lengths in [[60, 1514], [60, 60], [1514, 60], [1000, 1000]] {
             let [offered, sent] = offered_and_sent(lengths, [1, 20]);
             assert_eq!(sent, offered, "{lengths:?}");
@@ -731,7 +731,7 @@ mod tests {
         }
     }
 
-    /// The text of "Packet enqueue" and "Packet dequeue", word for word, but that p_c counts bytes.
+    /// The text of "Packet enqueue" and "Packet dequeue", word for word, except that p_c counts bytes.
     struct Text {
         p: Params,
         p_c: f64,
@@ -849,7 +849,7 @@ mod tests {
             }
         }
 
-        /// p_c stays in [1/2, 1], falls by `decay` at ease, and grows under pressure: 1e6 steps in all.
+        /// p_c stays in [1/2, 1], falls by `decay` without pressure, and grows under pressure: 1e6 steps in total.
         #[test]
         fn p_c_stays_in_its_range(
             start in 0.5_f64..=1.0, decay in 0.0_f64..1.0, threshold in 0.0_f64..1.0,
@@ -872,7 +872,7 @@ mod tests {
         }
     }
 
-    /// With a share that stays where it is.
+    /// Tests with a fixed share.
     mod fixed {
         use super::*;
         use rand::Rng;
@@ -885,7 +885,7 @@ mod tests {
             })
         }
 
-        /// Sends `n` packets while both queues always wait; says how many were control messages.
+        /// Sends `n` packets while both queues always hold packets; returns how many were control messages.
         fn contested(rig: &mut Rig, priority: &mut Dppbrb, n: u32) -> u32 {
             let mut control = 0;
             for flow in [0, 1] {
@@ -966,7 +966,7 @@ mod tests {
         }
 
         proptest! {
-            /// The text's "Packet dequeue", word for word: its messages are equally long.
+            /// The text's "Packet dequeue", word for word, where all messages are equally long.
             #[test]
             fn serves_as_the_text(share in 0.0_f64..1.0, calls in prop::collection::vec(0_usize..4, 0..400)) {
                 let (mut rig, mut priority) = (two(), priority(share));

@@ -9,8 +9,8 @@
 //!
 //! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", "Implementation
 //! of flow control LFB entity"; the two buckets: RFC 2698 (two-rate three-colour marker, colour-blind).
-//! `Meter` is the two buckets, `Gate` the flow control in front of a queue: of this file's discipline, and
-//! of `dppbrb`.
+//! `Meter` is the two buckets, and `Gate` the flow control in front of a queue. This file's discipline and
+//! `dppbrb` use the gate.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Settings};
@@ -113,7 +113,7 @@ pub(crate) const BURST: Parameter = Parameter::new(
     "bytes of redirect messages that may pass at once",
 );
 
-/// What the gate reports.
+/// The gauges of the gate.
 pub(crate) const GAUGES: [Gauge; 4] = [
     Gauge::counter(
         101,
@@ -141,12 +141,12 @@ pub(crate) const GAUGES: [Gauge; 4] = [
     ),
 ];
 
-/// How much of the redirect messages passes.
+/// The rates at which redirect messages may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Whether redirect messages need tokens.
     pub flow_control: bool,
-    /// What passes at any time.
+    /// Rate that may pass at any time.
     pub committed: Rate,
     /// Maximum rate that passes; never less than `committed`.
     pub excess: Rate,
@@ -171,14 +171,14 @@ impl Limits {
     }
 }
 
-/// What a meter says of a packet.
+/// The verdict of a meter on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colour {
     /// Within the committed rate.
     Green,
-    /// Beyond it, but within the other one.
+    /// Beyond the committed rate, but within the excess rate.
     Yellow,
-    /// Beyond both.
+    /// Beyond both rates.
     Red,
 }
 
@@ -191,7 +191,7 @@ struct Meter {
     filled: Instant,
 }
 
-/// Tokens of a byte.
+/// Tokens that a byte needs.
 const BYTE: u64 = 8_000_000_000;
 
 impl Meter {
@@ -223,7 +223,7 @@ impl Meter {
         self.tokens = self.tokens.map(|tokens| tokens.min(self.most));
     }
 
-    /// A packet comes, and takes tokens.
+    /// Takes the tokens for an arriving packet.
     fn take(&mut self, now: Instant, bytes: u64) -> Colour {
         self.fill(now);
         let price = bytes.saturating_mul(BYTE);
@@ -240,7 +240,7 @@ impl Meter {
     }
 }
 
-/// What the gate counts.
+/// Counters of the gate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passed {
     bytes: u64,
@@ -305,7 +305,7 @@ impl Gate {
 pub struct Params {
     /// Which packets are control messages.
     pub control: Control,
-    /// How much of the others passes.
+    /// The rates at which the other messages may pass.
     pub limits: Limits,
     /// Maximum packets held.
     pub limit: usize,
@@ -439,7 +439,7 @@ mod tests {
     fn new_rates_leave_the_tokens() {
         let mut meter = Meter::new(&limits(8000, 8000, 3000), at(0));
         assert_eq!(meter.take(at(0), 3000), Colour::Green);
-        // 100 ms at the old rate, 100 bytes; then 100 ms at twice of it, 200 bytes.
+        // 100 ms at the old rate, 100 bytes; then 100 ms at twice that rate, 200 bytes.
         meter.change(&limits(16_000, 16_000, 3000), at(100));
         assert_eq!(meter.tokens, [100 * BYTE; 2]);
         assert_eq!(meter.take(at(200), 301), Colour::Red);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     proptest! {
-        /// What passes is what keeps, in every stretch of time, to the burst and what the rate gives; nothing else is stopped.
+        /// The packets that pass conform, in every period, to the burst plus the rate; only others are stopped.
         #[test]
         fn decides_as_all_that_passed_before_allows(
             arrivals in prop::collection::vec((0_u64..5_000_000, 60_u64..1500), 1..300),

@@ -1,4 +1,4 @@
-//! Refill: the ingress queue of RS-RED, which keeps packets back for a link that is congested elsewhere.
+//! Refill: the ingress queue of RS-RED, which holds packets back for a link that is congested elsewhere.
 //!
 //! ```text
 //!                 rho_a                       rho_a: the packet stays at the head,
@@ -8,7 +8,7 @@
 //!
 //! Source: Chang et al., "Software Defined Backpressure Mechanism for Edge Router", section III-B,
 //! Figures 3 and 4. The probability rho_b comes from a controller, see `weir_controller::backpressure`;
-//! `State` has the count that makes rho_a of it. `params`: the manual page and what can be set.
+//! `State` has the count that turns rho_b into rho_a. `params`: the manual page and the parameters.
 
 mod params;
 
@@ -42,10 +42,10 @@ pub const KIND: contract::Kind = contract::Kind {
 /// State of the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Head {
-    /// It is not tried before this instant.
+    /// The packet is not tried before this instant.
     From(Instant),
-    /// It is held for certain since then, one packet time after the other, until then if nothing
-    /// changes.
+    /// The packet is certain to be held, one packet time after the other, from the first instant to the
+    /// second, if nothing changes.
     Stuck {
         since: Instant,
         packet_time: Span,
@@ -53,17 +53,17 @@ enum Head {
     },
 }
 
-/// What the decisions remember.
+/// State of the decisions.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// The paper's n: packets that passed since the last drop.
     count: u64,
     head: Head,
-    /// From when on the probability counts as 0.
+    /// The time from which the probability counts as 0.
     expires: Instant,
 }
 
-/// What becomes of a packet at the head.
+/// The verdict on the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Try {
     Pass,
@@ -85,7 +85,7 @@ impl State {
         params.spread(self.base(params, now), self.count)
     }
 
-    /// What to do with the packet at the head; `draw` gives one of all of `u64`, if chance decides.
+    /// The verdict on the packet at the head; `draw` gives a random `u64`, if chance decides.
     fn decide(&self, params: &Params, now: Instant, draw: impl FnOnce() -> u64) -> Try {
         let chance = self.chance(params, now);
         if !params.hold || chance <= 0.0 {
@@ -111,8 +111,8 @@ impl State {
         }
     }
 
-    /// Something has changed, or time is up: a packet that was held for certain is tried again at the
-    /// end of the packet time that runs. Gives how many packet times it was held.
+    /// Called when something has changed or time is up: a packet that was certain to be held is tried again at
+    /// the end of the current packet time. Returns how many packet times it was held.
     fn release(&mut self, now: Instant) -> u64 {
         let Head::Stuck {
             since,
@@ -142,10 +142,10 @@ struct Stats {
     holds: u64,
     early: u64,
     full: u64,
-    /// Packets times nanoseconds, and nanoseconds, with a probability above 0.
+    /// Packets times nanoseconds, and nanoseconds, while the probability was above 0.
     area: u128,
     time: u64,
-    /// Up to when they are summed.
+    /// The time up to which they are summed.
     summed: Instant,
 }
 
@@ -186,13 +186,13 @@ impl Refill {
         self.queue.len() < self.params.limit
     }
 
-    /// What a packet takes on the link.
+    /// The time that a packet takes on the link.
     fn packet_time(&self, bytes: u64) -> Span {
         let time = self.link_rate.get().time_for(bytes);
         time.clamp(Span::from_nanos(1), HOLD_MAX)
     }
 
-    /// Sums up how many packets waited so far.
+    /// Adds the packets that waited up to now to the sums.
     fn sum(&mut self, now: Instant) {
         let stats = &mut self.stats;
         if self.params.probability > 0.0 {
@@ -208,7 +208,7 @@ impl Refill {
         self.stats.holds += self.state.release(now);
     }
 
-    /// Ends an arrival.
+    /// Drops an arriving packet.
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: Reason) -> Admission {
         self.state.count = 0;
         self.release(cx.now);
@@ -233,7 +233,7 @@ impl Refill {
 impl Discipline for Refill {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         self.sum(cx.now);
-        // One draw for each arrival, whatever becomes of it: the threshold does not shift the stream.
+        // One draw for each arrival, whatever its fate, so that the threshold does not shift the stream.
         let draw = self.stream.next_u64();
         let chance = Chance::new(self.state.chance(&self.params, cx.now));
         if self.queue.len() >= self.params.threshold && chance.happens(draw) {
@@ -453,7 +453,7 @@ mod tests {
             rig.offer(&mut queue, 0, 1000);
         }
         assert!(rig.take(&mut queue).is_none());
-        // Said again at 0.9 s, which are 1125 packet times: it holds up to 1.9 s.
+        // Set again at 0.9 s, which is 1125 packet times: it holds up to 1.9 s.
         rig.now = after(Span::from_millis(900));
         queue.change(params(1.0), rig.now);
         assert!(rig.take(&mut queue).is_none());
@@ -616,7 +616,7 @@ mod tests {
             None
         }
 
-        /// The link is free and asks; all packets have 1000 bytes.
+        /// The link is free and asks for a packet; all packets have 1000 bytes.
         fn ask(&mut self, now: Instant) -> Option<u64> {
             if self.queue.is_empty() || now < self.next {
                 return None;
@@ -636,7 +636,7 @@ mod tests {
             self.queue.pop_front()
         }
 
-        /// Time goes on, and the link is free: whatever is due before the end happens. At one instant
+        /// Advances time while the link is free, with all events that are due before the end. At one instant,
         /// arrivals and settings come first.
         fn until(&mut self, mut now: Instant, end: Instant, passed: &mut Vec<(u64, Instant)>) {
             loop {

@@ -1,4 +1,4 @@
-//! The manual page, and what can be set.
+//! The manual page and the parameters.
 
 use weir_base::early::{spread, spread_waiting};
 use weir_base::gauge::{Gauge, Unit};
@@ -84,7 +84,7 @@ distinguished.",
     ],
 };
 
-/// What restarts the count of passed packets.
+/// The events that restart the count of passed packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountResets {
     /// A drop.
@@ -110,17 +110,17 @@ impl CountResets {
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
-    /// Packets waiting from which arrivals are dropped by chance.
+    /// Number of waiting packets from which arrivals are dropped by chance.
     pub threshold: usize,
     /// The paper's rho_b.
     pub probability: f64,
     /// Whether packets are held at all.
     pub hold: bool,
-    /// What restarts the count.
+    /// The events that restart the count.
     pub count_resets: CountResets,
     /// Whether nothing is dropped or held for a time after a drop.
     pub wait: bool,
-    /// After which time the probability counts as 0.
+    /// Time after which the probability counts as 0.
     pub lifetime: Span,
     /// Rate of the link; zero to use the port's.
     pub rate: Rate,
