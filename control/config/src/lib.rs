@@ -1,9 +1,9 @@
 //! A configuration file as the list of changes that it asks for.
 //!
 //! The text is read as TOML and flattened: `[port.wan] rate = "100 Mbit"` becomes the change
-//! `port.wan.rate = "100 Mbit"`, the same that a control element would send. Only the syntax is
-//! checked here; the logical functional blocks check the changes, and [`Document::locate`] finds the line of a
-//! fault.
+//! `port.wan.rate = "100 Mbit"`, the same that a control element would send. Only the syntax is checked
+//! here; the logical functional blocks validate the changes, and [`Document::locate`] finds the line of
+//! a change that they refuse.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,14 +22,14 @@ pub struct Document {
     places: BTreeMap<ComponentPath, Range<usize>>,
 }
 
-/// Something wrong in a file: where, what, and the line itself.
+/// An error in a file: its place, a message, and the line itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Name of the file.
     pub file: String,
-    /// Line, from 1; none if the whole file is meant.
+    /// Line number, from 1; `None` if the error concerns the whole file.
     pub line: Option<usize>,
-    /// That line's text.
+    /// The text of that line.
     pub excerpt: Option<String>,
     /// The error in a sentence.
     pub message: String,
@@ -57,7 +57,7 @@ impl Document {
         &self.changes
     }
 
-    /// A fault of the changes, with its place in the file.
+    /// Finds the place of a fault in the file.
     pub fn locate(&self, fault: &Fault) -> ConfigError {
         let mut path = fault.path.clone();
         while !path.is_root() && !self.places.contains_key(&path) {
@@ -110,7 +110,7 @@ impl Document {
     }
 }
 
-/// The names at the top of a TOML file, to tell one kind of file from another; none if it is no TOML.
+/// The top-level names of a TOML file, which identify its kind; empty if it is not TOML.
 pub fn top_names(text: &str) -> Vec<String> {
     let names = |toml: Toml<&str>| toml.iter().map(|(name, _)| name.to_owned()).collect();
     Toml::parse(text).map(names).unwrap_or_default()
