@@ -3,10 +3,10 @@
 //!
 //! - [`wire`]: messages as bytes and as plain values
 //! - [`session`]: associations of CEs and FEs as state machines
-//! - [`xml`]: classes of blocks, as a library in XML declares them
+//! - [`xml`]: classes of blocks, read from a library in XML
 //!
-//! Nothing here opens a socket, starts a thread, reads a clock or a file. Values of components are bytes here: their
-//! meaning depends on the class of the block, which this crate does not know.
+//! Nothing here opens a socket, starts a thread, or reads a clock or a file. Values of components are plain bytes:
+//! their meaning depends on the class of the block, which this crate does not know.
 
 pub mod session;
 pub mod wire;

@@ -1,4 +1,4 @@
-//! Associations: how they come about, how they are lost, and what peers that misbehave can do to them.
+//! Associations: how they begin, how they are lost, and the harm that misbehaving peers can do.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -25,7 +25,7 @@ fn manner(deadline: u64) -> Manner {
     }
 }
 
-/// A message of FE 2 to the CE, or the other way round, as bytes.
+/// A message of FE 2 to the CE, or in the other direction, as bytes.
 fn raw(kind: u8, from: Id, to: Id, correlator: u64, flags: u32, body: &[u8]) -> Vec<u8> {
     let words = (24 + body.len()) / 4;
     let mut bytes = vec![0x10, kind, (words >> 8) as u8, words as u8];
@@ -377,7 +377,7 @@ fn hot_standby_takes_over_at_once() {
     assert_eq!(world.fe().master(), Some(CE));
     assert!(world.fe().is_associated(BACKUP));
 
-    // A backup may ask, but not change anything.
+    // A backup may query, but not change anything.
     let backup = &mut world.ces[1].ce;
     backup.query(now, Id(2), get(1), ms(1900)).unwrap();
     let change = backup
@@ -510,7 +510,7 @@ fn wrong_parameters_of_an_fe_are_refused() {
 const CE_ZERO: Id = Id(0x4000_0000);
 const GROUP: Id = Id(0xc000_0007);
 
-/// An FE that is associated with a CE that is played by hand.
+/// An FE that is associated with a CE whose messages the test writes.
 fn associated() -> Fe {
     let params = fe::Params {
         groups: vec![GROUP],
@@ -604,7 +604,7 @@ fn a_request_that_cannot_be_read_is_answered_where_its_error_lies() {
             weir_forces::wire::Content::Outcome(expected)
         );
     }
-    // A body whose first TLV cannot be read, and a message that is no request.
+    // A body whose first TLV cannot be read, and a message that is not a request.
     fe.handle_message(
         ms(3),
         CE,

@@ -1,4 +1,4 @@
-//! Any bytes at any time: neither side panics, keeps more than it may, or works without end.
+//! Arbitrary bytes at arbitrary times: neither side panics, exceeds its memory limits, or loops endlessly.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -12,7 +12,7 @@ use weir_forces::session::fe::{Failover, Standby};
 use weir_forces::session::{ce, fe};
 use world::{BACKUP, CE, World, ce_params, fe_params, ms};
 
-/// What a peer that means no good does.
+/// An action of a malicious peer.
 #[derive(Clone, Debug)]
 enum Act {
     ToFe(Vec<u8>),

@@ -366,7 +366,7 @@ fn hostile_libraries_cost_little() {
     assert_eq!(wrong(&array(16)).fault, Fault::Nesting);
     assert!(Library::read(&array(200_000)).is_err());
 
-    // Every type has ten members of the next: written out they would never end.
+    // Every type has ten members of the next type: checking every path through them would never finish.
     let mut all = String::new();
     for level in 0..15 {
         all += &format!("<dataTypeDef><name>T{level}</name><synopsis/><struct>");

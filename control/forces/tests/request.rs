@@ -1,4 +1,4 @@
-//! Requests: pipelined, answered in any manner, in parts, too late or never; and how they are executed.
+//! Requests: pipelined, answered in any order, in parts, too late or never; and their execution.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -322,7 +322,7 @@ fn operations_that_are_not_known_are_refused_whole() {
     }
     bytes[3] = (bytes.len() / 4) as u8;
     let known = Message::parse(&bytes).unwrap();
-    bytes[60] = 0x80; // the second SET becomes something else
+    bytes[60] = 0x80; // turns the second SET into another operation
     let message = Message::parse(&bytes).unwrap();
     for (message, stored) in [(known, 2), (message, 0)] {
         let (_, Body::Config(config)) = message.into_parts() else {

@@ -22,7 +22,7 @@ const DEADLINES: Deadlines = Deadlines {
     abort: Span::from_millis(500),
 };
 
-/// FEs 2, 3, ... with one CE.
+/// A CE with this number of FEs: 2, 3, ...
 fn world(fes: u32) -> World {
     let fes = (2..2 + fes).map(|id| fe_params(id, &[CE])).collect();
     let mut world = World::new(fes, vec![ce_params(CE)]);
@@ -32,7 +32,7 @@ fn world(fes: u32) -> World {
     world
 }
 
-/// Every FE is to have these values in components 1 and 2.
+/// Begins a transaction that sets components 1 and 2 of every FE to these values.
 fn begin(world: &mut World, value: u8) {
     let parts =
         (0..world.fes.len() as u32).map(|f| (Id(2 + f), vec![set(1, value), set(2, value)]));
@@ -208,7 +208,7 @@ fn what_cannot_be_a_transaction_does_not_begin() {
     assert!(ce.poll_transmit(now).is_none(), "and nothing was sent");
 }
 
-/// What an FE answers to Configs with these flags: the codes of its responses.
+/// The codes of an FE's responses to Configs with these flags.
 fn codes(messages: &[(u32, &weir_forces::wire::message::Config)]) -> Vec<Option<ResultCode>> {
     let mut world = world(1);
     let mut codes = Vec::new();
@@ -240,7 +240,7 @@ fn codes(messages: &[(u32, &weir_forces::wire::message::Config)]) -> Vec<Option<
     codes
 }
 
-/// The first result in a message that was written down.
+/// The first result in a recorded message.
 fn answer(line: &str) -> ResultCode {
     let words = line.rsplit(": ").next().unwrap().split(' ');
     let bytes: Vec<u8> = words
@@ -333,7 +333,7 @@ fn a_message_that_finds_no_room_does_not_change_the_transaction() {
     let commit = Selects::new(vec![commit]).unwrap();
     send(&mut world, 0xe060_0000, &set(1, 7));
     for _ in 1..20 {
-        send(&mut world, 0xe068_0000, &set(1, 8)); // more than may be unanswered
+        send(&mut world, 0xe068_0000, &set(1, 8)); // exceeds the limit of open requests
     }
     send(&mut world, 0xe070_0000, &commit);
     world.settle();
@@ -351,7 +351,7 @@ fn a_message_that_finds_no_room_does_not_change_the_transaction() {
     assert_eq!(world.fes[0].value(1), Some(8), "it can be committed still");
 }
 
-/// What happens to an FE while transactions run.
+/// A disturbance of an FE while transactions run.
 #[derive(Clone, Copy, Debug)]
 enum Mishap {
     Cut,
@@ -398,7 +398,7 @@ proptest! {
         let ended = ended(&mut world);
         let done = values(&world);
         match ended {
-            // An FE that is lost or silent after the last commit restores what the CE wants later.
+            // An FE that is lost or silent after the last commit gets the CE's state later.
             Ended::Committed => {
                 let there = |f: &usize| !world.log.contains(&format!("fe {f}: Lost"));
                 prop_assert!((0..count).filter(there).all(|f| done[f] == [Some(5); 2]));

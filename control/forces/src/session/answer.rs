@@ -1,7 +1,6 @@
-//! The shape of a response: that of its request, with another end of each path.
+//! The shape of a response: that of its request, with a different end of each path.
 //!
-//! A selector is not repeated: the index of the row that a key selected takes its place in the path
-//! (RFC 5810, 7.1.9).
+//! A selector is not repeated: the index of the row that a key selected replaces it in the path (RFC 5810, 7.1.9).
 
 use crate::wire::operation::Operands;
 use crate::wire::{
@@ -9,17 +8,18 @@ use crate::wire::{
     WireError,
 };
 
-/// What a path of a request is answered with.
+/// The answer to one path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The end of the path in the response: a result, or data.
     pub content: Content,
-    /// The index of the row for each key on the path, from the outside in, as far as they were found.
+    /// For each key on the path, from the outside in: the index of the row that it selected, as far as rows were
+    /// found.
     pub indices: Vec<u32>,
 }
 
 impl Answer {
-    /// An answer without a row that a key selected.
+    /// An answer without rows that keys selected.
     pub const fn new(content: Content) -> Self {
         Self {
             content,
@@ -32,13 +32,13 @@ impl Answer {
         Self::new(Content::Outcome(short(code)))
     }
 
-    /// Whether it is a failure.
+    /// Whether it reports a failure.
     pub fn is_failure(&self) -> bool {
         matches!(&self.content, Content::Outcome(outcome) if !outcome.is_success())
     }
 }
 
-/// A code in the short form; codes that have none become "unspecified".
+/// A code in the short form; codes above its range become "unspecified".
 pub(super) fn short(code: ResultCode) -> Outcome {
     let short = Outcome::plain(code);
     short.unwrap_or_else(|_| match Outcome::plain(ResultCode::Unspecified) {
@@ -52,18 +52,18 @@ pub(super) fn short(code: ResultCode) -> Outcome {
 pub struct Leaf<'a> {
     /// The class of the block.
     pub class: u32,
-    /// Which block of its class.
+    /// The instance ID of the block within its class.
     pub instance: u32,
-    /// What is asked.
+    /// The requested operation.
     pub operation: OperationKind,
-    /// The PATH-DATA around it and the last one, whose content is the data; nothing for a COMMIT.
+    /// The PATH-DATA from the outermost to the last, whose content is the data; empty for a COMMIT.
     pub trail: &'a [&'a PathData],
 }
 
-/// What is answered to each leaf of a request, in order; nothing for a path that does not appear.
+/// Gives the answer to each leaf of a request, in order; `None` omits the path from the response.
 pub(super) type Answers<'a> = &'a mut dyn FnMut(&Leaf<'_>) -> Option<Answer>;
 
-/// The LFBselects of a response; those without any answer do not appear.
+/// The LFBselects of a response; those without any answer are omitted.
 pub(super) fn respond(
     selects: &[LfbSelect],
     answers: Answers<'_>,
@@ -108,7 +108,7 @@ struct Shape<'s, 'a> {
 }
 
 impl Shape<'_, '_> {
-    /// The answers to `paths`, which lie within `trail`; `found` is filled with the rows that keys selected.
+    /// The answers to `paths`, which lie within `trail`; `found` collects the rows that keys selected.
     fn paths<'p>(
         &mut self,
         paths: &'p [PathData],
@@ -192,7 +192,7 @@ fn walk_paths<'p>(
     }
 }
 
-/// A response with all results in the extended form, or in the short one.
+/// A response with all results in the extended form, or all in the short form.
 pub(super) fn in_form(selects: &[LfbSelect], extended: bool) -> Result<Vec<LfbSelect>, WireError> {
     let operation = |operation: &Operation| match operation.operands() {
         Operands::Paths(paths) => {
@@ -226,7 +226,7 @@ fn path_in_form(path: &PathData, extended: bool) -> Result<PathData, WireError> 
     PathData::new(path.ids().to_vec(), path.selector().cloned(), content)
 }
 
-/// Whether a response has a result in the other form.
+/// Whether a response has a result in the wrong form.
 pub(super) fn needs_form(selects: &[LfbSelect], extended: bool) -> bool {
     let mut needs = false;
     each_outcome(selects, &mut |outcome| {
@@ -235,7 +235,7 @@ pub(super) fn needs_form(selects: &[LfbSelect], extended: bool) -> bool {
     needs
 }
 
-/// Whether a response has a failure in it.
+/// Whether a response contains a failure.
 pub(super) fn has_failure(selects: &[LfbSelect]) -> bool {
     first_failure(selects).is_some()
 }

@@ -1,5 +1,5 @@
-//! Many changes in few messages (RFC 5810, 4.3): paths of one operation on one block share its head, and a
-//! message is as long as wanted.
+//! Many changes in few messages (RFC 5810, 4.3): paths of one operation on one block share its header, and messages
+//! are filled up to a chosen length.
 //!
 //! ```text
 //!  SET 10.1 row 1 ─┐
@@ -29,8 +29,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch of messages that are as long as `message_max` bytes, or a little shorter. A change that is longer
-    /// by itself gets a message of its own.
+    /// A batch whose messages have at most `message_max` bytes. A change that is longer by itself gets a message of
+    /// its own.
     pub fn new(message_max: usize) -> Self {
         Self {
             body_max: message_max.min(MESSAGE_LEN_MAX).saturating_sub(HEADER_LEN),

@@ -6,19 +6,19 @@
 //!                   |                     '-- a failure: abort at all FEs
 //! ```
 //!
-//! An FE opens a link and asks for its association. The transport says which ID the peer has proved to have, if
-//! it can. Several requests may be open at once; a response is matched by its correlator. Any message from an FE
-//! shows that it is alive. An FE that asks for an association while it has one, on the same link or on a new one,
-//! has lost its state: its open requests are reported as unanswered. A setup that is only sent again, with the same
-//! correlator on the same link, is answered again.
+//! An FE opens a link and asks for an association. If the transport can authenticate the peer, it reports the ID that
+//! the peer has proved to have. Several requests may be open at once; a response is matched by its correlator. Any
+//! message from an FE shows that it is alive. If an FE that is already associated asks again, on the same link or on
+//! a new one, it has lost its state: its open requests are reported as unanswered. A repeated setup, with the same
+//! correlator on the same link, just gets the answer again.
 //!
 //! Bounds: links ([`Params::links_max`]), and for each FE open requests ([`Params::window`]), waiting requests
-//! ([`Params::requests_max`]) and bytes for the transport ([`Params::queue_bytes_max`]). A request that finds no
-//! room is refused before it is sent.
+//! ([`Params::requests_max`]) and bytes for the transport ([`Params::queue_bytes_max`]). A request that finds the
+//! queue full is refused before it is sent.
 //!
-//! *Decision*: RFC 5810 does not say how often a CE sends heartbeats, or when it gives an FE up. It sends one
-//! after a third of the time after which an FE would give it up (CEHDI). It gives an FE up that sends heartbeats
-//! (FEHBPolicy 1) after three of its intervals; one that does not after three heartbeats without an answer.
+//! *Decision*: RFC 5810 does not say how often a CE sends heartbeats, or when it gives up an FE. It sends one after a
+//! third of the time after which an FE would give it up (CEHDI). It gives up an FE that sends heartbeats
+//! (FEHBPolicy 1) after three of the FE's intervals, and any other FE after three unanswered heartbeats.
 
 mod association;
 mod contract;
@@ -52,11 +52,11 @@ struct Link {
     /// The ID that the peer has proved to have.
     proved: Option<Id>,
     fe: Option<Id>,
-    /// When it is closed if there is no association.
+    /// The link is closed at this instant if there is no association.
     deadline: Instant,
     out: Outbox,
     blocked: bool,
-    /// Whether it stands in `ready`.
+    /// Whether it is in `ready`.
     is_ready: bool,
 }
 
@@ -65,12 +65,12 @@ struct Link {
 pub struct Ce {
     params: Params,
     links: BTreeMap<LinkId, Link>,
-    /// The links that have something to send, in turn.
+    /// The links that have something to send, in round-robin order.
     ready: VecDeque<LinkId>,
     last_messages: VecDeque<Transmit>,
     fes: BTreeMap<Id, Association>,
     transactions: BTreeMap<TransactionId, Transaction>,
-    /// No timer is later than what is to be done for its subject.
+    /// Each subject's timer fires no later than the subject's next work is due.
     timers: BTreeSet<(Instant, Subject)>,
     next: u64,
     events: VecDeque<Event>,
@@ -101,17 +101,17 @@ impl Ce {
         })
     }
 
-    /// The FEs that are associated, with their links.
+    /// The associated FEs, with their links.
     pub fn fes(&self) -> impl Iterator<Item = (Id, LinkId)> {
         self.fes.iter().map(|(id, fe)| (*id, fe.link))
     }
 
-    /// How many requests of an FE wait or are open.
+    /// Number of requests of an FE that wait or are open.
     pub fn requests(&self, fe: Id) -> usize {
         self.fes.get(&fe).map_or(0, |fe| fe.requests.len())
     }
 
-    /// What the association with an FE has seen.
+    /// Counters of the association with an FE.
     pub fn statistics(&self, fe: Id) -> Option<Statistics> {
         Some(self.fes.get(&fe)?.statistics)
     }
@@ -121,8 +121,8 @@ impl Ce {
         self.drops
     }
 
-    /// A link is open; `proved` is the ID of the peer, if the transport is sure of it. False if there are too many
-    /// links: the transport closes it.
+    /// A link is open; `proved` is the ID of the peer, if the transport has authenticated it. Returns false if there
+    /// are too many links: the transport closes it.
     pub fn handle_connected(&mut self, now: Instant, link: LinkId, proved: Option<Id>) -> bool {
         if self.links.len() >= self.params.links_max || self.links.contains_key(&link) {
             return false;
@@ -150,7 +150,7 @@ impl Ce {
         }
     }
 
-    /// Whether a link takes more messages. One that does not is passed over by [`Self::poll_transmit`].
+    /// Whether a link takes more messages. [`Self::poll_transmit`] skips a link that does not.
     pub fn handle_writable(&mut self, link: LinkId, writable: bool) {
         if let Some(state) = self.links.get_mut(&link) {
             state.blocked = !writable;
@@ -158,7 +158,7 @@ impl Ce {
         }
     }
 
-    /// A message came by a link.
+    /// A message arrived on a link.
     pub fn handle_message(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
         let Some(state) = self.links.get(&link) else {
             return self.drops.count(Dropped::Unassociated);
@@ -187,7 +187,7 @@ impl Ce {
         }
     }
 
-    /// Time has passed.
+    /// Handles everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((at, subject)) = self.timers.first().copied()
             && at <= now
@@ -214,12 +214,12 @@ impl Ce {
         }
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// The next instant at which to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// The next message for a link that takes one; links take turns.
+    /// The next message for a link that takes one; links are served round-robin.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if let Some(transmit) = self.last_messages.pop_front() {
             return Some(transmit);
@@ -242,7 +242,7 @@ impl Ce {
         None
     }
 
-    /// What has happened, and what is to be done.
+    /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -250,7 +250,7 @@ impl Ce {
 
 /// Commands.
 impl Ce {
-    /// Has an FE change components. A Config that is never answered is sent and forgotten.
+    /// Tells an FE to change components. A Config that asks for no answer is sent and forgotten.
     pub fn configure(
         &mut self,
         now: Instant,
@@ -282,7 +282,7 @@ impl Ce {
         )
     }
 
-    /// Has an FE read components.
+    /// Asks an FE to read components.
     pub fn query(
         &mut self,
         now: Instant,
@@ -291,7 +291,7 @@ impl Ce {
         deadline: Instant,
     ) -> Result<RequestId, RequestError> {
         self.check_room(fe)?;
-        let flags = flags(MessageKind::Query); // it is answered whatever they say
+        let flags = flags(MessageKind::Query); // a Query is always answered
         self.request(
             now,
             fe,
@@ -301,7 +301,7 @@ impl Ce {
         )
     }
 
-    /// Hands packets to an FE. They are dropped, and false is returned, if its queue is full.
+    /// Sends packets to an FE. If its queue is full, they are dropped and false is returned.
     pub fn redirect(
         &mut self,
         now: Instant,
@@ -323,7 +323,7 @@ impl Ce {
         Ok(true)
     }
 
-    /// Signs of life of one FE, as it was configured.
+    /// Changes the heartbeats of one FE, after they were configured at the FE itself.
     pub fn set_heartbeats(
         &mut self,
         now: Instant,
@@ -344,7 +344,7 @@ impl Ce {
     }
 }
 
-/// Whether a Config has operations that only transactions send.
+/// Whether a Config has operations that are reserved for transactions.
 fn commits(config: &Config) -> bool {
     let mut operations = config.selects().iter().flat_map(LfbSelect::operations);
     operations.any(|o| {

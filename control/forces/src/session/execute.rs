@@ -6,11 +6,11 @@
 //! | until failure | leaves what was done | is not tried |
 //! | continue on failure | leaves what was done | is tried |
 //!
-//! The response has the shape of the request ([`Answer`]). When every change is answered, all paths appear in
-//! it; when failures are, the failed ones only.
+//! The response has the shape of the request ([`Answer`]). If the request wants every change answered, it has all
+//! paths; if it wants only failures answered, it has only the failed ones.
 //!
-//! *Decision*: the RFC has no code for a path that was undone or not tried because another one failed. It is
-//! answered with `E_UNSPECIFIED_ERROR`, as a failure; the one that failed by itself has its own code.
+//! *Decision*: the RFC has no code for a path that was undone or not tried because another one failed. Such a path is
+//! answered with `E_UNSPECIFIED_ERROR`, as a failure; the path that failed has its own code.
 
 use crate::wire::header::{Ack, Execution};
 use crate::wire::message::{Config, ConfigResponse, Query, QueryResponse, Selects};
@@ -19,27 +19,27 @@ use crate::wire::{Content, LfbSelect, OperationKind, ResultCode, WireError};
 pub use super::answer::{Answer, Leaf};
 use super::answer::{respond, walk};
 
-/// The operations that a Config executes. One with any other operation is refused whole.
+/// The operations that a Config executes. A Config with any other operation is refused as a whole.
 const CHANGES: [OperationKind; 3] = [
     OperationKind::Set,
     OperationKind::SetProperty,
     OperationKind::Delete,
 ];
 
-/// What operations are executed on.
+/// Executes operations.
 pub trait Target {
-    /// Executes one of them. A SET, SET-PROP or DEL is answered with a result; a GET or GET-PROP with data,
-    /// or with a result if it fails.
+    /// Executes one operation. The answer to a SET, SET-PROP or DEL is a result; the answer to a GET or GET-PROP is
+    /// data, or a result if it fails.
     fn apply(&mut self, leaf: &Leaf<'_>) -> Answer;
 
-    /// Undoes what was executed since the last call of [`Self::keep`].
+    /// Undoes everything since the last call of [`Self::keep`].
     fn undo(&mut self);
 
-    /// What was executed stays.
+    /// Makes everything permanent that was executed so far.
     fn keep(&mut self);
 }
 
-/// Executes a Config; the response, if its flags ask for one.
+/// Executes a Config. Returns the response, if its flags ask for one.
 pub fn config(
     config: &Config,
     execution: Execution,
@@ -87,7 +87,7 @@ pub fn refuse_query(request: &Query, code: ResultCode) -> Result<QueryResponse, 
     answer_query(request, &mut |_| Answer::code(code))
 }
 
-/// A Query is always answered; one that asks for nothing, with its LFBselects and nothing in them.
+/// A Query is always answered; if it has no operations, with its empty LFBselects.
 fn answer_query(
     request: &Query,
     answers: &mut dyn FnMut(&Leaf<'_>) -> Answer,
@@ -132,7 +132,7 @@ fn run(selects: &[LfbSelect], execution: Execution, target: &mut dyn Target) -> 
     answers
 }
 
-/// Executes one leaf; an answer that is no result is a mistake of the target.
+/// Executes one leaf; an answer other than a result is a bug of the target.
 fn apply(leaf: &Leaf<'_>, target: &mut dyn Target) -> Answer {
     let answer = target.apply(leaf);
     match answer.content {

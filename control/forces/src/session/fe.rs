@@ -13,14 +13,15 @@
 //! its *master*: the one that may change it.
 //!
 //! - *No standby*: it tries only the first CE of its list.
-//! - *Cold standby*: when a CE is lost or does not answer, it goes on to the next of the list, round and round.
-//! - *Hot standby*: it associates with all of them. Backups may query, and hear events and heartbeats; a change
-//!   that they ask for is dropped. When the master is lost, the next backup that is associated takes over at once.
+//! - *Cold standby*: when a CE is lost or does not answer, the FE tries the next one of the list, and after the last
+//!   one the first again.
+//! - *Hot standby*: the FE associates with all of them. Backups may query, and get events and heartbeats; the FE
+//!   drops their changes. When the master is lost, the next associated backup takes over at once.
 //!
-//! Bounds: [`Params::requests_max`] unanswered requests, and [`Params::queue_bytes_max`] waiting for each CE. The
+//! Bounds: [`Params::requests_max`] unanswered requests, and [`Params::queue_bytes_max`] in the queue to each CE. The
 //! transport asks [`Fe::wants`] before it reads another message from a CE.
 //!
-//! *Decision*: RFC 5810 does not say what happens to a transaction whose CE is lost. The FE undoes it; after an
+//! *Decision*: RFC 5810 does not say what happens to a transaction whose CE is lost. The FE undoes it; after the next
 //! association the CE restores its desired state anyway.
 
 mod associations;
@@ -53,7 +54,7 @@ struct Pending {
     ce: Id,
     correlator: u64,
     flags: Flags,
-    /// The block that it names first.
+    /// The first block that it names.
     block: (u32, u32),
     /// Whether a part of the answer was sent.
     has_begun: bool,
@@ -68,7 +69,7 @@ pub struct Fe {
     master: Option<Id>,
     last_master: Option<Id>,
     peers: Vec<Peer>,
-    /// Which peer is tried while there is no master.
+    /// The peer that is tried while there is no master.
     candidate: usize,
     correlator: u64,
     participant: Participant,
@@ -80,7 +81,7 @@ pub struct Fe {
 }
 
 impl Fe {
-    /// An FE that begins to look for a CE at once.
+    /// An FE that tries its first CE at once.
     pub fn new(now: Instant, params: Params) -> Result<Self, ParamsError> {
         params.check()?;
         let peers = params
@@ -107,17 +108,17 @@ impl Fe {
         Ok(fe)
     }
 
-    /// Its ID, as configured or as a CE assigned it.
+    /// Its ID, configured or assigned by a CE.
     pub const fn id(&self) -> Id {
         self.id
     }
 
-    /// How it stands to its CEs.
+    /// The state of its associations.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// The CE that may change it.
+    /// The CE that may change the FE.
     pub const fn master(&self) -> Option<Id> {
         self.master
     }
@@ -129,7 +130,7 @@ impl Fe {
             .any(|p| p.id == ce && p.link == Link::Associated)
     }
 
-    /// Its CEs in their order: the wanted master first.
+    /// Its CEs in their order: the preferred master first.
     pub fn ces(&self) -> impl Iterator<Item = CeReport> {
         self.peers.iter().map(|peer| CeReport {
             id: peer.id,
@@ -148,7 +149,7 @@ impl Fe {
         self.drops
     }
 
-    /// Whether the transport should read another message from this CE. If not, one that comes is dropped.
+    /// Whether the transport should read another message from this CE. If not, a message that arrives is dropped.
     pub fn wants(&self, ce: Id) -> bool {
         let peer = self.peers.iter().position(|p| p.id == ce);
         peer.is_some_and(|at| self.has_room_for_request(at))
@@ -181,15 +182,14 @@ impl Fe {
         }
     }
 
-    /// Whether the link to a CE takes more messages. One that does not is passed over by
-    /// [`Self::poll_transmit`].
+    /// Whether the link to a CE takes more messages. [`Self::poll_transmit`] skips a link that does not.
     pub fn handle_writable(&mut self, ce: Id, writable: bool) {
         if let Some(peer) = self.peers.iter_mut().find(|p| p.id == ce) {
             peer.blocked = !writable;
         }
     }
 
-    /// A message came from a CE.
+    /// A message arrived from a CE.
     pub fn handle_message(&mut self, now: Instant, ce: Id, bytes: &[u8]) {
         let Some(at) = self.peers.iter().position(|p| p.id == ce) else {
             return self.drops.count(Dropped::Unassociated);
@@ -237,7 +237,7 @@ impl Fe {
         }
     }
 
-    /// Time has passed.
+    /// Handles everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         if let State::NotAssociated(until) = self.state
             && now >= until
@@ -250,7 +250,7 @@ impl Fe {
         self.connect(now);
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// The next instant at which to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let until = match self.state {
             State::NotAssociated(until) => Some(until),
@@ -280,7 +280,7 @@ impl Fe {
         })
     }
 
-    /// What has happened, and what is to be done.
+    /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -288,9 +288,9 @@ impl Fe {
 
 /// Commands.
 impl Fe {
-    /// Answers a Config or a Query, or ends it without an answer, as [`execute`](super::execute) says. An answer
-    /// that the CE does not ask for, or whose CE is lost, is not sent. After an error, for example because the
-    /// answer does not fit a message, the request still waits for an answer.
+    /// Answers a Config or a Query, or ends it without an answer, as [`execute`](super::execute) decides. An answer
+    /// is not sent if the CE does not ask for it, or is lost. After an error, for example because the answer does not
+    /// fit a message, the request still waits for an answer.
     pub fn respond(
         &mut self,
         now: Instant,
@@ -319,8 +319,8 @@ impl Fe {
         Ok(())
     }
 
-    /// Sends a part of a long answer to a Query (RFC 7391, 3.3). The last part has a result and no data, and ends
-    /// the request. False if the queue is full: the part was not sent.
+    /// Sends a part of a long answer to a Query (RFC 7391, 3.3). The last part has a result and no data, and ends the
+    /// request. Returns false if the queue is full: the part was not sent.
     pub fn respond_part(
         &mut self,
         now: Instant,
@@ -370,7 +370,7 @@ impl Fe {
         self.answer(now, &pending, pending.flags, response)
     }
 
-    /// Reports an event to all CEs that it is associated with; those whose queue is full do not hear of it.
+    /// Reports an event to all associated CEs, except those whose queue is full.
     pub fn notify(&mut self, now: Instant, event: &EventNotification) -> Result<(), WireError> {
         for at in 0..self.peers.len() {
             if self.peers[at].link == Link::Associated {
@@ -380,8 +380,8 @@ impl Fe {
         Ok(())
     }
 
-    /// Hands packets to the master. They are dropped, and false is returned, if there is none or if its queue is
-    /// full.
+    /// Sends packets to the master. If there is none, or if its queue is full, they are dropped and false is
+    /// returned.
     pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
         let master = self.peers.iter().position(|p| Some(p.id) == self.master);
         match master {
@@ -393,19 +393,19 @@ impl Fe {
         }
     }
 
-    /// The CE has written in which form it wants results (EResultAdmin).
+    /// The CE has written the form of results that it wants (EResultAdmin).
     pub const fn set_extended_results(&mut self, extended: bool) {
         self.params.extended_results = extended;
     }
 
-    /// The CE has written other heartbeats.
+    /// The CE has written new heartbeats.
     pub fn set_heartbeats(&mut self, heartbeats: Heartbeats) -> Result<(), ParamsError> {
         heartbeats.check()?;
         self.params.heartbeats = heartbeats;
         Ok(())
     }
 
-    /// The CE has written another failover policy.
+    /// The CE has written a new failover policy.
     pub fn set_failover(&mut self, now: Instant, failover: Failover) -> Result<(), ParamsError> {
         failover.check()?;
         self.params.failover = failover;
@@ -413,7 +413,8 @@ impl Fe {
         Ok(())
     }
 
-    /// The CE has written other CEs, the wanted master first. The FE leaves its master for another one.
+    /// The CE has written a new list of CEs, the preferred master first. If that is not the present master, the FE
+    /// leaves the present one.
     pub fn set_ces(&mut self, now: Instant, ces: &[Id]) -> Result<(), ParamsError> {
         check_ces(ces)?;
         let mut old = std::mem::take(&mut self.peers);
@@ -437,7 +438,7 @@ impl Fe {
         Ok(())
     }
 
-    /// Ends the association with a CE. In time the FE tries to associate again.
+    /// Ends the association with a CE. The FE tries to associate again later.
     pub fn release(&mut self, now: Instant, ce: Id) {
         if let Some(at) = self.peers.iter().position(|p| p.id == ce) {
             self.release_peer(now, at);

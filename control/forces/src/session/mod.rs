@@ -17,17 +17,17 @@
 //! | [`execute`] | how the operations of a Config are executed and answered | RFC 5810, 4.3.1 and 7.6.2 |
 //! | [`batch`] | many changes in few messages | RFC 5810, 4.3 |
 //!
-//! The caller reports what has happened by `handle_*`. After each such call and after each command it calls
-//! [`poll_transmit`](fe::Fe::poll_transmit) until that returns nothing, then `poll_event` until that returns
-//! nothing, then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run backwards.
-//! While a link is open, the transport delivers whole messages in order and without loss; only redirected packets,
-//! events and heartbeats may be lost.
+//! The caller reports events by `handle_*`. After each such call and after each command it calls
+//! [`poll_transmit`](fe::Fe::poll_transmit) until that returns nothing, then `poll_event` until that returns nothing,
+//! then `poll_timeout` for the instant at which to call `handle_timeout`. Time must not run backwards. While a link
+//! is open, the transport delivers whole messages in order and without loss; only redirected packets, events and
+//! heartbeats may be lost.
 //!
 //! Every queue is bounded. When one is full, new requests are refused with an error, and messages that may be
 //! lost are dropped and counted.
 //!
-//! *Decision*: the loss of a link ends its association. RFC 5810 lets a transport repair it first, but how
-//! long that may take is the transport's own affair: it announces a loss when it has given up.
+//! *Decision*: the loss of a link ends its association. RFC 5810 lets a transport repair the link first. How long
+//! that may take is up to the transport: it reports a loss when it has given up.
 
 mod answer;
 pub mod batch;
@@ -44,17 +44,17 @@ use weir_base::Span;
 use crate::wire::message::association_setup_response::SetupResult;
 use crate::wire::message::association_teardown::TeardownReason;
 
-/// Who shows signs of life, and how often (components 4 to 7 of the FE protocol object).
+/// Heartbeats: who sends them, and how often (components 4 to 7 of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeats {
     /// The CE sends heartbeats, and the FE checks that it does (CEHBPolicy 0).
     pub ce_sends: bool,
-    /// An FE gives a CE up that it has not heard for this long (CEHDI). The CE sends at least three times as
+    /// An FE gives up a CE after this time without a message from it (CEHDI). The CE sends at least three times as
     /// often.
     pub ce_dead: Span,
-    /// The FE sends heartbeats by itself (FEHBPolicy 1); otherwise the CE asks for them.
+    /// The FE sends heartbeats on its own (FEHBPolicy 1); otherwise the CE asks for them.
     pub fe_sends: bool,
-    /// How often (FEHI).
+    /// Interval of the FE's heartbeats (FEHI).
     pub fe_interval: Span,
 }
 
@@ -70,10 +70,10 @@ impl Default for Heartbeats {
 }
 
 impl Heartbeats {
-    /// The shortest time that means anything: the components count milliseconds.
+    /// The shortest useful time: the components count milliseconds.
     const SPAN_MIN: Span = Span::from_millis(1);
 
-    /// Times of zero would be endless work.
+    /// Times of zero would cause endless work.
     fn check(&self) -> Result<(), ZeroSpan> {
         check_span(
             "the time after which a CE is given up (CEHDI)",
@@ -86,13 +86,13 @@ impl Heartbeats {
     }
 }
 
-/// A time is too short to be waited for.
+/// A time is too short for a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is {span}, but must be at least {}", Heartbeats::SPAN_MIN)]
 pub struct ZeroSpan {
-    /// Which one.
+    /// The name of the parameter.
     pub name: &'static str,
-    /// What it is.
+    /// Its value.
     pub span: Span,
 }
 
@@ -106,12 +106,12 @@ fn check_span(name: &'static str, span: Span) -> Result<(), ZeroSpan> {
 /// Heartbeats that may be missing before an association is given up.
 const HEARTBEATS_MISSED_MAX: u64 = 3;
 
-/// Why an association ended, or did not come about.
+/// Why an association ended, or could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The transport lost the link.
     LinkLost,
-    /// The peer gave no sign of life.
+    /// The peer was silent for too long.
     Silent,
     /// The peer ended it.
     TornDown(TeardownReason),
@@ -121,7 +121,7 @@ pub enum Loss {
     Refused(SetupResult),
     /// The CE did not answer.
     Unanswered,
-    /// The same FE has associated anew.
+    /// The same FE has associated again.
     Replaced,
 }
 
@@ -139,12 +139,12 @@ impl fmt::Display for Loss {
     }
 }
 
-/// Why a message that came, or that was to be sent, went no further.
+/// Why a received message, or a message to be sent, was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// It is no message, or contradicts itself.
+    /// It is not a message, or contradicts itself.
     Malformed,
-    /// It came without an association.
+    /// It arrived without an association.
     Unassociated,
     /// Its source is not the peer, or its destination is another element.
     WrongId,
@@ -152,7 +152,7 @@ pub enum Dropped {
     NotMaster,
     /// Nothing of this type is expected from this peer, or no request has this correlator.
     Unexpected,
-    /// The queue to the peer, or of its requests, is full.
+    /// The queue to the peer, or the queue of its requests, is full.
     Full,
 }
 
@@ -161,12 +161,12 @@ pub enum Dropped {
 pub struct Drops([u64; 6]);
 
 impl Drops {
-    /// How many were dropped for this reason.
+    /// Number of messages dropped for this reason.
     pub const fn of(&self, reason: Dropped) -> u64 {
         self.0[reason as usize]
     }
 
-    /// All of them.
+    /// Number of messages dropped for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

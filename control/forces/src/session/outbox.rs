@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::wire::Message;
 
-/// A queue of messages that is full when it holds more than a number of bytes.
+/// A queue of messages that is full when it holds more than a given number of bytes.
 #[derive(Debug)]
 pub(super) struct Outbox {
     messages: VecDeque<Vec<u8>>,
@@ -30,8 +30,8 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Adds a message, even if the queue is full. The caller asks [`Self::has_room`] first, except for messages of
-    /// which an association has only a few.
+    /// Adds a message, even if the queue is full. The caller checks [`Self::has_room`] first, except for messages
+    /// that are few per association.
     pub(super) fn push(&mut self, message: &Message) {
         self.push_bytes(message.to_bytes());
     }

@@ -1,8 +1,7 @@
-//! The answer to a request that cannot be read whole.
+//! The answer to a request that is not fully readable.
 //!
-//! RFC 5810 has no place for an error of a whole message: a result stands at the end of a path only.
-//! *Decision*: such a request is answered with the path in which the error lies, if there is one that can be
-//! read, and is dropped otherwise.
+//! RFC 5810 has no place for an error of a whole message: a result can only end a path. *Decision*: such a request is
+//! answered with the path that contains the error, if a readable path does; otherwise the request is dropped.
 
 use crate::wire::header::View;
 use crate::wire::message::Selects;
@@ -36,7 +35,7 @@ pub(super) fn refusal(bytes: &[u8], error: &WireError) -> Option<Body> {
     .ok()
 }
 
-/// The TLV in which a byte lies; if it lies in none, the first one.
+/// The TLV that contains a byte; the first one, if no TLV does.
 fn within(tlvs: Tlvs<'_>, at: usize) -> Option<Tlv<'_>> {
     let mut readable = tlvs.map_while(Result::ok).peekable();
     let first = readable.peek().copied();

@@ -18,7 +18,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     array
 }
 
-/// `len` with the padding that follows it: TLVs and ILVs begin at multiples of four.
+/// `len` rounded up by its padding: TLVs and ILVs begin at multiples of four.
 pub(crate) const fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
@@ -29,7 +29,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes into `bytes`; writing more than they hold is our own mistake and panics.
+    /// Writes into `bytes`; writing past their end is our own bug and panics.
     pub(crate) const fn new(bytes: &'a mut [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -58,7 +58,7 @@ impl<'a> Writer<'a> {
         self.bytes(&[0; 3][..padded(bytes.len()) - bytes.len()]);
     }
 
-    /// The head of a TLV whose length, without padding, is `len`.
+    /// The header of a TLV whose length, without padding, is `len`.
     pub(crate) fn tlv(&mut self, kind: u16, len: usize) {
         self.u16(kind);
         self.u16(len as u16); // fits: constructors of Reprs check it

@@ -1,33 +1,33 @@
-//! What is wrong with a message: at which byte, which field, what was found, what is permitted, and the
-//! result code that answers it.
+//! Errors of messages: the byte, the field, the value found, the values permitted, and the result code for the
+//! answer.
 
 use std::fmt;
 
 use super::result::ResultCode;
 
-/// Why bytes are not the message that they should be, or why values do not fit one.
+/// Bytes that are not a valid message, or values that do not fit one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireError {
     /// The byte of the message where the part begins; zero for a value that is being constructed.
     pub at: usize,
-    /// Which header or TLV.
+    /// The header or TLV.
     pub part: &'static str,
-    /// Which field of it.
+    /// The field within it.
     pub field: &'static str,
-    /// What was found.
+    /// The value found.
     pub found: u64,
-    /// What is permitted.
+    /// The values permitted.
     pub permitted: Permitted,
-    /// The result code that answers it.
+    /// The result code for the answer.
     pub code: ResultCode,
 }
 
-/// What a field may be.
+/// The permitted values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permitted {
     /// A number from the first to the second.
     Range(u64, u64),
-    /// One of some codes, by their names.
+    /// One of these codes, by their names.
     Codes(&'static str),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Where an error would be: the part of the message, and the byte at which it begins.
+/// The place of a possible error: the part of the message, and the byte at which it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) part: &'static str,
@@ -66,7 +66,7 @@ impl Place {
         Self { part, at }
     }
 
-    /// Passes if `found` lies from `least` to `most`.
+    /// Checks that `found` lies between `least` and `most`, both included.
     pub(crate) fn permit(
         self,
         field: &'static str,

@@ -22,7 +22,7 @@ use super::result::ResultCode;
 pub const HEADER_LEN: usize = 24;
 /// The version of the protocol.
 pub const VERSION: u8 = 1;
-/// The greatest length of a message: as many words as the length's field can say.
+/// Maximum length of a message: the largest number of words that fits the length field.
 pub const MESSAGE_LEN_MAX: usize = 4 * u16::MAX as usize;
 
 const PART: &str = "header";
@@ -46,9 +46,9 @@ codes! {
         Heartbeat = 0x0f "Heartbeat",
         /// The answer to an association setup.
         AssociationSetupResponse = 0x11 "Association Setup Response",
-        /// What became of a Config.
+        /// The answer to a Config.
         ConfigResponse = 0x13 "Config Response",
-        /// What a Query found.
+        /// The answer to a Query.
         QueryResponse = 0x14 "Query Response",
     }
 }
@@ -57,10 +57,10 @@ codes! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u32);
 
-/// What an ID stands for.
+/// The kind of element that an ID stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
-    /// A forwarding element. Zero asks for an ID.
+    /// A forwarding element. Zero asks a CE to assign an ID.
     Fe,
     /// A control element.
     Ce,
@@ -72,7 +72,7 @@ pub enum IdKind {
     AllFes,
     /// All elements.
     AllElements,
-    /// Nothing yet.
+    /// Reserved.
     Reserved,
 }
 
@@ -82,7 +82,7 @@ impl Id {
     /// All forwarding elements.
     pub const ALL_FES: Self = Self(0xffff_fffe);
 
-    /// What it stands for.
+    /// The kind of element that it stands for.
     pub const fn kind(self) -> IdKind {
         match self.0 {
             0..=0x3fff_ffff => IdKind::Fe,
@@ -102,7 +102,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// When a Config is answered. A Heartbeat knows `Never` and `Always` only.
+/// When a Config is answered. A Heartbeat has `Never` and `Always` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ack {
     /// Never.
@@ -116,35 +116,35 @@ pub enum Ack {
     Always,
 }
 
-/// What happens with the operations of a message when one of them fails (EM).
+/// The effect of a failed operation on the others of a message (EM).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Execution {
-    /// Not said; a Config must say it.
+    /// Not given; a Config must give it.
     #[default]
     Unset,
-    /// None of them stays done.
+    /// All operations are undone.
     AllOrNone,
-    /// Those before it stay done, and no further one is tried.
+    /// Earlier ones stay done, and later ones are not tried.
     UntilFailure,
     /// All are tried.
     ContinueOnFailure,
 }
 
-/// Where in a transaction a message stands (TP). It means something within a transaction only.
+/// The position of a message in a transaction (TP). It has no meaning outside a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Its first message.
+    /// The first message.
     #[default]
     Start,
-    /// One in the middle.
+    /// A message in the middle.
     Middle,
-    /// Its last message: commit.
+    /// The last message: commit.
     End,
-    /// Undo it.
+    /// Abort: undo the transaction.
     Abort,
 }
 
-/// From 0 to 7; 7 goes first.
+/// Priority from 0 to 7; 7 is the most urgent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u8);
 
@@ -181,13 +181,13 @@ impl Priority {
 pub struct Flags {
     /// When it is answered.
     pub ack: Ack,
-    /// How urgent it is.
+    /// Its priority.
     pub priority: Priority,
-    /// What a failure does.
+    /// The effect of a failure.
     pub execution: Execution,
     /// Whether it is part of a transaction (AT).
     pub transaction: bool,
-    /// Where in the transaction.
+    /// The position in the transaction.
     pub phase: Phase,
 }
 
@@ -231,7 +231,7 @@ impl Flags {
 pub struct View<T>(T);
 
 impl<T: AsRef<[u8]>> View<T> {
-    /// Puts field names on `buffer` if the header fits; nothing else is checked.
+    /// Makes a view if `buffer` is long enough for a header; nothing else is checked.
     pub fn new_checked(buffer: T) -> Result<Self, WireError> {
         let (len, mismatch) = (buffer.as_ref().len(), ResultCode::LengthMismatch);
         let place = Place::new(PART, 0);
@@ -249,22 +249,22 @@ impl<T: AsRef<[u8]>> View<T> {
         self.0.as_ref()[1].into()
     }
 
-    /// Length of the message in bytes, as it claims it.
+    /// Length of the message in bytes, according to its header.
     pub fn length(&self) -> usize {
         4 * usize::from(u16_at(self.0.as_ref(), 2))
     }
 
-    /// Who sent it.
+    /// ID of the sender.
     pub fn source(&self) -> Id {
         Id(u32_at(self.0.as_ref(), 4))
     }
 
-    /// Whom it is for.
+    /// ID of the receiver.
     pub fn destination(&self) -> Id {
         Id(u32_at(self.0.as_ref(), 8))
     }
 
-    /// What a response has in common with its request.
+    /// The number that a response shares with its request.
     pub fn correlator(&self) -> u64 {
         u64_at(self.0.as_ref(), 12)
     }
@@ -274,14 +274,14 @@ impl<T: AsRef<[u8]>> View<T> {
         Flags::from_word(u32_at(self.0.as_ref(), 20))
     }
 
-    /// What follows the header.
+    /// The body: the bytes after the header.
     pub fn body(&self) -> &[u8] {
         &self.0.as_ref()[HEADER_LEN..]
     }
 }
 
-/// How many bytes the message takes that a stream of bytes begins with; none while the header is not
-/// complete. After an error the rest of the stream is unreadable, and the transport closes the connection.
+/// Length of the message at the start of a stream of bytes; `None` until the header is complete. After an error the
+/// rest of the stream is unreadable, and the transport closes the connection.
 pub fn message_len(stream: &[u8]) -> Result<Option<usize>, WireError> {
     let Ok(view) = View::new_checked(stream) else {
         return Ok(None);
@@ -303,21 +303,21 @@ fn check_version<T: AsRef<[u8]>>(place: Place, view: &View<T>) -> Result<(), Wir
     )
 }
 
-/// A header without the type and the length, which the body of a message knows.
+/// A header without the type and the length, which follow from the body of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Envelope {
-    /// Who sends it.
+    /// ID of the sender.
     pub source: Id,
-    /// Whom it is for.
+    /// ID of the receiver.
     pub destination: Id,
-    /// What a response has in common with its request; zero if none is expected.
+    /// The number that a response shares with its request; zero if no response is expected.
     pub correlator: u64,
     /// The flags.
     pub flags: Flags,
 }
 
 impl Envelope {
-    /// Reads a header in front of exactly the bytes that it counts.
+    /// Reads a header; its length must be that of the bytes.
     pub(crate) fn parse(view: &View<&[u8]>) -> Result<Self, WireError> {
         let place = Place::new(PART, 0);
         check_version(place, view)?;

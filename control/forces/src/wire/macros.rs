@@ -1,6 +1,6 @@
-//! The shape that every enumeration of code points has.
+//! The common shape of all enumerations of code points.
 
-/// An enumeration of code points that keeps the unknown ones, with the RFC's name of each.
+/// An enumeration of code points with the RFC's names, which keeps unknown codes.
 macro_rules! codes {
     (
         $(#[$doc:meta])* $name:ident($int:ty) {
@@ -11,7 +11,7 @@ macro_rules! codes {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*
-            /// Any other code, kept as it is.
+            /// Any other code, unchanged.
             Other($int),
         }
 

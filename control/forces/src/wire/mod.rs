@@ -1,4 +1,4 @@
-//! Messages: for each format a view that judges nothing and a Repr that cannot lie.
+//! Messages: each format has a view, which validates nothing, and a Repr, which is always valid.
 //!
 //! ```text
 //!  message: header, then TLVs                        LFBselect
@@ -17,19 +17,19 @@
 //! | [`header`] | the common header | RFC 5810, 6.1 |
 //! | [`tlv`] | TLVs and ILVs, and the walks over them | RFC 5810, 6.2 and 6.3 |
 //! | [`message`] | one file for each message | RFC 5810, 7.5 to 7.10 |
-//! | [`select`] | LFBselect: which block, and what is asked of it | RFC 5810, 7.1.5 |
+//! | [`select`] | LFBselect: a block, with the operations on it | RFC 5810, 7.1.5 |
 //! | [`operation`] | SET, GET, DEL, REPORT, COMMIT and their responses | RFC 5810, 7.1.6 to 7.8 |
-//! | [`path`] | PATH-DATA: which component, with keys, ranges and data | RFC 5810, 7.1; RFC 7391, 3.1 |
+//! | [`path`] | PATH-DATA: a component, with keys, ranges and data | RFC 5810, 7.1; RFC 7391, 3.1 |
 //! | [`result`] | RESULT and EXTENDEDRESULT | RFC 5810, 7.1.7; RFC 7391, 3.2 |
 //! | [`redirect`] | packets and their metadata | RFC 5810, 7.9 |
 //! | [`error`] | the errors of all of them | |
 //!
-//! A view puts field names on borrowed bytes; no getter of a checked view panics. A Repr owns its values and
-//! knows its length, so writing one cannot fail: what would not fit a TLV or a message cannot be
-//! constructed. Codes that are not known become `Other(n)` and are written again as they were.
+//! A view puts field names on borrowed bytes; no getter of a checked view panics. A Repr owns its values and knows
+//! its length. Writing one cannot fail, because a Repr that would not fit a TLV or a message cannot be constructed.
+//! Unknown codes become `Other(n)` and are written unchanged.
 //!
-//! What the RFCs demand to be ignored (reserved bits, padding) is not kept. Contradictions of the RFCs are
-//! decided where they occur; each such place begins with *Decision*.
+//! Fields that the RFCs say to ignore (reserved bits, padding) are not kept. Where the RFCs contradict each other,
+//! the code states our choice; each such place begins with *Decision*.
 //!
 //! Work and memory are bounded by the length of a message: nesting by [`path::NESTING_MAX`], the IDs of a
 //! whole path by [`path::IDS_MAX`].

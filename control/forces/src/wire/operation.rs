@@ -1,4 +1,4 @@
-//! Operations: what is asked of a block, or answered by it (RFC 5810, 7.1.6 to 7.8).
+//! Operations on a block, and their responses (RFC 5810, 7.1.6 to 7.8).
 //!
 //! ```text
 //!  SET, GET, DEL, REPORT and their responses       COMMIT, TRCOMP     COMMIT-RESPONSE
@@ -7,10 +7,10 @@
 //! +-----------+--------+-----------+-----------+   +------+--------+   +------+--------+--------+
 //! ```
 //!
-//! What may end a path depends on the operation ([`OperationKind::permits`]).
+//! The content that may end a path depends on the operation ([`OperationKind::permits`]).
 //!
-//! *Decision*: where the RFC's table has FULLDATA only and its text SPARSEDATA too, both are permitted; and
-//! data in a DEL, which only its text permits. A COMMIT-RESPONSE may have paths with results in it.
+//! *Decision*: where the RFC's table permits FULLDATA only but its text permits SPARSEDATA too, we permit both. We
+//! permit data in a DEL, which only the text permits. A COMMIT-RESPONSE may have paths with results in it.
 
 use super::bytes::{Writer, padded};
 use super::error::{Place, WireError};
@@ -25,27 +25,27 @@ codes! {
         Set = 1 "SET",
         /// Write properties of components.
         SetProperty = 2 "SET-PROP",
-        /// What became of a SET.
+        /// Response to a SET.
         SetResponse = 3 "SET-RESPONSE",
-        /// What became of a SET-PROP.
+        /// Response to a SET-PROP.
         SetPropertyResponse = 4 "SET-PROP-RESPONSE",
         /// Delete components.
         Delete = 5 "DEL",
-        /// What became of a DEL.
+        /// Response to a DEL.
         DeleteResponse = 6 "DEL-RESPONSE",
         /// Read components.
         Get = 7 "GET",
         /// Read properties of components.
         GetProperty = 8 "GET-PROP",
-        /// What a GET found.
+        /// Response to a GET.
         GetResponse = 9 "GET-RESPONSE",
-        /// What a GET-PROP found.
+        /// Response to a GET-PROP.
         GetPropertyResponse = 10 "GET-PROP-RESPONSE",
-        /// An event, or what an element says of itself.
+        /// An event, or an element's description of itself.
         Report = 11 "REPORT",
         /// Execute a transaction, or undo it.
         Commit = 12 "COMMIT",
-        /// What became of a COMMIT.
+        /// Response to a COMMIT.
         CommitResponse = 13 "COMMIT-RESPONSE",
         /// A transaction is complete everywhere.
         TransactionComplete = 14 "TRCOMP",
@@ -56,7 +56,7 @@ impl OperationKind {
     /// Whether this content may end a path of this operation.
     pub const fn permits(self, content: &Content) -> bool {
         let (data, result) = match content {
-            Content::Nested(_) => return true, // no end
+            Content::Nested(_) => return true, // not an end
             Content::Empty => (false, false),
             Content::Full(_) | Content::Sparse(_) => (true, false),
             Content::Outcome(_) => (false, true),
@@ -74,7 +74,7 @@ impl OperationKind {
         }
     }
 
-    /// What [`Self::permits`], for an error.
+    /// The contents that [`Self::permits`] accepts, for an error.
     const fn ends(self) -> &'static str {
         match self {
             Self::Set | Self::SetProperty => "FULLDATA or SPARSEDATA",
@@ -88,7 +88,7 @@ impl OperationKind {
         }
     }
 
-    /// The operation that answers this one, if one does.
+    /// The response to this operation, if it has one.
     pub const fn response(self) -> Option<Self> {
         match self {
             Self::Set => Some(Self::SetResponse),
@@ -118,7 +118,7 @@ pub struct Operation {
     len: usize,
 }
 
-/// What an operation is about.
+/// The operands of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operands {
     /// Components; at least one.
@@ -127,7 +127,7 @@ pub enum Operands {
     Empty,
     /// The result in a COMMIT-RESPONSE.
     Outcome(Outcome),
-    /// The bytes of an operation that is not known.
+    /// The bytes of an unknown operation.
     Unread(Vec<u8>),
 }
 
@@ -151,22 +151,22 @@ impl Operation {
         len: HEAD_LEN,
     };
 
-    /// What became of a COMMIT.
+    /// Response to a COMMIT.
     pub fn commit_response(outcome: Outcome) -> Result<Self, WireError> {
         Self::new(OperationKind::CommitResponse, Operands::Outcome(outcome), 0)
     }
 
-    /// What it does.
+    /// The kind of operation.
     pub const fn kind(&self) -> OperationKind {
         self.kind
     }
 
-    /// What it is about.
+    /// The operands.
     pub const fn operands(&self) -> &Operands {
         &self.operands
     }
 
-    /// The components that it is about; none for some operations.
+    /// The paths that it operates on; none for some operations.
     pub fn paths(&self) -> &[PathData] {
         match &self.operands {
             Operands::Paths(paths) => paths,
@@ -174,7 +174,7 @@ impl Operation {
         }
     }
 
-    /// Bytes that it takes, with its padding.
+    /// Length in bytes, with padding.
     pub const fn encoded_len(&self) -> usize {
         padded(self.len)
     }
@@ -270,7 +270,7 @@ fn parse_operands(kind: OperationKind, tlvs: Tlvs<'_>) -> Result<Operands, WireE
     Ok(Operands::Paths(paths))
 }
 
-/// Every path ends in what the operation permits; its depth is bounded when it is constructed.
+/// Checks that the operation permits the end of every path; the depth is bounded when a path is constructed.
 fn check_ends(place: Place, kind: OperationKind, path: &PathData) -> Result<(), WireError> {
     if matches!(path.selector(), Some(Selector::Range { .. })) && !kind.selects_ranges() {
         let names = "GET or DEL, as a path selects a range of rows";

@@ -1,4 +1,4 @@
-//! PATH-DATA: which component, and its data (RFC 5810, 7.1; RFC 7391, 3.1).
+//! PATH-DATA: a component, and its data (RFC 5810, 7.1; RFC 7391, 3.1).
 //!
 //! ```text
 //! +--------+--------+-------+----------+--------------+----------+---------+
@@ -8,23 +8,23 @@
 //!                     |K|R|              path of IDs    KEYINFO (K) or TABLERANGE (R), or none
 //! ```
 //!
-//! The content is one FULLDATA, SPARSEDATA or result, or more PATH-DATA, whose paths continue this one; or
-//! nothing. Values are bytes: only the class of the block says what they mean.
+//! The content is one FULLDATA, SPARSEDATA or result, or nested PATH-DATA, whose paths continue this one, or nothing.
+//! Values are bytes: their meaning depends on the class of the block.
 //!
-//! *Decision*: RFC 5810's figure has the flag of a key (K) at 0x8000 of the flags, RFC 7391's numbers have
-//! it at 0x0001 and the range's (R) at 0x0002. We write 0x8000 and 0x4000, and read both.
+//! *Decision*: RFC 5810's figure has the flag of a key (K) at 0x8000 of the flags. RFC 7391's numbers have it at
+//! 0x0001 and the range's (R) at 0x0002. We write 0x8000 and 0x4000, and read both.
 //!
-//! *Decision*: a path that selects rows by a range has no nested paths, because no response could say which
-//! row a result belongs to.
+//! *Decision*: a path that selects rows by a range has no nested paths, because no response could identify the row
+//! that a result belongs to.
 
 use super::bytes::{Writer, padded, u16_at, u32_at};
 use super::error::{Place, WireError};
 use super::result::{Outcome, ResultCode};
 use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
 
-/// How deep PATH-DATA may be nested: the depth is the sender's choice, not ours.
+/// Maximum nesting of PATH-DATA: without it, the sender would choose the depth.
 pub const NESTING_MAX: usize = 16;
-/// The most IDs of a whole path, nested ones included. The model's own alias paths end at 32.
+/// Maximum number of IDs of a whole path, nested ones included. The model's own alias paths have at most 32.
 pub const IDS_MAX: usize = 64;
 
 const PART: &str = "PATH-DATA-TLV";
@@ -39,7 +39,7 @@ const RANGE_LOW: u16 = 0x0002;
 pub struct View<'a>(&'a [u8]);
 
 impl<'a> View<'a> {
-    /// Puts field names on `value` if flags, count and as many IDs fit; nothing else is checked.
+    /// Makes a view if `value` is long enough for flags, count and that many IDs; nothing else is checked.
     pub fn new_checked(tlv: &Tlv<'a>) -> Result<Self, WireError> {
         let place = Place::new(PART, tlv.at);
         let (len, mismatch) = (tlv.value.len(), ResultCode::LengthMismatch);
@@ -55,7 +55,7 @@ impl<'a> View<'a> {
         u16_at(self.0, 0)
     }
 
-    /// How many IDs there are.
+    /// The number of IDs.
     pub fn id_count(&self) -> usize {
         u16_at(self.0, 2).into()
     }
@@ -66,51 +66,51 @@ impl<'a> View<'a> {
         ids.chunks_exact(4).map(|id| u32_at(id, 0))
     }
 
-    /// Whether a key selects a row, in either position of the flag.
+    /// Whether a key selects a row; both positions of the flag count.
     pub fn has_key(&self) -> bool {
         self.flags() & (KEY | KEY_LOW) != 0
     }
 
-    /// Whether a range selects rows, in either position of the flag.
+    /// Whether a range selects rows; both positions of the flag count.
     pub fn has_range(&self) -> bool {
         self.flags() & (RANGE | RANGE_LOW) != 0
     }
 
-    /// Selector and content.
+    /// Selector and content: the bytes after the IDs.
     pub fn rest(&self) -> &'a [u8] {
         &self.0[FIXED_LEN + 4 * self.id_count()..]
     }
 }
 
-/// Which rows of a table are meant.
+/// Selects rows of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
     /// The row in which the fields of a key have these values.
     Key {
-        /// Which key of the table.
+        /// The ID of the key.
         id: u32,
         /// The values of its fields, one after the other.
         values: Vec<u8>,
     },
-    /// The rows whose index lies from one to another.
+    /// The rows from the first to the last index.
     Range {
         /// The first.
         first: u32,
-        /// The last; `u32::MAX` is the last one of the table.
+        /// The last; `u32::MAX` stands for the last one of the table.
         last: u32,
     },
 }
 
-/// What a path has at its end.
+/// The end of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// Nothing.
     Empty,
-    /// A value with everything that belongs to it.
+    /// A complete value.
     Full(Vec<u8>),
     /// Parts of a value.
     Sparse(Vec<Ilv>),
-    /// What became of an operation.
+    /// The result of an operation.
     Outcome(Outcome),
     /// Paths that continue this one; at least one.
     Nested(Vec<PathData>),
@@ -125,7 +125,7 @@ pub struct PathData {
     extent: Extent,
 }
 
-/// What of a tree of paths is bounded.
+/// The bounded quantities of a tree of paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Extent {
     /// Bytes of the TLV; containers need no padding.
@@ -153,12 +153,12 @@ impl PathData {
         Ok(path)
     }
 
-    /// The component at the path `ids`, with its whole value.
+    /// The component at the path `ids`, with its complete value.
     pub fn full(ids: Vec<u32>, value: Vec<u8>) -> Result<Self, WireError> {
         Self::new(ids, None, Content::Full(value))
     }
 
-    /// The component at the path `ids`, with nothing.
+    /// The component at the path `ids`, without content.
     pub fn bare(ids: Vec<u32>) -> Result<Self, WireError> {
         Self::new(ids, None, Content::Empty)
     }
@@ -168,17 +168,17 @@ impl PathData {
         &self.ids
     }
 
-    /// Which rows are meant, where the IDs do not say.
+    /// The selection of rows, if the IDs do not name one.
     pub const fn selector(&self) -> Option<&Selector> {
         self.selector.as_ref()
     }
 
-    /// What is at the end.
+    /// The content.
     pub const fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub const fn encoded_len(&self) -> usize {
         self.extent.len
     }
@@ -188,7 +188,7 @@ impl PathData {
         Self::parse_at(tlv, NESTING_MAX, IDS_MAX)
     }
 
-    /// Reads one in which `levels` levels and `ids` IDs are left.
+    /// Reads a PATH-DATA that may use up to `levels` levels and `ids` IDs.
     fn parse_at(tlv: &Tlv<'_>, levels: usize, ids: usize) -> Result<Self, WireError> {
         let place = Place::new(PART, tlv.at);
         let view = View::new_checked(tlv)?;
@@ -294,7 +294,7 @@ impl PathData {
     }
 }
 
-/// Flags and selector say the same.
+/// Checks that flags and selector agree.
 fn check_flags(
     place: Place,
     view: &View<'_>,
@@ -387,7 +387,7 @@ impl Selector {
 }
 
 impl Content {
-    /// This content and one more TLV: a first one of any kind, or another nested path.
+    /// Adds a TLV to this content: a first one of any kind, or another nested path.
     fn with(self, tlv: &Tlv<'_>, levels: usize, ids: usize) -> Result<Self, WireError> {
         let kind = TlvKind::from(tlv.kind);
         match (self, kind) {

@@ -6,8 +6,8 @@
 //! +--------+--------+----------------------------+-----------------------------+
 //! ```
 //!
-//! Either part may be missing, but not both. The packet lies in the message: a receiver that forwards it
-//! reads it by the [`View`] without a copy.
+//! Either part may be missing, but not both. A receiver that forwards the packet reads it from the message by the
+//! [`View`], without a copy.
 
 use super::bytes::{Writer, padded};
 use super::error::{Place, WireError};
@@ -45,7 +45,7 @@ codes! {
         ValidateErrorId = 12 "ValidateErrorID",
         /// The port of the network layer.
         L3PortId = 13 "L3PortID",
-        /// The output by which a packet from a CE goes on.
+        /// The output port for a packet from a CE.
         RedirectIndex = 14 "RedirectIndex",
         /// The row of the table of encapsulations.
         MediaEncapInfoIndex = 15 "MediaEncapInfoIndex",
@@ -60,7 +60,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Finds the two parts in a TLV's value; metadata is not read yet.
+    /// Finds the two parts in a TLV's value; metadata is not validated yet.
     pub fn new_checked(tlv: &Tlv<'a>) -> Result<Self, WireError> {
         let place = Place::new(PART, tlv.at);
         let mut view = Self {
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
         self.packet.map(|tlv| tlv.value)
     }
 
-    /// A walk over the metadata.
+    /// An iterator over the metadata.
     pub fn metadata(&self) -> Ilvs<'a> {
         match self.metadata {
             Some(tlv) => Ilvs::new("METADATA-TLV", tlv.value, tlv.value_at()),
@@ -142,7 +142,7 @@ impl Redirect {
         self.packet.as_deref()
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub const fn encoded_len(&self) -> usize {
         self.len
     }

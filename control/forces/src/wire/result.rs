@@ -1,4 +1,4 @@
-//! What became of an operation: RESULT (RFC 5810, 7.1.7) and EXTENDEDRESULT (RFC 7391, 3.2).
+//! Results of operations: RESULT (RFC 5810, 7.1.7) and EXTENDEDRESULT (RFC 7391, 3.2).
 //!
 //! ```text
 //!  RESULT                                     EXTENDEDRESULT
@@ -15,31 +15,31 @@ use super::bytes::{Writer, padded, u32_at};
 use super::error::{Place, WireError};
 use super::tlv::{HEAD_LEN, LEN_MAX, Tlv, TlvKind};
 
-/// The longest cause that RFC 7391 advises, in bytes.
+/// Maximum length of a cause that RFC 7391 recommends, in bytes.
 pub const CAUSE_ADVISED_MAX: usize = 32;
 
 codes! {
     /// Result codes (RFC 5810, A.5; from 0x18 on RFC 7391, 3.2.1).
     ResultCode(u32) {
-        /// Done.
+        /// Success.
         Success = 0x00 "E_SUCCESS",
         /// The header contradicts itself.
         InvalidHeader = 0x01 "E_INVALID_HEADER",
-        /// A length contradicts another one, or the bytes.
+        /// A length contradicts another one, or the number of bytes.
         LengthMismatch = 0x02 "E_LENGTH_MISMATCH",
         /// Another version of the protocol.
         VersionMismatch = 0x03 "E_VERSION_MISMATCH",
-        /// Not for this element.
+        /// The message is not for this element.
         InvalidDestination = 0x04 "E_INVALID_DESTINATION_PID",
         /// The class of block is unknown.
         LfbUnknown = 0x05 "E_LFB_UNKNOWN",
-        /// The class is known, but has no block here.
+        /// The class is known, but there is no block of it.
         LfbNotFound = 0x06 "E_LFB_NOT_FOUND",
         /// The class has no block with this instance ID.
         InstanceNotFound = 0x07 "E_LFB_INSTANCE_ID_NOT_FOUND",
-        /// No such path can exist.
+        /// The class has no such path.
         InvalidPath = 0x08 "E_INVALID_PATH",
-        /// The path can exist, but does not.
+        /// The class has such a path, but this component does not exist.
         ComponentDoesNotExist = 0x09 "E_COMPONENT_DOES_NOT_EXIST",
         /// It exists already.
         Exists = 0x0a "E_EXISTS",
@@ -51,15 +51,15 @@ codes! {
         InvalidArrayCreation = 0x0d "E_INVALID_ARRAY_CREATION",
         /// The value is out of its range.
         ValueOutOfRange = 0x0e "E_VALUE_OUT_OF_RANGE",
-        /// There is more than fits.
+        /// The content is too long.
         ContentsTooLong = 0x0f "E_CONTENTS_TOO_LONG",
         /// The parameters are wrong.
         InvalidParameters = 0x10 "E_INVALID_PARAMETERS",
-        /// The message is of no permitted type.
+        /// The message type is not permitted.
         InvalidMessageType = 0x11 "E_INVALID_MESSAGE_TYPE",
         /// The flags of the header are not permitted.
         InvalidFlags = 0x12 "E_INVALID_FLAGS",
-        /// A TLV is not permitted where it stands, or is missing.
+        /// A TLV is missing, or is not permitted here.
         InvalidTlv = 0x13 "E_INVALID_TLV",
         /// An event failed.
         EventError = 0x14 "E_EVENT_ERROR",
@@ -67,7 +67,7 @@ codes! {
         NotSupported = 0x15 "E_NOT_SUPPORTED",
         /// There is no memory left.
         MemoryError = 0x16 "E_MEMORY_ERROR",
-        /// The element made a mistake.
+        /// The element has an internal error.
         InternalError = 0x17 "E_INTERNAL_ERROR",
         /// It took too long.
         TimedOut = 0x18 "E_TIMED_OUT",
@@ -79,7 +79,7 @@ codes! {
         Congested = 0x1b "E_CONGEST_NT",
         /// The component is not a table.
         NotATable = 0x1c "E_COMPONENT_NOT_A_TABLE",
-        /// It is not permitted to whom asked.
+        /// The requester lacks the permission.
         NotPermitted = 0x1d "E_PERM",
         /// It is in use.
         Busy = 0x1e "E_BUSY",
@@ -100,7 +100,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Done, as RESULT.
+    /// Success, as RESULT.
     pub const SUCCESS: Self = Self {
         code: ResultCode::Success,
         cause: None,
@@ -163,7 +163,7 @@ impl Outcome {
         })
     }
 
-    /// The code.
+    /// The result code.
     pub const fn code(&self) -> ResultCode {
         self.code
     }
@@ -173,8 +173,8 @@ impl Outcome {
         self.cause.is_some()
     }
 
-    /// The same result in the other form. A RESULT has no cause, and `E_UNSPECIFIED_ERROR` in place of a code that
-    /// does not fit a byte.
+    /// The same result in the other form. A RESULT loses the cause, and has `E_UNSPECIFIED_ERROR` in place of a code
+    /// that does not fit a byte.
     pub fn in_other_form(&self) -> Self {
         let cause = match self.cause {
             None => Some(Vec::new()),
@@ -192,13 +192,13 @@ impl Outcome {
         self.code == ResultCode::Success
     }
 
-    /// The cause of an EXTENDEDRESULT; what is not UTF-8 in it is replaced.
+    /// The cause of an EXTENDEDRESULT; bytes that are not UTF-8 are replaced.
     pub fn cause(&self) -> Option<String> {
         let cause = self.cause.as_deref()?;
         Some(String::from_utf8_lossy(cause).into_owned())
     }
 
-    /// Bytes that it takes, with its padding.
+    /// Length in bytes, with padding.
     pub fn encoded_len(&self) -> usize {
         padded(HEAD_LEN + 4 + self.cause.as_ref().map_or(0, Vec::len))
     }

@@ -1,4 +1,4 @@
-//! LFBselect: which block, and what is asked of it or answered by it (RFC 5810, 7.1.5).
+//! LFBselect: a block, with operations on it or their responses (RFC 5810, 7.1.5).
 //!
 //! ```text
 //! +--------+--------+----------+-------------+-----------+-----------+
@@ -21,7 +21,7 @@ const FIXED_LEN: usize = 8;
 pub struct View<'a>(Tlv<'a>);
 
 impl<'a> View<'a> {
-    /// Puts field names on a TLV's value if class and instance fit; nothing else is checked.
+    /// Makes a view if the TLV's value is long enough for class and instance; nothing else is checked.
     pub fn new_checked(tlv: Tlv<'a>) -> Result<Self, WireError> {
         let (len, mismatch) = (tlv.value.len(), ResultCode::LengthMismatch);
         let place = Place::new(PART, tlv.at);
@@ -34,12 +34,12 @@ impl<'a> View<'a> {
         u32_at(self.0.value, 0)
     }
 
-    /// Which block of its class.
+    /// The instance ID of the block within its class.
     pub fn instance(&self) -> u32 {
         u32_at(self.0.value, 4)
     }
 
-    /// A walk over the operations.
+    /// An iterator over the operations.
     pub fn operations(&self) -> Tlvs<'a> {
         let at = self.0.value_at() + FIXED_LEN;
         Tlvs::new(PART, &self.0.value[FIXED_LEN..], at)
@@ -56,7 +56,7 @@ pub struct LfbSelect {
 }
 
 impl LfbSelect {
-    /// Bytes that it takes without any operation.
+    /// Length in bytes without any operation.
     pub const EMPTY_LEN: usize = HEAD_LEN + FIXED_LEN;
 
     /// Operations on a block, in the order of their execution.
@@ -83,7 +83,7 @@ impl LfbSelect {
         self.class
     }
 
-    /// Which block of its class.
+    /// The instance ID of the block within its class.
     pub const fn instance(&self) -> u32 {
         self.instance
     }
@@ -93,7 +93,7 @@ impl LfbSelect {
         &self.operations
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub const fn encoded_len(&self) -> usize {
         self.len
     }

@@ -1,4 +1,4 @@
-//! TLVs and ILVs (RFC 5810, 6.2 and 6.3) and the walks over a series of them.
+//! TLVs and ILVs (RFC 5810, 6.2 and 6.3) and iterators over a series of them.
 //!
 //! ```text
 //!  TLV                                        ILV
@@ -8,52 +8,52 @@
 //!   2      2        length - 4      0..3       4            4        length - 8      0..3
 //! ```
 //!
-//! A length counts its own header and the value, not the padding after it. The length of a container
-//! counts all of what is in it, the padding after its last part too. Operations (in an LFBselect) have a
-//! space of types of their own: [`super::OperationKind`].
+//! A length counts its own header and the value, not the padding after it. The length of a container counts
+//! everything in it, with the padding after its last part. Operations (in an LFBselect) have their own space of
+//! types: [`super::OperationKind`].
 //!
-//! *Decision*: the padding after the last ILV of a container may be missing there, because some senders
-//! count it as the container's own.
+//! *Decision*: the padding after the last ILV of a container may be missing, because some senders count it as the
+//! container's own.
 
 use super::bytes::{Writer, padded, u16_at, u32_at};
 use super::error::{Place, WireError};
 use super::result::ResultCode;
 
-/// Length of the head of a TLV.
+/// Length of the header of a TLV.
 pub const HEAD_LEN: usize = 4;
-/// Length of the head of an ILV.
+/// Length of the header of an ILV.
 pub const ILV_HEAD_LEN: usize = 8;
-/// The greatest length of a TLV, its head included.
+/// Maximum length of a TLV, with its header.
 pub const LEN_MAX: usize = u16::MAX as usize;
 
 codes! {
-    /// What a TLV is, where it is not an operation.
+    /// Types of TLVs that are not operations.
     TlvKind(u16) {
         /// One packet and its metadata.
         Redirect = 0x0001 "REDIRECT",
         /// The answer to an association setup.
         AssociationResult = 0x0010 "ASResult",
-        /// Why an association ends.
+        /// The reason for the end of an association.
         TeardownReason = 0x0011 "ASTreason",
         /// A component, with its data.
         PathData = 0x0110 "PATH-DATA",
         /// A key that selects a row.
         KeyInfo = 0x0111 "KEYINFO",
-        /// A value with everything that belongs to it.
+        /// A complete value.
         FullData = 0x0112 "FULLDATA",
         /// Parts of a value, each with its identifier.
         SparseData = 0x0113 "SPARSEDATA",
-        /// What became of an operation.
+        /// The result of an operation.
         Result = 0x0114 "RESULT",
         /// Metadata of a packet.
         Metadata = 0x0115 "METADATA",
         /// The bytes of a packet.
         RedirectData = 0x0116 "REDIRECTDATA",
-        /// Rows, from one index to another.
+        /// A range of rows, from one index to another.
         TableRange = 0x0117 "TABLERANGE",
-        /// What became of an operation, with a cause in words.
+        /// The result of an operation, with a cause in words.
         ExtendedResult = 0x0118 "EXTENDEDRESULT",
-        /// A block, and what is asked of it.
+        /// A block, with operations on it.
         LfbSelect = 0x1000 "LFBselect",
     }
 }
@@ -63,17 +63,17 @@ codes! {
 pub struct View<'a>(&'a [u8]);
 
 impl<'a> View<'a> {
-    /// Puts field names on `bytes` if the head of a TLV fits; nothing else is checked.
+    /// Makes a view if `bytes` are long enough for the header of a TLV; nothing else is checked.
     pub fn new_checked(bytes: &'a [u8]) -> Option<Self> {
         (bytes.len() >= HEAD_LEN).then_some(Self(bytes))
     }
 
-    /// What it is.
+    /// Its type.
     pub fn kind(&self) -> u16 {
         u16_at(self.0, 0)
     }
 
-    /// Its length, as it claims it.
+    /// Its length, as stated in its header.
     pub fn length(&self) -> u16 {
         u16_at(self.0, 2)
     }
@@ -82,11 +82,11 @@ impl<'a> View<'a> {
 /// A TLV within a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// What it is; a [`TlvKind`] or an [`super::OperationKind`].
+    /// Its type: a [`TlvKind`] or an [`super::OperationKind`].
     pub kind: u16,
     /// The byte of the message at which it begins.
     pub at: usize,
-    /// What is in it.
+    /// Its value.
     pub value: &'a [u8],
 }
 
@@ -97,7 +97,7 @@ impl Tlv<'_> {
     }
 }
 
-/// A walk over a series of TLVs; ends after the first error.
+/// An iterator over a series of TLVs; ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Tlvs<'a> {
     part: &'static str,
@@ -106,7 +106,7 @@ pub struct Tlvs<'a> {
 }
 
 impl<'a> Tlvs<'a> {
-    /// Walks over `bytes`, which begin at byte `at` of the message and belong to `part`.
+    /// Iterates over `bytes`, which begin at byte `at` of the message and belong to `part`.
     pub const fn new(part: &'static str, bytes: &'a [u8], at: usize) -> Self {
         Self {
             part,
@@ -158,7 +158,7 @@ impl<'a> Iterator for Tlvs<'a> {
 /// A value with an identifier: a component ID, a row's index, or a metadata ID.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ilv {
-    /// What the value belongs to.
+    /// The identifier: a component ID, a row's index, or a metadata ID.
     pub id: u32,
     /// The value.
     pub value: Vec<u8>,
@@ -176,12 +176,12 @@ impl Ilv {
     }
 }
 
-/// Bytes of ILVs in a row, with their padding.
+/// Length in bytes of a series of ILVs, with their padding.
 pub(crate) fn ilvs_len(ilvs: &[Ilv]) -> usize {
     ilvs.iter().map(Ilv::encoded_len).sum()
 }
 
-/// A walk over a series of ILVs, as identifier and value; ends after the first error.
+/// An iterator over a series of ILVs, as identifier and value; ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Ilvs<'a> {
     part: &'static str,
@@ -190,7 +190,7 @@ pub struct Ilvs<'a> {
 }
 
 impl<'a> Ilvs<'a> {
-    /// Walks over `bytes`, which begin at byte `at` of the message and belong to `part`.
+    /// Iterates over `bytes`, which begin at byte `at` of the message and belong to `part`.
     pub const fn new(part: &'static str, bytes: &'a [u8], at: usize) -> Self {
         Self {
             part,
@@ -199,7 +199,7 @@ impl<'a> Ilvs<'a> {
         }
     }
 
-    /// All of them with values of their own.
+    /// Copies all of them, with their values.
     pub fn owned(self) -> Result<Vec<Ilv>, WireError> {
         self.map(|ilv| {
             ilv.map(|(id, value)| Ilv {

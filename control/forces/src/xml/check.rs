@@ -1,4 +1,4 @@
-//! Whether everything that a library names is declared, and nothing twice.
+//! Checks that every name in a library is declared, and declared only once.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -9,8 +9,8 @@ use super::{
 };
 
 impl Library {
-    /// Passes if the types, classes, members of keys and targets of events that it names are declared, in it
-    /// or in `loaded`, and if no type contains itself.
+    /// Checks that the types, classes, members of keys and targets of events that it names are declared, in it or in
+    /// `loaded`, and that no type contains itself.
     pub fn check(&self, loaded: &[&Library]) -> Result<(), XmlError> {
         let scope = Scope {
             library: self,
@@ -41,7 +41,7 @@ impl Library {
         Ok(())
     }
 
-    /// Passes if no ID and no name is declared twice.
+    /// Checks that no ID and no name is declared twice.
     pub(super) fn check_repeated(&self) -> Result<(), XmlError> {
         let names = |docs: Vec<&Doc>, what| unique(what, docs.iter().map(|d| (&d.name, d.line)));
         names(self.types.iter().map(|def| &def.doc).collect(), "the type")?;
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-/// Components, capabilities and the base of events share one space of IDs.
+/// Checks the IDs of a class: components, capabilities and the base of events share one space.
 fn check_class_ids(class: &Class) -> Result<(), XmlError> {
     let parts = || class.components.iter().chain(&class.capabilities);
     let base = class.events_base.map(|base| (base, class.doc.line));
@@ -87,7 +87,7 @@ fn check_class_ids(class: &Class) -> Result<(), XmlError> {
     parts().try_for_each(check_component_ids)
 }
 
-/// No class defines component 0, which stands for the properties of a block (RFC 7408, 2.5).
+/// Checks that component 0, which stands for the properties of a block (RFC 7408, 2.5), is not defined.
 fn check_component_ids(part: &Component) -> Result<(), XmlError> {
     if part.id == 0 {
         return Err(XmlError {
@@ -178,7 +178,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Every type that it names is declared.
+    /// Checks that every type that it names is declared.
     fn check_type(&self, ty: &Type, line: u32) -> Result<(), XmlError> {
         match ty {
             Type::Ref(named) | Type::Alias(named) => self.check_ref(named, line),
@@ -219,7 +219,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// What a type is behind its names. Types that are their own names end as they are.
+    /// The type behind a chain of names. A type that refers back to its own name is returned unresolved.
     fn resolve(&self, ty: &'a Type, line: u32) -> Result<&'a Type, XmlError> {
         let mut ty = ty;
         for _ in 0..NESTING_MAX {
@@ -255,8 +255,8 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
-    /// No type within this one contains itself. `above` are the names of the types around it, `done` those that
-    /// were checked before: each one is checked once.
+    /// Checks that no type within this one contains itself. `above` are the names of the types around it, `done`
+    /// those that were checked before: each type is checked once.
     fn check_finite(
         &self,
         ty: &'a Type,
@@ -301,7 +301,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// The components that an event watches and reports are declared.
+    /// Checks that the components that an event watches and reports are declared.
     fn check_event(&self, class: &'a Class, event: &'a Event) -> Result<(), XmlError> {
         let line = event.doc.line;
         for steps in std::iter::once(&event.target).chain(&event.reports) {

@@ -1,4 +1,4 @@
-//! Classes of blocks, as XML declares them.
+//! Reads classes of blocks from XML.
 
 use super::data_type::read_component;
 use super::element::{DOC, Element, Often};
@@ -87,7 +87,7 @@ fn read_input(port: &Element<'_>) -> Result<InputPort, XmlError> {
     })
 }
 
-/// A metadatum that may be missing has a value for that.
+/// A metadatum that packets must carry, or an optional one with its default value.
 fn read_expected(element: &Element<'_>) -> Result<ExpectedMetadata, XmlError> {
     let default = element.attribute("defaultValue");
     match element.attribute("dependency").as_deref() {
@@ -180,7 +180,7 @@ fn read_event(event: &Element<'_>) -> Result<Event, XmlError> {
     })
 }
 
-/// The way to a component; it begins with a component's name.
+/// The path to a component; it begins with a component's name.
 fn read_steps(element: &Element<'_>) -> Result<Vec<Step>, XmlError> {
     element.expect(&[("eventField", Often::Any), ("eventSubscript", Often::Any)])?;
     let steps: Vec<_> = element

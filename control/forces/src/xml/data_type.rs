@@ -1,4 +1,4 @@
-//! Types, as XML declares them.
+//! Reads types from XML.
 
 use super::element::{DOC, Element, Often};
 use super::{
@@ -6,7 +6,7 @@ use super::{
     Struct, Type, TypeDef, TypeRef, XmlError,
 };
 
-/// The elements of which a declaration has exactly one: its type.
+/// The elements that declare a type; a declaration has exactly one of them.
 const TYPES: [(&str, Often); 6] = [
     ("typeRef", Often::AtMostOnce),
     ("atomic", Often::AtMostOnce),
@@ -69,7 +69,7 @@ fn read_access(component: &Element<'_>) -> Result<Option<Access>, XmlError> {
     }))
 }
 
-/// The one type within a declaration; `levels` may be nested in it.
+/// The one type within a declaration; up to `levels` more may be nested in it.
 fn read_type(within: &Element<'_>, levels: usize) -> Result<Type, XmlError> {
     let is_type = |e: &Element<'_>| TYPES.iter().any(|(name, _)| *name == e.name());
     let mut types = within.children().filter(is_type);

@@ -57,7 +57,7 @@ impl<'a> Element<'a> {
         elements.map(|node| Self { node })
     }
 
-    /// Passes if the children are of these names, and each occurs as often as it may.
+    /// Checks that the children have permitted names, and that each occurs as often as permitted.
     pub(super) fn expect(&self, permitted: &[(&'static str, Often)]) -> Result<(), XmlError> {
         let mut counts = vec![0; permitted.len()];
         for child in self.children() {
@@ -127,7 +127,7 @@ impl<'a> Element<'a> {
         self.attribute(name).ok_or_else(|| self.missing(name))
     }
 
-    /// An attribute that is a number of 32 bits.
+    /// An attribute that is a 32-bit number.
     pub(super) fn id(&self, name: &'static str) -> Result<u32, XmlError> {
         let text = self.need_attribute(name)?;
         self.number(name, &text)
@@ -165,7 +165,7 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// What is read from each child of this name.
+    /// Reads each child of this name.
     pub(super) fn each<T>(
         &self,
         name: &'static str,
@@ -175,7 +175,7 @@ impl<'a> Element<'a> {
         children.map(&mut read).collect()
     }
 
-    /// What is read from each element of the one list of this name, if it is there.
+    /// Reads each element of the one list of this name, if there is one.
     pub(super) fn each_within<T>(
         &self,
         list: &'static str,

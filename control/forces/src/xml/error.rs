@@ -1,87 +1,87 @@
-//! What can be wrong with a library.
+//! Errors in a library.
 
 use std::fmt;
 
 use super::{BYTES_MAX, NESTING_MAX};
 
-/// What is wrong with a library, and in which line.
+/// An error in a library, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmlError {
     /// The line, from 1 on.
     pub line: u32,
-    /// What is wrong there.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What can be wrong with a library.
+/// A fault in a library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is longer than may be.
+    /// It is too long.
     #[error("the library has {0} bytes, but may have {BYTES_MAX} at most")]
     TooLong(usize),
-    /// It is no XML.
+    /// It is not XML.
     #[error("{0}")]
     NotXml(String),
-    /// It is another document.
+    /// It is a different kind of document.
     #[error(
         "the document is `{0}`, but must be LFBLibrary in the namespace of RFC 5812 or RFC 7408"
     )]
     NoLibrary(String),
-    /// An element where it cannot be.
+    /// An element in a place where it is not permitted.
     #[error("`{found}` within `{within}`, which may have {permitted}")]
     Unexpected {
-        /// Which one.
+        /// The element.
         found: String,
-        /// Within which one.
+        /// The element around it.
         within: String,
-        /// What is permitted there.
+        /// The elements permitted there.
         permitted: String,
     },
     /// An element that occurs too often, or alternatives that occur together.
     #[error("`{within}` has more than one {what}")]
     Twice {
-        /// Within which one.
+        /// The element around them.
         within: String,
-        /// What there is too often.
+        /// The element or the alternatives.
         what: &'static str,
     },
-    /// Something is missing.
+    /// A required part is missing.
     #[error("`{within}` has no {what}")]
     Missing {
-        /// Where.
+        /// The element that lacks it.
         within: String,
-        /// What.
+        /// The missing part.
         what: &'static str,
     },
-    /// A value is not one of those that are permitted.
+    /// A value is not permitted.
     #[error("{what} is `{found}`, but must be {permitted}")]
     Value {
-        /// Of what.
+        /// The name of the value.
         what: &'static str,
-        /// What is there.
+        /// The value found.
         found: String,
-        /// What is permitted.
+        /// The permitted values.
         permitted: &'static str,
     },
     /// Two things have the same ID or name.
     #[error("{what} {value} is declared twice")]
     Repeated {
-        /// The ID or name of what.
+        /// The kind of ID or name.
         what: &'static str,
-        /// Which one.
+        /// The ID or name.
         value: String,
     },
-    /// Types are nested too deep.
+    /// Types are nested too deeply.
     #[error("types are nested deeper than {NESTING_MAX}")]
     Nesting,
-    /// Something is named that is not declared.
+    /// A name is used but not declared.
     #[error("there is no {what} `{name}`{}", hint(.loads))]
     Undeclared {
-        /// What it should be.
+        /// The kind of declaration that is missing.
         what: &'static str,
         /// Its name.
         name: String,
-        /// The libraries that are loaded, in which it might be.
+        /// The loaded libraries, in which it might be declared.
         loads: Vec<String>,
     },
     /// A type that contains itself.

@@ -1,4 +1,4 @@
-//! Classes of blocks (LFBs) as a library in XML declares them: RFC 5812, section 4, with RFC 7408.
+//! Classes of blocks (LFBs) from a library in XML: RFC 5812, section 4, with RFC 7408.
 //!
 //! ```text
 //!  <LFBLibrary>                       Library
@@ -8,14 +8,14 @@
 //!    LFBClassDefs                       classes: components, capabilities, events, ports
 //! ```
 //!
-//! [`Library::read`] reads one file into plain declarations. [`Library::check`] then says whether everything
-//! that it names is there: in it, or in the libraries that it loads. Both say what is wrong in which line.
+//! [`Library::read`] reads one file into plain declarations. [`Library::check`] then checks that every name in it is
+//! declared: in it, or in the libraries that it loads. Errors of both name the line.
 //!
 //! Bounds: [`BYTES_MAX`] for the text, and [`NESTING_MAX`] for types within types. Document type declarations,
 //! and with them entities, are refused.
 //!
-//! *Decision*: the schema demands an order of elements; we read them in any order. What the schema does not have
-//! is an error, and so is what occurs too often.
+//! *Decision*: the schema demands an order of elements; we read them in any order. Elements that the schema does not
+//! have, or that occur too often, are errors.
 
 mod check;
 mod class;
@@ -26,9 +26,9 @@ mod error;
 use self::element::{Element, Often};
 pub use self::error::{Fault, XmlError};
 
-/// The longest text of a library.
+/// Maximum length of a library in bytes.
 pub const BYTES_MAX: usize = 4 << 20;
-/// How deep types may be nested in a declaration: the depth is the author's choice, not ours.
+/// Maximum nesting of types in a declaration: without it, the author would choose the depth.
 pub const NESTING_MAX: usize = 16;
 
 /// Namespaces of libraries: of RFC 5812 and of RFC 7408.
@@ -42,7 +42,7 @@ const NAMESPACES: [&str; 2] = [
 pub struct Library {
     /// The name by which others load it.
     pub provides: Option<String>,
-    /// What it is about.
+    /// Its purpose.
     pub description: Option<String>,
     /// The libraries whose declarations it uses.
     pub loads: Vec<Load>,
@@ -61,18 +61,18 @@ pub struct Library {
 pub struct Load {
     /// Its name.
     pub library: String,
-    /// Where it might be.
+    /// A hint for its location.
     pub location: Option<String>,
 }
 
-/// What every declaration has.
+/// The common part of all declarations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doc {
     /// Its name.
     pub name: String,
-    /// A sentence.
+    /// A summary in one sentence.
     pub synopsis: String,
-    /// More sentences.
+    /// A longer description.
     pub description: Option<String>,
     /// The line in which it begins.
     pub line: u32,
@@ -108,7 +108,7 @@ pub struct MetadataDef {
 /// The type of a component, or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A type of its own right, or one with a name.
+    /// A built-in or a named type.
     Ref(TypeRef),
     /// A number or a string with restrictions.
     Atomic(Atomic),
@@ -122,54 +122,54 @@ pub enum Type {
     Alias(TypeRef),
 }
 
-/// A type by its name.
+/// A type, given by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeRef {
-    /// One of the model's own.
+    /// A type of the model.
     Basic(Basic),
-    /// One that is declared.
+    /// A declared type.
     Named(String),
 }
 
-/// The model's own types (RFC 5812, 4.5).
+/// The types that the model defines (RFC 5812, 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Basic {
-    /// Eight bits with a sign.
+    /// Signed 8-bit integer.
     Char,
-    /// Eight bits.
+    /// Unsigned 8-bit integer.
     Uchar,
-    /// 16 bits with a sign.
+    /// Signed 16-bit integer.
     Int16,
-    /// 16 bits.
+    /// Unsigned 16-bit integer.
     Uint16,
-    /// 32 bits with a sign.
+    /// Signed 32-bit integer.
     Int32,
-    /// 32 bits.
+    /// Unsigned 32-bit integer.
     Uint32,
-    /// 64 bits with a sign.
+    /// Signed 64-bit integer.
     Int64,
-    /// 64 bits.
+    /// Unsigned 64-bit integer.
     Uint64,
     /// True or false.
     Boolean,
-    /// A real number of 32 bits.
+    /// 32-bit floating point.
     Float32,
-    /// A real number of 64 bits.
+    /// 64-bit floating point.
     Float64,
-    /// This number of bytes.
+    /// A fixed number of bytes.
     Bytes(u32),
-    /// Text, with the maximum of its bytes.
+    /// Text, with its maximum length in bytes.
     Text(Option<u32>),
-    /// Bytes, with their maximum.
+    /// A variable number of bytes, with their maximum.
     Octets(Option<u32>),
 }
 
 /// A number or a string with restrictions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Atomic {
-    /// What it is.
+    /// The type that is restricted.
     pub base: TypeRef,
-    /// The values that are permitted, from the first to the second; all if there are none.
+    /// The permitted ranges, both ends included; if there are none, all values are permitted.
     pub ranges: Vec<(i128, i128)>,
     /// Values with a name.
     pub special: Vec<Special>,
@@ -189,16 +189,16 @@ pub struct Special {
 pub struct Array {
     /// How many rows it has.
     pub size: Size,
-    /// What a row is.
+    /// The type of a row.
     pub element: Type,
-    /// What selects a row beside its index.
+    /// Keys that select rows by content.
     pub keys: Vec<Key>,
 }
 
-/// How many rows a table has.
+/// The number of rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// This number.
+    /// A fixed number.
     Fixed(u32),
     /// Any number, up to a maximum if there is one.
     Variable(Option<u32>),
@@ -209,7 +209,7 @@ pub enum Size {
 pub struct Key {
     /// Its ID.
     pub id: u32,
-    /// The fields, as names of members from the outside in; an empty one is the row itself.
+    /// The fields, as names of members from the outside in; an empty list is the row itself.
     pub fields: Vec<Vec<String>>,
     /// The line in which it begins.
     pub line: u32,
@@ -218,25 +218,25 @@ pub struct Key {
 /// Values with names and IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Struct {
-    /// Another one, whose members it has too.
+    /// Another struct or union, whose members it inherits.
     pub derived_from: Option<String>,
     /// Its members.
     pub members: Vec<Component>,
 }
 
-/// What may be done with a component.
+/// The permitted access to a component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// It is read.
+    /// Read only.
     ReadOnly,
-    /// It is read and written.
+    /// Read and write.
     #[default]
     ReadWrite,
-    /// It is written.
+    /// Write only.
     WriteOnly,
-    /// It is read, and any write resets it.
+    /// Read; any write resets it.
     ReadReset,
-    /// Any write triggers something.
+    /// Write only; any write triggers an action.
     TriggerOnly,
 }
 
@@ -247,13 +247,13 @@ pub struct Component {
     pub id: u32,
     /// Its name and sentence.
     pub doc: Doc,
-    /// What may be done with it; none for members that do not say, which are as what they belong to.
+    /// The permitted access; a member without one inherits that of the component around it.
     pub access: Option<Access>,
-    /// Whether an FE may lack it.
+    /// Whether it is optional for an FE.
     pub optional: bool,
     /// Its type.
     pub ty: Type,
-    /// Its value before it is first written.
+    /// Its initial value.
     pub default: Option<String>,
 }
 
@@ -266,84 +266,84 @@ pub struct Class {
     pub doc: Doc,
     /// Its version, as "1.0".
     pub version: String,
-    /// Another class, whose declarations it has too.
+    /// Another class, whose declarations it inherits.
     pub derived_from: Option<String>,
-    /// Where packets come in.
+    /// The inputs for packets.
     pub inputs: Vec<InputPort>,
-    /// Where packets go out.
+    /// The outputs for packets.
     pub outputs: Vec<OutputPort>,
     /// Its components.
     pub components: Vec<Component>,
-    /// What an FE says it can do.
+    /// Its capabilities, which an FE reports.
     pub capabilities: Vec<Component>,
-    /// The ID below which its events are.
+    /// The base ID of its events in paths.
     pub events_base: Option<u32>,
     /// Its events.
     pub events: Vec<Event>,
 }
 
-/// Where packets come in.
+/// An input for packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputPort {
     /// Its name and sentence.
     pub doc: Doc,
-    /// Whether it is several ports.
+    /// Whether it is a group of ports.
     pub group: bool,
     /// The kinds of packets that it takes.
     pub frames: Vec<String>,
-    /// The metadata that packets need; of each list, one.
+    /// The metadata that packets need: one of each inner list.
     pub metadata: Vec<Vec<ExpectedMetadata>>,
 }
 
-/// A metadatum that packets come with.
+/// A metadatum that an input expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedMetadata {
     /// Its name.
     pub name: String,
-    /// Its value where it may be missing.
+    /// Its value for packets that lack it; without one, they must carry it.
     pub default: Option<String>,
 }
 
-/// Where packets go out.
+/// An output for packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputPort {
     /// Its name and sentence.
     pub doc: Doc,
-    /// Whether it is several ports.
+    /// Whether it is a group of ports.
     pub group: bool,
-    /// The kinds of packets that leave by it.
+    /// The kinds of packets that it emits.
     pub frames: Vec<String>,
-    /// The metadata that it adds, and whether it always does.
+    /// The metadata that it adds, and whether it always does so.
     pub metadata: Vec<(String, bool)>,
 }
 
 /// Something that an FE reports when it happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its ID, below that of the class's events.
+    /// Its ID, below the base of the class's events.
     pub id: u32,
     /// Its name and sentence.
     pub doc: Doc,
-    /// The component that is watched.
+    /// The watched component.
     pub target: Vec<Step>,
-    /// What has to happen to it.
+    /// The condition that triggers it.
     pub condition: Condition,
-    /// The components that are reported.
+    /// The reported components.
     pub reports: Vec<Vec<Step>>,
 }
 
-/// A part of the way to a component.
+/// A step of the path to a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A component or a member.
     Field(String),
     /// A row.
     Row(u32),
-    /// Any row; the name is for people.
+    /// Any row; the name is for human readers.
     AnyRow(String),
 }
 
-/// What has to happen for an event.
+/// The condition of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
     /// A row appears.
@@ -352,9 +352,9 @@ pub enum Condition {
     Deleted,
     /// A value changes.
     Changed,
-    /// A value gets greater than the threshold.
+    /// A value rises above the threshold.
     GreaterThan,
-    /// A value gets less than the threshold.
+    /// A value falls below the threshold.
     LessThan,
     /// A value reaches the threshold (RFC 7408).
     BecomesEqualTo,
@@ -408,12 +408,12 @@ impl Library {
         Ok(library)
     }
 
-    /// A type that is declared here.
+    /// The declaration of a type of this library.
     pub fn named_type(&self, name: &str) -> Option<&TypeDef> {
         self.types.iter().find(|def| def.doc.name == name)
     }
 
-    /// A class that is declared here.
+    /// The declaration of a class of this library.
     pub fn class(&self, name: &str) -> Option<&Class> {
         self.classes.iter().find(|class| class.doc.name == name)
     }

@@ -1,4 +1,4 @@
-//! Messages for tests: the recorded ones, those of captures, and any that chance constructs.
+//! Messages for tests: recorded, captured, and generated ones.
 
 #![allow(dead_code)] // each test uses its part of it
 
@@ -16,7 +16,7 @@ use weir_forces::wire::{
     PathData, Selector,
 };
 
-/// A message that is right, with words about it.
+/// A valid message, with a description.
 pub(crate) struct Vector {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
@@ -27,8 +27,8 @@ pub(crate) fn own() -> Vec<Vector> {
     read(include_str!("../messages.txt"))
 }
 
-/// The messages of a text: blocks of hexadecimal digits, each after lines of words that begin with `#`.
-/// A block is cut where the lengths in it say.
+/// Reads messages from a text: blocks of hexadecimal digits, each after lines of description that begin with `#`. A
+/// block is split by the lengths in it.
 pub(crate) fn read(text: &str) -> Vec<Vector> {
     let mut vectors = Vec::new();
     let (mut name, mut digits) = (String::new(), String::new());
@@ -189,7 +189,7 @@ fn body() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// Any message.
+/// An arbitrary message.
 pub(crate) fn message() -> impl Strategy<Value = Message> {
     let ids = prop_oneof![
         (1_u32..0x4000_0000, 0x4000_0000_u32..0x8000_0000),

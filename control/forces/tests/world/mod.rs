@@ -1,4 +1,4 @@
-//! FEs and CEs with a network between them, in virtual time: what they say to each other is written down.
+//! FEs and CEs with a network between them, in virtual time; their messages are recorded.
 
 #![allow(dead_code)] // each test uses its part of it
 
@@ -76,7 +76,7 @@ pub(crate) fn select(kind: OperationKind, paths: Vec<PathData>) -> LfbSelect {
     LfbSelect::new(9, 1, vec![Operation::on(kind, paths).unwrap()]).unwrap()
 }
 
-/// Components by their path; those from 90 on do not exist. The key of table 7 is its row's index less ten.
+/// Components by their path; those from 90 on do not exist. The key of a row of table 7 is its index minus ten.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Store {
     pub(crate) values: BTreeMap<Vec<u32>, Vec<u8>>,
@@ -131,12 +131,12 @@ impl Target for Store {
     }
 }
 
-/// An FE that executes at once what it is asked for.
+/// An FE that executes every request at once.
 pub(crate) struct FeNode {
     pub(crate) fe: Fe,
     pub(crate) store: Store,
     prepared: Vec<Config>,
-    /// It says nothing any more, but keeps its links.
+    /// It sends nothing any more, but keeps its links.
     pub(crate) mute: bool,
     /// It refuses to commit.
     pub(crate) refuses: bool,
@@ -162,15 +162,15 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) fes: Vec<FeNode>,
     pub(crate) ces: Vec<CeNode>,
-    /// Which FE and which CE a link joins.
+    /// The FE and the CE that a link joins.
     links: BTreeMap<LinkId, (usize, usize)>,
     under_way: BTreeMap<(Instant, u64), (LinkId, Delivery)>,
     serial: u64,
     pub(crate) delay: Span,
-    /// Of the messages that may be lost, the last of every `loses` is lost; none if it is zero.
+    /// Every `loses`-th of the messages that may be lost is lost; none if it is zero.
     pub(crate) loses: u64,
     pub(crate) log: String,
-    /// The most requests that an FE had open at once.
+    /// Maximum number of requests that an FE had open at once.
     pub(crate) most_open: usize,
 }
 
@@ -230,7 +230,7 @@ impl World {
         std::mem::take(&mut self.fes[0].events)
     }
 
-    /// Goes on until an instant.
+    /// Runs until an instant.
     pub(crate) fn run(&mut self, until: Instant) {
         self.settle();
         for _ in 0..100_000 {
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// Carries out what is to be done at this instant.
+    /// Does everything that is due at this instant.
     pub(crate) fn settle(&mut self) {
         loop {
             let busy = (0..self.fes.len()).any(|f| self.settle_fe(f));
@@ -482,7 +482,7 @@ impl World {
         writeln!(self.log, "{time:>6} ms  {who}: {brief}").unwrap();
     }
 
-    /// What was said is as it was recorded. `WEIR_GOLDEN_UPDATE=1` records it anew.
+    /// Compares the conversation with the recorded one. `WEIR_GOLDEN_UPDATE=1` records it again.
     pub(crate) fn check(&self, name: &str) {
         let file = format!(
             "{}/tests/conversations/{name}.txt",
@@ -501,7 +501,7 @@ impl World {
 }
 
 impl FeNode {
-    /// Executes all that was prepared; nothing of it stays if one change fails.
+    /// Executes everything that was prepared; if one change fails, none is kept.
     fn commit(&mut self) -> ResultCode {
         let before = self.store.values.clone();
         for config in std::mem::take(&mut self.prepared) {

@@ -12,17 +12,17 @@ use crate::wire::header::Ack;
 #[derive(Debug)]
 pub(super) struct Association {
     pub(super) link: LinkId,
-    /// The link and the correlator of the setup that it began with.
+    /// The link and the correlator of the setup message that began it.
     pub(super) setup_id: (LinkId, u64),
     pub(super) heartbeats: Heartbeats,
     pub(super) requests: Requests,
     pub(super) transaction: Option<TransactionId>,
-    /// When the CE's timer for it goes off.
+    /// When the CE's timer for it fires.
     pub(super) timer: Option<Instant>,
     pub(super) sent: Instant,
     pub(super) statistics: Statistics,
     heard: Instant,
-    /// Heartbeats that wait for an answer, and when the last one was sent.
+    /// Unanswered heartbeats, and when the last one was sent.
     unanswered: u64,
     asked: Instant,
 }
@@ -50,7 +50,7 @@ impl Association {
         }
     }
 
-    /// A message came from the FE.
+    /// A message arrived from the FE.
     pub(super) const fn hear(&mut self, now: Instant, kind: MessageKind) {
         self.heard = now;
         self.unanswered = 0;
@@ -61,7 +61,7 @@ impl Association {
         }
     }
 
-    /// A message goes to the FE.
+    /// A message is sent to the FE.
     pub(super) const fn count_sent(&mut self, now: Instant, kind: MessageKind) {
         self.sent = now;
         match kind {
@@ -76,7 +76,7 @@ impl Association {
         Span::from_nanos(self.heartbeats.ce_dead.as_nanos() / HEARTBEATS_MISSED_MAX)
     }
 
-    /// Since when an FE that is asked for heartbeats could have answered the last one.
+    /// Start of the FE's silence: the later of its last message and the last heartbeat that asked for an answer.
     fn quiet_since(&self) -> Instant {
         self.heard.max(self.asked)
     }
@@ -94,7 +94,7 @@ impl Association {
         }
     }
 
-    /// The heartbeat that is due, if one is: to show life, or to ask for it. It counts as sent.
+    /// The heartbeat that is due, if any: to show life, or to ask for it. It counts as sent.
     pub(super) fn heartbeat(&mut self, now: Instant) -> Option<Ack> {
         let (interval, asks) = (self.interval(), !self.heartbeats.fe_sends);
         let quiet = asks && now >= self.quiet_since() + interval;
@@ -111,7 +111,7 @@ impl Association {
         Some(Ack::Always)
     }
 
-    /// When there is something to do for it.
+    /// When the next work for it is due.
     pub(super) fn deadline(&self) -> Instant {
         let mut at = match self.heartbeats.fe_sends {
             true => self.heard + self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX),

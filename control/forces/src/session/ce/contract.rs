@@ -1,4 +1,4 @@
-//! What a [`Ce`](super::Ce) is configured with, and what it says.
+//! Parameters, commands and events of a [`Ce`](super::Ce).
 
 use std::ops::RangeInclusive;
 
@@ -16,30 +16,30 @@ use crate::wire::{Body, Id, IdKind, WireError};
 pub struct Params {
     /// Its ID.
     pub id: Id,
-    /// The IDs that it may assign to FEs that ask for one.
+    /// The IDs that it may assign to FEs that ask for an ID.
     pub assigns: Option<RangeInclusive<u32>>,
-    /// Signs of life, until [`Ce::set_heartbeats`](super::Ce::set_heartbeats) says otherwise for an FE.
+    /// Heartbeats, until [`Ce::set_heartbeats`](super::Ce::set_heartbeats) changes them for an FE.
     pub heartbeats: Heartbeats,
     /// How long a link may be open without an association.
     pub setup_max: Span,
-    /// The most links.
+    /// Maximum number of links.
     pub links_max: usize,
-    /// The most requests that are open at one FE.
+    /// Maximum number of open requests per FE.
     pub window: usize,
-    /// The most requests that wait for the window of one FE.
+    /// Maximum number of requests per FE that wait for its window.
     pub requests_max: usize,
-    /// The most bytes that wait for the transport of one FE, but for one message.
+    /// Maximum bytes per FE that wait for the transport; one message may exceed it.
     pub queue_bytes_max: usize,
 }
 
-/// Names a link to the transport, which chooses it.
+/// ID of a link, chosen by the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
 /// A message for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Which one.
+    /// The link.
     pub link: LinkId,
     /// Its bytes.
     pub message: Vec<u8>,
@@ -48,77 +48,77 @@ pub struct Transmit {
 /// How a Config is executed and answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// What a failure does.
+    /// The effect of a failure.
     pub execution: Execution,
     /// When it is answered.
     pub ack: Ack,
-    /// A response that comes later is ignored.
+    /// Later responses are ignored.
     pub deadline: Instant,
 }
 
-/// What an association has seen (forcesAssociationTable of RFC 5813).
+/// Counters of an association (forcesAssociationTable of RFC 5813).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// Since when it stands.
+    /// When the association was established.
     pub since: Instant,
-    /// Heartbeats that were sent.
+    /// Heartbeats sent.
     pub heartbeats_sent: u64,
-    /// Heartbeats that came.
+    /// Heartbeats received.
     pub heartbeats_received: u64,
-    /// Messages that were sent, but for heartbeats, setup responses and teardowns.
+    /// Messages sent, except heartbeats, setup responses and teardowns.
     pub operations_sent: u64,
-    /// Messages that came, but for heartbeats, setups and teardowns.
+    /// Messages received, except heartbeats, setups and teardowns.
     pub operations_received: u64,
 }
 
-/// What has happened, and what is to be done.
+/// An event for the application, which may ask for an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An FE is associated, and says this of itself.
+    /// An FE is associated, and describes itself.
     Associated {
-        /// Which one.
+        /// The FE.
         fe: Id,
         /// The link to it.
         link: LinkId,
-        /// What it reports.
+        /// The FE's description of itself.
         setup: AssociationSetup,
     },
     /// An association ended.
     Lost(Id, Loss),
-    /// Close this link, after what it still has to send.
+    /// Close this link after sending the rest of its queue.
     Close(LinkId),
     /// An answer to a request.
     Response {
-        /// Of which FE.
+        /// The FE that answers.
         fe: Id,
-        /// To which request.
+        /// The request that it answers.
         request: RequestId,
         /// A Config Response or a Query Response.
         body: Body,
         /// Whether it is the last part of a response in parts (RFC 7391, 3.3), or the only one.
         is_last: bool,
     },
-    /// A request has no answer: its deadline has passed, or its FE is lost. A Config that is answered on success
-    /// only has failed, one that is answered on failure only has succeeded, or its FE is lost.
+    /// No answer will come: the request's deadline has passed, or its FE is lost. Unless the FE is lost, a Config
+    /// that is answered on success only has failed, and one that is answered on failure only has succeeded.
     Unanswered(Id, RequestId),
     /// An FE reports an event.
     Notified(Id, EventNotification),
-    /// An FE hands packets over.
+    /// An FE sends packets.
     Redirected(Id, PacketRedirect),
     /// A transaction has ended.
     Ended(TransactionId, Ended),
 }
 
-/// Why parameters are wrong.
+/// A fault in the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// Its own ID is none of a CE, or one that it would assign is none of an FE.
+    /// Its own ID is not an ID of a CE, or an ID that it would assign is not an ID of an FE.
     #[error("the ID {0} is not that of {1}")]
     Id(Id, &'static str),
     /// A time is too short.
     #[error(transparent)]
     Zero(#[from] ZeroSpan),
-    /// It could never ask for anything.
+    /// A limit is zero, so that it could never send a request.
     #[error(
         "a CE needs at least one link, and for each FE at least one open request and one that waits"
     )]
@@ -126,7 +126,7 @@ pub enum ParamsError {
 }
 
 impl Params {
-    /// Passes if a CE can work with them.
+    /// Checks that a CE can work with these parameters.
     pub(super) fn check(&self) -> Result<(), ParamsError> {
         if self.id.kind() != IdKind::Ce {
             return Err(ParamsError::Id(self.id, "a CE"));
@@ -146,7 +146,7 @@ impl Params {
     }
 }
 
-/// Why a request is not sent.
+/// The reason why a request is not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The FE is not associated.

@@ -1,4 +1,4 @@
-//! What a CE does with the messages of an association, and how it sends its own.
+//! How a CE handles the messages of an association, and how it sends its own.
 
 use weir_base::Instant;
 
@@ -73,7 +73,7 @@ impl Ce {
         self.fill(now, fe);
     }
 
-    /// A message that cannot be read is a sign of life all the same. If it answers a request, that one is
+    /// Even an unreadable message shows that the FE is alive. If it answers a request, that request counts as
     /// unanswered.
     pub(super) fn handle_malformed(&mut self, now: Instant, fe: Id, bytes: &[u8]) {
         self.drops.count(Dropped::Malformed);
@@ -99,7 +99,7 @@ impl Ce {
         self.fill(now, fe);
     }
 
-    /// Passes if the FE may be asked for one more thing.
+    /// Checks that one more request may be sent to the FE.
     pub(super) fn check_room(&self, fe: Id) -> Result<(), RequestError> {
         let association = self.fes.get(&fe).ok_or(RequestError::Unassociated(fe))?;
         match association.requests.waiting() < self.params.requests_max {
@@ -108,7 +108,7 @@ impl Ce {
         }
     }
 
-    /// Sends a request when the window has room. Transactions send two more than others may.
+    /// Sends a request when the window has room. Transactions may send two more than other requests.
     pub(super) fn request(
         &mut self,
         now: Instant,

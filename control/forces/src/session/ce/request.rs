@@ -7,18 +7,18 @@ use weir_base::Instant;
 use super::transaction::{Step, TransactionId};
 use crate::wire::MessageKind;
 
-/// Tells requests apart. It is their correlator, too.
+/// ID of a request, which is also its correlator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u64);
 
-/// Who gets the answer.
+/// The receiver of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Caller,
     Transaction(TransactionId, Step),
 }
 
-/// A request that is to be sent.
+/// A request that waits to be sent.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) id: RequestId,
@@ -45,7 +45,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Those that wait and those that are open.
+    /// Waiting and open requests together.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.open.len()
     }
@@ -59,7 +59,7 @@ impl Requests {
         self.waiting.push_back(request);
     }
 
-    /// The next one to be sent, if the window has room for it.
+    /// The next request to send, if the window has room for it.
     pub(super) fn next(&mut self) -> Option<(MessageKind, Vec<u8>)> {
         let next = self.waiting.front()?;
         if next.is_answered && self.open.len() >= self.window {
@@ -124,7 +124,7 @@ impl Requests {
         Some((id, queued.owner))
     }
 
-    /// Takes back what a transaction has not sent yet.
+    /// Removes the requests of a transaction that are not sent yet.
     pub(super) fn cancel(&mut self, transaction: TransactionId) {
         let of = |owner| matches!(owner, Owner::Transaction(id, _) if id == transaction);
         for queued in self.waiting.iter().filter(|queued| of(queued.owner)) {
@@ -133,7 +133,7 @@ impl Requests {
         self.waiting.retain(|queued| !of(queued.owner));
     }
 
-    /// All of them, when the FE is lost.
+    /// Removes all requests, because the FE is lost.
     pub(super) fn abandon(&mut self) -> Vec<(RequestId, Owner)> {
         self.deadlines.clear();
         let open = std::mem::take(&mut self.open).into_iter();

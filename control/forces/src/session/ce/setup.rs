@@ -62,7 +62,7 @@ impl Ce {
         self.arm(now, fe);
     }
 
-    /// The ID of an FE that asks for its association, or why it gets none.
+    /// The ID of an FE that asks for an association, or the reason for its refusal.
     pub(super) fn admit(&self, link: LinkId, envelope: &Envelope) -> Result<Id, SetupResult> {
         let state = self.links.get(&link).ok_or(SetupResult::PermissionDenied)?;
         let (asked, proved) = (envelope.source, state.proved);
@@ -101,7 +101,7 @@ impl Ce {
         self.close(link);
     }
 
-    /// An association has ended: nothing that was asked of the FE is answered any more.
+    /// An association has ended: all its requests become unanswered.
     pub(super) fn lose(&mut self, now: Instant, fe: Id, loss: Loss) {
         let Some(mut association) = self.fes.remove(&fe) else {
             return;
@@ -132,7 +132,7 @@ impl Ce {
         }
     }
 
-    /// Whatever is due for one FE.
+    /// Does all work that is due for one FE.
     pub(super) fn check(&mut self, now: Instant, fe: Id) {
         let Some(association) = self.fes.get_mut(&fe) else {
             return;
@@ -166,7 +166,7 @@ impl Ce {
         self.arm(now, fe);
     }
 
-    /// Sets the timer of an FE to what is next.
+    /// Sets the timer of an FE to its next deadline.
     pub(super) fn arm(&mut self, now: Instant, fe: Id) {
         let Some(association) = self.fes.get_mut(&fe) else {
             return;

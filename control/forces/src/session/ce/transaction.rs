@@ -1,4 +1,4 @@
-//! Changes of several FEs, of which all are done or none: a two-phase commit (RFC 5810, 4.3.1.2).
+//! All-or-none changes at several FEs: a two-phase commit (RFC 5810, 4.3.1.2).
 //!
 //! ```text
 //!  every FE    Config SOT, MOT: check          Config EOT: COMMIT        TRCOMP, not answered
@@ -9,11 +9,11 @@
 //!                                     aborted
 //! ```
 //!
-//! All messages of a phase are sent at once. An FE that does not answer the abort is *in doubt*: the CE restores
-//! what it wants there. An FE that is lost undoes its part by itself.
+//! All messages of a phase are sent at once. An FE that does not answer the abort is *in doubt*: the CE restores its
+//! desired state there. An FE that is lost undoes its part by itself.
 //!
-//! *Decision*: COMMIT and TRCOMP stand in an LFBselect of class 1, instance 1, as the RFC does not say in which.
-//! TRCOMP has the flags of a COMMIT, but is never answered.
+//! *Decision*: COMMIT and TRCOMP are in an LFBselect of class 1, instance 1, because the RFC does not say which
+//! LFBselect holds them. TRCOMP has the flags of a COMMIT, but is never answered.
 
 use std::collections::BTreeMap;
 
@@ -27,39 +27,39 @@ use crate::wire::header::{Ack, Execution, Flags, Phase};
 use crate::wire::message::{Config, Selects};
 use crate::wire::{Body, Id, LfbSelect, MessageKind, Operation, ResultCode, WireError};
 
-/// Tells transactions apart.
+/// ID of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(u64);
 
-/// How long each phase may take.
+/// Maximum duration of each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Until all FEs have checked their part.
+    /// For all FEs to check their part.
     pub prepare: Span,
-    /// Until all have executed it.
+    /// For all FEs to execute it.
     pub commit: Span,
-    /// Until all have undone it.
+    /// For all FEs to undo it.
     pub abort: Span,
 }
 
-/// What became of a transaction.
+/// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All changes are done.
     Committed,
-    /// None is, but perhaps at the FEs in doubt.
+    /// No change is done, except perhaps at the FEs in doubt.
     Aborted {
-        /// What went wrong, in the order in which it did.
+        /// The failures, in order of occurrence.
         failures: Vec<(Id, Cause)>,
-        /// The FEs that did not say that they have undone their part.
+        /// The FEs that did not confirm that they have undone their part.
         in_doubt: Vec<Id>,
     },
 }
 
-/// What went wrong at an FE.
+/// The cause of a failure at an FE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It refused a change, with this code first.
+    /// The FE refused a change; this is the first code.
     Failed(ResultCode),
     /// It did not answer in time.
     Unanswered,
@@ -71,10 +71,10 @@ pub enum Cause {
     Unsent,
 }
 
-/// Why a transaction does not begin.
+/// The reason why a transaction does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionError {
-    /// There is no part, an FE has two, or one has no changes.
+    /// There are no parts, an FE has two, or a part has no changes.
     #[error("a transaction needs FEs, each of them once and with changes")]
     Parts,
     /// A part cannot be sent.
@@ -94,14 +94,14 @@ pub(super) enum Step {
 pub(super) struct Transaction {
     step: Step,
     deadlines: Deadlines,
-    /// How many answers each FE owes.
+    /// Number of outstanding answers of each FE.
     owed: BTreeMap<Id, usize>,
     failures: Vec<(Id, Cause)>,
     in_doubt: Vec<Id>,
 }
 
 impl Ce {
-    /// Has several FEs change components, all of them or none.
+    /// Changes components of several FEs: all of them or none.
     pub fn transact(
         &mut self,
         now: Instant,
@@ -182,7 +182,7 @@ impl Ce {
             return;
         };
         if transaction.step != step {
-            return; // an answer of a phase that has ended
+            return; // an answer in a phase that has ended
         }
         if let Some(owed) = transaction.owed.get_mut(&fe) {
             *owed = owed.saturating_sub(1);
@@ -251,7 +251,7 @@ impl Ce {
         let owner = Owner::Transaction(id, step);
         for fe in fes {
             if self.transactions.get(&id).is_none_or(|t| t.step != step) {
-                return; // a message could not be sent, and the transaction went on to its end
+                return; // a message could not be sent, which has ended this phase already
             }
             let sent = alone(Operation::COMMIT)
                 .map_err(RequestError::from)

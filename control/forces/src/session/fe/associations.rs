@@ -1,4 +1,4 @@
-//! How an FE comes to its CEs, and goes from one to the next.
+//! How an FE associates with its CEs, and changes from one to the next.
 
 use weir_base::Instant;
 
@@ -14,7 +14,7 @@ use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::{Body, Envelope, Id, IdKind, Message, MessageKind};
 
 impl Fe {
-    /// Whether a link to this peer is wanted that is not there.
+    /// Whether the link to this peer is wanted but does not exist.
     pub(super) fn is_wanted(&self, at: usize) -> bool {
         match self.master {
             None => at == self.candidate,
@@ -22,7 +22,7 @@ impl Fe {
         }
     }
 
-    /// Opens the links that are wanted and due.
+    /// Opens the wanted links that are due.
     pub(super) fn connect(&mut self, now: Instant) {
         for at in 0..self.peers.len() {
             let peer = &self.peers[at];
@@ -34,7 +34,7 @@ impl Fe {
         }
     }
 
-    /// Asks for the association, unless it was asked often enough.
+    /// Asks for the association, unless the limit of setups is reached.
     pub(super) fn set_up(&mut self, now: Instant, at: usize) {
         let (id, retry) = (self.id, self.params.retry);
         let peer = &mut self.peers[at];
@@ -94,7 +94,7 @@ impl Fe {
         }
     }
 
-    /// Turns to the first peer if it is not the master. In hot standby it takes over, and the last master becomes a
+    /// Makes the first peer the master if it is not. In hot standby it takes over, and the last master becomes a
     /// backup; otherwise the association with the last master ends first.
     pub(super) fn leave_master(&mut self, now: Instant, wanted: Id) {
         let Some(master) = self.master.filter(|master| *master != wanted) else {
@@ -130,7 +130,7 @@ impl Fe {
         }
     }
 
-    /// The timers of one peer.
+    /// Handles the timers of one peer.
     pub(super) fn check_peer(&mut self, now: Instant, at: usize) {
         let heartbeats = self.params.heartbeats;
         let due = self.peers[at]
@@ -148,7 +148,7 @@ impl Fe {
                 self.lose(now, at, Loss::Silent);
             }
             Link::Associated => {
-                self.peers[at].sent = now; // whether it has room or not
+                self.peers[at].sent = now; // even if there is no room
                 if self.check_room(at) {
                     let flags = flags(MessageKind::Heartbeat);
                     self.send(now, at, 0, flags, Body::Heartbeat(Heartbeat));

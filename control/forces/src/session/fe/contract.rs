@@ -1,4 +1,4 @@
-//! What an [`Fe`](super::Fe) is configured with, and what it says.
+//! Parameters, events and reports of an [`Fe`](super::Fe).
 
 use weir_base::{Instant, Span, Tally};
 
@@ -8,23 +8,22 @@ use crate::wire::header::Flags;
 use crate::wire::message::{AssociationSetup, Config, PacketRedirect, Query};
 use crate::wire::{Id, IdKind};
 
-/// The most CEs that an FE has.
+/// Maximum number of CEs of an FE.
 pub const CES_MAX: usize = 16;
 
-/// What happens when the master is lost (components 10, 11 and 14 of the FE protocol object).
+/// Behaviour when the master is lost (components 10, 11 and 14 of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// How long the FE goes on forwarding without a CE (CEFTI); none at all if it stops at once
-    /// (CEFailoverPolicy 0).
+    /// How long the FE keeps forwarding without a CE (CEFTI); `None`: it stops at once (CEFailoverPolicy 0).
     pub keeps: Option<Span>,
-    /// Which other CEs it turns to.
+    /// The role of the other CEs.
     pub standby: Standby,
 }
 
-/// How the other CEs stand by (HAMode).
+/// The role of the CEs beside the master (HAMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standby {
-    /// Not at all.
+    /// No standby.
     None,
     /// The FE associates with the next one when the master is lost.
     Cold,
@@ -37,13 +36,13 @@ pub enum Standby {
 pub struct Retry {
     /// How long a transport may take to open a link.
     pub open_max: Span,
-    /// How long a CE may take to answer the first setup; each further one has twice as long.
+    /// How long a CE may take to answer the first setup; the time doubles with each further setup.
     pub answer_max: Span,
-    /// How often a setup is sent before the CE counts as lost.
+    /// Maximum number of setups before the CE counts as lost.
     pub setups_max: u32,
-    /// How long a CE that failed is left alone; twice as long after each further failure in a row.
+    /// Pause before a CE that failed is tried again; it doubles with each further failure in a row.
     pub pause: Span,
-    /// The longest such pause.
+    /// Maximum of that pause.
     pub pause_max: Span,
 }
 
@@ -62,114 +61,114 @@ impl Default for Retry {
 /// The parameters of an FE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Its ID; [`Id::UNASSIGNED`] has the first CE assign one.
+    /// Its ID; with [`Id::UNASSIGNED`] the first CE assigns one.
     pub id: Id,
-    /// What it reports of itself when it asks for an association.
+    /// The description of itself that it sends when it asks for an association.
     pub setup: AssociationSetup,
     /// Results have the extended form, with a cause in words (EResultAdmin 2).
     pub extended_results: bool,
     /// The groups that it belongs to, by their multicast IDs.
     pub groups: Vec<Id>,
-    /// Its CEs, the wanted master first.
+    /// Its CEs, the preferred master first.
     pub ces: Vec<Id>,
-    /// Signs of life.
+    /// Heartbeats.
     pub heartbeats: Heartbeats,
-    /// What happens when the master is lost.
+    /// Behaviour when the master is lost.
     pub failover: Failover,
     /// How often it tries to associate.
     pub retry: Retry,
-    /// The most requests of all CEs together that are not answered yet.
+    /// Maximum number of unanswered requests of all CEs together.
     pub requests_max: usize,
-    /// The most bytes that wait for one CE.
+    /// Maximum bytes in the queue to one CE.
     pub queue_bytes_max: usize,
 }
 
-/// Why parameters are wrong.
+/// A fault in the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// The list of CEs is empty, too long, or names one twice.
+    /// The list of CEs is empty, too long, or has a CE twice.
     #[error("there are {0} CEs, but there must be from 1 to {CES_MAX}, each one once")]
     Ces(usize),
-    /// An ID is not of the kind that it should be.
+    /// An ID is of the wrong kind.
     #[error("the ID {0} is not that of {1}")]
     Id(Id, &'static str),
     /// A time is too short.
     #[error(transparent)]
     Zero(#[from] ZeroSpan),
-    /// It takes no request, or never asks for its association.
+    /// A limit is zero, so that it would take no request or never ask for an association.
     #[error("an FE takes at least one request at a time, and sends at least one association setup")]
     Nothing,
-    /// Hot standby without forwarding in between.
+    /// Hot standby without a time for which the FE forwards without a master.
     #[error("hot standby needs a time for which the FE keeps forwarding without a CE (CEFTI)")]
     HotNeedsKeeping,
 }
 
-/// How an FE stands to its CEs.
+/// The state of an FE's associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No CE, and nothing is forwarded (FEState OperDisable).
     PreAssociation,
     /// A CE is the master.
     Associated,
-    /// No CE; until this instant (CEFTI) the FE forwards as the last one configured it.
+    /// No CE; until this instant (CEFTI) the FE forwards as its last CE configured it.
     NotAssociated(Instant),
 }
 
-/// A request of a CE that is to be answered: for [`Fe::respond`](super::Fe::respond) and its siblings.
+/// A request of a CE that waits for an answer by [`Fe::respond`](super::Fe::respond) and its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
-/// What has happened, and what is to be done.
+/// An event for the application, which may ask for an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Open a link to this CE.
     Connect(Id),
-    /// Close the link to this CE, after what it still has to send.
+    /// Close the link to this CE after sending the rest of its queue.
     Disconnect(Id),
-    /// The CE has accepted the FE, as this ID.
+    /// The CE (first) has accepted the FE under this ID (second).
     Associated(Id, Id),
-    /// An association ended or did not come about.
+    /// An association ended or could not be established.
     Lost(Id, Loss),
-    /// The CE `to` is the master now; `from` was the last one.
+    /// The CE `to` is the new master; `from` was the previous one.
     Master {
-        /// The previous master; none the first time.
+        /// The previous master; `None` the first time.
         from: Option<Id>,
         /// The master.
         to: Id,
     },
-    /// The state is another one.
+    /// The state has changed.
     State(State),
     /// Execute a Config, or prepare it as a part of a transaction; answer by [`Fe::respond`](super::Fe::respond).
     Config(Ticket, Stage, Flags, Config),
     /// Execute a Query; answer by [`Fe::respond`](super::Fe::respond).
     Query(Ticket, Query),
-    /// Execute all that was prepared; answer by [`Fe::respond_commit`](super::Fe::respond_commit).
+    /// Execute everything that was prepared; answer by [`Fe::respond_commit`](super::Fe::respond_commit).
     Commit(Ticket),
-    /// Undo all that was prepared or committed in the transaction; answer by [`Fe::respond_commit`](super::Fe::respond_commit), if there
-    /// is a ticket.
+    /// Undo everything that was prepared or committed in the transaction; if there is a ticket, answer by
+    /// [`Fe::respond_commit`](super::Fe::respond_commit).
     Abort(Option<Ticket>),
-    /// The transaction is complete: what was committed stays.
+    /// The transaction is complete: its changes are permanent.
     Complete,
     /// Packets from the master.
     Redirected(PacketRedirect),
 }
 
-/// A CE as its FE knows it (AllCEType of the FE protocol object).
+/// A CE from the view of its FE (AllCEType of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CeReport {
-    /// Which one.
+    /// The ID of the CE.
     pub id: Id,
-    /// How far the association has come.
+    /// The progress of the association.
     pub status: CeStatus,
-    /// Messages that came from it.
+    /// Messages received from it.
     pub received: Tally,
-    /// Those of them that were dropped.
+    /// Received messages that were dropped.
     pub dropped: Tally,
-    /// Messages that the transport has taken for it.
+    /// Messages for it that the transport has taken.
     pub sent: Tally,
 }
 
-/// How far an association has come (CEStatusType of the FE protocol object).
+/// The progress of an association (CEStatusType of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CeStatus {
     /// It was never tried.
@@ -189,7 +188,7 @@ pub enum CeStatus {
 /// A message for a CE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Which one.
+    /// The destination.
     pub ce: Id,
     /// Its bytes.
     pub message: Vec<u8>,
@@ -210,7 +209,7 @@ pub(super) fn check_ces(ces: &[Id]) -> Result<(), ParamsError> {
 }
 
 impl Params {
-    /// Passes if an FE can live with them.
+    /// Checks that an FE can work with these parameters.
     pub(super) fn check(&self) -> Result<(), ParamsError> {
         if self.id.kind() != IdKind::Fe {
             return Err(ParamsError::Id(self.id, "an FE"));

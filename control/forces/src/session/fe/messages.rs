@@ -1,4 +1,4 @@
-//! What an FE does with the messages of an association, and how it sends its own.
+//! How an FE handles the messages of an association, and how it sends its own.
 
 use weir_base::Instant;
 
@@ -102,7 +102,7 @@ impl Fe {
         self.pending.len() < self.params.requests_max && self.peers[at].out.has_room()
     }
 
-    /// A ticket for a request, if there is room for one more.
+    /// A ticket for a request, if the limit of open requests permits it.
     pub(super) fn take(
         &mut self,
         at: usize,
@@ -128,7 +128,7 @@ impl Fe {
         Some(ticket)
     }
 
-    /// Refuses a whole request that could be read.
+    /// Refuses a whole request that is readable.
     pub(super) fn refuse(&mut self, now: Instant, at: usize, message: &Message, code: ResultCode) {
         let response = match message.body() {
             Body::Config(config) if self.master == Some(self.peers[at].id) => {
@@ -142,7 +142,7 @@ impl Fe {
         }
     }
 
-    /// Refuses a request that could not be read whole.
+    /// Refuses a request that is not fully readable.
     pub(super) fn refuse_unread(
         &mut self,
         now: Instant,
@@ -207,7 +207,7 @@ impl Fe {
         Ok(())
     }
 
-    /// A response with its results in the form that the CE wants.
+    /// A response with its results in the form that the CE has chosen.
     fn in_form(&self, response: Body) -> Result<Body, WireError> {
         let extended = self.params.extended_results;
         Ok(match &response {
@@ -258,7 +258,7 @@ impl Fe {
         }
     }
 
-    /// The last message to a peer, whose queue is emptied with the association.
+    /// The last message to a peer; its queue is emptied with the association.
     pub(super) fn send_teardown(&mut self, at: usize, reason: TeardownReason) {
         let body = Body::AssociationTeardown(AssociationTeardown { reason });
         let envelope = self.envelope(at, 0, flags(MessageKind::AssociationTeardown));
@@ -282,7 +282,7 @@ impl Fe {
     }
 }
 
-/// The flags of a message that is no response.
+/// The flags of a message that is not a response.
 pub(super) fn flags(kind: MessageKind) -> Flags {
     Flags {
         priority: Priority::of(kind),
@@ -298,7 +298,7 @@ pub(super) fn echoed(request: Flags) -> Flags {
     }
 }
 
-/// The answer to a COMMIT stands at the block that the COMMIT names.
+/// The answer to a COMMIT is in an LFBselect of the block that the COMMIT names.
 pub(super) fn commit_response(
     (class, instance): (u32, u32),
     code: ResultCode,

@@ -7,20 +7,20 @@ use super::super::outbox::Outbox;
 use super::{CeStatus, Retry};
 use crate::wire::{Id, Message};
 
-/// How far the association with a CE has come.
+/// The progress of the association with a CE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     /// There is no link.
     Closed,
-    /// The transport opens one; it may take until then.
+    /// The transport is opening a link; it may take until this instant.
     Opening(Instant),
-    /// The CE was asked for the association.
+    /// The FE has asked the CE for an association.
     Requesting {
-        /// How often.
+        /// Number of setups that were sent.
         setups: u32,
-        /// What the answer has in common with it.
+        /// The correlator of the setup and its response.
         correlator: u64,
-        /// When it is asked again.
+        /// When the next setup is sent.
         again: Instant,
     },
     /// The CE has accepted.
@@ -36,13 +36,13 @@ pub(super) struct Peer {
     pub(super) retry_at: Instant,
     failures: u32,
     pub(super) out: Outbox,
-    /// What came, what of it was dropped, and what the transport took.
+    /// Messages that were received, those of them that were dropped, and messages that the transport took.
     pub(super) received: Tally,
     pub(super) dropped: Tally,
     pub(super) taken: Tally,
-    /// How the last association or attempt ended.
+    /// The status after the last association or attempt.
     ended: CeStatus,
-    /// The transport takes no more for now.
+    /// The transport takes no more messages for now.
     pub(super) blocked: bool,
 }
 
@@ -70,7 +70,7 @@ impl Peer {
         (self.heard, self.sent) = (now, now);
     }
 
-    /// Ends everything; the CE is left alone for a while.
+    /// Ends everything; the CE is tried again after a pause.
     pub(super) fn close(&mut self, now: Instant, retry: &Retry) {
         self.ended = match self.link {
             Link::Associated => CeStatus::LostConnection,
@@ -97,12 +97,12 @@ impl Peer {
         self.out.push(message);
     }
 
-    /// Whether the CE has been quiet for too long.
+    /// Whether the CE has been silent for too long.
     pub(super) fn is_silent(&self, now: Instant, heartbeats: &Heartbeats) -> bool {
         heartbeats.ce_sends && now >= self.heard + heartbeats.ce_dead
     }
 
-    /// When there is something to do about it.
+    /// When the next work for it is due.
     pub(super) fn deadline(&self, heartbeats: &Heartbeats) -> Option<Instant> {
         match self.link {
             Link::Closed => None,

@@ -16,7 +16,7 @@ use crate::wire::{LfbSelect, OperationKind, ResultCode};
 pub enum Stage {
     /// Execute it.
     Execute,
-    /// Check it, and answer as if it were executed; it is executed when the transaction is committed.
+    /// Check it, and answer as if it were executed; the commit of the transaction executes it.
     Prepare,
 }
 
@@ -26,13 +26,13 @@ pub(super) fn has(config: &Config, kind: OperationKind) -> bool {
     operations.any(|o| o.kind() == kind)
 }
 
-/// What happens with a Config.
+/// The handling of a Config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Execute(Stage),
     Commit,
     Abort,
-    /// There is no transaction to abort: that is answered with success.
+    /// There is no transaction to abort, which is answered with success.
     Nothing,
     Complete,
     RefuseCommit(ResultCode),
@@ -44,12 +44,12 @@ enum Progress {
     #[default]
     Idle,
     Preparing,
-    /// Something of it failed: it can be aborted only.
+    /// A part of it failed: it can only be aborted.
     Failed,
     Committed,
 }
 
-/// How far the transaction of the master has come.
+/// The progress of the master's transaction.
 #[derive(Debug, Default)]
 pub(super) struct Participant {
     progress: Progress,
@@ -63,12 +63,12 @@ impl Participant {
         }
     }
 
-    /// Ends the transaction; whether there was one.
+    /// Ends the transaction; returns whether there was one.
     pub(super) fn end(&mut self) -> bool {
         std::mem::take(&mut self.progress) != Progress::Idle
     }
 
-    /// What happens with a Config with these flags.
+    /// Decides how a Config with these flags is handled.
     pub(super) fn check(&mut self, flags: &Flags, config: &Config) -> Verdict {
         let operations = || config.selects().iter().flat_map(LfbSelect::operations);
         let commits = has(config, OperationKind::Commit);

@@ -1,5 +1,5 @@
-//! Association Setup (RFC 5810, 7.5.1): an FE asks a CE for an association, and may
-//! report what it is: components of the FE object (class 1) and of the FE protocol object (class 2).
+//! Association Setup (RFC 5810, 7.5.1): an FE asks a CE for an association. It may describe itself by components of
+//! the FE object (class 1) and of the FE protocol object (class 2).
 
 use super::selects::{Rule, Selects};
 use crate::wire::OperationKind;
@@ -7,7 +7,7 @@ use crate::wire::OperationKind;
 /// The body of an Association Setup.
 pub type AssociationSetup = Selects<AssociationSetupRule>;
 
-/// What an Association Setup permits.
+/// The rule for the body of an Association Setup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AssociationSetupRule {}
 

@@ -1,4 +1,4 @@
-//! Association Setup Response (RFC 5810, 7.5.2): a CE accepts an FE, or says why not.
+//! Association Setup Response (RFC 5810, 7.5.2): a CE accepts an FE, or gives the reason for its refusal.
 
 use super::super::bytes::{Writer, u32_at};
 use super::super::error::{Place, WireError};
@@ -12,7 +12,7 @@ pub(super) const CODE_LEN: usize = HEAD_LEN + 4;
 codes! {
     /// The answer to an association setup (RFC 5810, A.6).
     SetupResult(u32) {
-        /// The association stands.
+        /// The FE is associated.
         Success = 0 "success",
         /// The FE cannot have this ID.
         FeIdInvalid = 1 "FE ID invalid",
@@ -29,7 +29,7 @@ pub struct AssociationSetupResponse {
 }
 
 impl AssociationSetupResponse {
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub const fn encoded_len(&self) -> usize {
         CODE_LEN
     }

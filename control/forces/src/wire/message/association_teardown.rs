@@ -1,4 +1,4 @@
-//! Association Teardown (RFC 5810, 7.5.3): an association ends, and why. It is never answered.
+//! Association Teardown (RFC 5810, 7.5.3): the end of an association, with the reason. It is never answered.
 
 use super::super::bytes::Writer;
 use super::super::error::WireError;
@@ -26,12 +26,12 @@ codes! {
 /// The body of an Association Teardown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AssociationTeardown {
-    /// Why.
+    /// The reason.
     pub reason: TeardownReason,
 }
 
 impl AssociationTeardown {
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub const fn encoded_len(&self) -> usize {
         CODE_LEN
     }

@@ -6,7 +6,7 @@ use crate::wire::OperationKind;
 /// The body of a Config.
 pub type Config = Selects<ConfigRule>;
 
-/// What a Config permits.
+/// The rule for the body of a Config.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ConfigRule {}
 

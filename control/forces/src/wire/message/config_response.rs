@@ -1,4 +1,4 @@
-//! Config Response (RFC 5810, 7.6.2): what became of each path of a Config.
+//! Config Response (RFC 5810, 7.6.2): the result of each path of a Config.
 
 use super::selects::{Rule, Selects};
 use crate::wire::OperationKind;
@@ -6,7 +6,7 @@ use crate::wire::OperationKind;
 /// The body of a Config Response.
 pub type ConfigResponse = Selects<ConfigResponseRule>;
 
-/// What a Config Response permits.
+/// The rule for the body of a Config Response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ConfigResponseRule {}
 

@@ -1,5 +1,4 @@
-//! Event Notification (RFC 5810, 7.8): an FE reports an event: its path, and as data what
-//! the event reports.
+//! Event Notification (RFC 5810, 7.8): an FE reports an event by its path; the data is the report.
 
 use super::selects::{Rule, Selects};
 use crate::wire::OperationKind;
@@ -7,7 +6,7 @@ use crate::wire::OperationKind;
 /// The body of an Event Notification.
 pub type EventNotification = Selects<EventNotificationRule>;
 
-/// What an Event Notification permits.
+/// The rule for the body of an Event Notification.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EventNotificationRule {}
 

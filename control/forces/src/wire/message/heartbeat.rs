@@ -1,4 +1,4 @@
-//! Heartbeat (RFC 5810, 7.10): a sign of life, sent when nothing else was. It has no body.
+//! Heartbeat (RFC 5810, 7.10): a sign of life, sent if no other message was. It has no body.
 
 use super::super::error::{Place, WireError};
 use super::super::header::HEADER_LEN;
@@ -9,7 +9,7 @@ use super::super::result::ResultCode;
 pub struct Heartbeat;
 
 impl Heartbeat {
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub const fn encoded_len(&self) -> usize {
         0
     }

@@ -52,18 +52,18 @@ pub struct Message {
     len: usize,
 }
 
-/// What a message says.
+/// The body of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// An FE asks for an association.
     AssociationSetup(AssociationSetup),
-    /// The answer to that.
+    /// The answer to an Association Setup.
     AssociationSetupResponse(AssociationSetupResponse),
     /// An association ends.
     AssociationTeardown(AssociationTeardown),
     /// A CE changes components.
     Config(Config),
-    /// What became of that.
+    /// The answer to a Config.
     ConfigResponse(ConfigResponse),
     /// An FE reports an event.
     EventNotification(EventNotification),
@@ -73,13 +73,13 @@ pub enum Body {
     PacketRedirect(PacketRedirect),
     /// A CE reads components.
     Query(Query),
-    /// What that found.
+    /// The answer to a Query.
     QueryResponse(QueryResponse),
     /// A message of another type.
     Other(Unread),
 }
 
-/// The body of a message whose type is not known.
+/// The body of a message of unknown type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Unread {
     code: u8,
@@ -87,7 +87,7 @@ pub struct Unread {
 }
 
 impl Message {
-    /// A message, if an element of this kind may send it to the other, and if it is not too long.
+    /// A message, if its source may send it to its destination, and if it is not too long.
     pub fn new(envelope: Envelope, body: Body) -> Result<Self, WireError> {
         let len = HEADER_LEN + body.encoded_len();
         let place = Place::new("message", 0);
@@ -101,7 +101,7 @@ impl Message {
         })
     }
 
-    /// Reads one message: `bytes` are exactly as long as its header says.
+    /// Reads one message; `bytes` must have exactly the length in its header.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let view = View::new_checked(bytes)?;
         let envelope = Envelope::parse(&view)?;
@@ -114,12 +114,12 @@ impl Message {
         &self.envelope
     }
 
-    /// What it says.
+    /// The body.
     pub const fn body(&self) -> &Body {
         &self.body
     }
 
-    /// The header's fields and what it says.
+    /// The header's fields and the body.
     pub fn into_parts(self) -> (Envelope, Body) {
         (self.envelope, self.body)
     }
@@ -162,7 +162,7 @@ impl Body {
         }
     }
 
-    /// Reads what follows the header of a message of this type.
+    /// Reads the body of a message of this type.
     pub fn parse(kind: MessageKind, body: &[u8]) -> Result<Self, WireError> {
         Ok(match kind {
             MessageKind::AssociationSetup => Self::AssociationSetup(Selects::parse(body)?),
@@ -192,7 +192,7 @@ impl Body {
         })
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::AssociationSetup(body) => body.encoded_len(),
@@ -226,8 +226,8 @@ impl Body {
     }
 }
 
-/// Reserved IDs are not used, broadcast IDs are destinations only, and most types of messages go in one direction
-/// only.
+/// Checks that no reserved ID is used, that broadcast IDs are destinations only, and that the type of message may go
+/// in this direction.
 fn check_direction(envelope: &Envelope, body: &Body) -> Result<(), WireError> {
     let (from, to) = (envelope.source.kind(), envelope.destination.kind());
     let is_fe = |id| {

@@ -1,4 +1,4 @@
-//! Packet Redirect (RFC 5810, 7.9): packets that an FE hands to a CE, or a CE to an FE. It is never answered.
+//! Packet Redirect (RFC 5810, 7.9): packets that an FE sends to a CE, or a CE to an FE. It is never answered.
 
 use super::super::bytes::Writer;
 use super::super::error::{Place, WireError};
@@ -29,7 +29,7 @@ impl PacketRedirect {
         &self.redirects
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub fn encoded_len(&self) -> usize {
         self.redirects.iter().map(Redirect::encoded_len).sum()
     }
@@ -46,7 +46,7 @@ impl PacketRedirect {
     }
 }
 
-/// A walk over the packets of a body without copying them.
+/// An iterator over the packets of a body, without copies.
 pub fn views(body: &[u8]) -> impl Iterator<Item = Result<View<'_>, WireError>> {
     tlvs(body).map(|tlv| View::new_checked(&tlv?))
 }

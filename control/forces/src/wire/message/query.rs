@@ -6,7 +6,7 @@ use crate::wire::OperationKind;
 /// The body of a Query.
 pub type Query = Selects<QueryRule>;
 
-/// What a Query permits.
+/// The rule for the body of a Query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum QueryRule {}
 

@@ -1,4 +1,4 @@
-//! Query Response (RFC 5810, 7.7.2): what a Query found.
+//! Query Response (RFC 5810, 7.7.2): the data that a Query read.
 
 use super::selects::{Rule, Selects};
 use crate::wire::OperationKind;
@@ -6,7 +6,7 @@ use crate::wire::OperationKind;
 /// The body of a Query Response.
 pub type QueryResponse = Selects<QueryResponseRule>;
 
-/// What a Query Response permits.
+/// The rule for the body of a Query Response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum QueryResponseRule {}
 

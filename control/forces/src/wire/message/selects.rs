@@ -1,5 +1,5 @@
-//! What six messages have in common: their body is a series of LFBselects, of which a rule says how many
-//! there are and with which operations.
+//! The common body of six messages: a series of LFBselects. A rule per message limits their number and their
+//! operations.
 
 use std::fmt;
 use std::hash::Hash;
@@ -13,13 +13,13 @@ use super::super::result::ResultCode;
 use super::super::select::LfbSelect;
 use super::super::tlv::{TlvKind, Tlvs};
 
-/// What a type of message permits in its body.
+/// The rule for the body of a type of message.
 pub trait Rule: Clone + fmt::Debug + PartialEq + Eq + Hash {
-    /// The message, as errors name it.
+    /// The message's name in errors.
     const PART: &'static str;
-    /// The operations, as errors name them.
+    /// The operations' names in errors.
     const NAMES: &'static str;
-    /// The least and the greatest number of LFBselects.
+    /// The minimum and maximum number of LFBselects.
     const COUNT: (usize, usize);
 
     /// Whether a known operation may occur. Unknown ones may occur everywhere; the FE refuses them.
@@ -60,12 +60,12 @@ impl<R: Rule> Selects<R> {
         &self.selects
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes.
     pub fn encoded_len(&self) -> usize {
         self.selects.iter().map(LfbSelect::encoded_len).sum()
     }
 
-    /// Reads what follows the header.
+    /// Reads the body: the bytes after the header.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, WireError> {
         let mut selects = Vec::new();
         for tlv in Tlvs::new(R::PART, body, HEADER_LEN) {

@@ -3,7 +3,7 @@
 use super::selects::{Rule, Selects};
 use crate::wire::{Content, LfbSelect, Operation, OperationKind, Outcome, PathData, ResultCode};
 
-/// Every operation that there is, with a path that it permits.
+/// An operation of any kind, with a path that it permits.
 fn operation(code: u16) -> Operation {
     let kind = OperationKind::from(code);
     match kind {
