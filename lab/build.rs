@@ -1,10 +1,10 @@
-//! Gathers the scenarios of this repository, so that every program has them wherever it is run.
+//! Embeds the scenarios of this repository, so that every program has them wherever it is run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What a paper says stands beside its scenarios, and is none.
+/// A paper's results; the file is in the folder of its scenarios, but is not a scenario.
 const PAPER: &str = "paper.toml";
 
 fn main() -> io::Result<()> {

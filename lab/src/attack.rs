@@ -1,7 +1,7 @@
 //! The effect of an attack on honest traffic: before, during and after it.
 //!
-//! The attack is the traffic with `hog = true`, from the first of its starts to the last of its stops;
-//! honest traffic is all other. Without honest traffic before the attack there is nothing to compare with.
+//! The attack is the traffic with `hog = true`, from the first of its starts to the last of its stops; all other
+//! traffic is honest. Without honest traffic before the attack nothing can be compared.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::scenario::{Scenario, Traffic};
 const RECOVERED: f64 = 0.9;
 /// Resolution of the recovery time, in seconds: several round trips of a recovering TCP.
 const STEP_S: f64 = 0.1;
-/// Steps that are taken together, so that one burst is no recovery.
+/// Number of steps that are averaged, so that a single burst does not count as recovery.
 const STEPS: usize = 5;
 
 /// Adds the metrics of an attack, if there is one that begins after the warm-up.
@@ -106,7 +106,7 @@ rate = "1 Mbit"
 "#
         );
         let scenario = plan(&text, &[], &[]).unwrap().0;
-        // 1 Mbit/s, a tenth of it from 3 to 5 s, and everything again 1.2 s later.
+        // 1 Mbit/s, a tenth of it from 3 to 5 s, and the full rate again 1.2 s later.
         let long = reported(|tenth| match tenth {
             0..30 => 12_500,
             30..50 => 1_250,
@@ -129,7 +129,7 @@ rate = "1 Mbit"
         is("honest_kept_ratio", 0.1);
         is("kept_ratio.long", 0.1);
         is("honest_regained_ratio", 1.8 / 3.0);
-        // The first half second with 0.9 of it is the one from 1.2 s on: all five of its tenths.
+        // The first half second with 0.9 of it begins at 1.2 s: all five of its tenths.
         is("recovery_s", 1.2);
     }
 

@@ -1,9 +1,7 @@
-//! The same scenario in both habitats, side by side: where they agree, where they differ, and why
-//! they may.
+//! The same scenario in both habitats, side by side: where they agree, where they differ, and possible reasons.
 //!
-//! The simulator is a model: its TCP is not the kernel's, its hosts have no processors. What can be
-//! expected of it is stated here as data: a tolerance for each metric ([`METRICS`]) and the known
-//! causes of differences ([`CAUSES`]).
+//! The simulator is a model: its TCP is not the kernel's, and its hosts have no processors. The expected agreement is
+//! stated here as data: a tolerance for each metric ([`METRICS`]) and the known causes of differences ([`CAUSES`]).
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,9 +36,9 @@ pub struct Both {
 pub struct Compared {
     /// The point's variant.
     pub variant: Option<String>,
-    /// The values that set the point apart.
+    /// The values that identify the point.
     pub set: Map<String, Value>,
-    /// The point in words.
+    /// The point as text.
     pub title: String,
     /// The metric.
     pub metric: &'static str,
@@ -48,25 +46,25 @@ pub struct Compared {
     pub sim: f64,
     /// In the lab.
     pub lab: f64,
-    /// The simulation less the lab; of the lab's if `relative`. None of nothing.
+    /// Simulation minus lab; divided by the lab's value if `relative`. `None` if that would divide by zero.
     pub difference: Option<f64>,
     /// Whether the difference and its tolerance are shares of the lab's value.
     pub relative: bool,
-    /// The difference that is expected at most.
+    /// Maximum expected difference.
     pub tolerance: f64,
-    /// Whether it is kept.
+    /// Whether the difference is within the tolerance.
     pub agrees: bool,
-    /// Where it is not: what is known to make such a difference.
+    /// Known causes of such a difference, if it is not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<&'static str>,
 }
 
-/// A metric that is compared.
+/// A compared metric.
 struct Metric {
     name: &'static str,
     relative: bool,
     tolerance: f64,
-    /// Values that differ by no more than this agree, however small they are.
+    /// Values that differ by no more than this agree, even if the relative difference is large.
     floor: f64,
 }
 
@@ -88,7 +86,7 @@ const fn size(name: &'static str, tolerance: f64, floor: f64) -> Metric {
     }
 }
 
-/// The metrics that matter, with what is expected of each.
+/// The compared metrics, with the expected agreement of each.
 const METRICS: [Metric; 12] = [
     share("tcp_share_ratio", 0.03),
     size("tcp_goodput_mbps", 0.1, 0.5),
@@ -104,7 +102,7 @@ const METRICS: [Metric; 12] = [
     size("transfer_s_mean", 0.25, 0.05),
 ];
 
-/// Known causes of differences: the prefixes of the metrics that each applies to, and a sentence.
+/// Known causes of differences: the prefixes of the metrics that each cause affects, and a sentence.
 const CAUSES: [(&[&str], &str); 6] = [
     (
         &["web_"],
@@ -153,14 +151,14 @@ impl From<RunResult> for Ran {
     }
 }
 
-/// Runs a scenario in both habitats, whatever `options.on` says. Like [`crate::run()`] it must be
-/// called before the process has a second thread, hence the lab comes first.
+/// Runs a scenario in both habitats and ignores `options.on`. Like [`crate::run()`] it must be called before the
+/// process has a second thread; therefore the lab comes first.
 pub fn run_both(options: &RunOptions) -> Result<Both, Error> {
     let on = |on| RunOptions {
         on,
         ..options.clone()
     };
-    // A scenario that the simulator cannot run is refused before the lab has taken its time.
+    // Check first: a scenario that the simulator cannot run must not cost the time of a lab run.
     crate::run::check(&on(Habitat::Sim))?;
     let lab = crate::run(&RunOptions {
         captures: Vec::new(),
@@ -175,7 +173,7 @@ pub fn run_both(options: &RunOptions) -> Result<Both, Error> {
     })
 }
 
-/// Point by point and metric by metric, of what both have.
+/// Compares each metric that both results have, point by point.
 fn compare(sim: &RunResult, lab: &RunResult) -> Vec<Compared> {
     let same = |a: &PointResult, b: &PointResult| a.variant == b.variant && a.set == b.set;
     let mut comparison = Vec::new();

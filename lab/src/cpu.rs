@@ -25,7 +25,7 @@ pub(crate) fn cpu_seconds_of_all() -> f64 {
     busy.iter().filter_map(|n| fields.get(*n)).sum::<f64>() / CLOCK_TICKS
 }
 
-/// Linux counts processor time in hundredths of a second for its users.
+/// Linux reports processor time to programs in hundredths of a second.
 const CLOCK_TICKS: f64 = 100.0;
 
 /// Numeric fields of a `stat` file by their place (from 0, as if the name had no spaces).

@@ -1,4 +1,4 @@
-//! The errors of a run, in sentences.
+//! The errors of a run, as sentences.
 
 use std::io;
 
@@ -7,35 +7,35 @@ use weir_live::namespace::PrivilegeError;
 use crate::options::Habitat;
 use crate::scenario::ScenarioError;
 
-/// Why a run did not give a result.
+/// The reason why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The scenario is wrong.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The scenario is right, but this habitat cannot do it.
+    /// The scenario is valid, but this habitat cannot run it.
     #[error("the {} cannot run this: {why}", on.noun())]
     Unsupported {
-        /// Which habitat.
+        /// The habitat.
         on: Habitat,
-        /// Why, and what could.
+        /// The reason, and a habitat that can run it.
         why: String,
     },
-    /// The scenario is right, but it is no network.
+    /// The scenario is valid, but its network cannot be built.
     #[error("this network cannot be laid out: {0}")]
     Network(String),
-    /// This process may not make namespaces.
+    /// This process may not create namespaces.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     /// A program that the lab runs failed.
     #[error("{what} failed{}{output}", if output.is_empty() { "" } else { ": " })]
     Program {
-        /// Which, and where.
+        /// The program, and where it ran.
         what: String,
         /// Its standard error.
         output: String,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     Io {
         /// The action that failed.
@@ -55,7 +55,7 @@ impl Error {
         move |source| Self::Io { doing, source }
     }
 
-    /// That the habitat cannot run the scenario, and why.
+    /// The error that the habitat cannot run the scenario, with the reason.
     pub fn unsupported(on: Habitat, why: impl Into<String>) -> Self {
         let why = why.into();
         Self::Unsupported { on, why }

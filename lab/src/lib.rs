@@ -1,4 +1,4 @@
-//! Scenarios, where they are run, measurements, reports.
+//! Scenarios, the habitats that run them, measurements, reports.
 //!
 //! ```text
 //!  scenario.toml ─▶ scenario ─▶ topology ─▶ namespaces (--on lab) ─┐
@@ -15,13 +15,13 @@
 //! - [`metrics`]: the meaning of each number
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`compare`]: both habitats side by side
-//! - [`report`]: results as a page, tables, sheets, plots
+//! - [`report`]: results as a page, tables, CSV sheets, plots
 //!
 //! The entry points are [`run()`], [`compare::run_both`], [`traffic::run`], [`report::write`] and
 //! [`report::text`].
 //!
-//! Both habitats read the same files, lay out the same network and fill the same [`reported`]
-//! counts, so that a metric means the same in both.
+//! Both habitats read the same files, build the same network and fill the same [`reported`] counts, so that a metric
+//! means the same in both.
 
 mod attack;
 pub mod compare;
@@ -64,7 +64,7 @@ pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Error> {
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
     ] {
-        // The order matters: the second signal finds the flag set by the first.
+        // The order matters: the second signal must find the flag set by the first.
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
             .map_err(Error::io("cannot watch for Ctrl-C"))?;

@@ -1,13 +1,12 @@
 //! From reports to metrics and curves. Everything is counted at the receiver.
 //!
-//! Goodput is payload, each byte once. In simulation it counts when it arrives, in order or not, and so is never above
-//! what the links carry. In the lab it counts when the receiving program can read it, which after a loss is later, and then
-//! much at once: a step of a curve may be above a link's rate there.
+//! Goodput is payload, each byte counted once. In simulation a byte counts when it arrives, in order or not, so
+//! goodput never exceeds the rate of the links. In the lab a byte counts when the receiving program can read it.
+//! After a loss that is later, and then for many bytes at once: a step of a curve may exceed a link's rate there.
 //!
-//! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. The
-//! goodput of a flow is taken over that part of the window in which it was there. A fetch or a
-//! transfer belongs to the window if it ends there; those that the end cut off count with the age
-//! that they had then.
+//! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. The goodput of a flow is
+//! taken over that part of the window in which it existed. A fetch or a transfer belongs to the window if it ends
+//! there; those that the end of the run cut off count with their age at that time.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +76,7 @@ pub fn measure(
     (metrics.0, curves)
 }
 
-/// How the times are distributed of which [`measure()`] gives means and percentiles.
+/// The distributions of the times of which [`measure()`] gives means and percentiles.
 pub fn distributions(scenario: &Scenario, reported: &[Reported]) -> BTreeMap<String, Distribution> {
     let (from, _) = scenario.window();
     let fetches = reported.iter().flat_map(|r| &r.fetches);
@@ -102,7 +101,7 @@ fn sum_curve(kind: Kind) -> String {
     format!("{}_mbps", kind.word())
 }
 
-/// The curve of a traffic's goodput: its kind's, unless there are several of it.
+/// The name of the curve of a traffic's goodput: its kind's, unless several traffics have this kind.
 pub(crate) fn goodput_curve(scenario: &Scenario, traffic: &Traffic) -> String {
     let kind = traffic.kind.kind();
     let of_kind = scenario.traffic.iter().filter(|t| t.kind.kind() == kind);
@@ -174,7 +173,7 @@ fn measure_transfers(metrics: &mut Metrics, all: &[&Transfer], (from, until): (f
 fn measure_senders(metrics: &mut Metrics, tcp: &[&Reported], udp: &[&Reported], seconds: f64) {
     for (kind, reported) in [("tcp", tcp), ("udp", udp)] {
         let sent: Vec<&Sent> = reported.iter().flat_map(|r| &r.sent).collect();
-        // Greedy senders offer nothing that could be compared.
+        // Greedy senders have no offered load to compare with.
         let offered = sent.iter().map(|s| s.offered_bytes).sum::<Option<u64>>();
         let offered = offered
             .map(|bytes| mbps(bytes, seconds))
@@ -219,7 +218,7 @@ fn measure_web(metrics: &mut Metrics, fetches: &[&Fetch], (from, until): (f64, f
     );
     let finished = responses(&is_finished);
     metrics.set_if("web_response_finished_s_mean", mean(&finished));
-    // A connection that is not there yet at the end counts with its age, like a fetch.
+    // A connection that is still being opened at the end counts with its age, like a fetch.
     let connects = counted
         .iter()
         .filter_map(|f| match (f.connect_s, f.outcome) {
@@ -262,7 +261,7 @@ impl Metrics {
         self.set_each(|what| format!("{name}_{what}"), described);
     }
 
-    /// Sets the values that exist, each under the name that its word makes.
+    /// Sets the values that exist, each under its word's name.
     fn set_each<const N: usize>(
         &mut self,
         name: impl Fn(&str) -> String,
@@ -305,7 +304,7 @@ to = "b"
         plan(text, &[], &[]).unwrap().0
     }
 
-    /// 20 intervals of 0.1 s; `first` bytes in each of the first second, `second` in the others.
+    /// 20 intervals of 0.1 s; `first` bytes in each interval of the first second, `second` in the others.
     fn series(first: u64, second: u64) -> Vec<Series> {
         vec![Series {
             protocol: "x".into(),
@@ -352,7 +351,7 @@ to = "b"
                 flow(125_000, 0.2, None),       // 1 Mbit in 1 s
                 flow(125_000, 1.5, None),       // 1 Mbit in 0.5 s
                 flow(125_000, 0.5, Some(1.25)), // 1 Mbit in 0.25 s
-                flow(0, 0.1, Some(0.9)),        // gone before the window
+                flow(0, 0.1, Some(0.9)),        // closed before the window
             ],
             transfers: vec![
                 transfer(0.1, 0.8, true), // before the window

@@ -3,7 +3,7 @@
 //! A test runs one scenario with three variants, in simulation, and fails if one of its metrics is not described
 //! here, or is described twice.
 
-/// The definition of a metric, or of several that differ in a name or a statistic.
+/// The definition of a metric, or of several that differ only in a name or a statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Its name. `TRAFFIC`, `LINK`, `CONTROLLER`, `GAUGE`, `REASON`, `CLASS` and `SIZE` stand for names,
@@ -24,7 +24,7 @@ const fn metric(name: &'static str, on: &'static str, about: &'static str) -> Me
     Metric { name, on, about }
 }
 
-/// All of them, by what they are of.
+/// All metrics, grouped by subject.
 pub const METRICS: &[Metric] = &[
     // Goodput and shares.
     metric(
@@ -400,7 +400,7 @@ pub fn definition(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| is(metric.name, name))
 }
 
-/// Whether a pattern is of a name: the same words before the first dot, and names behind it or not.
+/// Whether a pattern matches a name: the same words before the first dot, and either both have a suffix or neither.
 fn is(pattern: &str, name: &str) -> bool {
     let parts = |text: &str| {
         let (base, of) = text.split_once('.').unwrap_or((text, ""));
@@ -421,7 +421,7 @@ mod tests {
     use super::*;
     use crate::{RunOptions, run};
 
-    /// Every kind of traffic, transfers, an attack, and disciplines that know flows.
+    /// Every kind of traffic, transfers, an attack, and disciplines that track flows.
     const SCENARIO: &str = r#"
 title = "Everything that is measured"
 duration = "4 s"

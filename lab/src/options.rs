@@ -1,4 +1,4 @@
-//! Options of a run: which scenario, in which habitat, with which values.
+//! Options of a run: the scenario, the habitat, the values.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::scenario::{self, Choices, Override, Plan, Reading, ScenarioError, Sweep};
 
-/// Where a scenario is run.
+/// The habitat of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Habitat {
     /// Virtual time, modelled TCP and UDP; the same seed gives the same run
@@ -18,7 +18,7 @@ pub enum Habitat {
 }
 
 impl Habitat {
-    /// What it is called in a sentence.
+    /// Its name in a sentence.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Sim => "simulator",
@@ -26,7 +26,7 @@ impl Habitat {
         }
     }
 
-    /// The word of a result.
+    /// Its word in a result.
     pub fn word(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -35,20 +35,20 @@ impl Habitat {
     }
 }
 
-/// What to run, and how.
+/// The scenario to run, and the options of the run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// The scenario's file.
     pub scenario: PathBuf,
-    /// Where.
+    /// The habitat.
     pub on: Habitat,
-    /// Its text, if it is not in a file: that of a scenario that comes with the program.
+    /// The scenario's text, if it is not in a file but comes with the program.
     pub text: Option<String>,
-    /// Which of two values is run where one was calibrated.
+    /// Chooses between calibrated and printed values.
     pub reading: Reading,
-    /// Whether runs are as short as the scenario's `[quick]` says.
+    /// Runs are as short as the scenario's `[quick]` says.
     pub quick: bool,
-    /// Values put at paths of the file.
+    /// Values set at paths of the file.
     pub overrides: Vec<Override>,
     /// Values swept at paths of the file.
     pub sweeps: Vec<Sweep>,
@@ -58,32 +58,32 @@ pub struct RunOptions {
     pub seed: Option<u64>,
     /// Runs of each point, instead of the scenario's.
     pub runs: Option<u64>,
-    /// Simulations side by side; as many as the machine has processors if not given. The lab runs
-    /// one after another, because it needs the machine for itself.
+    /// Number of concurrent simulations; by default the machine's number of processors. The lab runs one after
+    /// another, because it needs the machine for itself.
     pub jobs: Option<usize>,
-    /// Links whose packets are to be written down, in simulation only.
+    /// Links whose packets are captured, in simulation only.
     pub captures: Vec<Capture>,
     /// The `weir` executable for the lab's tools and routers; this process's own if not given.
     pub executable: Option<PathBuf>,
-    /// Progress on standard error.
+    /// Shows progress on standard error.
     pub progress: bool,
     /// Ends the run when it becomes true; see [`crate::interrupt_flag`].
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// A link whose packets are to be written down.
+/// A link whose packets are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// The link's name.
     pub link: String,
-    /// Maximum packets written, from the first one on.
+    /// Maximum number of packets, counted from the first one.
     pub packets: usize,
 }
 
 impl Capture {
-    /// Packets if no number is given.
+    /// Default number of packets.
     pub const PACKETS: usize = 10_000;
-    /// Maximum of packets that can be asked for.
+    /// Greatest number of packets that can be requested.
     pub const PACKETS_MAX: usize = 1_000_000;
 }
 
@@ -124,7 +124,7 @@ impl RunOptions {
         }
     }
 
-    /// How many runs each point of a plan gets, and the seed of the first.
+    /// The number of runs of each point of a plan, and the seed of the first.
     pub(crate) fn runs_of(&self, plan: &Plan) -> (u64, u64) {
         let runs = self.runs.unwrap_or(plan.base.runs);
         (runs, self.seed.unwrap_or(plan.base.seed))

@@ -1,9 +1,9 @@
-//! One line on standard error that says how far a run is.
+//! One line on standard error that shows the progress of a run.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often a line is written where it cannot be overwritten.
+/// Interval of the lines where a line cannot be overwritten.
 const PLAIN_STEP: Duration = Duration::from_secs(10);
 
 /// Shows progress, or nothing.
@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// On standard error if `shown`.
+    /// Progress on standard error if `shown`.
     pub(crate) fn new(shown: bool) -> Self {
         Self {
             shown,
@@ -26,13 +26,12 @@ impl Progress {
         }
     }
 
-    /// A new state. On a terminal it replaces the line; elsewhere it is a new line, but not too
-    /// often.
+    /// Shows a new state. On a terminal it replaces the line; elsewhere it is a new line, at most one per interval.
     pub(crate) fn update(&mut self, text: &str) {
         if !self.shown {
             return;
         }
-        // Nobody to tell it to is no reason to stop.
+        // A failed write must not stop the run.
         if self.terminal {
             let width = text.chars().count();
             let blank = self.width.saturating_sub(width);
@@ -48,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Writes a line that stays.
     pub(crate) fn say(&mut self, text: &str) {
         if self.shown {
             self.clear();

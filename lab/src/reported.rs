@@ -1,6 +1,6 @@
 //! The counts of receivers and senders in a run, the same in both habitats.
 //!
-//! The lab's tools write these as JSON lines; the simulator fills them in. Every metric is defined
+//! The lab's tools write these as JSON lines; the simulator fills them in directly. Every metric is defined only
 //! once, over [`Reported`], in [`crate::measure`](mod@crate::measure).
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Reported {
     /// Flows at the receiver.
     pub flows: Vec<Flow>,
-    /// Payload received in the window, if it was counted exactly; otherwise the series tell.
+    /// Payload received in the window, if it was counted exactly; otherwise it follows from the series.
     pub window_bytes: Option<u64>,
     /// Payload by interval at the receiver, one series for each receiver.
     pub series: Vec<Series>,
@@ -23,7 +23,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Takes a line in.
+    /// Adds a line.
     pub fn add(&mut self, line: Line) {
         match line {
             Line::Ready => {}
@@ -46,9 +46,9 @@ impl Reported {
         self.series.iter().map(inside).sum()
     }
 
-    /// Mbit/s of payload received in each step of `step` seconds.
+    /// Received payload in Mbit/s for each step of `step` seconds.
     pub(crate) fn curve(&self, duration: f64, step: f64) -> Vec<f64> {
-        // A last step that is only a rounding error long is none.
+        // Ignore a last step that is only a rounding error.
         let steps = (duration / step - 1e-6).ceil() as usize;
         let rate = |n: usize| {
             let from = n as f64 * step;
@@ -97,10 +97,10 @@ pub struct Flow {
     pub window_bytes: u64,
     /// Packets received in the window; zero for TCP, where the receiver sees none.
     pub window_packets: u64,
-    /// When the receiver first heard of it, in seconds of the run.
+    /// When the receiver first heard from it, in seconds of the run.
     #[serde(default)]
     pub start_s: f64,
-    /// When it closed; none if it was there to the end.
+    /// When it closed; none if it lasted to the end.
     #[serde(default)]
     pub end_s: Option<f64>,
 }
@@ -131,18 +131,18 @@ pub struct Sent {
     pub window_bytes: u64,
     /// Packets that the kernel took in the window; zero for TCP.
     pub window_packets: u64,
-    /// Packets that the sender's own full interface refused; part of what was offered.
+    /// Packets that the sender's own full interface refused; they count as offered.
     pub refused_packets: u64,
-    /// How late a packet was handed over, against its schedule: the 99th percentile.
+    /// Delay of packets against their schedule: the 99th percentile.
     pub late_s_p99: f64,
-    /// Connections that had to be made again.
+    /// Number of reconnections.
     pub reconnects: u64,
 }
 
-/// One transfer of a given size, from its start to the time at which all was received.
+/// One transfer of a given size, from its start until everything was received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Which flow of its host.
+    /// The index of the flow at its host.
     pub flow: u32,
     /// Size of the transfer.
     pub bytes: u64,
@@ -150,14 +150,14 @@ pub struct Transfer {
     pub start_s: f64,
     /// Time to its end, connection included; the age so far if it is unfinished.
     pub time_s: f64,
-    /// Whether the receiver has it all.
+    /// Whether the receiver has all bytes.
     pub finished: bool,
 }
 
 /// One fetch, as its client saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fetch {
-    /// Which client.
+    /// The index of the client.
     pub client: u32,
     /// Size of the file.
     pub bytes: u64,
@@ -172,14 +172,14 @@ pub struct Fetch {
 }
 
 impl Transfer {
-    /// Whether it belongs to the window that begins `from`: it ends there.
+    /// Whether it belongs to the window that begins at `from`: it ends there.
     pub(crate) fn is_counted(&self, from: f64) -> bool {
         self.start_s + self.time_s >= from
     }
 }
 
 impl Fetch {
-    /// Whether it belongs to the window that begins `from`: it ends there.
+    /// Whether it belongs to the window that begins at `from`: it ends there.
     pub(crate) fn is_counted(&self, from: f64) -> bool {
         self.start_s + self.response_s >= from
     }
@@ -189,17 +189,17 @@ impl Fetch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The whole file came.
+    /// The client received the whole file.
     Finished,
     /// The run ended first.
     Unfinished,
-    /// Nobody listens there.
+    /// The connection was refused.
     Refused,
     /// The connection was reset.
     Reset,
-    /// The connection was given up by the kernel.
+    /// The kernel gave up the connection.
     TimedOut,
-    /// The answer was not the file that was asked for.
+    /// The answer was not the requested file.
     Wrong,
 }
 

@@ -31,19 +31,19 @@ pub struct RunResult {
     /// The time from the start of a run that the metrics leave out.
     #[serde(default)]
     pub warm_up_s: f64,
-    /// Notes for the reader: what was left out, what went late.
+    /// Notes for the reader: features that were left out, delays of the run.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The traffic of the scenario, as far as one must know it to read the metrics.
+    /// The traffic of the scenario, as far as it is needed to understand the metrics.
     #[serde(default)]
     pub traffic: Vec<TrafficInfo>,
     /// One for each variant at each point of the sweep.
     pub points: Vec<PointResult>,
-    /// Events of a simulation; none in the lab.
+    /// Number of events of a simulation; none in the lab.
     pub events: Option<u64>,
     /// Processor time used by all processes.
     pub cpu_s: f64,
-    /// Time that passed.
+    /// Elapsed time.
     pub wall_s: f64,
 }
 
@@ -53,9 +53,9 @@ pub struct PointResult {
     /// The variant's name, if the scenario has variants.
     #[serde(default)]
     pub variant: Option<String>,
-    /// The values that set the point apart, by path.
+    /// The values that identify the point, by path.
     pub set: Map<String, Value>,
-    /// The part of it that was swept; the rest is what the variant's name stands for.
+    /// The swept values among them; the others follow from the variant's name.
     #[serde(default)]
     pub sweep: Map<String, Value>,
     /// Its runs.
@@ -73,16 +73,16 @@ pub struct OneRun {
     pub metrics: BTreeMap<String, f64>,
     /// Curves.
     pub series: BTreeMap<String, Curve>,
-    /// How the values of which `metrics` has means and percentiles are distributed.
+    /// The distributions of the values of which `metrics` has means and percentiles.
     #[serde(default)]
     pub distributions: BTreeMap<String, Distribution>,
     /// The pages of each router at the end, by its name.
     #[serde(default)]
     pub routers: Map<String, Value>,
-    /// Every flow, for tables only: they can be many.
+    /// Every flow, for tables only: there can be many.
     #[serde(skip)]
     pub flows: Vec<FlowRow>,
-    /// Captures of links that were asked for, as files of their own.
+    /// The requested captures of links, which become separate files.
     #[serde(skip)]
     pub captures: Vec<Captured>,
 }
@@ -103,9 +103,9 @@ pub struct FlowRow {
     pub traffic: String,
     /// When it began, in seconds of the run.
     pub start_s: f64,
-    /// When the connection was there.
+    /// When the connection was established.
     pub connected_s: Option<f64>,
-    /// When the last byte of a transfer had come.
+    /// When the last byte of a transfer had arrived.
     pub end_s: Option<f64>,
     /// Bytes of the transfer, if it has a size.
     pub size_bytes: Option<u64>,
@@ -126,9 +126,9 @@ impl FlowRow {
 /// Values at even steps of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The step, in seconds; the first value is of the first step.
+    /// The step, in seconds; the first value belongs to the first step.
     pub step_s: f64,
-    /// The values; not a number (`null` in JSON) where a step has none.
+    /// The values; NaN (`null` in JSON) where a step has none.
     #[serde(deserialize_with = "numbers_or_null")]
     pub values: Vec<f64>,
 }
@@ -138,7 +138,7 @@ fn numbers_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<f64>
     Ok(values.into_iter().map(|v| v.unwrap_or(f64::NAN)).collect())
 }
 
-/// A distribution: pairs of a share and the value that this share of all does not exceed, upwards. In JSON an
+/// A distribution: pairs of a share and the value that this share does not exceed, in ascending order. In JSON an
 /// object: `{ "0.5": 12.1, "0.99": 40.3 }`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, f64>", into = "BTreeMap<String, f64>")]
@@ -154,7 +154,7 @@ impl From<Distribution> for BTreeMap<String, f64> {
 }
 
 impl From<BTreeMap<String, f64>> for Distribution {
-    /// Values that have no share for their name are left out.
+    /// Entries whose name is not a share are left out.
     fn from(values: BTreeMap<String, f64>) -> Self {
         let pair = |(share, value): (String, f64)| Some([share.parse().ok()?, value]);
         let mut pairs: Vec<[f64; 2]> = values.into_iter().filter_map(pair).collect();
@@ -164,20 +164,20 @@ impl From<BTreeMap<String, f64>> for Distribution {
 }
 
 impl Distribution {
-    /// The shares that are kept: near to each other where a tail is.
+    /// The shares that are kept, close together in the tail.
     const SHARES: [f64; 28] = [
         0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65,
         0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0,
     ];
 
-    /// Of what `value` has for each share; none if it has none.
+    /// The distribution of `value` for each share; `None` if it has no values.
     pub fn of(value: impl Fn(f64) -> Option<f64>) -> Option<Self> {
         let pair = |share| Some([share, value(share)?]);
         let pairs: Option<Vec<_>> = Self::SHARES.into_iter().map(pair).collect();
         pairs.map(Self)
     }
 
-    /// The value that a share of all does not exceed, if that share was kept.
+    /// The value that this share does not exceed, if the share was kept.
     pub fn at(&self, share: f64) -> Option<f64> {
         self.0.iter().find(|[s, _]| *s == share).map(|[_, v]| *v)
     }
@@ -203,7 +203,8 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// Of a plan's points, which `on` ran from `seed` on; notes, events and times are to be added.
+    /// The result of a plan's points, which ran on `on` with seeds from `seed`; the caller adds notes, events and
+    /// times.
     pub fn of(plan: &Plan, on: Habitat, seed: u64, points: Vec<PointResult>) -> Self {
         Self {
             scenario: plan.file.clone(),
@@ -224,7 +225,7 @@ impl RunResult {
 }
 
 impl PointResult {
-    /// No run of `point` yet.
+    /// The result of `point`, without runs yet.
     pub fn of(point: &Point) -> Self {
         Self {
             variant: point.variant.clone(),
@@ -235,7 +236,7 @@ impl PointResult {
         }
     }
 
-    /// Takes a run in and brings the summary up to date.
+    /// Adds a run and updates the summary.
     pub fn add(&mut self, run: OneRun) {
         self.runs.push(run);
         let names: Vec<String> = self
@@ -257,8 +258,7 @@ impl PointResult {
         self.summary.get(metric).map(|s| s.median)
     }
 
-    /// The median's interval if there are runs enough for one, otherwise the least and the greatest
-    /// of several runs.
+    /// The median's interval if there are enough runs for one; otherwise the minimum and the maximum of several runs.
     pub fn spread(&self, metric: &str) -> Option<[f64; 2]> {
         let summary = self.summary.get(metric)?;
         summary.median_ci95.or_else(|| {
@@ -272,7 +272,7 @@ impl PointResult {
         })
     }
 
-    /// The values that set the point apart, in words: the variant, and the values of the sweep.
+    /// The values that identify the point, as text: the variant, and the values of the sweep.
     pub fn title(&self) -> String {
         let place = place(&self.sweep);
         match (&self.variant, place.as_str()) {
@@ -284,8 +284,8 @@ impl PointResult {
     }
 }
 
-/// Values at paths in words, each once: `flows 3`. A kind is a name, which comes first and needs no more; two paths
-/// that end alike are named by more than their ends.
+/// Values at paths as text, each once: `flows 3`. A kind comes first and needs no key; two paths with the same last
+/// word get more words.
 fn place(sweep: &Map<String, Value>) -> String {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let (mut names, mut words) = (Vec::new(), Vec::new());
@@ -310,7 +310,7 @@ fn place(sweep: &Map<String, Value>) -> String {
     names.join(", ")
 }
 
-/// A value of a sweep; a table, which only a discipline is, by its kind and what it sets.
+/// A value of a sweep as text; a table, which is always a discipline, is named by its kind and its settings.
 fn value_in_words(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

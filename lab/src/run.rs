@@ -6,7 +6,7 @@ use crate::options::{Habitat, RunOptions};
 use crate::results::RunResult;
 use crate::simulation;
 
-/// Whether the habitat can run the scenario, as far as a check can tell.
+/// Checks that the habitat can run the scenario, as far as this is known before the run.
 pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
     let plan = options.plan()?;
     match options.on {
@@ -15,8 +15,8 @@ pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
     }
 }
 
-/// Runs a scenario. In the lab and when not root, it must be called before the process has a
-/// second thread, because it then enters a user namespace.
+/// Runs a scenario. In the lab, unless the user is root, it must be called before the process has a second thread,
+/// because it then enters a user namespace.
 pub fn run(options: &RunOptions) -> Result<RunResult, Error> {
     let plan = options.plan()?;
     match options.on {

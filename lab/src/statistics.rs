@@ -8,20 +8,20 @@ use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 pub struct Summary {
     /// Mean of the runs.
     pub mean: f64,
-    /// Half of the 95 % interval of the mean (Student's t); none for a single run.
+    /// Half of the 95 % interval of the mean (Student's t); `None` for a single run.
     pub ci95: Option<f64>,
     /// Median of the runs.
     pub median: f64,
-    /// An interval that holds the median with at least 95 %, whatever the distribution: from one run's
-    /// value to another's; none for fewer than six runs.
+    /// An interval that contains the median with a confidence of at least 95 %, whatever the distribution: from one
+    /// run's value to another's; `None` for fewer than six runs.
     #[serde(default)]
     pub median_ci95: Option<[f64; 2]>,
-    /// Runs.
+    /// Number of runs.
     pub n: usize,
 }
 
 impl Summary {
-    /// Of these values; none if there are none.
+    /// The summary of these values; `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let n = values.len();
@@ -41,8 +41,8 @@ impl Summary {
     }
 }
 
-/// The places, in `n` sorted values, between which the median lies with at least 95 %; none if even
-/// the least and the greatest are too near (David and Nagaraja, Order Statistics, section 7.1).
+/// The ranks in `n` sorted values between which the median lies with a confidence of at least 95 %; `None` if even
+/// the minimum and the maximum do not suffice (David and Nagaraja, Order Statistics, section 7.1).
 fn median_ranks(n: usize) -> Option<[usize; 2]> {
     let below = Binomial::new(0.5, n as u64).ok()?;
     let outside = |low: &usize| below.cdf(*low as u64) > 0.025;
@@ -63,13 +63,13 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-/// The smallest value that at least the share `p` of all values do not exceed (nearest rank).
+/// The smallest value that at least the share `p` of all values does not exceed (nearest rank).
 pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let rank = (p * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// The slope of the line that fits best, for each step; none for fewer than two values.
+/// The slope of the best-fitting line, per step; `None` for fewer than two values.
 pub fn slope(values: &[f64]) -> Option<f64> {
     let middle = (values.len() as f64 - 1.0) / 2.0;
     let x = |place: usize| place as f64 - middle;
@@ -78,7 +78,7 @@ pub fn slope(values: &[f64]) -> Option<f64> {
     (square > 0.0).then(|| sum / square)
 }
 
-/// Jain's index: 1 when all have the same, 1/n when one has all.
+/// Jain's index: 1 if all values are equal, 1/n if only one is not zero.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn the_medians_interval_is_from_one_value_to_another() {
-        // Of six values the median lies outside all with 2 / 2^6 = 3.1 %; of five with 6.3 %. Of ten it lies
-        // below the second or above the ninth with 2 * (1 + 10) / 2^10 = 2.1 %.
+        // For six values the median lies outside all of them with 2 / 2^6 = 3.1 %; for five with 6.3 %. For ten it
+        // lies below the second or above the ninth with 2 * (1 + 10) / 2^10 = 2.1 %.
         assert_eq!(
             [0, 1, 5, 6].map(median_ranks),
             [None, None, None, Some([0, 5])]

@@ -1,12 +1,12 @@
-//! From a scenario to nodes, interfaces and addresses, and the paths between the nodes. Nothing is
-//! started here, and nothing here knows where the scenario will be run.
+//! From a scenario to nodes, interfaces and addresses, and the paths between the nodes. This module starts nothing,
+//! and is independent of the habitat.
 //!
 //! ```text
 //!   wire n:  10.(64 + n/256).(n mod 256).0/24   and   fd77:6569:7200:n::/64
 //!            first end .1, second end .2
 //! ```
 //!
-//! Addresses follow from the order of the links in the file, so two runs have the same ones.
+//! Addresses follow from the order of the links in the file, so they are the same in every run.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,11 +18,11 @@ use weir_controller::Role;
 use crate::error::Error;
 use crate::scenario::{Controller, Discipline, HostGroup, Link, Scenario, Traffic};
 
-/// Port of the first traffic at its receiver; each further one has the next.
+/// Port of the first traffic at its receiver; each further traffic has the next port.
 pub const PORT_FIRST: u16 = 5001;
-/// Packets of a queue without a discipline, as many as a kernel's default.
+/// Length of a queue without a discipline in packets, as the kernel's default.
 pub const QUEUE_PACKETS: u32 = 1000;
-/// The most wires: each has a network of its own.
+/// Maximum number of wires: each has its own network.
 pub const WIRES_MAX: usize = 192 * 256;
 
 /// A scenario's network.
@@ -57,15 +57,15 @@ pub struct Interface {
     pub v6: Ipv6Addr,
     /// The node and interface at the other end.
     pub peer: (usize, usize),
-    /// Which wire.
+    /// The number of the wire.
     pub wire: usize,
-    /// Which link of the scenario the wire belongs to.
+    /// The index of the wire's link in the scenario.
     pub link: usize,
-    /// Rate of what it sends.
+    /// Rate of the packets that it sends.
     pub rate: Option<Rate>,
-    /// Propagation delay of what it sends.
+    /// Propagation delay of the packets that it sends.
     pub delay: Span,
-    /// Bytes that a packet costs on the wire beyond its IP length.
+    /// Bytes of a packet on the wire beyond its IP length.
     pub framing: u32,
     /// The queue in front of it; without one, a FIFO of 1000 packets.
     pub discipline: Option<Discipline>,
@@ -74,8 +74,8 @@ pub struct Interface {
 /// A queue that is sampled, or controlled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// Its name in the result: the link's; `.reverse` at the link's second end; with the host's
-    /// name where the link is many wires.
+    /// Its name in the result: the link's; with the suffix `.reverse` at the link's second end; with the host's name
+    /// if the link has many wires.
     pub name: String,
     /// The node.
     pub node: usize,
@@ -84,7 +84,7 @@ pub struct Watched {
 }
 
 impl Topology {
-    /// Lays the scenario out.
+    /// Builds the network of a scenario.
     pub fn new(scenario: &Scenario) -> Result<Self, Error> {
         let mut topology = Self {
             nodes: Vec::new(),
@@ -118,7 +118,7 @@ impl Topology {
         self.places.get(name).copied()
     }
 
-    /// Sending and receiving node of each member of a traffic.
+    /// Sending and receiving node of each pair of a traffic.
     pub fn pairs(&self, scenario: &Scenario, traffic: &Traffic) -> Vec<(usize, usize)> {
         let nodes = |group: &str| -> Vec<usize> {
             let members = members(scenario, group);
@@ -144,8 +144,8 @@ impl Topology {
         graph.shortest_paths()
     }
 
-    /// The queues that are sampled: of each watched link those with a discipline; the first end's, if no
-    /// end has one.
+    /// The queues that are sampled: for each watched link those with a discipline, or the first end's if no end has
+    /// one.
     pub fn watched(&self, scenario: &Scenario) -> Vec<Watched> {
         let mut watched = Vec::new();
         for link in scenario.watched() {
@@ -186,7 +186,7 @@ impl Topology {
         let many = here.len() * there.len() > 1;
         for node in here.iter().filter_map(|name| self.node(name)) {
             let ports = self.nodes[node].interfaces.iter().enumerate();
-            // Both ends of a wire have the same link; this end's peer is of the other group.
+            // Both ends of a wire have the same link; this end's peer belongs to the other group.
             for (port, interface) in ports.filter(|(_, i)| Some(i.link) == index) {
                 let peer = &self.nodes[interface.peer.0];
                 let host = match here.len() {
@@ -234,7 +234,7 @@ impl Topology {
             let name = self.interface_name(nodes[end], nodes[other], names);
             let node = &mut self.nodes[nodes[end]];
             if !node.is_router {
-                node.interfaces.reserve_exact(1); // its only one, and there may be thousands of hosts
+                node.interfaces.reserve_exact(1); // just one, since there may be thousands of hosts
             }
             node.interfaces.push(Interface {
                 name,
@@ -252,7 +252,7 @@ impl Topology {
         Ok(())
     }
 
-    /// A router's interface has the peer's name if a kernel takes that, else a number.
+    /// A router's interface has the peer's name if the kernel accepts it, otherwise a number.
     fn interface_name(
         &self,
         node: usize,
@@ -273,7 +273,7 @@ impl Topology {
         }
     }
 
-    /// Every host has one link, and every sender can reach its receivers.
+    /// Checks that every host has one link, and that every sender can reach its receivers.
     fn check(&self, scenario: &Scenario) -> Result<(), Error> {
         for host in self.nodes.iter().filter(|n| !n.is_router) {
             if host.interfaces.len() != 1 {
@@ -313,7 +313,7 @@ impl Topology {
     }
 }
 
-/// The nodes that an end of a link, or of traffic, stands for.
+/// The nodes at an end of a link, or of traffic.
 fn members(scenario: &Scenario, end: &str) -> Vec<String> {
     let group = scenario.group(end);
     group.map_or_else(|| vec![end.to_owned()], HostGroup::members)

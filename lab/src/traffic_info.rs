@@ -1,4 +1,4 @@
-//! The facts about the traffic that a reader of the metrics needs.
+//! Facts about the traffic that a reader of the metrics needs.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use weir_base::graph::ShortestPaths;
 use crate::scenario::{Scenario, Traffic, TrafficKind};
 use crate::topology::{Topology, Watched};
 
-/// Payload of a small packet at most. A frame of speech without compression, 20 ms of it, is 160 B.
+/// Maximum payload of a small packet. A 20 ms frame of uncompressed speech is 160 B.
 const SMALL_PACKET: u32 = 300;
-/// The share of a link that sparse traffic offers at most.
+/// The maximum share of a link that sparse traffic offers.
 const SPARSE: f64 = 0.05;
 
 /// A traffic of a scenario.
@@ -20,17 +20,19 @@ pub struct TrafficInfo {
     pub name: String,
     /// `tcp`, `udp` or `web`.
     pub kind: String,
-    /// Flows, over all its hosts; of the web, clients.
+    /// Flows, over all its hosts; for web traffic, clients.
     pub flows: u64,
-    /// Whether it is small packets now and then: they feel what others do to a link, and do nothing to it. UDP that
-    /// is no hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on its path.
+    /// Whether it consists of occasional small packets: other traffic affects them, but they do not affect it. That
+    /// is UDP that is not a hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on
+    /// its path.
     pub is_sparse: bool,
     /// The watched links that its data cross.
     pub crosses: Vec<String>,
 }
 
 impl TrafficInfo {
-    /// The traffic of a scenario; nothing if its network cannot be laid out, which no scenario that was run is.
+    /// The traffic of a scenario; empty if its network cannot be built, which is never so for a scenario that was
+    /// run.
     pub fn of_all(scenario: &Scenario) -> Vec<Self> {
         let Ok(topology) = Topology::new(scenario) else {
             return Vec::new();
@@ -39,7 +41,7 @@ impl TrafficInfo {
         let paths = topology.shortest_paths();
         let info = |traffic: &Traffic| {
             let pairs = topology.pairs(scenario, traffic);
-            // Members of a group have paths alike.
+            // Members of a group have equivalent paths.
             let ports = pairs.first().map(|pair| ports(&topology, &paths, *pair));
             let ports = ports.unwrap_or_default();
             let at = |w: &&Watched| ports.contains(&(w.node, w.port));
@@ -143,7 +145,7 @@ payload = "1400 B"
             .iter()
             .map(|t| (t.name.as_str(), t.flows, t.is_sparse, t.crosses.join(" ")));
         let seen: Vec<_> = seen.collect();
-        // Twice 400 kbit/s are more than a twentieth of 10 Mbit/s.
+        // Twice 400 kbit/s is more than a twentieth of 10 Mbit/s.
         let expected = [
             ("up", 6, false, "out.b1"),
             ("ping", 2, true, "out.b1.reverse"),

@@ -1,7 +1,7 @@
-//! The lab as a whole: real namespaces, real TCP, bounded in time.
+//! The whole lab: real namespaces and real TCP, with time limits.
 //!
-//! The kernel forwards here, with its own token bucket and queue in place of weir's port: what is
-//! tested is the lab. The router's own behaviour is tested where the `weir` executable is built.
+//! The kernel forwards here, with its own token bucket and queue in place of weir's port, because these tests are
+//! about the lab. The router's own behaviour is tested where the `weir` executable is built.
 
 #![allow(clippy::unwrap_used)] // as in every test
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         };
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(1); // measurements do not share two cores well
+    arguments.test_threads.get_or_insert(1); // concurrent measurements would disturb each other on two cores
     if let Err(error) = Namespace::new() {
         println!("skipped: this machine permits no network namespaces ({error})");
         return ExitCode::SUCCESS;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 
 type Test = Result<(), Failed>;
 
-/// An error unless `ok`, with what was seen.
+/// Returns an error with the observed values unless `ok`.
 fn ensure(ok: bool, seen: impl std::fmt::Debug) -> Test {
     match ok {
         true => Ok(()),
@@ -67,12 +67,12 @@ fn metrics(text: &str) -> Result<BTreeMap<String, f64>, Failed> {
 
 fn counted() -> Test {
     let m = metrics(SMALL)?;
-    // Two floods of 4 Mbit/s through a port of 20: hardly any is lost, TCP takes the rest.
+    // Two floods of 4 Mbit/s through a port of 20: hardly anything is lost, and TCP takes the rest.
     ensure((7.0..8.1).contains(&m["udp_goodput_mbps"]), &m)?;
     ensure((7.9..8.1).contains(&m["udp_offered_mbps"]), &m)?;
     ensure((6.0..12.0).contains(&m["tcp_goodput_mbps"]), &m)?;
     ensure(m["web_fetches"] > 5.0 && m["web_failures"] == 0.0, &m)?;
-    // All payload together, on the wire: at most 20 Mbit/s, and nearly that.
+    // All payload together, on the wire: just below 20 Mbit/s.
     let wire = m["udp_goodput_mbps"] * 1538.0 / 1472.0
         + (m["tcp_goodput_mbps"] + m["web_goodput_mbps"]) * 1538.0 / 1448.0;
     ensure((18.0..20.4).contains(&wire), (wire, &m))
@@ -113,8 +113,8 @@ fn on_and_off() -> Test {
 }
 
 fn transfers() -> Test {
-    // Three transfers of 500 kB on each host, a quarter of a second apart over both: the last
-    // starts at 2 s, and a port of 20 Mbit/s has them all done before the end.
+    // Three transfers of 500 kB on each host, at intervals of a quarter of a second over both. The last one starts at
+    // 2 s, and a port of 20 Mbit/s completes all of them before the end.
     let text = SMALL
         .replace(
             "congestion = \"sack\"\n",
@@ -130,7 +130,7 @@ fn transfers() -> Test {
     ensure(m["transfers_unfinished"] == 0.0, &m)?;
     // The first one or two end before the window.
     ensure((4.0..=6.0).contains(&m["transfers"]), &m)?;
-    // Alone, 500 kB take 0.22 s; together with the others at most six times that.
+    // Alone, 500 kB take 0.22 s; concurrently with the others at most six times that.
     ensure((0.2..1.4).contains(&m["transfer_s_mean"]), &m)?;
     ensure(m["tcp_flow_goodput_mbps_p90"] < 20.0, &m)?;
     ensure((1.7..2.3).contains(&m["udp_offered_mbps"]), &m)?;
@@ -169,7 +169,7 @@ fn relatives() -> Vec<u32> {
     pids.filter(|pid| *pid != own).filter(is_ours).collect()
 }
 
-/// Inodes of the network namespaces in which some process is.
+/// Inodes of the network namespaces that have processes.
 fn namespaces() -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| std::fs::read_link(path.join("ns/net")).ok();
@@ -236,7 +236,7 @@ fn rootless() -> Test {
     const NOBODY: u32 = 65_534;
     use std::os::unix::process::CommandExt;
     let scenario = ScenarioFile::new(SMALL);
-    // The test's own folder may be closed to others: nobody runs a copy from where it may.
+    // The folder of the test may be closed to other users, so the unprivileged user runs a copy elsewhere.
     let folder = std::env::temp_dir().join(format!("weir-lab-rootless-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let copy = folder.join("weir");
@@ -288,7 +288,7 @@ fn report() -> Test {
         .iter()
         .find(|o| page.replace("http://www.w3.org/2000/svg", "").contains(**o));
     ensure(found.is_none(), found)?;
-    // What fetches take: bars for a wide and for a narrow page, and the distribution; goodput: bars for both, and over
+    // Times of fetches: bars for a wide and for a narrow page, and the distribution. Goodput: bars for both, and over
     // time.
     ensure(
         page.matches("<svg").count() == 6,

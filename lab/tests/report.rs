@@ -1,4 +1,4 @@
-//! The report of simulated runs, as its reader gets it: the page, its plots, and the files for Flent.
+//! The report of simulated runs: the page, its plots, and the files for Flent.
 
 #![allow(clippy::unwrap_used)] // as in every test
 
@@ -15,7 +15,7 @@ fn scenario(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Runs a scenario of the repository for some seconds, a few seeds.
+/// Runs a scenario of the repository for some seconds, with a few seeds.
 fn run(name: &str, variants: &[&str], set: &[(&str, &str)]) -> RunResult {
     let set = set.iter().map(|(path, value)| Override {
         path: (*path).to_owned(),
@@ -31,13 +31,13 @@ fn run(name: &str, variants: &[&str], set: &[(&str, &str)]) -> RunResult {
     .unwrap()
 }
 
-/// Real-time response under load of a plain queue and of a fair one.
+/// Real-time response under load with a plain queue and with a fair one.
 fn rrul() -> RunResult {
     let set = [("duration", "\"12 s\""), ("warm_up", "\"2 s\"")];
     run("rrul/rrul.toml", &["fifo", "fq_codel"], &set)
 }
 
-/// A folder of its own for a test, empty.
+/// A new empty folder for a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     drop(fs::remove_dir_all(&folder));
@@ -60,8 +60,8 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn goodput_is_never_above_the_rate_of_the_link() {
-    // A full frame has 1460 B of payload at most, in 1538 B on the wire: 18.99 of 20 Mbit/s. A step of half a second may
-    // have a frame more, which is 0.02.
+    // A full frame has at most 1460 B of payload in 1538 B on the wire: 18.99 of 20 Mbit/s. A step of half a second
+    // may have one frame more, which is 0.02.
     let most = 20.0 * 1460.0 / 1538.0 + 0.03;
     for point in &rrul().points {
         for run in &point.runs {
@@ -110,7 +110,7 @@ fn the_page_of_a_line_under_load_begins_with_its_small_packets() {
         !headlines.iter().any(|h| h.starts_with("A packet waits")),
         "{headlines:?}"
     );
-    // What the variant sets is not said again.
+    // Values that the variant sets are not repeated.
     assert!(!page.contains("kind fq_codel"));
     let plots = names(&folder.join("plots"));
     assert!(
@@ -142,7 +142,7 @@ fn a_sweep_is_drawn_over_what_was_swept() {
         "{page}"
     );
     assert!(page.contains("link.bottleneck.rate, Mbit/s"));
-    // Pictures of single points say which they leave out.
+    // Pictures of single points name the points that they leave out.
     assert!(page.contains("These are 2 of 6 points"));
     let plots = names(&folder.join("plots"));
     let by = "tcp_goodput_mbps-by-link.bottleneck.rate.svg";
@@ -153,8 +153,8 @@ fn a_sweep_is_drawn_over_what_was_swept() {
     }
 }
 
-/// Flent 2.3 of PyPI, in a virtual environment that is kept for the next time; none, with the reason, where it cannot
-/// be had. `WEIR_FLENT` names another one.
+/// Flent 2.3 of PyPI, in a virtual environment that is kept for the next time; an error with the reason if it cannot
+/// be installed. `WEIR_FLENT` names another one.
 fn flent() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("WEIR_FLENT") {
         return Ok(path.into());
@@ -185,7 +185,7 @@ fn flent() -> Result<PathBuf, String> {
     Ok(flent)
 }
 
-/// What Flent says; it must have drawn a bitmap if it was asked to.
+/// Flent's output; it must have drawn a bitmap if one was requested.
 fn ask(flent: &Path, file: &Path, arguments: &[&str], picture: Option<&Path>) -> String {
     let mut command = Command::new(flent);
     command
@@ -201,7 +201,7 @@ fn ask(flent: &Path, file: &Path, arguments: &[&str], picture: Option<&Path>) ->
     let said = String::from_utf8_lossy(&said).into_owned();
     assert!(output.status.success(), "{said}");
     if let Some(picture) = picture {
-        // Of a result that it takes for empty it draws nothing, and ends with success.
+        // For a result that it takes for empty it draws nothing, but exits with success.
         let png = fs::read(picture).unwrap();
         assert!(
             png.starts_with(b"\x89PNG") && png.len() > 10_000,

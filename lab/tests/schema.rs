@@ -1,4 +1,4 @@
-//! Every scenario of the repository can be read, and the JSON Schema agrees with the reader.
+//! Every scenario of the repository is readable, and the JSON Schema agrees with the reader.
 
 #![allow(clippy::unwrap_used)] // as in every test
 
@@ -22,14 +22,14 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Those that can be run: what has no title is a part of others.
+/// Those that can be run: a file without a title is a part of others.
 fn scenarios() -> impl Iterator<Item = PathBuf> {
     let all = source::BUILT_IN.iter().zip(files());
     let named = all.filter(|((_, text), _)| text.contains("\ntitle = \""));
     named.map(|(_, file)| file)
 }
 
-/// What `value` breaks of `schema`, with its path. As much of JSON Schema as ours uses.
+/// The rules of `schema` that `value` violates, with their paths. Supports the subset of JSON Schema that ours uses.
 fn broken(schema: &Value, value: &Value, whole: &Value, path: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{path}: {what}: {value}"));
     for (keyword, says) in schema.as_object().unwrap() {
@@ -136,7 +136,8 @@ fn every_scenario_is_read_and_fits_the_schema() {
     }
 }
 
-/// What is not in `cargo xtask compare`: an emulated link, a queue that does what its controller says, and one
+/// Kinds that are not in `cargo xtask compare`: an emulated link, a queue that only obeys its controller, and one
+/// that is plain until its controller changes it.
 /// that is plain until its controller says more.
 const NOT_COMPARED: [&str; 3] = ["impair", "refill", "token_bucket"];
 
@@ -178,10 +179,10 @@ fn every_discipline_is_compared() {
     }
 }
 
-/// An emulated link is no queue to attack.
+/// An emulated link is not a queue to attack.
 const NOT_ATTACKED: [&str; 1] = ["impair"];
-/// What is between control elements and forwarding elements, or at the ingresses of a network, has attackers of
-/// its own.
+/// Kinds that are used between control elements and forwarding elements, or at the ingresses of a network, have their
+/// own attack scenarios.
 const ATTACKED_ELSEWHERE: [&str; 3] = ["dppbrb", "refill", "token_bucket"];
 
 #[test]
@@ -204,7 +205,7 @@ fn every_mechanism_has_an_attacker() {
         let links = scenarios().flat_map(|scenario| &scenario.links);
         let named = links.filter_map(|link| link.discipline.as_ref());
         let here: BTreeSet<&str> = named.map(|discipline| discipline.spec.kind()).collect();
-        // A scenario that begins with the plain queue compares all that may stand in its place.
+        // A scenario that begins with the plain queue compares all its alternatives.
         if plan.points[0].variant.as_deref() == Some("fifo") {
             let left_out = everywhere.iter().filter(|name| !here.contains(*name));
             let left_out: Vec<_> = left_out.collect();
@@ -281,7 +282,7 @@ fn every_key_is_in_the_schema_with_its_sentence() {
 fn defaults_fit_their_own_schema() {
     fn walk(schema: &Value, whole: &Value) {
         if let Some(default) = schema.get("default") {
-            // A default is shown as it would be written in a text; flags and words too.
+            // A default is in the form of a text in a file, also for flags and words.
             let plain = default.as_str().and_then(|t| serde_json::from_str(t).ok());
             let fits = broken(schema, default, whole, "")
                 .or_else(|_| broken(schema, &plain.unwrap_or_default(), whole, ""));

@@ -1,5 +1,4 @@
-//! Scenarios in virtual time: that what is set takes effect, and that what is counted is what its name
-//! says.
+//! Scenarios in virtual time: settings take effect, and counts match their names.
 
 #![allow(clippy::unwrap_used)] // as in every test
 
@@ -8,7 +7,7 @@ use std::path::PathBuf;
 
 use weir_lab::{Capture, RunOptions, RunResult, run};
 
-/// A scenario between two hosts, `out` being the link of 10 Mbit/s from the router on.
+/// A scenario with two hosts; `out` is the link of 10 Mbit/s that leaves the router.
 fn scenario(out: &str, traffic: &str) -> String {
     format!(
         r#"
@@ -54,8 +53,8 @@ fn metrics(name: &str, text: &str) -> BTreeMap<String, f64> {
 
 #[test]
 fn a_data_centre_repairs_a_lost_tail_in_its_own_least_timeout() {
-    // Twenty segments of a first window of thirty meet a queue of ten: the rest is lost, and of what
-    // is lost the tail has nothing behind it that could tell. A round trip is a millisecond or two.
+    // All twenty segments fit the first window of thirty, but the queue holds only ten: the rest is lost, and no
+    // later segment can reveal the loss of the tail. A round trip is a millisecond or two.
     let time = |name: &str, options: &str| {
         let out = "discipline = { kind = \"fifo\", limit = \"10 packets\" }";
         let traffic = format!("size = \"20 kB\"\nmss = \"1000 B\"\ninitial_window = 30\n{options}");

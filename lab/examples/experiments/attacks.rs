@@ -1,4 +1,5 @@
-//! The share that honest traffic keeps under attack: the scenarios of `scenarios/attack`. In short: docs/attacks.md.
+//! The share that honest traffic keeps under attack: the scenarios of `scenarios/attack`. The summary is in
+//! docs/attacks.md.
 
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ fn place(point: &Value) -> Option<Place> {
     })
 }
 
-/// The share that honest traffic keeps, with the rows that every attack on the link has.
+/// The share that honest traffic keeps; its rows are those that every attack on the link has.
 fn summary(loads: &[Load]) -> String {
     let common = common(loads);
     let mut rows = tables::names(common.iter().copied());
@@ -54,7 +55,7 @@ fn summary(loads: &[Load]) -> String {
     at_a_glance(&common, &rows)
 }
 
-/// The attacks on a link that any discipline can have; an attack on one mechanism alone has rows of its own.
+/// The attacks on a link that are possible with any discipline; an attack on one mechanism alone has its own rows.
 fn common(loads: &[Load]) -> Vec<&Load> {
     loads.iter().filter(|load| load.has("fifo")).collect()
 }

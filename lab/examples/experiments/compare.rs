@@ -1,4 +1,4 @@
-//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL. In short: docs/comparison.md.
+//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL. The summary is in docs/comparison.md.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::tables::{
     self, Column, Document, Load, Metrics, Place, column, first, header, most, names, row, sum,
 };
 
-/// Where a point says which discipline it is for.
+/// The path at which a point names its discipline.
 const DISCIPLINE: &str = "link.bottleneck.discipline.kind";
 
 /// The document of `cargo xtask compare`.
@@ -49,7 +49,7 @@ const IN_SHORT: [Column; 4] = [
     column("Jain", jain),
     column("short flows, s", short_flows),
 ];
-/// The loads of the summary: those that have all of its columns. With the words for them there.
+/// The loads of the summary, with their headings: those that have all of its columns.
 const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];
 
 fn queue_delay(metrics: &Metrics) -> Option<f64> {
@@ -69,7 +69,7 @@ fn small_packets(metrics: &Metrics) -> Option<f64> {
     most(metrics, &small)
 }
 
-/// Of long flows; between them and short ones it says nothing.
+/// Jain's index of long flows; between long and short flows it would mean nothing.
 fn jain(metrics: &Metrics) -> Option<f64> {
     let index = metrics.get("jain_index").copied();
     index.filter(|_| !metrics.contains_key("transfers"))
@@ -79,7 +79,7 @@ fn short_flows(metrics: &Metrics) -> Option<f64> {
     first(metrics, &["transfer_s_mean", "web_response_s_mean"])
 }
 
-/// The discipline, and what else the sweep sets.
+/// The discipline, and the other values that the sweep sets.
 fn place(point: &Value) -> Option<Place> {
     let set = point["set"].as_object()?;
     let others = set
@@ -146,7 +146,7 @@ fn delays(loads: &[Load]) -> String {
     )
 }
 
-/// One flow is always fair to itself, which says nothing.
+/// The columns for a load. A single flow is always fair to itself, so its fairness is left out.
 fn columns(load: &Load) -> Vec<&'static Column> {
     let mut columns = load.columns(&COLUMNS);
     columns.retain(|column| {

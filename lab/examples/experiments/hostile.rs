@@ -1,7 +1,7 @@
 //! weir and the kernel under the same attacks on real interfaces, as docs/hostile-network.md.
 //!
-//! The tests of `bin/weir/tests/hostile` print the tables between marks; those that take minutes are
-//! ignored otherwise.
+//! The tests of `bin/weir/tests/hostile` print the tables between marks. Those that take minutes are ignored in a
+//! normal test run.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::program;
 
 const DOCUMENT: &str = "docs/hostile-network.md";
-/// The tests that measure, by the names of their tables.
+/// The tests that measure, with the names of their tables.
 const TABLES: [(&str, &str); 2] = [
     ("scans", "scan::the_table_of_scans"),
     (
@@ -19,7 +19,7 @@ const TABLES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Measures every table, or those that are named, and writes them into the document.
+/// Measures every table, or the named ones, and writes them into the document.
 pub(crate) fn run(root: &Path, named: &[&str]) -> Result<(), String> {
     let path = root.join(DOCUMENT);
     let failed = |error: std::io::Error| format!("{DOCUMENT}: {error}");

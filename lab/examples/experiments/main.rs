@@ -1,9 +1,9 @@
 //! Experiments whose results are documents of this repository. `cargo xtask NAME` runs one with a release build.
 //!
-//! - `compare [SCENARIO...]`: every discipline under the same loads; in short: docs/comparison.md
-//! - `attacks [SCENARIO...]`: what honest traffic keeps under attack; in short: docs/attacks.md
-//! - `hostile [TABLE...]`: weir beside the kernel under attacks on real interfaces, as docs/hostile-network.md
-//! - `peers [SCENARIO...]`: our simulator beside ns-3 and ns-2
+//! - `compare [SCENARIO...]`: every discipline under the same loads; summary in docs/comparison.md
+//! - `attacks [SCENARIO...]`: the share that honest traffic keeps under attack; summary in docs/attacks.md
+//! - `hostile [TABLE...]`: weir and the kernel under attacks on real interfaces; tables in docs/hostile-network.md
+//! - `peers [SCENARIO...]`: our simulator compared with ns-3 and ns-2
 
 mod attacks;
 mod compare;

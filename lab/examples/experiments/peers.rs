@@ -1,8 +1,8 @@
-//! Our simulator beside ns-3 and ns-2: the same scenarios, the same number of seeds, a verdict for
-//! each measure, and the processor time of both. The results are discussed in docs/agreement.md.
+//! Our simulator compared with ns-3 and ns-2: the same scenarios, the same number of seeds, a verdict for each
+//! measure, and the processor time of both. The results are discussed in docs/agreement.md.
 //!
-//! The peers' programs are not part of this repository. They are looked for in `../shared/peers`,
-//! or in the folder given with `--peers`: `ns3` with a Makefile, and `ns2` with scripts.
+//! The peers' programs are not part of this repository. They are searched for in `../shared/peers`, or in the folder
+//! given with `--peers`: `ns3` with a Makefile, and `ns2` with scripts.
 
 mod cases;
 mod read;
@@ -29,7 +29,7 @@ const USAGE: &str = "cargo xtask peers [--runs N] [--seconds N] [--peers DIR] [-
   --weir    a release binary, instead of building one";
 
 const REMEDY: &str = "apt-get install g++ make time libns3-dev ns2";
-/// Processor times are medians of this many runs of both, by turns.
+/// Processor times are medians of this many runs of both programs, which alternate.
 const ROUNDS: usize = 3;
 
 struct Options {
@@ -45,12 +45,12 @@ struct Options {
 struct Bench {
     options: Options,
     root: PathBuf,
-    /// Where the peers' programs are built and their results kept.
+    /// The folder where the peers' programs are built and their results kept.
     build: PathBuf,
     weir: PathBuf,
 }
 
-/// Runs `cargo xtask peers` with these words behind it.
+/// Runs `cargo xtask peers` with these arguments.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), String> {
     let options = parse(root, words)?;
     let build = program::target(root).join("peers");
@@ -182,7 +182,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// The peer's lines of an earlier time.
+    /// The peer's output lines from an earlier run.
     fn earlier(&self, case: &Case) -> Option<Vec<Value>> {
         let folder = self.options.from.as_ref()?;
         let file = folder.join(case.scenario).with_extension("jsonl");
@@ -203,7 +203,7 @@ impl Bench {
         (!lines.is_empty()).then_some(lines)
     }
 
-    /// Runs the peer once for each seed, and keeps its lines.
+    /// Runs the peer once for each seed, and keeps its output lines.
     fn run_peer(&self, case: &Case) -> Result<Vec<Value>, String> {
         let mut lines = Vec::new();
         let mut kept = String::new();
@@ -243,7 +243,7 @@ impl Bench {
         Ok(command)
     }
 
-    /// A copy of ns-2's script with this seed: the scripts have none among their arguments.
+    /// A copy of ns-2's script with this seed: the scripts have no argument for it.
     fn script(&self, scenario: &str, seed: usize) -> Result<PathBuf, String> {
         let source = self.options.peers.join(format!("ns2/{scenario}.tcl"));
         let copy = self.build.join(format!("{scenario}-{seed}.tcl"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo builds.
+/// Cargo's target folder.
 pub(crate) fn target(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => PathBuf::from(folder),
@@ -24,7 +24,7 @@ pub(crate) fn build_weir(root: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The output of a program, if it ends well.
+/// The output of a program, if it succeeds.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output();
     let output = output.map_err(|error| format!("{command:?}: {error}"))?;

@@ -1,13 +1,13 @@
-//! Means of runs with different seeds, in words.
+//! Means of runs with different seeds, as text.
 
 use weir_lab::statistics::Summary;
 
-/// The summary of these values; none if there are none.
+/// The summary of these values; `None` without values.
 pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Summary> {
     Summary::of(&values.collect::<Vec<_>>())
 }
 
-/// Half of the 95 % interval; nothing for a single run.
+/// Half of the 95 % interval; zero for a single run.
 pub(crate) fn half(summary: &Summary) -> f64 {
     summary.ci95.unwrap_or(0.0)
 }
@@ -22,7 +22,7 @@ pub(crate) fn shown_short(summary: &Summary) -> String {
     with_decimals(summary, 2)
 }
 
-/// Of numbers below one, `most` decimals; one less for each digit before the point.
+/// Numbers below one get `most` decimals; larger ones get one less for each digit before the point.
 fn with_decimals(summary: &Summary, most: usize) -> String {
     let (mean, half) = (summary.mean, half(summary));
     let digits = match mean.abs() {

@@ -1,8 +1,7 @@
-//! Documents whose tables a command measures: scenarios, a table for each load in
-//! them, and a row for each discipline.
+//! Documents with measured tables: a table for each load of their scenarios, with a row for each discipline.
 //!
-//! The command writes all tables to `out`, and replaces the summary between marks in the document; the text
-//! around it is written by hand.
+//! The command writes all tables to `out`, and replaces the summary between marks in the document; the text around it
+//! is written by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,15 +14,15 @@ use weir_lab::statistics::Summary;
 
 use crate::summary;
 
-/// Which document, from which scenarios.
+/// A document and its scenarios.
 pub(crate) struct Document {
-    /// The word behind `cargo xtask`.
+    /// The name of the command after `cargo xtask`.
     pub(crate) command: &'static str,
-    /// Where it is.
+    /// The path of the document.
     pub(crate) path: &'static str,
     /// The folders below `scenarios`.
     pub(crate) folders: &'static [&'static str],
-    /// Which load and which row of its table a point of the results is.
+    /// The load and the row that a point of the results belongs to.
     pub(crate) place: fn(&Value) -> Option<Place>,
     /// The text between the marks at the top.
     pub(crate) summary: fn(&[Load]) -> String,
@@ -31,23 +30,23 @@ pub(crate) struct Document {
     pub(crate) tables: fn(&[Load]) -> String,
 }
 
-/// Where a point belongs.
+/// The place of a point in the tables.
 pub(crate) struct Place {
-    /// The row: a discipline, mostly.
+    /// The row: usually a discipline.
     pub(crate) row: String,
     /// The part of the load's name after the scenario's.
     pub(crate) load: String,
 }
 
-/// One load, and what each discipline made of it.
+/// One load, and each discipline's results under it.
 pub(crate) struct Load {
-    /// The scenario's name, and what its sweep sets besides the discipline.
+    /// The scenario's name, and the values that its sweep sets besides the discipline.
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) about: String,
-    /// How it was measured.
+    /// How the load was measured.
     pub(crate) note: String,
-    /// The row's name, and the metrics of its runs.
+    /// For each row: its name, and the metrics of its runs.
     pub(crate) rows: Vec<(String, Vec<Metrics>)>,
 }
 
@@ -72,7 +71,7 @@ struct Options {
 }
 
 impl Load {
-    /// Of all runs.
+    /// The metrics of all runs.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metrics> {
         self.rows.iter().flat_map(|(_, runs)| runs)
     }
@@ -82,7 +81,7 @@ impl Load {
         self.rows.iter().any(|(row, _)| row == name)
     }
 
-    /// Those of these columns that it has something for.
+    /// Those of these columns that have a value for this load.
     pub(crate) fn columns<'a>(&self, all: &'a [Column]) -> Vec<&'a Column> {
         let told = |column: &&Column| self.metrics().any(|m| (column.read)(m).is_some());
         all.iter().filter(told).collect()
@@ -102,7 +101,7 @@ impl Load {
 }
 
 impl Document {
-    /// Runs the command with these words behind it.
+    /// Runs the command with these arguments.
     pub(crate) fn run(&self, root: &Path, words: &[&str]) -> Result<(), String> {
         let wrong = |why| format!("{why}\nusage: {}", self.usage());
         let options = parse(words).map_err(wrong)?;
@@ -120,7 +119,7 @@ impl Document {
         self.write(root, &(self.summary)(&loads), &measured)
     }
 
-    /// Replaces the summary in the document, and writes all tables to a file of their own.
+    /// Replaces the summary in the document, and writes all tables to a separate file.
     fn write(&self, root: &Path, summary: &str, tables: &str) -> Result<(), String> {
         let document = root.join(self.path);
         let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
@@ -134,7 +133,7 @@ impl Document {
         fs::write(&full, title + tables).map_err(|error| at(&full, error))
     }
 
-    /// Where all tables go.
+    /// The path of the file with all tables.
     fn tables_path(&self) -> String {
         format!("out/{}.md", self.command)
     }
@@ -194,7 +193,7 @@ impl Document {
         loads(&name, &results, self.place).ok_or_else(wrong)
     }
 
-    /// Around the summary.
+    /// The marks around the summary.
     fn marks(&self) -> [String; 2] {
         let by = format!("measured by `cargo xtask {}`: do not edit", self.command);
         [
@@ -204,13 +203,13 @@ impl Document {
     }
 }
 
-/// Whether a scenario can be run: what has no title is a part of others.
+/// Whether a scenario can be run: a file without a title is a part of other scenarios.
 fn is_whole(file: &Path) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines().any(|line| line.starts_with("title = "))
 }
 
-/// The text with what is between the marks replaced.
+/// The text, with the part between the marks replaced.
 fn replaced(text: &str, [begin, end]: &[String; 2], measured: &str) -> Option<String> {
     let (before, rest) = text.split_once(begin)?;
     let (_, after) = rest.split_once(end)?;
@@ -277,7 +276,7 @@ fn metrics(value: &Value) -> Option<Metrics> {
     Some(pairs.collect())
 }
 
-/// One figure of these rows under each load, the loads by their numbers from 1 on.
+/// One figure of these rows under each load; loads are numbered from 1.
 pub(crate) fn glance(loads: &[&Load], rows: &[&str], read: Read, decimals: usize) -> String {
     let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
     let mut text = header(&numbers);
@@ -322,29 +321,29 @@ pub(crate) fn row(name: &str, cells: &[String]) -> String {
     format!("| `{name}` | {} |\n", cells.join(" | "))
 }
 
-/// The figures under these names, as far as there are any.
+/// The existing figures with these names.
 fn values(metrics: &Metrics, names: &[&str]) -> impl Iterator<Item = f64> {
     names.iter().filter_map(|name| metrics.get(*name).copied())
 }
 
-/// The figure under the first of these names that there is.
+/// The first existing figure with one of these names.
 pub(crate) fn first(metrics: &Metrics, names: &[&str]) -> Option<f64> {
     values(metrics, names).next()
 }
 
-/// The greatest of the figures under these names.
+/// The greatest of the figures with these names.
 pub(crate) fn most(metrics: &Metrics, names: &[&str]) -> Option<f64> {
     values(metrics, names).reduce(f64::max)
 }
 
-/// The mean of all figures whose names begin so.
+/// The mean of all figures whose names have this prefix.
 pub(crate) fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
     let values = metrics.range(prefix.to_owned()..);
     let values = values.take_while(|(name, _)| name.starts_with(prefix));
     summary::of(values.map(|(_, value)| *value)).map(|summary| summary.mean)
 }
 
-/// The sum of the figures under these names.
+/// The sum of the figures with these names.
 pub(crate) fn sum(metrics: &Metrics, names: &[&str]) -> Option<f64> {
     values(metrics, names).reduce(|a, b| a + b)
 }

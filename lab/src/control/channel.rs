@@ -1,14 +1,14 @@
-//! The channel between a controller and its elements: a delay each way, and losses.
+//! The channel between a controller and its elements: a delay in each direction, and losses.
 //!
 //! ```text
 //!   every period:  a sample of each queue ──loss, delay──▶ controller
 //!                  the queues' parameters ◀──loss, delay───┘
 //! ```
 //!
-//! Elements report to the controller's side, as it were: a poll reaches them at the instant at which the
-//! round begins, and what they answer reaches the controller a delay later. What the controller makes of
-//! the samples depends on nothing that happens meanwhile. So the runner works on the controller's time,
-//! which is a delay ahead of the elements', and is asked at once; only its changes wait, for both delays.
+//! In this model the elements report to the controller. A poll reaches them at the instant at which the round
+//! begins, and their answer reaches the controller one delay later. The controller's decision depends only on the
+//! samples, not on events in between. So the runner works on the controller's time, which is one delay ahead of the
+//! elements', and decides at once; only its changes wait, for both delays.
 
 use std::collections::VecDeque;
 
@@ -20,19 +20,19 @@ use weir_controller::{Controller, Order, QueueName, QueueSample, Runner};
 use super::ControlledQueue;
 use crate::scenario::Controller as Described;
 
-/// How long an element may take to answer, beside the channel's delay.
+/// Maximum time for an element to answer, beside the channel's delay.
 const RESPONSE_MAX: Span = Span::from_secs(3);
 
 /// A controller's runner behind a channel. Times are those of the run, at the elements.
 pub(crate) struct Channel {
     runner: Runner,
     delay: Span,
-    /// Changes under way to their elements, each with its arrival.
+    /// Changes on their way to their elements, with their arrival times.
     under_way: VecDeque<(Instant, Request)>,
 }
 
 impl Channel {
-    /// The controller as it is described, with a round every `period`.
+    /// The controller of this description, with a round every `period`.
     pub(crate) fn new(
         described: &Described,
         queues: &[ControlledQueue],
@@ -63,14 +63,14 @@ impl Channel {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if not earlier.
+    /// The latest instant at which to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn poll_timeout(&self) -> Instant {
         let timeout = self.runner.poll_timeout().before(self.delay);
         let arrival = self.under_way.front().map(|(arrival, _)| *arrival);
         arrival.map_or(timeout, |arrival| arrival.min(timeout))
     }
 
-    /// Time has passed.
+    /// Does everything that is due at `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.runner.handle_timeout(now + self.delay);
     }
@@ -114,7 +114,7 @@ impl Channel {
     }
 }
 
-/// A controller whose samples and orders get lost, each by itself.
+/// A controller whose samples and orders are lost independently of each other.
 struct Lossy {
     controller: Box<dyn Controller>,
     loss: f64,
@@ -169,7 +169,8 @@ mod tests {
         about: "queues",
     }];
 
-    /// Asks of each queue that answered as many packets as it holds, and says when it was asked.
+    /// A test controller: orders, for each queue that answered, the number of packets that it holds, and reports when
+    /// it was asked.
     struct Echo {
         asked: Instant,
     }
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// One element with `queues` queues, 100 ms away.
+    /// One element with `queues` queues, at a delay of 100 ms.
     fn channel(loss: f64, queues: usize) -> Channel {
         let delay = Span::from_millis(100);
         let controller = Lossy {
@@ -225,7 +226,7 @@ mod tests {
         Instant::ZERO + Span::from_millis(millis)
     }
 
-    /// Lets all queues answer that they hold `packets`; the changes that arrive.
+    /// All queues answer that they hold `packets`; returns the changes that arrive.
     fn turn(channel: &mut Channel, now: Instant, packets: u64) -> Vec<usize> {
         channel.handle_timeout(now);
         let mut arrived = Vec::new();
@@ -250,13 +251,13 @@ mod tests {
     #[test]
     fn changes_come_a_round_trip_after_their_samples() {
         let mut channel = channel(0.0, 1);
-        // Rounds at 0, 40, .. ms; the changes of the first come with the sixth samples.
+        // Rounds at 0, 40, .. ms; the changes of the first round arrive with the sixth samples.
         for step in 0..8 {
             let now = at(40 * step);
             assert_eq!(channel.poll_timeout(), now);
             let arrived = turn(&mut channel, now, step);
             assert_eq!(arrived.len(), usize::from(step >= 5), "at {now:?}");
-            // The controller is asked when the samples have reached it.
+            // The controller decides when the samples have reached it.
             channel.inspect(&mut |_, asked| assert_eq!(asked, (100 + 40 * step) as f64));
             assert_eq!(channel.poll_event(), Some(Event::Sampled));
             assert_eq!(channel.poll_event(), None);
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn samples_and_orders_are_lost_each_by_itself() {
-        // Of a thousand samples a quarter is lost, and a quarter of the orders to the rest: 562 are left.
+        // Of a thousand samples a quarter is lost, and of the orders for the rest a quarter: 562 are left.
         let mut some = channel(0.25, 1000);
         assert!(turn(&mut some, at(0), 1).is_empty());
         let arrived: usize = turn(&mut some, at(200), 1).iter().sum();

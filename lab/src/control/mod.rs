@@ -1,10 +1,10 @@
-//! Controllers in a run: the channel between a controller and its elements, and what is kept of their
-//! work. The same in both habitats.
+//! Controllers in a run: the channel between a controller and its elements, and the record of its work. The same in
+//! both habitats.
 //!
 //! - `channel`: delay and losses, around the runner of `weir-controller`
 //! - `record`: gauges and failures, as metrics, curves and sentences
 //!
-//! A habitat carries the channel's requests out: an actor in virtual time, a thread on the lab.
+//! Each habitat executes the channel's requests: the simulator in an actor, the lab in a thread.
 
 mod channel;
 mod record;
@@ -17,14 +17,14 @@ use weir_controller::{QueueName, Role};
 use crate::scenario::{Controller as Described, Scenario};
 use crate::topology::{Topology, Watched};
 
-/// A queue that a controller has.
+/// A queue of a controller.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlledQueue {
     /// Its role for the controller.
     pub(crate) role: &'static Role,
     /// Its name for the controller: the names of its node and of the node's interface.
     pub(crate) name: QueueName,
-    /// Where it is.
+    /// The place of the queue in the network.
     pub(crate) place: Watched,
 }
 

@@ -14,7 +14,7 @@ use crate::statistics::mean;
 /// The record of a controller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    /// How far rounds are apart, which on the lab may be more than the scenario says.
+    /// Interval of the rounds; in the lab it may be longer than in the scenario.
     period: Span,
     /// Its gauges after each round.
     gauges: BTreeMap<&'static str, Vec<f64>>,
@@ -26,7 +26,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Of a controller with a round every `period`.
+    /// The record of a controller with a round every `period`.
     pub(crate) fn new(period: Span) -> Self {
         Self {
             period,
@@ -53,7 +53,7 @@ impl Record {
         }
     }
 
-    /// The errors, in sentences.
+    /// The errors, as sentences.
     pub(crate) fn trouble(&self) -> Vec<String> {
         let refused = self
             .refused
@@ -67,8 +67,7 @@ impl Record {
     }
 }
 
-/// Adds the gauges of each controller: their means after the warm-up, what they were at the end,
-/// and their curves.
+/// Adds the gauges of each controller: their means after the warm-up, their final values, and their curves.
 pub(crate) fn add(
     scenario: &Scenario,
     all: &[Record],

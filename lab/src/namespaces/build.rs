@@ -8,8 +8,8 @@
 //!
 //! A wire with a delay has a bridge in its middle: see [`wire`](super::wire).
 //!
-//! Host ends have checksum and segmentation offload off, because weir takes frames as they are on
-//! the wire; router ends have receive offload off, so that no frame is longer than the wire's.
+//! Host ends have checksum and segmentation offload off, because weir takes frames as they are on the wire. Router
+//! ends have receive offload off, so that no frame is longer than on the wire.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,12 +27,12 @@ use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
 /// Bytes of a packet on an Ethernet wire beyond its layer-2 length: preamble, frame check sequence, gap.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
-/// Two full frames: the least that the kernel's token bucket may hold.
+/// Two full frames: the minimum for the kernel's token bucket.
 const BURST_BYTES_MIN: u64 = 3200;
-/// Packets of 1514 bytes that a host's interface queues, as many as the kernel's default.
+/// Packets of 1514 bytes in the queue of a host's interface, as many as the kernel's default.
 const HOST_QUEUE_BYTES: u64 = QUEUE_PACKETS as u64 * 1514;
 
-/// A topology as namespaces. They are gone when this value is dropped.
+/// A topology as namespaces. They are removed when this value is dropped.
 #[derive(Debug)]
 pub struct Site {
     /// The thread that starts programs here.
@@ -99,8 +99,8 @@ impl Site {
             settings.push(("ipv6/conf/all/forwarding", "1"));
             settings.push(("ipv4/conf/all/send_redirects", "0"));
         } else {
-            // Every connection starts afresh, and a lost SYN is sent again after 1, 2, 4 .. s, as
-            // RFC 6298 says; recent kernels send the first few a second apart.
+            // Connections reuse no earlier metrics, and a lost SYN is sent again after 1, 2, 4 .. s, as in RFC 6298;
+            // recent kernels send the first few a second apart.
             settings.push(("ipv4/tcp_no_metrics_save", "1"));
             settings.push(("?ipv4/tcp_syn_linear_timeouts", "0"));
             settings.extend(tcp.kernel());
@@ -108,8 +108,7 @@ impl Site {
         self.set(&self.namespaces[index], &node.name, &settings)
     }
 
-    /// Writes the kernel's settings below `net` in a namespace; one that begins with `?` may be
-    /// absent.
+    /// Writes the kernel's settings below `net` in a namespace; a setting that begins with `?` may be absent.
     fn set(
         &self,
         namespace: &Namespace,
@@ -141,7 +140,7 @@ impl Site {
         namespace: &Namespace,
     ) -> Result<(), Error> {
         let name = long.name();
-        // The bridge sends nothing of its own: a message of its kernel would belong to no host.
+        // The bridge must send nothing of its own: messages of its kernel would belong to no host.
         let silent = ("ipv6/conf/default/disable_ipv6", "1");
         self.set(namespace, &name, &[silent])?;
         let mut batch = String::new();
@@ -185,7 +184,7 @@ impl Site {
         batch
     }
 
-    /// Frames as they are on a wire: none longer, and with their sums done.
+    /// Switches offloads off, so that frames are as on a wire: no longer than that, and with checksums.
     fn set_offloads(
         &self,
         namespace: &Namespace,
@@ -198,7 +197,7 @@ impl Site {
         self.run(namespace, name, "ethtool", &features, "")
     }
 
-    /// A host's end of a link sends at the link's rate, counted on the wire.
+    /// Paces a host's end of a link to the link's rate, counted on the wire.
     fn pace(&self, index: usize, node: &Node) -> Result<(), Error> {
         let rate = node.interfaces.first().and_then(|i| i.rate);
         let Some(rate) = rate.filter(|_| !node.is_router) else {

@@ -1,5 +1,5 @@
-//! Controllers on the lab: threads of the run, each with the runner of one controller, which talk to
-//! the routers' northbound services.
+//! Controllers in the lab: threads of the run, each with the runner of one controller, which send requests to the
+//! routers' northbound services.
 //!
 //! ```text
 //!   every period:  GET /v1/queues of each router ────▶ channel and runner (the same as in
@@ -7,10 +7,9 @@
 //!                  PATCH /v1/config of each router ◀───────┘
 //! ```
 //!
-//! Routers are asked side by side, each with a deadline; one that does not answer in time has no sample,
-//! and holds up the others once (see `weir_controller::runner`). The delay and the losses of the channel
-//! are the scenario's; what the sockets, the routers and this machine take comes on top: about a
-//! millisecond. A thread ends by itself with the run.
+//! Routers are asked concurrently, each with a deadline. One that does not answer in time has no sample, and delays
+//! the others once (see `weir_controller::runner`). The delay and the losses of the channel are the scenario's; the
+//! sockets, the routers and this machine add about a millisecond. A thread ends by itself with the run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +27,7 @@ use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 
-/// Queues are not asked more often than this.
+/// Minimum period of the queries to the queues.
 pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
 
 /// The threads of a scenario's controllers, in its order.
@@ -36,7 +35,7 @@ pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
 pub(super) struct Controllers(Vec<JoinHandle<Record>>);
 
 impl Controllers {
-    /// Starts them; `socket` gives the service of a router by its name.
+    /// Starts them; `socket` gives the path of a router's service by the router's name.
     pub(super) fn start(
         scenario: &Scenario,
         topology: &Topology,
@@ -63,7 +62,7 @@ impl Controllers {
         threads.map_err(Error::io("cannot start a controller's thread"))
     }
 
-    /// Waits for the end, and adds what they have recorded; gives what went wrong.
+    /// Waits for the end, and adds their records; returns the errors.
     pub(super) fn finish(
         self,
         scenario: &Scenario,
@@ -83,7 +82,7 @@ impl Controllers {
     }
 }
 
-/// Where each of a controller's routers listens.
+/// The sockets of a controller's routers.
 fn sockets(
     queues: &[ControlledQueue],
     socket: &dyn Fn(&str) -> PathBuf,
@@ -105,7 +104,7 @@ async fn drive(
         if now >= window.last() {
             return record;
         }
-        // What is there already is not late because this thread is.
+        // Take first the answers that have arrived, so that a delay of this thread does not make them late.
         while let Some((id, response)) = elements.try_answer() {
             channel.handle_response(now, id, response);
         }
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
     use crate::scenario::plan::plan;
 
-    /// Three ingress routers and an egress router, whose controller works for a second.
+    /// Three ingress routers and an egress router, whose controller runs for a second.
     const SCENARIO: &str = r#"
 title = "four routers"
 duration = "1 s"
@@ -170,7 +169,7 @@ ingress = ["good", "busy", "hung"]
 egress = ["wan"]
 "#;
 
-    /// Answers everything: `GET` with the queue of `port`, `PATCH` with `change`. Counts both.
+    /// Answers every request: `GET` with the queue of `port`, `PATCH` with `change`. Counts both.
     fn serve(listener: UnixListener, port: &str, change: &str, counts: Arc<Mutex<[u32; 2]>>) {
         let packets = r#"{"packets": 9, "bytes": 900}"#;
         let queues = format!(
@@ -218,7 +217,7 @@ egress = ["wan"]
         let folder = std::env::temp_dir().join(format!("weir-lab-hung-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = |name: &str| folder.join(name);
-        // Of `hung` connections are accepted by the kernel, and never read.
+        // The kernel accepts connections to `hung`, but nobody reads them.
         let _hung = UnixListener::bind(socket("hung")).unwrap();
         let yes = r#"{"applied": true, "messages": []}"#;
         let no = r#"{"applied": false, "messages": ["busy"]}"#;
@@ -243,8 +242,7 @@ egress = ["wan"]
         let trouble = controllers.finish(&scenario, &mut metrics, &mut curves);
         std::fs::remove_dir_all(&folder).unwrap();
         let [good, busy, egress] = counts.map(|counts| *counts.lock().unwrap());
-        // 25 rounds of 40 ms, of which the first waits for `hung` until its end; and this machine may be
-        // busy.
+        // 25 rounds of 40 ms. The first one waits for `hung` until its deadline, and this machine may be busy.
         let all = format!("good {good:?}, busy {busy:?}, egress {egress:?}, {trouble:?}");
         assert!(
             good.iter().chain(&busy).all(|n| (12..=25).contains(n)),

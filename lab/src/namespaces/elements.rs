@@ -7,9 +7,8 @@
 //!   responses ◀── in any order
 //! ```
 //!
-//! Each router has a task and a connection of its own, so that one that does not answer delays no other
-//! else. A request whose deadline has passed is given up without a response: who asked knows the
-//! deadline too.
+//! Each router has its own task and connection, so that a router that does not answer delays no other. A request
+//! whose deadline has passed is given up without a response: the requester knows the deadline too.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -26,23 +25,23 @@ use weir_northbound::client::{Client, ClientError, Count, Queue};
 
 use super::window::RunWindow;
 
-/// Requests that wait for one router, and responses that wait for who asked.
+/// Maximum number of requests that wait for one router, and of responses that wait to be read.
 const WAITING_MAX: usize = 64;
 
-// A runner never puts more into one request than the service of a router takes.
+// A runner never puts more into one request than a router's service accepts.
 const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_model::operation::CHANGES_MAX);
 
 /// The outcome of a request.
 pub(super) type Answer = (RequestId, Response);
 
-/// The routers of a controller. It lives as long as the runtime in which it was made.
+/// The routers of a controller. It lives as long as the runtime in which it was created.
 pub(super) struct Elements {
     requests: HashMap<Arc<str>, mpsc::Sender<Request>>,
     answers: mpsc::Receiver<Answer>,
 }
 
 impl Elements {
-    /// Routers by name, each with its socket. It is made within a runtime.
+    /// Routers by name, each with its socket. Must be called within a runtime.
     pub(super) fn new(sockets: BTreeMap<Arc<str>, PathBuf>, window: RunWindow) -> Self {
         let (answer, answers) = mpsc::channel(WAITING_MAX);
         let task = |(name, socket): (Arc<str>, PathBuf)| {
@@ -69,7 +68,7 @@ impl Elements {
         }
     }
 
-    /// The next response. Waits for it, without end if nothing was asked.
+    /// The next response. Waits for it; endlessly if there was no request.
     pub(super) async fn answer(&mut self) -> Answer {
         match self.answers.recv().await {
             Some(answer) => answer,
@@ -77,7 +76,7 @@ impl Elements {
         }
     }
 
-    /// The next response, if it is there.
+    /// The next response, if it has arrived.
     pub(super) fn try_answer(&mut self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }
@@ -90,7 +89,7 @@ pub(super) fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// Carries out what is asked of one router.
+/// Executes the requests to one router.
 async fn serve(
     socket: PathBuf,
     mut requests: mpsc::Receiver<Request>,

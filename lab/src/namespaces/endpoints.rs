@@ -1,9 +1,9 @@
-//! The TCP settings of each host's kernel, so that its connections are as the scenario says.
+//! The TCP settings of each host's kernel, as the scenario's connections need them.
 //!
-//! Selective acknowledgements, time stamps and explicit congestion notification are agreed on when
-//! a connection is opened, and the opener proposes: so only hosts that open connections are set,
-//! and a server takes what each of its clients proposes. These are settings of a whole namespace;
-//! a host that would have to open connections of both kinds is refused.
+//! Selective acknowledgements, time stamps and explicit congestion notification are negotiated when a connection is
+//! opened, and the opener proposes them. So only hosts that open connections need settings; a server accepts the
+//! proposals of its clients. The settings are those of a whole namespace: a host that would have to open connections
+//! with different settings is refused.
 
 use crate::error::Error;
 use crate::options::Habitat;
@@ -57,7 +57,7 @@ impl Settings {
         }
     }
 
-    /// Takes `other` in; names what they contradict each other in.
+    /// Merges `other`; returns the name of a setting in which they contradict each other.
     fn join(&mut self, other: Self) -> Option<&'static str> {
         let fields = [
             ("SACK", &mut self.sack, other.sack),
@@ -77,7 +77,7 @@ impl Settings {
     /// The settings of the namespace below `net`.
     pub fn kernel(self) -> Vec<(&'static str, &'static str)> {
         let flag = |on: bool| if on { "1" } else { "0" };
-        // 2: take ECN when asked, ask for none; the kernel's default.
+        // 2: accept ECN, but do not propose it; the kernel's default.
         let ecn = |on: bool| if on { "1" } else { "2" };
         let settings = [
             self.sack.map(|on| ("ipv4/tcp_sack", flag(on))),
@@ -88,7 +88,7 @@ impl Settings {
     }
 }
 
-/// The kernel's name for a congestion control. SACK or not is a setting of the namespace.
+/// The kernel's name of a congestion control. SACK is a separate setting of the namespace.
 pub fn kernel_word(congestion: Congestion) -> &'static str {
     match congestion {
         Congestion::Cubic => "cubic",

@@ -1,4 +1,4 @@
-//! The lab's private folder: the routers' configurations and sockets, gone at the end.
+//! The lab's private folder: the routers' configurations and sockets, removed at the end.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 /// First part of the folder's name; the process number follows.
 const PREFIX: &str = "weir-lab-";
-/// Names that are tried.
+/// Maximum number of names to try.
 const TRIES_MAX: u32 = 1000;
 
-/// A folder that only its owner can enter, removed when this value goes away.
+/// A folder that only its owner can enter, removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// Makes one, and removes those of labs that were killed.
+    /// Creates one, and removes folders of labs that were killed.
     pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         sweep(&base);
@@ -33,7 +33,7 @@ impl Folder {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -41,12 +41,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next lab.
+        // The next lab removes anything that cannot be removed now.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes our own user's folders whose process is gone.
+/// Removes folders of our own user whose process has ended.
 fn sweep(base: &Path) {
     let Ok(user) = fs::metadata("/proc/self").map(|m| m.uid()) else {
         return;

@@ -43,14 +43,14 @@ use crate::topology::Topology;
 const READY_MAX: Duration = Duration::from_secs(20);
 /// Tools must report within this time after the end.
 const REPORT_MAX: Duration = Duration::from_secs(20);
-/// The routers are asked this long before the end, while the traffic still flows.
+/// The routers are queried this long before the end, while the traffic still flows.
 const ASK_BEFORE: Span = Span::from_millis(300);
-/// How often the run is looked after.
+/// Interval of the checks on a run.
 const LOOK: Span = Span::from_millis(100);
-/// Processors that other programs may use before the result says so.
+/// Maximum load by other programs, in processors, without a note in the result.
 const OTHERS_MAX: f64 = 0.25;
-/// Processors' clocks may differ by this much before the result says so: emulated delays begin at
-/// a millisecond.
+/// Maximum difference between the processors' clocks without a note in the result: emulated delays begin at a
+/// millisecond.
 const CLOCKS_APART_MAX: Span = Span::from_micros(50);
 /// Open files that a lab needs: some for each namespace and each child.
 const FILES: u64 = 16_384;
@@ -102,7 +102,7 @@ impl Lab<'_> {
             .for_each(|note| progress.say(&format!("note: {note}")));
         let (runs, seed) = self.options.runs_of(plan);
         let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
-        // Runs outside, points inside: what changes on the machine meanwhile meets all points.
+        // Runs outside, points inside: changes of the machine during the experiment affect all points alike.
         for run in 0..runs {
             for (place, point) in plan.points.iter().enumerate() {
                 let step = run as usize * plan.points.len() + place;
@@ -230,7 +230,7 @@ impl Lab<'_> {
         )
     }
 
-    /// Receivers and servers first; senders when those listen.
+    /// Starts receivers and servers first, and senders when those listen.
     fn start_tools(
         &self,
         site: &Site,
@@ -256,7 +256,7 @@ impl Lab<'_> {
         Ok(tools)
     }
 
-    /// Lets the run run; an error as soon as something that should run does not.
+    /// Watches the run; returns an error as soon as a required process has ended.
     fn watch(
         &self,
         start: Instant,
@@ -294,19 +294,19 @@ impl Lab<'_> {
     }
 }
 
-/// Processor time of the machine that is not the lab's, once its children have ended.
+/// Processor time of this machine's programs outside the lab, once the lab's children have ended.
 fn others_cpu_seconds() -> f64 {
     cpu_seconds_of_all() - cpu_seconds()
 }
 
-/// Routers that were started, once all of them answer.
+/// Waits until all started routers answer.
 fn ready(routers: impl Iterator<Item = Result<Router, Error>>) -> Result<Vec<Router>, Error> {
     let mut routers = routers.collect::<Result<Vec<_>, _>>()?;
     routers.iter_mut().try_for_each(Router::wait_ready)?;
     Ok(routers)
 }
 
-/// Time from now to the common start: enough for all tools to be there.
+/// Time from now to the common start: enough for all tools to get ready.
 fn start_margin(tools: usize) -> Span {
     Span::from_millis(400 + 20 * tools as u64)
 }

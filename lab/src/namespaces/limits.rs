@@ -1,4 +1,4 @@
-//! The limits of the lab: what it refuses, in a sentence before anything is started, and what it leaves out.
+//! The limits of the lab: scenarios that it refuses before it starts anything, and features that it leaves out.
 
 use weir_base::Span;
 
@@ -12,20 +12,20 @@ use crate::options::Habitat;
 use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
 
-/// Hosts and routers at most: each is a namespace with processes of its own.
+/// Maximum number of hosts and routers: each is a namespace with its own processes.
 pub const NODES_MAX: usize = 500;
-/// TCP connections of a run at most.
+/// Maximum number of TCP connections of a run.
 pub const CONNECTIONS_MAX: u64 = 5_000;
-/// Hosts with many source addresses at most.
+/// Maximum number of hosts with many source addresses.
 const SPREAD_MAX: usize = 16;
-/// Flows of one tool that can each have a start of their own: they stand on its command line.
+/// Maximum number of flows of one tool that start at different times: the times are on its command line.
 const STARTS_MAX: u32 = 5_000;
-/// Bytes of a packet on the lab's wires beyond its IP length: they are Ethernet.
+/// Bytes of a packet on the lab's wires beyond its IP length: the wires are Ethernet.
 const FRAMING_BYTES: u32 = 38;
 /// The largest segment's payload in 1500 bytes of IPv4.
 const MSS_MAX: u32 = 1460;
 
-/// Refuses what the lab has no hope of doing; gives what it leaves out, in sentences.
+/// Refuses a scenario that the lab cannot run; returns the features that it leaves out, as sentences.
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
     for controller in &scenario.controllers {
@@ -165,7 +165,7 @@ fn check_mss(traffic: &Traffic) -> Result<(), Error> {
 fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut links: Vec<usize> = long.iter().map(|long| long.link).collect();
-    links.dedup(); // the wires of a link follow each other
+    links.dedup(); // the wires of a link are adjacent
     if !links.is_empty() {
         let name = |&link: &usize| {
             format!(
@@ -215,8 +215,8 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     notes
 }
 
-/// Options of the scenario's endpoints that differ from the kernel's behaviour, and that the lab's tools cannot
-/// change. The scenario's defaults are the kernel's behaviour.
+/// Options of the scenario's endpoints that differ from the kernel's behaviour and cannot be changed by the lab's
+/// tools. The scenario's defaults are the kernel's behaviour.
 fn not_emulated(options: &TcpOptions) -> Vec<&'static str> {
     let kernel = TcpOptions::default();
     let options = [

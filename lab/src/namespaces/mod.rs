@@ -7,18 +7,18 @@
 //!   lab: start ─▶ watch ─▶ collect ─▶ Reported, measured as everywhere
 //! ```
 //!
-//! - [`limits`]: what the lab cannot do, and what it leaves out
-//! - [`routes`]: the routes as the kernel reads them
+//! - [`limits`]: scenarios that the lab cannot run, and features that it leaves out
+//! - [`routes`]: the routes in the kernel's form
 //! - [`endpoints`]: the TCP settings of each host's kernel
-//! - [`build`]: namespaces, links and addresses in being
+//! - [`build`]: creates namespaces, links and addresses
 //! - [`wire`]: wires with a delay
-//! - [`process`]: programs inside namespaces, each with an end
+//! - [`process`]: programs inside namespaces, with time limits
 //! - [`router`]: `weir router` in a router's namespace
-//! - `controllers`: controllers as threads of the run, `elements`: the routers that they ask
+//! - `controllers`: controllers as threads of the run, `elements`: their routers
 //! - `sampler`: the thread that samples the watched queues
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
-//! Nothing outside of this folder knows that there are namespaces.
+//! Nothing outside this folder knows about namespaces.
 
 pub mod build;
 mod controllers;

@@ -1,7 +1,7 @@
-//! Programs inside namespaces: short ones that set things up, and the tools and routers of a run.
+//! Programs inside namespaces: short set-up programs, and the tools and routers of a run.
 //!
-//! Every program is started by the lab's [`Spawner`], so none outlives the lab; every wait has an
-//! end; its standard error becomes part of the lab's error.
+//! Every program is started by the lab's [`Spawner`], so none outlives the lab. Every wait has a time limit. A
+//! program's standard error becomes part of the lab's error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -14,7 +14,7 @@ use weir_live::namespace::{Namespace, Signal, Spawner, signal};
 use crate::error::Error;
 use crate::namespaces::traffic::Line;
 
-/// A program that only sets something up must end within this time.
+/// A set-up program must end within this time.
 const SETUP_MAX: Duration = Duration::from_secs(20);
 /// Maximum number of bytes kept of a program's standard error.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
@@ -31,7 +31,7 @@ pub fn run_to_end(
     command.stdin(Stdio::piped());
     let mut running = Running::start(spawner, namespace, what, command)?;
     if let Some(mut stdin) = running.take_stdin() {
-        // A program that ends before it has read all says why on its standard error.
+        // A program that ends before it has read everything explains itself on its standard error.
         let _ = stdin.write_all(input.as_bytes());
     }
     let status = running.wait(Instant::now() + SETUP_MAX)?;
@@ -41,7 +41,7 @@ pub fn run_to_end(
     }
 }
 
-/// A program that was started, and is killed when this value goes away.
+/// A started program, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Running {
     what: String,
@@ -66,7 +66,7 @@ impl Running {
             thread::spawn(move || {
                 let mut output = Vec::new();
                 let mut stderr = stderr;
-                // Half a sentence is better than none.
+                // An incomplete message is better than none.
                 let _ = stderr
                     .by_ref()
                     .take(OUTPUT_BYTES_MAX)
@@ -92,7 +92,7 @@ impl Running {
         self.child.stdin.take()
     }
 
-    /// Whether it has ended.
+    /// Its exit status, if it has ended.
     pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() {
             let doing = format!("cannot wait for {}", self.what);
@@ -101,7 +101,7 @@ impl Running {
         Ok(self.ended)
     }
 
-    /// Waits for its end; an error if that does not come in time.
+    /// Waits for its end; returns an error if the deadline passes.
     pub fn wait(&mut self, deadline: Instant) -> Result<ExitStatus, Error> {
         let mut pause = Duration::from_micros(200);
         loop {
@@ -116,10 +116,10 @@ impl Running {
         }
     }
 
-    /// Asks it to end, then insists.
+    /// Asks it to end, and kills it if it does not.
     pub fn stop(&mut self, patience: Duration) {
         if self.ended.is_none() && matches!(self.child.try_wait(), Ok(None)) {
-            // It may end by itself at this moment; then there is nothing to signal.
+            // It may end by itself at this moment; then there is no process to signal.
             let _ = signal(&self.child, Signal::Terminate);
             let _ = self.wait(Instant::now() + patience);
         }
@@ -133,7 +133,7 @@ impl Running {
         }
     }
 
-    /// The error that it failed, with its standard error. Ends it first.
+    /// Ends it, and returns an error with its standard error.
     pub fn failed(&mut self, how: &str) -> Error {
         self.kill();
         let output = self.output.take().and_then(|thread| thread.join().ok());
@@ -162,7 +162,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Starts a tool: `command` is a `weir traffic` with its arguments.
+    /// Starts a tool: `command` is `weir traffic` with its arguments.
     pub fn start(
         spawner: &Spawner,
         namespace: &Namespace,
@@ -202,7 +202,7 @@ impl Tool {
         }
     }
 
-    /// An error if it has ended although it should still run.
+    /// Returns an error if it has ended too early.
     pub fn check(&mut self) -> Result<(), Error> {
         match self.running.has_ended()? {
             None => Ok(()),
@@ -210,7 +210,7 @@ impl Tool {
         }
     }
 
-    /// Waits for its end and gives its report.
+    /// Waits for its end and returns its report.
     pub fn finish(mut self, deadline: Instant) -> Result<Vec<Line>, Error> {
         let status = self.running.wait(deadline)?;
         if !status.success() {

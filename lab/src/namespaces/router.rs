@@ -1,4 +1,4 @@
-//! The routers of a run: their configuration, their start, and what they say of themselves.
+//! The routers of a run: their configuration, their start, and their pages.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,11 +18,11 @@ use crate::error::Error;
 use crate::scenario::Discipline;
 use crate::topology::{Node, QUEUE_PACKETS};
 
-/// The pages that are fetched from a router at the end of a run, by their names in the result.
+/// The pages that are fetched from a router at the end of a run, with their names in the result.
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 /// A router must answer within this time after its start.
 const READY_MAX: Duration = Duration::from_secs(10);
-/// How long a router may take to end by itself. The run is over: what its queues hold need not leave.
+/// Maximum time for a router to end by itself. The run is over: packets in its queues need not leave.
 const STOP_MAX: Duration = Duration::from_millis(100);
 
 /// A `weir router` in its namespace.
@@ -35,8 +35,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Writes the configuration of the router `name` into `folder` and starts it. It is not ready
-    /// yet then.
+    /// Writes the configuration of the router `name` into `folder` and starts the router, which is not ready yet.
     pub fn start(
         (spawner, namespace): (&Spawner, &Namespace),
         executable: &Path,
@@ -73,7 +72,7 @@ impl Router {
         Ok(())
     }
 
-    /// An error if it has ended.
+    /// Returns an error if it has ended.
     pub fn check(&mut self) -> Result<(), Error> {
         match self.running.has_ended()? {
             None => Ok(()),
@@ -81,13 +80,13 @@ impl Router {
         }
     }
 
-    /// Its pages about ports, queues, hogs and drops. A page that it does not have is null.
+    /// Its pages about ports, queues, hogs and drops; null for a page that it does not have.
     pub fn inspect(&self) -> Value {
         let pages = PAGES.map(|name| (name.to_owned(), self.page(name)));
         Value::Object(pages.into_iter().collect::<Map<_, _>>())
     }
 
-    /// One page of what it says; null if it does not have it.
+    /// One of its pages; null if it does not have it.
     pub fn page(&self, name: &str) -> Value {
         client::get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null)
     }
@@ -97,22 +96,22 @@ impl Router {
         cpu_seconds_of(self.running.pid())
     }
 
-    /// Ends it.
+    /// Stops it.
     pub fn stop(mut self) {
         self.running.stop(STOP_MAX);
     }
 }
 
-/// Where the router `name` listens.
+/// The socket of the router `name`.
 pub fn socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.sock"))
 }
 
-/// Routers of a run have no supervisor: the lab itself notices one that says nothing, a process each is
-/// what processor time is counted of, and a machine that is overloaded must not end a run.
+/// Routers of a run have no supervisor: the lab itself notices a router that does not answer, processor time is
+/// measured per process, and an overloaded machine must not end a run.
 pub(super) const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
 
-/// The configuration of the router that a node is.
+/// The configuration of a node's router.
 pub fn configuration(node: &Node, socket: &Path) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!("mode = \"routed\"\nsocket = {socket}\n{NO_SUPERVISOR}");

@@ -1,5 +1,5 @@
-//! The routes of a topology as the kernel's `ip route` reads them, and networks for hosts with
-//! many source addresses.
+//! The routes of a topology in the form of the kernel's `ip route`, and networks for hosts with many source
+//! addresses.
 //!
 //! ```text
 //!   hosts with many source addresses: 172.(16 + k).0.0/16 behind the k-th of them
@@ -18,7 +18,7 @@ use crate::topology::{Interface, Topology};
 pub struct Routes {
     /// Its routes.
     pub routes: Vec<Vec<Route>>,
-    /// The network of its extra source addresses, if it has them.
+    /// The network of its extra source addresses, if any.
     pub spread: Vec<Option<Ipv4Addr>>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Route {
 }
 
 impl Routes {
-    /// Of a topology whose hosts all have one link, to a router.
+    /// The routes of a topology in which every host has one link, to a router.
     pub fn new(scenario: &Scenario, topology: &Topology) -> Self {
         let mut spread = vec![None; topology.nodes.len()];
         for (k, node) in spread_hosts(scenario, topology).into_iter().enumerate() {
@@ -70,7 +70,7 @@ impl Routes {
     }
 }
 
-/// Hosts whose UDP comes from many addresses, in the order of the file.
+/// Hosts whose UDP traffic has many source addresses, in the order of the file.
 pub(super) fn spread_hosts(scenario: &Scenario, topology: &Topology) -> Vec<usize> {
     let mut hosts = Vec::new();
     for traffic in &scenario.traffic {
@@ -109,7 +109,7 @@ fn router_routes(
             }
             let ends = [index, interface.peer.0].into_iter();
             let reached = ends.filter(|end| first_hops[*end].hops > 0);
-            // What cannot be reached has no route; no traffic goes there.
+            // An unreachable network has no route; no traffic goes there.
             let Some(near) = reached.min_by_key(|end| first_hops[*end].hops) else {
                 continue;
             };

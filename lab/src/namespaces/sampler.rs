@@ -1,7 +1,7 @@
-//! Samples the watched queues of a run: a thread that asks the routers' northbound services.
+//! Samples the watched queues of a run: a thread that queries the routers' northbound services.
 //!
-//! Each router is asked by a task of its own, at each step of the run. One that does not answer within a
-//! step leaves its queues as they were.
+//! Each router is queried by its own task, at each step of the run. If one does not answer within a step, its queues
+//! keep their last values.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::scenario::Scenario;
 use crate::statistics::mean;
 use crate::topology::{Topology, Watched};
 
-/// A router may take this long to answer, and at most a step.
+/// Maximum time for a router to answer; a step, if that is shorter.
 const ANSWER_MAX: Span = Span::from_secs(3);
 
 /// The thread, if anything is watched.
@@ -30,7 +30,7 @@ pub(super) struct Sampler {
     thread: Option<JoinHandle<Vec<Sampled>>>,
 }
 
-/// A watched queue, and what was seen of it.
+/// A watched queue, and its samples.
 #[derive(Debug)]
 struct Sampled {
     /// Its name in the result.
@@ -44,7 +44,7 @@ struct Sampled {
 }
 
 impl Sampler {
-    /// Starts it; `socket` gives the service of a router by its name.
+    /// Starts it; `socket` gives the path of a router's service by the router's name.
     pub(super) fn start(
         scenario: &Scenario,
         topology: &Topology,
@@ -75,7 +75,7 @@ impl Sampler {
         Ok(Self { step, thread })
     }
 
-    /// Waits for the end, and adds what was seen.
+    /// Waits for the end, and adds the samples.
     pub(super) fn finish(
         self,
         warm_up: Span,

@@ -1,7 +1,7 @@
-//! Which traffic tools a scenario needs, where, and with which options.
+//! The traffic tools that a scenario needs: on which nodes, and with which options.
 //!
-//! Traffic number n of the scenario has port 5001 + n, at whatever receives it; so a receiver's
-//! report says by its port which traffic it is about.
+//! Traffic number n of the scenario has port 5001 + n at its receiver, so the port in a receiver's report identifies
+//! the traffic.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use super::traffic::{Command, Line, Rhythm, Timetable, Timing, sink, tcp, udp, w
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
 
-/// A tool that is to be started.
+/// A tool to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Invocation {
     /// Index of the node in the topology.
@@ -30,26 +30,26 @@ pub(crate) struct Invocation {
 /// The purpose of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Receives for every traffic to its host.
+    /// Receives every traffic that is sent to its host.
     Sink,
     /// Serves the files of a traffic.
     Serve,
-    /// Sends or fetches for the traffic of this index; `stops` before the end of the run.
+    /// Sends or fetches for the traffic of this index; `stops`: it ends before the end of the run.
     Active { traffic: usize, stops: bool },
 }
 
 impl Role {
-    /// Whether others need it to listen before they start.
+    /// Whether it must listen before others start.
     pub(crate) fn listens(&self) -> bool {
         matches!(self, Self::Sink | Self::Serve)
     }
 
-    /// Whether it may be gone before the end of the run.
+    /// Whether it may end before the end of the run.
     pub(crate) fn may_end_early(&self) -> bool {
         matches!(self, Self::Active { stops: true, .. })
     }
 
-    /// Which traffic a line of its report is about.
+    /// The index of the traffic that a line of its report is about.
     pub(crate) fn traffic_of(&self, line: &Line) -> Option<usize> {
         match (self, line) {
             (Self::Active { traffic, .. }, _) => Some(*traffic),
@@ -113,7 +113,7 @@ pub(crate) fn invocations(
                 index,
                 until: traffic.stop,
                 timing: &timing,
-                // Each host has a stream of its own, the same for every variant.
+                // Each host has its own stream, the same for every variant.
                 seed: seed
                     .wrapping_mul(1_000_003)
                     .wrapping_add(index as u64 * 1009 + from as u64),
@@ -147,7 +147,7 @@ pub(crate) fn invocations(
     invocations
 }
 
-/// The intervals in which receivers count, so that steps of this length are whole ones.
+/// The intervals in which receivers count: they divide a step of this length evenly.
 fn interval(sample: Span) -> Span {
     const USUAL: Span = Span::from_millis(100);
     match sample.as_nanos() % USUAL.as_nanos() {
@@ -161,7 +161,7 @@ struct Place<'a> {
     topology: &'a Topology,
     /// The network of the sender's extra addresses.
     spread: Option<Ipv4Addr>,
-    /// The sender's flows, or the clients' of the receiver.
+    /// The flows of the sender, or of the clients at the receiver.
     flows: &'a [Flow],
     traffic: &'a Traffic,
     port: u16,
@@ -203,7 +203,7 @@ impl Place<'_> {
         Timetable {
             seed: self.seed,
             from: self.traffic.start,
-            // Nothing if all start at once.
+            // Empty if all start at once.
             starts: match self.traffic.starts {
                 Starts::Spread(Span::ZERO) => Vec::new(),
                 _ => self.flows.iter().map(|f| f.start).collect(),
@@ -220,7 +220,7 @@ impl Place<'_> {
             .iter()
             .filter_map(|f| f.size.map(Bytes))
             .collect();
-        // The last one holds for all that follow.
+        // The last one applies to all flows that follow.
         if sizes.windows(2).all(|pair| pair[0] == pair[1]) {
             sizes.truncate(1);
         }
@@ -310,7 +310,7 @@ fn rhythm(spacing: Spacing, activity: Option<&OnOff>) -> Rhythm {
     }
 }
 
-/// The segments' payload, if it is not what the lab's wires carry anyway.
+/// The segments' payload, if it differs from that of the lab's wires.
 fn mss(options: &TcpOptions) -> Option<u32> {
     (options.mss != TcpOptions::default().mss).then_some(options.mss)
 }

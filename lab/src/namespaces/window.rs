@@ -1,12 +1,11 @@
-//! When a run takes place, on this machine's clock.
+//! The time of a run on this machine's clock.
 
 use std::time::Duration;
 
 use weir_base::Instant;
 use weir_live::clock;
 
-/// From the common start of a run to its end, on the machine's clock. Other times here are those of the
-/// run, which count from its start.
+/// The start and the end of a run on the machine's clock. Other times here count from the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunWindow {
     /// The common start.
@@ -26,13 +25,13 @@ impl RunWindow {
         Instant::ZERO + self.end.since(self.start)
     }
 
-    /// How long it is from now to this time of the run.
+    /// Time from now until this time of the run.
     pub(super) fn until(&self, when: Instant) -> Duration {
         let when = self.start + when.since(Instant::ZERO);
         Duration::from_nanos(when.since(clock::now()).as_nanos())
     }
 
-    /// Waits for this time of the run; up to a millisecond longer, as timers of tokio do.
+    /// Waits until this time of the run; up to a millisecond longer, because of tokio's timers.
     pub(super) async fn sleep_until(&self, when: Instant) {
         tokio::time::sleep(self.until(when)).await;
     }

@@ -7,9 +7,9 @@
 //!                         └─────────────┘   a namespace of its own, without addresses
 //! ```
 //!
-//! The ends of the wire are what they are without a delay: the same names, rates and queues. The
-//! bridge holds every frame for the delay and passes it on; it has room for what the link can send
-//! meanwhile, so it loses nothing that the link's own queue let through.
+//! The ends of the wire are the same as without a delay: names, rates and queues. The bridge holds every frame for
+//! the delay and then passes it on. It has room for everything that the link can send in that time, so it loses no
+//! frame that the link's own queue let through.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,20 +20,20 @@ use weir_base::{Rate, Span};
 use super::router::{NO_SUPERVISOR, Router, quoted};
 use crate::topology::{Interface, Topology};
 
-/// Delays below this are what namespaces have anyway.
+/// Shorter delays are common in namespaces anyway.
 pub const DELAY_MIN: Span = Span::from_millis(1);
-/// Wires with a delay at most: each is one more router, and all share the machine's processors.
+/// Maximum number of wires with a delay: each is one more router, and all share the machine's processors.
 pub const LONG_MAX: usize = 16;
 /// The shortest frame on an Ethernet wire, with preamble and gap.
 const FRAME_BYTES_MIN: u64 = 84;
-/// The rate of a wire without one: more than the lab's senders reach together.
+/// The rate assumed for a wire without a rate: above the total of the lab's senders.
 const RATE_MAX: Rate = Rate::from_mbps(1_000);
-/// Packets that one direction of a wire holds at least, and at most.
+/// Minimum and maximum number of packets that one direction of a wire holds.
 const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
 /// The bridge's two ports.
 pub const PORTS: [&str; 2] = ["first", "second"];
 
-/// A wire that is longer than namespaces are.
+/// A wire with a delay that namespaces do not have by themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Long {
     /// The topology's number of the wire.
@@ -42,9 +42,9 @@ pub struct Long {
     pub link: usize,
     /// Node and interface at both ends.
     pub ends: [(usize, usize); 2],
-    /// How long a frame is under way.
+    /// The delay of a frame.
     pub delay: Span,
-    /// Packets that are under way at most, in each direction.
+    /// Maximum number of packets in flight, in each direction.
     pub held: u64,
 }
 
@@ -91,7 +91,7 @@ impl Long {
     }
 }
 
-/// The packets that a bridge lost, if any: then the run was not the scenario's.
+/// A note about the packets that a bridge lost, if any: the run then differs from the scenario.
 pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     let drops = bridge.page("drops");
     let count = |drop: &Value| match drop["loss"] == true {
@@ -107,7 +107,7 @@ pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     })
 }
 
-/// Packets that one direction sends within the delay, all of them as short as packets are.
+/// The number of packets that one direction sends within the delay, if all packets have the minimum length.
 fn held(interface: &Interface) -> u64 {
     let rate = interface.rate.map_or(RATE_MAX, |rate| rate.min(RATE_MAX));
     let packets = rate.bytes_in(interface.delay).div_ceil(FRAME_BYTES_MIN);

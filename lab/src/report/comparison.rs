@@ -1,4 +1,4 @@
-//! Both habitats beside each other: as a table for a terminal and as a part of the page.
+//! Both habitats side by side: as a table for a terminal and as a part of the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::page::{escape, section};
 use super::table::{align, measured};
 use crate::compare::{Both, Compared};
 
-/// The table and, once each, the causes of what differs.
+/// The table, and the causes of differences, each named once.
 pub(super) fn text(both: &Both) -> String {
     let heads = ["", "metric", "sim", "lab", "difference", "tolerance", ""];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -36,7 +36,7 @@ pub(super) fn text(both: &Both) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// An article of its own, before those of the two results.
+/// A separate article, before those of the two results.
 pub(super) fn html(both: &Both) -> String {
     let mut rows = String::new();
     let mut point = None;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::TrafficInfo;
 use crate::results::{Curve, Distribution, FlowRow, OneRun, PointResult, RunResult};
 
-/// Two variants at two points of a sweep, a run each, on `sim`.
+/// Two variants at two points of a sweep, with one run each, on `sim`.
 pub(super) fn result() -> RunResult {
     let mut points = Vec::new();
     for flows in [2, 3] {
@@ -46,7 +46,7 @@ fn traffic(name: &str, kind: &str) -> TrafficInfo {
     }
 }
 
-/// Evenly from nothing to 20 ms times `share`.
+/// A uniform distribution from zero to 20 ms times `share`.
 fn voice(share: f64) -> Distribution {
     Distribution::of(|p| Some(20.0 * share * p)).unwrap()
 }

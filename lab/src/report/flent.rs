@@ -1,8 +1,7 @@
-//! Results as Flent reads them: gzipped JSON, format version 4, one file for the first run of each
-//! point.
+//! Results in Flent's format: gzipped JSON, format version 4, one file for the first run of each point.
 //!
-//! Flent draws what it knows the name of, so a file says which of its tests it is, and has our curves under the
-//! names of that test as well as under their own:
+//! Flent only draws series whose names it knows. So a file names one of Flent's tests, and has our curves under the
+//! names of that test as well as under their own names:
 //!
 //! ```text
 //!   rrul          TCP each way, small packets:   TCP upload sum, avg   TCP download sum, avg   TCP totals
@@ -10,9 +9,9 @@
 //!   tcp_download  anything else:                 TCP download          Ping (ms) ICMP
 //! ```
 //!
-//! - Up is the way from the first end of a watched link to its second.
-//! - A ping is the mean delay of small packets in a step. Where there are such packets each way, both delays are added,
-//!   which is a round trip; otherwise it is the delay of one way, and the file's note says so.
+//! - Up is the direction from the first end of a watched link to its second.
+//! - A ping is the mean delay of small packets in a step. If there are such packets in both directions, both delays
+//!   are added, which is a round trip; otherwise it is the delay of one direction, and the file's note says so.
 //! - Goodput is known for each traffic, not for each of its flows: `avg` is the sum over the number of flows.
 
 use std::io::Write;
@@ -26,7 +25,7 @@ use crate::TrafficInfo;
 use crate::error::Error;
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-/// The file of a point's first run, begun at `unix_s`; none without a run or without curves.
+/// The file of a point's first run, started at `unix_s`; `None` without a run or without curves.
 pub(super) fn file(
     result: &RunResult,
     point: &PointResult,
@@ -40,7 +39,7 @@ pub(super) fn file(
         return Ok(None);
     };
     let failed = || Error::io("cannot write a Flent file");
-    // The header of the gzip carries no time: equal results are equal files.
+    // The header of the gzip has no time, so that equal results give equal files.
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(document.to_string().as_bytes())
         .map_err(failed())?;
@@ -50,7 +49,7 @@ pub(super) fn file(
 /// A run as one of Flent's tests.
 struct Test {
     name: &'static str,
-    /// Curves by the names that Flent has for them.
+    /// Curves under Flent's names.
     curves: Vec<(&'static str, Vec<f64>)>,
     /// The metric of its ping.
     ping: &'static str,
@@ -154,14 +153,15 @@ struct Series {
 
 impl Series {
     fn add(&mut self, name: &str, unit: &str, values: &[f64]) {
-        // A step without a value, and what is missing of a shorter curve, is null (not a number is, too).
+        // A step without a value, and the missing rest of a shorter curve, is null, like a value that is not a
+        // number.
         let all = values
             .iter()
             .map(|v| json!(v))
             .chain(std::iter::repeat(Value::Null));
         let all: Vec<Value> = all.take(self.times.len()).collect();
         self.results.insert(name.to_owned(), all.into());
-        // Flent takes a file without raw values for an empty one, whatever else is in it.
+        // Flent takes a file without raw values for an empty one, even if it has other data.
         let there = || self.times.iter().zip(values).filter(|(_, v)| v.is_finite());
         let raw = there().map(|(t, v)| json!({ "t": self.unix_s as f64 + t, "val": v }));
         self.raw.insert(name.to_owned(), raw.collect());
@@ -230,8 +230,8 @@ fn document(result: &RunResult, point: &PointResult, run: &OneRun, unix_s: u64) 
     }))
 }
 
-/// `2026-11-22T01:02:03.000000Z`, the only form that Flent reads as UTC; days to date as in H. Hinnant, "chrono-compatible low-level date
-/// algorithms", civil_from_days.
+/// `2026-11-22T01:02:03.000000Z`, the only form that Flent reads as UTC. The date is computed from days as in
+/// H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
 fn timestamp(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let days = days + 719_468; // since 0000-03-01

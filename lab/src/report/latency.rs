@@ -1,5 +1,5 @@
-//! How long small packets, fetches and transfers take: the figure that most readers come for, its percentiles and
-//! its distribution.
+//! The time that small packets, fetches and transfers take: the figure that most readers want, with its percentiles
+//! and its distribution.
 
 use super::metric::shown;
 use super::page::{escape, section};
@@ -8,14 +8,14 @@ use super::plot::Plot;
 use super::{plots, swept};
 use crate::results::{PointResult, RunResult};
 
-/// Subjects of one page at most.
+/// Maximum number of subjects on a page.
 const SUBJECTS_MAX: usize = 4;
 
-/// Something that takes time.
+/// A quantity that is a time.
 pub(super) struct Subject {
     /// Its name, as the beginning of a sentence.
     what: String,
-    /// Its distribution.
+    /// The name of its distribution.
     name: String,
     unit: &'static str,
 }
@@ -33,7 +33,7 @@ impl Subject {
         }
     }
 
-    /// Median and 99th percentile, in words.
+    /// Median and 99th percentile, as text.
     fn told(&self, point: &PointResult) -> Option<String> {
         let [median, p99] = ["p50", "p99"].map(|s| point.median(&self.metric(s)).map(shown));
         let unit = self.unit;
@@ -43,7 +43,7 @@ impl Subject {
         ))
     }
 
-    /// The longest and the shortest time, in a sentence.
+    /// The shortest and the longest time, in a sentence.
     fn headline(&self, points: &[&PointResult]) -> Option<String> {
         let metric = self.metric("p50");
         let mut sorted: Vec<_> = points
@@ -71,7 +71,7 @@ impl Subject {
         let row = |point: &&PointResult| {
             let values = ["p50", "p95", "p99"].map(|s| point.median(&self.metric(s)));
             let [median, p95, p99] = values;
-            // The ends of traffic report no 95th percentile; the distribution has one.
+            // The traffic's receivers report no 95th percentile; the distribution has one.
             let p95 = p95.or_else(|| self.kept(point, 0.95));
             Some(Row {
                 name: point.title(),
@@ -99,7 +99,7 @@ impl Subject {
     }
 }
 
-/// The delays of a result: those of small packets first, those of other packets only where there are no small ones.
+/// The delays of a result: those of small packets first; those of other packets only if there are no small ones.
 pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
     let is_measured = |subject: &Subject| {
         let metric = subject.metric("p50");
@@ -117,7 +117,7 @@ pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
         Subject::new("A transfer".into(), "transfer_s".into(), "s"),
     ];
     let mut subjects: Vec<Subject> = small.chain(times).filter(is_measured).collect();
-    // A flood's delay matters least.
+    // The delay of a flood matters least.
     let (floods, answering): (Vec<_>, Vec<_>) = others.into_iter().partition(|t| t.kind == "udp");
     for traffics in [answering, floods] {
         if subjects.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn html(result: &RunResult) -> String {
         .collect()
 }
 
-/// The sections of what was swept in numbers: curves of what a reader asks for first.
+/// The sections for numeric sweeps: curves of the metrics that a reader wants first.
 pub(super) fn swept_html(result: &RunResult) -> String {
     const PLOTS_MAX: usize = 8;
     let delays = subjects(result)
@@ -188,7 +188,7 @@ pub(super) fn swept_html(result: &RunResult) -> String {
     html
 }
 
-/// A plot on the page; one that cannot be drawn is left out, like any picture.
+/// A plot on the page; if it cannot be drawn, it is left out like any picture.
 fn figures(plot: &Plot, caption: &str) -> String {
     let svgs = plot.inline().unwrap_or_default().into_iter();
     svgs.map(|svg| format!("<figure>{caption}{svg}</figure>"))
@@ -222,7 +222,7 @@ mod tests {
             point.add(run);
         }
         assert!(!html(&result).contains("packet of flood"));
-        // Nor is it where long TCP is all that there is beside it.
+        // Nor is it if the only other traffic is long TCP.
         result.traffic.retain(|t| !t.is_sparse);
         for point in &mut result.points {
             let mut run = point.runs[0].clone();

@@ -1,5 +1,5 @@
-//! Tables of what the simulator measures and the lab does not: queues, delays, jitter, places of
-//! loss, completion times by size. Each is left out where there is nothing to put in.
+//! Tables of quantities that the simulator measures and the lab does not: queues, delays, jitter, places of loss,
+//! completion times by size. Empty tables are left out.
 //!
 //! The numbers are found by their names: `delay_ms_p99.long` is the column `delay_ms_p99` of the row
 //! `long`.
@@ -10,10 +10,10 @@ use super::metric::shown;
 use super::page::{escape, section};
 use crate::results::{PointResult, RunResult};
 
-/// Rows of a table at most; more are in `summary.csv`.
+/// Maximum number of rows of a table; the rest is in `summary.csv`.
 const ROWS_MAX: usize = 120;
 
-/// A column: its heading, what stands below that, the begin of the metric's name.
+/// A column: its heading, the line below that, and the prefix of the metric's name.
 type Column = (&'static str, &'static str, &'static str);
 
 /// A table: a row for each traffic, link or class of each point.
@@ -64,7 +64,7 @@ const SIZES: Group = Group {
 
 /// A row of a group's table.
 pub(super) struct Row<'a> {
-    /// Whose numbers these are.
+    /// The traffic, link or class.
     pub(super) of: &'a str,
     /// The numbers, by column.
     pub(super) cells: Vec<Option<f64>>,
@@ -113,9 +113,9 @@ impl Group {
     }
 }
 
-/// All tables that have anything in them.
+/// All tables that are not empty.
 pub(super) fn html(result: &RunResult) -> String {
-    // The lab has goodputs of each traffic, but not what this table is about.
+    // The lab has goodputs of each traffic, but not the subject of this table.
     let measured = |begin: &str| {
         let mut names = result.points.iter().flat_map(|p| p.summary.keys());
         names.any(|name| name.starts_with(begin))
@@ -141,8 +141,8 @@ pub(super) fn html(result: &RunResult) -> String {
     html + &losses(result)
 }
 
-/// The message of the queues: where waiting is longest and where it is shortest. A flood's packets are most of them,
-/// so the text names the owner of the waiting time.
+/// The message about the queues: where waiting is longest and where it is shortest. Most packets are a flood's, so
+/// the text names the owner of the waiting time.
 fn waiting(result: &RunResult) -> String {
     let name = QUEUES.columns[1].2;
     let mut waits: Vec<(f64, &str, String)> = Vec::new();
@@ -183,7 +183,7 @@ fn waiting(result: &RunResult) -> String {
     }
 }
 
-/// A loss: traffic, place and reason, and how many packets in a run.
+/// A loss: traffic, place and reason, and the mean number of packets per run.
 struct Loss<'a> {
     traffic: &'a str,
     place: &'a str,
@@ -198,7 +198,7 @@ fn losses_of(point: &PointResult) -> Vec<Loss<'_>> {
         if let Some((traffic, rest)) = rest.and_then(|rest| rest.split_once('.'))
             && let Some((place, reason)) = rest.rsplit_once('.')
         {
-            // A run in which nothing was lost there has no such metric: the mean is over all runs.
+            // A run without losses there has no such metric: the mean is over all runs.
             let packets = summary.mean * summary.n as f64 / point.runs.len().max(1) as f64;
             losses.push(Loss {
                 traffic,

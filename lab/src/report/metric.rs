@@ -1,22 +1,22 @@
-//! The name of a metric or curve, taken apart: quantity, unit and owner.
+//! The parts of the name of a metric or curve: quantity, unit and owner.
 //!
 //! ```text
 //!   queue_delay_ms_p99.out      "Queue delay, 99 %"   ms        out
 //!   tcp_share_ratio             "TCP share"           (none)
 //! ```
 
-/// A name, taken apart.
+/// A name, split into its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Metric<'a> {
-    /// In words, with a capital.
+    /// As text, with a capital.
     pub(super) title: String,
     /// Unit; empty for a ratio or a count.
     pub(super) unit: &'static str,
-    /// The traffic, link or class that it is of.
+    /// The traffic, link or class that it belongs to.
     pub(super) of: Option<&'a str>,
 }
 
-/// Parts of a name that are units, and how they are written.
+/// Parts of a name that are units, with their notation.
 const UNITS: [(&str, &str); 8] = [
     ("mbps", "Mbit/s"),
     ("per_s", "per s"),
@@ -27,7 +27,7 @@ const UNITS: [(&str, &str); 8] = [
     ("kB", "kB"),
     ("ratio", ""),
 ];
-/// Parts of a name that say which of many values it is.
+/// Parts of a name that are statistics, with their notation.
 const STATISTICS: [(&str, &str); 8] = [
     ("mean", "mean"),
     ("dev", "deviation"),
@@ -40,7 +40,7 @@ const STATISTICS: [(&str, &str); 8] = [
 ];
 
 impl<'a> Metric<'a> {
-    /// Of this name.
+    /// Splits this name.
     pub(super) fn named(name: &'a str) -> Self {
         let (base, of) = match name.split_once('.') {
             Some((base, of)) => (base, Some(of)),
@@ -91,7 +91,7 @@ impl<'a> Metric<'a> {
     }
 }
 
-/// A number with about three digits that count.
+/// A number with about three significant digits.
 pub(super) fn shown(x: f64) -> String {
     let size = x.abs();
     let decimals = match size {
@@ -104,8 +104,8 @@ pub(super) fn shown(x: f64) -> String {
     format!("{x:.decimals$}")
 }
 
-/// A text as a part of a file's name: letters, digits, `-`, `.` and `_` only, not too long, and
-/// never hidden or empty.
+/// A text as a part of a file's name: only letters, digits, `-`, `.` and `_`, not too long, and never hidden or
+/// empty.
 pub(super) fn file_name(text: &str) -> String {
     const LENGTH_MAX: usize = 120;
     let plain = |c: char| match c {

@@ -1,15 +1,15 @@
-//! Results as a page that needs nothing else, as tables, sheets and plots.
+//! Results as a self-contained page, and as tables, sheets and plots.
 //!
 //! ```text
 //!   Ran ─▶ page ─▶ latency, shares, …   one HTML file: no scripts, nothing external, light and dark
 //!       ─▶ table                        the same numbers in columns, for a terminal
 //!       ─▶ sheets                       CSV: runs, summaries, flows, curves
 //!       ─▶ plots ─▶ plot                distributions, sweeps and curves over time, as SVG and PNG
-//!       ─▶ flent                        what Flent reads
+//!       ─▶ flent                        files for Flent
 //! ```
 //!
-//! Numbers are medians over the runs of a point, and so are plots but for curves over time, which are means. Where a
-//! scenario reproduces a table of a paper, the paper's numbers stand beside ours.
+//! Numbers and plots are medians over the runs of a point, except that curves over time are means. Where a scenario
+//! reproduces a table of a paper, the paper's numbers are shown beside ours.
 
 mod comparison;
 #[cfg(test)]
@@ -47,7 +47,7 @@ use crate::compare::Ran;
 use crate::error::Error;
 use crate::results::RunResult;
 
-/// Files of one kind in one folder at most; what is left out is in the sheets.
+/// Maximum number of files of one kind in one folder; the rest is in the sheets.
 const FILES_MAX: usize = 1000;
 
 /// A plain table of a result, for a terminal.
@@ -55,7 +55,7 @@ pub fn text(result: &RunResult) -> String {
     table::text(result)
 }
 
-/// The same of both habitats, with their comparison.
+/// The tables of one or both habitats, with their comparison.
 pub fn text_of(ran: &Ran) -> String {
     let results = ran.results();
     let tables: Vec<String> = results.into_iter().map(table::text).collect();
@@ -66,9 +66,8 @@ pub fn text_of(ran: &Ran) -> String {
     }
 }
 
-/// Writes everything into `folder`, which is made if it is not there: `report.html`,
-/// `results.json`, the sheets, the folders `plots`, `flent` and `captures`. Gives the paths of
-/// single files, and of folders.
+/// Writes everything into `folder`, which is created if necessary: `report.html`, `results.json`, the sheets, the
+/// folders `plots`, `flent` and `captures`. Returns the paths of single files, and of folders.
 pub fn write(all: &[Ran], folder: &Path) -> Result<Vec<PathBuf>, Error> {
     make(folder)?;
     let json = match all {
@@ -186,7 +185,7 @@ fn write_captures(
     Ok(files.folder())
 }
 
-/// A folder of many files, made with the first of them.
+/// A folder of many files, created with its first file.
 struct Files<'a> {
     folder: &'a Path,
     names: BTreeSet<String>,
@@ -202,8 +201,8 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Writes a thing in several forms, under a name that is no other's, which is returned; none if there are files
-    /// enough.
+    /// Writes an item in several forms, under a unique name, which is returned; `None` if the maximum number of files
+    /// is reached.
     fn put(&mut self, name: &str, forms: &[(&str, &[u8])]) -> Result<Option<String>, Error> {
         if self.names.len() == FILES_MAX {
             self.left_out += 1;
@@ -225,7 +224,7 @@ impl<'a> Files<'a> {
         Ok(Some(name))
     }
 
-    /// The folder if there is anything in it.
+    /// The folder, if it has files.
     fn folder(self) -> Option<PathBuf> {
         if self.left_out > 0 {
             let folder = self.folder.display();

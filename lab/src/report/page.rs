@@ -1,4 +1,4 @@
-//! The page: one message for each section, then the picture or the table that bears it out.
+//! The page: one message for each section, then the picture or the table that supports it.
 
 use serde_json::Value;
 
@@ -10,14 +10,14 @@ use super::table::{columns, measured, spreads};
 use super::{comparison, latency, measures, paper, shares, swept};
 use crate::compare::Ran;
 
-/// Rows of the table of hogs at most, for each point.
+/// Maximum number of rows of the table of hogs, for each point.
 const HOGS_MAX: usize = 8;
 
 /// A plot in a file beside the page.
 pub(super) struct Drawn {
     /// Its title.
     pub(super) title: String,
-    /// The file without its ending, as seen from the page.
+    /// The path of the file relative to the page, without extension.
     pub(super) path: String,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn section(message: &str, body: &str) -> String {
     format!("<section><h2>{}</h2>{body}</section>", escape(message))
 }
 
-/// The plots that stand beside the page.
+/// The plots in files beside the page.
 fn list(drawn: &[Drawn]) -> String {
     let item = |plot: &Drawn| {
         let (title, path) = (escape(&plot.title), escape(&plot.path));
@@ -96,7 +96,7 @@ fn list(drawn: &[Drawn]) -> String {
     }
 }
 
-/// One picture for each point at the middle of what was swept: the packets that wait at each watched link.
+/// One picture for each point in the middle of the sweep: the packets in the queue of each watched link.
 fn queues_over_time(result: &RunResult) -> String {
     const CURVE: &str = "queue_packets.";
     const PICTURES_MAX: usize = 12;
@@ -202,7 +202,7 @@ fn numbers(result: &RunResult) -> String {
     section(&message, &table)
 }
 
-/// How many times more fetches the best point has than the worst.
+/// The ratio of fetches between the best and the worst point.
 fn web_factor(result: &RunResult) -> Option<String> {
     let fetches = |p: &PointResult| p.median("web_fetches_per_s");
     let with = || result.points.iter().filter_map(|p| Some((fetches(p)?, p)));

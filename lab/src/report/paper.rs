@@ -23,8 +23,8 @@ pub(super) struct Row {
     pub(super) connect: f64,
 }
 
-/// How long the paper counted: six clients that are always busy, and requests times the mean
-/// response time is some 3550 client-seconds.
+/// Length of the paper's measurement: six clients are always busy, and requests times the mean response time is about
+/// 3550 client-seconds.
 pub(super) const SECONDS: f64 = 600.0;
 
 const fn row(variant: &'static str, floods: u64, numbers: [f64; 6]) -> Row {

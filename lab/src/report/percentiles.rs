@@ -1,4 +1,4 @@
-//! Percentiles as bars: from zero to the median, on to the 95th and to the 99th percentile, each paler.
+//! Percentiles as bars: from zero to the median, then to the 95th and to the 99th percentile, each part paler.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -6,19 +6,19 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::metric::shown;
 use super::picture::{Canvas, Drawn, FONT, INK, LINE_COLOURS, axis, draw};
 
-/// How strong the three parts of a bar are.
+/// Opacities of the three parts of a bar.
 const STRENGTHS: [f64; 3] = [1.0, 0.5, 0.25];
 const ROW: u32 = 40;
 
 /// A bar.
 pub(super) struct Row {
-    /// Of what.
+    /// The subject.
     pub(super) name: String,
     /// Median, 95th and 99th percentile.
     pub(super) values: [f64; 3],
 }
 
-/// The bars, for a wide and for a narrow page, with a legend; empty without a row.
+/// The bars, for a wide and for a narrow page, with a legend; empty without rows.
 pub(super) fn html(rows: &[Row], unit: &str) -> String {
     if rows.is_empty() {
         return String::new();

@@ -1,8 +1,7 @@
-//! The pictures: who got the link, and how that went over time. Inline SVG.
+//! The pictures: the shares of the link, in total and over time. Inline SVG.
 //!
-//! Colours are names that the page's style sheet defines, one set for light and one for dark: the
-//! drawing library only knows numbers, so each name has a number that stands for it and is
-//! replaced in the finished picture.
+//! Colours are names that the page's style sheet defines, one set for light and one for dark. The drawing library
+//! only knows numbers, so each name has a number, which is replaced by the name in the finished picture.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -17,7 +16,7 @@ pub(super) const KINDS: [(&str, &str); 3] = [("tcp", "long TCP"), ("udp", "UDP")
 pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
 const FAINT: RGBColor = RGBColor(2, 2, 2);
 const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
-/// Lines of one picture at most.
+/// Maximum number of lines of a picture.
 pub(super) const LINES_MAX: usize = 6;
 pub(super) const LINE_COLOURS: [RGBColor; LINES_MAX] = [
     RGBColor(20, 1, 1),
@@ -27,7 +26,7 @@ pub(super) const LINE_COLOURS: [RGBColor; LINES_MAX] = [
     RGBColor(24, 1, 1),
     RGBColor(25, 1, 1),
 ];
-/// The numbers that stand for names, as the library writes them.
+/// The numbers that stand for names, in the library's notation.
 const NAMES: [(&str, &str); 11] = [
     ("#010101", "var(--ink)"),
     ("#020202", "var(--faint)"),
@@ -45,8 +44,8 @@ pub(super) const FONT: &str = font::PAGE;
 
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Draws on a canvas of this size and gives the finished picture. A picture that cannot be drawn
-/// is left out: the numbers are in the table.
+/// Draws on a canvas of this size and returns the finished picture. A picture that cannot be drawn is left out: the
+/// numbers are in the table.
 pub(super) fn draw(
     size: (u32, u32),
     about: &str,
@@ -113,7 +112,7 @@ fn bar(area: &Canvas<'_>, values: [f64; KINDS.len()], at: (i32, i32), scale: f64
     Ok(())
 }
 
-/// The axis below bars: pixels for each unit, and where it ends.
+/// The axis below bars: pixels per unit, and its end.
 pub(super) fn axis(
     area: &Canvas<'_>,
     left: i32,
@@ -171,7 +170,7 @@ fn from_zero(end: f64) -> Ticked {
     Ticked::new(0.0..end, scale::ticks(0.0, end))
 }
 
-/// Axes from zero to the given greatest time and value.
+/// Axes from zero to the given maximum of time and value.
 fn axes<'a, 'b>(
     area: &'a Canvas<'b>,
     seconds: f64,
@@ -197,11 +196,11 @@ fn axes<'a, 'b>(
     Ok(chart)
 }
 
-/// Curves over time as lines, each in its own colour; a missing one leaves its colour out.
+/// Curves over time as lines, each in its own colour; a missing curve leaves its colour unused.
 pub(super) fn lines(curves: &[Option<Curve>], about: &str, top: f64) -> String {
     draw((520, 280), about, |area| {
         let there = || curves.iter().flatten();
-        // A queue is looked at when a step begins, and once more at the end.
+        // A queue is sampled when a step begins, and once more at the end.
         let lengths = there().map(|c| c.step_s * c.values.len().saturating_sub(1).max(1) as f64);
         let mut chart = axes(area, lengths.fold(0.0, f64::max), top * 1.03)?;
         for (curve, colour) in curves.iter().zip(LINE_COLOURS) {
@@ -216,7 +215,7 @@ pub(super) fn lines(curves: &[Option<Curve>], about: &str, top: f64) -> String {
 
 /// The area between two curves.
 fn layer(floor: &[f64], ceiling: &[f64], step: f64, colour: RGBColor) -> Polygon<(f64, f64)> {
-    // Each value holds for its whole step: stairs, not slopes, which were not measured.
+    // Each value applies to its whole step: stairs, because slopes were not measured.
     let stairs = |values: &[f64]| -> Vec<(f64, f64)> {
         let ends = |(n, v): (usize, &f64)| [(n as f64 * step, *v), ((n + 1) as f64 * step, *v)];
         values.iter().enumerate().flat_map(ends).collect()

@@ -1,4 +1,4 @@
-//! One plot that stands alone, as SVG and as PNG, or on a page: lines over an axis of numbers.
+//! One plot, as SVG and PNG files or on a page: lines over a numeric axis.
 //!
 //! ```text
 //!   title
@@ -33,26 +33,26 @@ pub(crate) struct Plot {
 pub(crate) enum Form {
     /// Values, from zero on.
     Values,
-    /// Distributions: which share, in per cent, does not exceed a value. The axis of values is
-    /// logarithmic if they are far apart.
+    /// Distributions: the share of values, in per cent, that do not exceed a value. The axis of values is logarithmic
+    /// if they span a wide range.
     Distributions,
 }
 
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Line {
-    /// The meaning of its colour.
+    /// The legend for its colour.
     pub(crate) name: String,
     /// Its points from left to right.
     pub(crate) points: Vec<Dot>,
-    /// Whether each point is one measurement, with a mark of its own.
+    /// Whether each point is one measurement and has a mark.
     pub(crate) is_marked: bool,
 }
 
 /// A point of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Dot {
-    /// Along the axis below.
+    /// The position on the axis below.
     pub(crate) x: f64,
     /// The value.
     pub(crate) y: f64,
@@ -60,8 +60,8 @@ pub(crate) struct Dot {
     pub(crate) interval: Option<[f64; 2]>,
 }
 
-/// Colours that differ for most kinds of sight (Okabe and Ito), and what the page's style sheet calls
-/// them there; as many lines fit one plot.
+/// Colours that most people with colour blindness can distinguish (Okabe and Ito), with their names in the page's
+/// style sheet; one for each line of a plot.
 const COLOURS: [(RGBColor, &str); LINES_MAX] = [
     (RGBColor(0, 114, 178), "var(--line0)"),
     (RGBColor(213, 94, 0), "var(--line1)"),
@@ -72,18 +72,18 @@ const COLOURS: [(RGBColor, &str); LINES_MAX] = [
     (RGBColor(60, 60, 60), "var(--line6)"),
     (RGBColor(150, 120, 40), "var(--line7)"),
 ];
-/// Lines of one plot at most.
+/// Maximum number of lines of a plot.
 pub(crate) const LINES_MAX: usize = 8;
 const INK: RGBColor = RGBColor(29, 35, 43);
 const FAINT: RGBColor = RGBColor(211, 216, 222);
 /// Pixels of a bitmap for each unit of a drawing.
 const PIXELS: u32 = 2;
-/// An axis of swept values or of a distribution is logarithmic from this ratio of its ends on.
+/// The axis of a sweep or a distribution is logarithmic if its ends have at least this ratio.
 const FAR_APART: f64 = 20.0;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// The canvas: its size, the units of a bitmap, the font, and whether it is a page.
+/// The canvas: its size, the units of a bitmap, the font, and whether it is on a page.
 #[derive(Clone, Copy)]
 struct Canvas {
     size: (u32, u32),
@@ -126,7 +126,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// With round ticks.
+    /// A linear axis with round ticks.
     fn linear(low: f64, high: f64) -> Self {
         Self {
             low,
@@ -136,7 +136,7 @@ impl Axis {
         }
     }
 
-    /// The same in powers of ten, of ends above zero.
+    /// A logarithmic axis; both ends must be above zero.
     fn logarithmic(low: f64, high: f64) -> Self {
         let ticks = scale::decades(low, high);
         Self {
@@ -147,7 +147,7 @@ impl Axis {
         }
     }
 
-    /// Where a value lies.
+    /// The position of a value.
     fn place(&self, x: f64) -> f64 {
         match self.is_logarithmic {
             true => x.log10().clamp(self.low, self.high),
@@ -173,8 +173,8 @@ impl Plot {
         self.drawing(ALONE, &self.lines)
     }
 
-    /// As drawings for the page: without title, in the page's colours. More lines than fit one become several, with
-    /// the same axes.
+    /// As drawings for the page: without title, in the page's colours. If there are too many lines for one, it
+    /// becomes several with the same axes.
     pub(super) fn inline(&self) -> Result<Vec<String>, Failed> {
         let parts = self.lines.chunks(LINES_MAX);
         parts.map(|lines| self.part(lines)).collect()
@@ -315,14 +315,14 @@ impl Plot {
         let marked = self.lines.iter().any(|line| line.is_marked);
         let xs = match marked {
             true => self.swept_axis(left, right),
-            // Curves begin with the run, whether or not they have a value there.
+            // Curves begin with the run, even if they have no value there.
             false if right > left.min(0.0) => Axis::linear(left.min(0.0), right),
             false => Axis::linear(left - 0.5, right + 0.5),
         };
         (xs, Axis::linear(bottom, high + room))
     }
 
-    /// The axis of what was swept: its ticks are the values themselves, as long as they have room.
+    /// The axis of a sweep: its ticks are the values themselves, if there is room for them.
     fn swept_axis(&self, left: f64, right: f64) -> Axis {
         let dots = self.lines.iter().flat_map(|line| &line.points);
         let is_far = left > 0.0 && right / left >= FAR_APART;
@@ -344,7 +344,7 @@ impl Plot {
     }
 }
 
-/// The names of the lines, in rows; gives the height where the plot begins.
+/// Draws the names of the lines, in rows; returns the height where the plot begins.
 fn draw_names<B>(
     area: &DrawingArea<B, Shift>,
     canvas: Canvas,

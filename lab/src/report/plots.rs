@@ -1,11 +1,11 @@
-//! Which plots a result has.
+//! The plots of a result.
 //!
-//! - how what was measured packet by packet, or fetch by fetch, is distributed, a line for each point;
-//! - where numbers were swept, each metric that a reader asks for against each of them: medians with
-//!   their intervals; a line for everything else that sets points apart;
-//! - each curve over time, a line for each point: the mean of its runs.
+//! - the distributions of quantities measured per packet or per fetch, with a line for each point;
+//! - for numeric sweeps, the main metrics against each swept number: medians with their intervals, with a line for
+//!   each combination of the other values;
+//! - each curve over time, with a line for each point: the mean of its runs.
 //!
-//! Metrics of which there can be hundreds (losses by place, extremes) are in the sheets only.
+//! Metrics that may number in the hundreds (losses by place, extremes) are in the sheets only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use super::swept;
 use crate::results::{Curve, PointResult, RunResult};
 use crate::statistics::{mean, percentile};
 
-/// Plots of one result at most.
+/// Maximum number of plots of one result.
 const PLOTS_MAX: usize = 200;
 
-/// Metrics that are plotted against what was swept, without the name of their traffic or link.
+/// Metrics that are plotted against swept values, without the name of their traffic or link.
 const PLOTTED: [&str; 26] = [
     "tcp_share_ratio",
     "tcp_goodput_mbps",
@@ -48,7 +48,7 @@ const PLOTTED: [&str; 26] = [
     "utilisation_ratio",
 ];
 
-/// All plots, each with the name of its file, and how many more there would be.
+/// All plots with the names of their files, and the number of plots that are left out.
 pub(super) fn of(result: &RunResult) -> (Vec<(String, Plot)>, usize) {
     let mut plots = distributed(result);
     plots.extend(swept(result));
@@ -58,7 +58,7 @@ pub(super) fn of(result: &RunResult) -> (Vec<(String, Plot)>, usize) {
     (plots, more)
 }
 
-/// A plot; several, named after the lines that they begin and end with, if it has too many lines for one.
+/// A plot; if it has too many lines, several plots, named after their first and last lines.
 fn split(name: &str, plot: Plot) -> Vec<(String, Plot)> {
     let is_one = plot.lines.len() <= LINES_MAX;
     let part = |lines: &[Line]| {
@@ -101,7 +101,7 @@ fn over_time(result: &RunResult) -> Vec<(String, Plot)> {
     names.into_iter().flat_map(plot).collect()
 }
 
-/// How values are distributed, a line for each point.
+/// Distributions of values, with a line for each point.
 fn distributed(result: &RunResult) -> Vec<(String, Plot)> {
     let runs = result.points.iter().flat_map(|p| &p.runs);
     let names: BTreeSet<&String> = runs.flat_map(|r| r.distributions.keys()).collect();
@@ -116,13 +116,13 @@ fn distributed(result: &RunResult) -> Vec<(String, Plot)> {
     names.into_iter().flat_map(plot).collect()
 }
 
-/// How the values of this name are distributed at these points: at each share, the median of a point's runs.
+/// The distributions of the values of this name at these points: for each share, the median of a point's runs.
 pub(super) fn distribution(points: &[&PointResult], name: &str) -> Option<Plot> {
     let line = |point: &&PointResult| {
         let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for distribution in point.runs.iter().filter_map(|r| r.distributions.get(name)) {
             for [share, value] in &distribution.0 {
-                // Shares are above zero, so their bits are in their order.
+                // Shares are positive, so their bits sort in the same order.
                 shares.entry(share.to_bits()).or_default().push(*value);
             }
         }
@@ -154,8 +154,8 @@ pub(super) fn distribution(points: &[&PointResult], name: &str) -> Option<Plot> 
     })
 }
 
-/// The mean of a curve over a point's runs. A queue is looked at when a step begins; anything else
-/// is a mean over the step, and is drawn in the middle of it.
+/// The mean of a curve over a point's runs. A queue is sampled when a step begins; any other value is a mean over the
+/// step, and is drawn in the middle of it.
 pub(crate) fn mean_curve(point: &PointResult, name: &str) -> Vec<Dot> {
     let curves: Vec<&Curve> = point
         .runs
@@ -176,7 +176,7 @@ pub(crate) fn mean_curve(point: &PointResult, name: &str) -> Vec<Dot> {
     (0..steps).filter_map(dot).collect()
 }
 
-/// A metric in words, with its unit.
+/// A metric as text, with its unit.
 pub(super) fn titled(name: &str) -> String {
     let metric = Metric::named(name);
     match metric.unit {
@@ -205,7 +205,7 @@ fn swept(result: &RunResult) -> Vec<(String, Plot)> {
     both.filter_map(plot).flatten().collect()
 }
 
-/// A metric against what was swept; none of a single point, which is no line.
+/// A metric against the swept values; `None` for a single point, which is not a line.
 pub(super) fn against(result: &RunResult, axis: &swept::Axis, metric: &str) -> Option<Plot> {
     let lines = swept::lines(result, axis, metric);
     let is_line = lines.iter().any(|line| line.points.len() > 1);

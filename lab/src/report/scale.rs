@@ -1,15 +1,15 @@
-//! Axes: round numbers where a reader looks for them, and an end near the data.
+//! Axes: round numbers for ticks, and an end near the data.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// Ticks of one axis at most; two labels beside each other stay apart.
+/// Maximum number of ticks of one axis, so that adjacent labels do not touch.
 const TICKS_MAX: f64 = 7.0;
-/// Two ticks of a swept value are this share of the axis apart at least.
+/// Minimum distance of two ticks of swept values, as a share of the axis.
 const APART: f64 = 0.05;
 
-/// The distance of two ticks: 1, 2 or 5 times a power of ten, so that at most seven fit `span`.
+/// The distance of two ticks: 1, 2 or 5 times a power of ten, with at most seven ticks in `span`.
 pub(super) fn step(span: f64) -> f64 {
     if !(span > 0.0 && span.is_finite()) {
         return 1.0;
@@ -27,7 +27,7 @@ pub(super) fn ticks(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|n| n as f64 * step).collect()
 }
 
-/// 1, 2 and 5 times the powers of ten from `low` to `high`, or only the powers if those are many.
+/// 1, 2 and 5 times the powers of ten from `low` to `high`, or only the powers if there would be too many.
 pub(super) fn decades(low: f64, high: f64) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let of = |steps: &[f64]| -> Vec<f64> {
@@ -42,7 +42,7 @@ pub(super) fn decades(low: f64, high: f64) -> Vec<f64> {
     }
 }
 
-/// The values themselves as ticks, if all of them have room in a span; sorted, each once.
+/// The values themselves as ticks, sorted and without duplicates, if all of them fit into the span.
 pub(super) fn values(mut values: Vec<f64>) -> Option<Vec<f64>> {
     values.sort_by(f64::total_cmp);
     values.dedup();
@@ -52,7 +52,7 @@ pub(super) fn values(mut values: Vec<f64>) -> Option<Vec<f64>> {
     (apart && values.len() as f64 <= 2.0 * TICKS_MAX).then_some(values)
 }
 
-/// A number at a tick: with the decimals that the tick has, and no more.
+/// The label of a tick, with only the decimals that it needs.
 pub(super) fn label(x: f64) -> String {
     let size = x.abs();
     if size != 0.0 && !(1e-3..1e6).contains(&size) {
@@ -69,7 +69,7 @@ pub(super) struct Ticked {
 }
 
 impl Ticked {
-    /// With these ticks.
+    /// An axis with these ticks.
     pub(super) fn new(ends: Range<f64>, ticks: Vec<f64>) -> Self {
         Self { ends, ticks }
     }

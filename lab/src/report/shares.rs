@@ -1,27 +1,27 @@
-//! Shares of a link: the traffic that meets at watched links, as bars and over time.
+//! Shares of a link: the traffic that competes at watched links, as bars and over time.
 
 use super::page::{escape, section};
 use super::picture::{self, KINDS};
 use super::swept;
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-/// Pictures of one section at most.
+/// Maximum number of pictures of one section.
 const PICTURES_MAX: usize = 12;
-/// Bars of one picture at most; a sweep with more points is drawn as curves.
+/// Maximum number of bars of one picture; a sweep with more points is drawn as curves.
 const BARS_MAX: usize = 24;
 
-/// Traffic that meets: all whose data cross the same watched links, directly or through others. Two directions of a
-/// link are two links.
+/// Competing traffic: all traffic whose data cross the same watched links, directly or through others. The two
+/// directions of a link are two links.
 pub(super) struct Group {
     links: Vec<String>,
     /// Kind and name.
     traffics: Vec<(String, String)>,
-    /// Whether there is no other.
+    /// Whether it is the only group.
     is_all: bool,
 }
 
 impl Group {
-    /// Of a result; one of everything if no link tells its traffic apart.
+    /// The groups of a result; one group of everything if no link separates its traffic.
     pub(super) fn of(result: &RunResult) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for traffic in &result.traffic {
@@ -46,7 +46,7 @@ impl Group {
             group.links.dedup();
             groups.push(group);
         }
-        // Traffic that crosses no watched link competes with nothing there.
+        // Traffic that crosses no watched link has no competition there.
         groups.retain(|group| !group.links.is_empty());
         if groups.len() < 2 {
             let all = Self {
@@ -59,7 +59,7 @@ impl Group {
         groups
     }
 
-    /// Its links, as one reads them.
+    /// Its links, as a title.
     fn title(&self) -> String {
         match &self.links[..] {
             [first, _, _, .., last] => format!("{first} to {last}"),
@@ -67,7 +67,7 @@ impl Group {
         }
     }
 
-    /// The same in a sentence.
+    /// Its links, within a sentence.
     fn place(&self) -> String {
         match self.links.len() {
             0 => "the link".to_owned(),
@@ -97,7 +97,7 @@ impl Group {
             .sum()
     }
 
-    /// The same over time, in a run.
+    /// The goodput of a kind over time, in a run.
     fn curve(&self, run: &OneRun, kind: &str) -> Option<Curve> {
         let of_kind = || run.series.get(&format!("{kind}_mbps"));
         if self.is_all {
@@ -145,7 +145,7 @@ pub(super) fn html(result: &RunResult) -> String {
             let svg = picture::bars(&points, width, &|point, kind| group.goodput(point, kind));
             format!("<figure class=\"{class}\">{svg}</figure>")
         };
-        // A phone gets a picture of its own: a shrunken one could not be read.
+        // A narrow screen gets a separate picture: a scaled-down one would be unreadable.
         let body =
             legend(result, std::slice::from_ref(group)) + &bars("wide", 760) + &bars("narrow", 360);
         let message =
@@ -159,7 +159,7 @@ pub(super) fn html(result: &RunResult) -> String {
     html
 }
 
-/// The share of long TCP beside UDP other than small packets: its greatest and its least.
+/// The share of long TCP beside UDP other than small packets: its maximum and its minimum.
 fn share(result: &RunResult, group: &Group) -> Option<String> {
     let heavy = result
         .traffic
@@ -207,7 +207,7 @@ fn legend(result: &RunResult, groups: &[Group]) -> String {
     )
 }
 
-/// One picture for each group at each point, at the middle of what was swept: the first run.
+/// One picture for each group at each point in the middle of the sweep: the first run.
 pub(super) fn over_time(result: &RunResult) -> String {
     let groups = Group::of(result);
     let points = swept::middles(result);
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(groups[0].goodput(point, "tcp"), Some(18.0));
         assert_eq!(groups[1].total(point), 17.5);
         assert!(html(&result).contains("Shares of the link line.reverse"));
-        // A flow that crosses both makes them one.
+        // A flow that crosses both merges them.
         result.traffic.push(TrafficInfo {
             crosses: vec!["line".into(), "line.reverse".into()],
             ..info("both", "udp", "")

@@ -1,15 +1,15 @@
-//! Results as sheets for other programs: CSV as RFC 4180 has it.
+//! Results as sheets for other programs: CSV as in RFC 4180.
 //!
 //! ```text
-//!   runs.csv      a row for each run: what sets its point apart, its seed, every metric
+//!   runs.csv      a row for each run: the values of its point, its seed, every metric
 //!   summary.csv   a row for each point and metric: mean, ci95 (half of the mean's interval), median and its
 //!                 interval, n
 //!   flows.csv     a row for each flow of each simulated run
-//!   series.csv    a row for each value of each curve of each run; t_s is where its step begins
+//!   series.csv    a row for each value of each curve of each run; t_s is the start of its step
 //! ```
 //!
-//! Every row begins with `scenario`, `on`, `variant` and a column for each swept path, empty where
-//! a row has none.
+//! Every row begins with `scenario`, `on`, `variant` and a column for each swept path, empty if a row has no value
+//! there.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::results::{PointResult, RunResult};
 
-/// Writes all sheets and gives their paths; those that would have no row are left out.
+/// Writes all sheets and returns their paths; sheets without rows are left out.
 pub(super) fn write(results: &[&RunResult], folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let swept: BTreeSet<String> = results.iter().flat_map(|r| r.swept()).collect();
     let sheets = Sheets { results, swept };

@@ -1,6 +1,6 @@
 //! The page's style sheet: one set of colours for light and one for dark.
 
-/// Light and dark, wide and narrow, and paper.
+/// Styles for light and dark, wide and narrow screens, and paper.
 pub(crate) const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d232b;--faint:#d3d8de;--soft:#5c6672;--ground:#fbfbf9;\
 --card:#fff;--tcp:#0072b2;--udp:#c9560a;--web:#00815e;--line0:#0072b2;--line1:#c9560a;\

@@ -15,7 +15,7 @@ pub(super) struct Axis {
     unit: String,
 }
 
-/// Units of which a sweep may mix several, by what they measure: each as a multiple of the first.
+/// Groups of units that a sweep may mix; each unit is a multiple of the first.
 const SCALES: [&[(&str, f64)]; 4] = [
     &[("kbit", 1.0), ("Mbit", 1e3), ("Gbit", 1e6), ("bit", 1e-3)],
     &[
@@ -30,7 +30,7 @@ const SCALES: [&[(&str, f64)]; 4] = [
 ];
 
 impl Axis {
-    /// Of a path whose values are all numbers of one kind.
+    /// The axis of a path whose values are all numbers of one kind.
     fn of(result: &RunResult, path: &str) -> Option<Self> {
         let values = result.points.iter().filter_map(|p| p.sweep.get(path));
         let units: Vec<String> = values.map(|v| Some(number(v)?.1)).collect::<Option<_>>()?;
@@ -43,7 +43,7 @@ impl Axis {
         units.iter().all(fits).then_some(axis)
     }
 
-    /// One of `unit`, in units of the axis.
+    /// The factor from `unit` to the unit of the axis.
     fn factor(&self, unit: &str) -> Option<f64> {
         if unit == self.unit {
             return Some(1.0);
@@ -58,7 +58,7 @@ impl Axis {
         scales.find_map(|scale| Some(size(scale, unit)? / size(scale, &self.unit)?))
     }
 
-    /// Where a point lies.
+    /// The position of a point.
     pub(super) fn value(&self, point: &PointResult) -> Option<f64> {
         let (value, unit) = number(point.sweep.get(&self.path)?)?;
         Some(value * self.factor(&unit)?)
@@ -68,13 +68,13 @@ impl Axis {
     pub(super) fn title(&self) -> String {
         match self.unit.as_str() {
             "" => self.path.clone(),
-            // What counts in bits, in a scenario, is a rate.
+            // In a scenario, a quantity in bits is a rate.
             unit if unit.ends_with("bit") => format!("{}, {unit}/s", self.path),
             unit => format!("{}, {unit}", self.path),
         }
     }
 
-    /// The swept values in words: `flows from 2 to 4`.
+    /// The swept values as text: `flows from 2 to 4`.
     pub(super) fn words(&self, result: &RunResult) -> String {
         let values = || result.points.iter().filter_map(|p| self.value(p));
         let (least, most) = (
@@ -104,7 +104,7 @@ pub(super) fn axes(result: &RunResult) -> Vec<Axis> {
         .collect()
 }
 
-/// A line for each combination of everything but the axis: medians and their intervals.
+/// A line for each combination of the other values: medians and their intervals.
 pub(super) fn lines(result: &RunResult, axis: &Axis, metric: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for point in &result.points {
@@ -135,7 +135,7 @@ pub(super) fn lines(result: &RunResult, axis: &Axis, metric: &str) -> Vec<Line> 
     lines
 }
 
-/// The point in the middle of what was swept in numbers, for each combination of everything else.
+/// The points in the middle of the numeric sweeps, one for each combination of the other values.
 pub(super) fn middles(result: &RunResult) -> Vec<&PointResult> {
     let axes = axes(result);
     let mut groups: Vec<(String, Vec<&PointResult>)> = Vec::new();
@@ -162,7 +162,7 @@ pub(super) fn middles(result: &RunResult) -> Vec<&PointResult> {
     middles
 }
 
-/// A sentence for pictures of the middle: which points they leave out.
+/// A sentence for pictures of the middle: the points that they leave out.
 pub(super) fn middle_note(result: &RunResult) -> String {
     let words: Vec<String> = axes(result).iter().map(|axis| axis.words(result)).collect();
     match (middles(result).len(), words.join("; ").as_str()) {
@@ -175,7 +175,7 @@ pub(super) fn middle_note(result: &RunResult) -> String {
     }
 }
 
-/// The point without its places on the axes.
+/// The point without its positions on the axes.
 fn without(point: &PointResult, axes: &[Axis]) -> PointResult {
     let mut others = PointResult {
         variant: point.variant.clone(),
@@ -188,7 +188,7 @@ fn without(point: &PointResult, axes: &[Axis]) -> PointResult {
     others
 }
 
-/// A number at the begin of its line and at the end: `lru_fq: 0.469 to 0.483`.
+/// The first and the last number of each line: `lru_fq: 0.469 to 0.483`.
 pub(super) fn told(lines: &[Line], unit: &str) -> Option<String> {
     let tell = |line: &Line| {
         let (first, last) = (line.points.first()?, line.points.last()?);
@@ -263,7 +263,7 @@ mod tests {
             note.contains("flows from 2 to 3") && note.contains("2 of 4 points"),
             "{note}"
         );
-        // A sweep over names has no middle: each stands for itself.
+        // A sweep over names has no middle: each name counts separately.
         for (point, kind) in result.points.iter_mut().zip(["fifo", "red", "drr", "sfq"]) {
             point.variant = None;
             point.sweep = [("link.out.discipline.kind".to_owned(), kind.into())]

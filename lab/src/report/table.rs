@@ -1,4 +1,4 @@
-//! The table of a result: which columns, and how their numbers are written.
+//! The table of a result: its columns, and the notation of their numbers.
 
 use crate::TrafficInfo;
 use crate::results::{PointResult, RunResult};
@@ -8,7 +8,7 @@ use super::metric::shown;
 use super::paper::{self, Row};
 use super::shares::Group;
 
-/// Columns of delays of small packets at most, and of traffic of one kind that does not meet.
+/// Maximum number of columns of delays of small packets, and of traffics of one kind that do not compete.
 const OF_TRAFFIC_MAX: usize = 4;
 
 /// A column: its heading, the metric, decimals, and the paper's number.
@@ -93,8 +93,8 @@ fn small_packets(result: &RunResult) -> Vec<Column> {
     columns.collect()
 }
 
-/// The goodput of TCP: of all, or of each traffic where they do not meet, as in two directions of a line. Their sum
-/// would be above the rate of the link.
+/// The goodput of TCP: the sum, or that of each traffic if they do not compete, as in two directions of a line. Their
+/// sum would exceed the rate of the link.
 fn tcp(result: &RunResult) -> Vec<Column> {
     let groups = Group::of(result);
     let of_tcp = result.traffic.iter().filter(|t| t.kind == "tcp");
@@ -124,7 +124,7 @@ impl Column {
         point.median(&self.metric).map(|x| self.show(x))
     }
 
-    /// The median's interval, where there are several runs.
+    /// The median's interval, if there are several runs.
     pub(super) fn spread(&self, point: &PointResult) -> Option<String> {
         let [low, high] = point.spread(&self.metric)?;
         Some(format!("{}–{}", self.show(low), self.show(high)))
@@ -168,7 +168,7 @@ pub(super) fn text(result: &RunResult) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// A line for each watched link of each point; nothing where no link is watched.
+/// A line for each watched link of each point; empty if no link is watched.
 fn queues(result: &RunResult) -> String {
     let heads = QUEUES.columns.iter();
     let mut rows = vec![

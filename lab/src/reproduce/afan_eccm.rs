@@ -1,4 +1,5 @@
-//! Domzal et al., "Efficient congestion control mechanism for flow-aware networks": claims with arithmetic of their own.
+//! Domzal et al., "Efficient congestion control mechanism for flow-aware networks": claims that need their own
+//! arithmetic.
 
 use super::measured::Measured;
 use super::recipe::{At, Checks};
@@ -12,9 +13,9 @@ pub(super) const CHECKS: &Checks = &[
     ("text.2", lets_in_all),
 ];
 
-/// Acceptance delay of streams; those never let in count with their age at the end (R10).
+/// Acceptance delay of streams; a stream that is never accepted counts with its age at the end (R10).
 const DELAY: &str = "acceptance_delay_s.stream";
-/// Goodput of elastic flows since they were let in, without those that the clean-up of that run removed (R29).
+/// Goodput of elastic flows since their acceptance, without those that the clean-up of that run removed (R29).
 const GOODPUT: &str = "goodput_since_kept_mbps.elastic";
 /// Elastic flows on the list after each run's clean-up or restoration (R30).
 const AFTER_RUNS: &str = "run_after_flows.bottleneck.elastic";
@@ -25,7 +26,7 @@ fn of(m: &Measured, mechanism: &str, interval: u32, metric: &str) -> Samples {
     m.samples(&At::new("afan-eccm/mechanisms", variant), metric)
 }
 
-/// Whether two are alike: within a tolerance, or their intervals overlap. None if one was not measured.
+/// Whether two are alike: within a tolerance, or with overlapping intervals. `None` if one was not measured.
 fn alike(a: &Samples, b: &Samples, within: impl Fn(f64, f64) -> bool) -> Option<bool> {
     let (a, b) = (a.summary()?, b.summary()?);
     let reach = a.ci95.unwrap_or(0.0) + b.ci95.unwrap_or(0.0);
@@ -80,7 +81,7 @@ fn alike_on_all(m: &Measured, f: &mut Findings) {
 
 fn lets_in_all(m: &Measured, f: &mut Findings) {
     for i in [3, 6] {
-        // Where no stream waits at any run of a seed, the metric is not there.
+        // If no stream waits at any run of a seed, the metric does not exist.
         let let_in = of(m, "eccm", i, "run_let_in_ratio.bottleneck.stream");
         match let_in.mean() {
             Some(_) => {
@@ -92,7 +93,7 @@ fn lets_in_all(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// Spearman's: the correlation of ranks.
+/// Spearman's coefficient: the correlation of ranks.
 fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
     let ranks = |values: &[f64]| -> Vec<f64> {
         let below = |x: f64| values.iter().filter(|y| **y < x).count() as f64;

@@ -1,4 +1,4 @@
-//! Claims that compare numbers, as data: what is measured where, and what it must be.
+//! Claims that compare numbers, as data: a quantity, the points where it is measured, and a test.
 //!
 //! ```toml
 //! [[result.claim.condition]]
@@ -14,7 +14,7 @@
 //! of = { scenario = "afan-eccm/gigabit", variant = "eccm {s}", metric = "tcp_goodput_mbps" }
 //! ```
 //!
-//! [`Quantity`] has what `each` and `of` may be, [`Test`] what `is` may be.
+//! [`Quantity`] describes `each` and `of`, [`Test`] describes `is`.
 
 use serde::Deserialize;
 
@@ -24,11 +24,11 @@ use super::quantity::{Each, Number, Other, Quantity, Row, Step, filled, is_fille
 use super::recipe::At;
 use super::verdict::{Findings, Samples};
 
-/// One thing that must be so.
+/// One condition of a claim.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// The quantity in words.
+    /// The quantity as text.
     pub what: String,
     /// The condition holds for each of these rows.
     #[serde(default)]
@@ -39,11 +39,11 @@ pub struct Condition {
     pub is: Test,
 }
 
-/// A number that the evidence shows, and that decides nothing.
+/// A number that the evidence shows, without effect on the verdict.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shown {
-    /// The quantity in words.
+    /// The quantity as text.
     pub what: String,
     /// It is shown for each of these rows.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Shown {
     pub named: String,
     /// The quantity.
     pub of: Quantity,
-    /// Whether it is shown with the values that the paper prints, not as read.
+    /// Whether it is shown for the printed values, not for the paper as read.
     #[serde(default)]
     pub as_printed: bool,
 }
@@ -70,31 +70,32 @@ pub enum Test {
     Above(Number),
     /// In this range.
     Between([Number; 2]),
-    /// Less than another one.
+    /// Less than another quantity.
     LessThan(Other),
-    /// Not more than another one, as far as the intervals tell.
+    /// Not more than another quantity, as far as the intervals show.
     NotMoreThan(Other),
-    /// At least this many times another one.
+    /// At least a multiple of another quantity.
     Times {
-        /// The other one.
+        /// The other quantity.
         than: Other,
-        /// How many times.
+        /// The factor.
         factor: Number,
     },
-    /// Within a share of another one.
+    /// Within a share of another quantity.
     Within {
-        /// The other one.
+        /// The other quantity.
         than: Other,
         /// The share.
         share: f64,
     },
-    /// Growing from step to step, if only within the intervals; `{step}` stands for each.
+    /// Rising from step to step, except that a step whose interval includes zero may fall; `{step}` stands for each
+    /// step.
     Rises(Steps),
     /// Growing at every step.
     Ascends(Steps),
 }
 
-/// Points in a row.
+/// A series of points.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steps {
@@ -105,7 +106,7 @@ pub struct Steps {
 }
 
 impl Condition {
-    /// Adds what was found to the findings of its claim.
+    /// Adds the findings of this condition to those of its claim.
     pub(super) fn decide(&self, m: &Measured, f: &mut Findings) {
         for row in self.each.rows() {
             self.decide_row(m, f, &row);
@@ -151,7 +152,7 @@ impl Condition {
         }
     }
 
-    /// The quantities that are compared.
+    /// The compared quantities.
     fn quantities(&self) -> Vec<Quantity> {
         let other = match &self.is {
             Test::LessThan(than)
@@ -186,7 +187,7 @@ impl Condition {
         Ok(())
     }
 
-    /// Every point that it asks for.
+    /// Every point that it needs.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<At> {
         let (rows, quantities) = (self.measured_rows(), self.quantities());
@@ -235,7 +236,7 @@ impl Shown {
         })
     }
 
-    /// Every point that it asks for.
+    /// Every point that it needs.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<At> {
         let rows = self.each.rows().into_iter();

@@ -1,4 +1,4 @@
-//! Pictures of results: what the paper draws, with our numbers, as papers' files have it.
+//! Pictures of results: the paper's figures with our numbers, as a paper's file describes them.
 //!
 //! ```toml
 //! [[result.figure]]
@@ -6,9 +6,9 @@
 //! x = "flows in the cache"
 //! line = [
 //!     # Over a sweep: `{step}` is the place on the axis below.
-//!     { name = "{floods} floods", each = { floods = [2, 3] }, along = [2, 4, 8], of = { .. "{floods}", .. "{step}", .. } },
+//!     { name = "{floods} floods", each = { floods = [2, 3] }, along = [2, 4], of = { .. "{floods}" .. "{step}" .. } },
 //!     # Without `along`: a curve over time, and `metric` is its name.
-//!     { name = "edge router", of = { scenario = "S", variant = "V", metric = "queue_packets.wan" }, scale = "1 / 0.946" },
+//!     { name = "edge", of = { scenario = "S", variant = "V", metric = "queue_packets.wan" }, scale = "1 / 0.946" },
 //! ]
 //! ```
 
@@ -28,7 +28,7 @@ pub struct Figure {
     pub title: String,
     /// The axis below, with its unit.
     pub x: String,
-    /// Its lines, in the order of their colours. More than fit one picture become several pictures.
+    /// Its lines, in the order of their colours. If they do not fit one picture, there are several pictures.
     #[serde(rename = "line")]
     pub lines: Vec<LineSpec>,
 }
@@ -57,7 +57,7 @@ const fn one() -> Number {
 }
 
 impl Figure {
-    /// The pictures as SVG; none if nothing of it was measured. The error is a sentence.
+    /// The pictures as SVG; empty if nothing was measured. The error is a sentence.
     pub(super) fn svgs(&self, measured: &Measured) -> Result<Vec<String>, String> {
         let lines = self.lines.iter().flat_map(|line| line.draw(measured));
         let lines: Vec<Line> = lines.filter(|line| !line.points.is_empty()).collect();
@@ -96,7 +96,7 @@ impl LineSpec {
         rows.iter().map(line).collect()
     }
 
-    /// Means with their intervals over the sweep; what was not measured is left out.
+    /// Means with their intervals over the sweep; values that were not measured are left out.
     fn swept(&self, m: &Measured, row: &Row) -> Vec<Dot> {
         let dot = |step: &Step| {
             let row = step.row(row);
@@ -137,7 +137,7 @@ impl LineSpec {
         Ok(())
     }
 
-    /// Every point that it asks for.
+    /// Every point that it needs.
     #[cfg(test)]
     fn places(&self) -> Vec<At> {
         let of_row = |row: Row| match self.along.is_empty() {
@@ -153,14 +153,14 @@ impl LineSpec {
     }
 }
 
-/// Where the step of a row is on the axis below.
+/// The position of a row's step on the axis below.
 fn place_of(row: &Row) -> Option<f64> {
     shown(row.get("step")?).parse().ok()
 }
 
 #[cfg(test)]
 impl Figure {
-    /// Every point that it asks for.
+    /// Every point that it needs.
     pub(super) fn places(&self) -> Vec<At> {
         self.lines.iter().flat_map(LineSpec::places).collect()
     }

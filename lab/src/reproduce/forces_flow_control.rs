@@ -1,5 +1,5 @@
-//! Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers": claims with arithmetic of
-//! their own: the equations, and the controller that computes with them.
+//! Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers": claims that need their own
+//! arithmetic: the equations, and the controller that computes with them.
 
 use rand::RngExt;
 use weir_base::setting::{Scalar, Setting};
@@ -36,7 +36,7 @@ pub(super) const CHECKS: &Checks = &[
     ("fig17.2", some_burst),
 ];
 
-/// The part of a frame of 1000 B that is payload of a redirect message: rates of the paper count frames.
+/// The share of a frame of 1000 B that is payload of a redirect message: the paper's rates count frames.
 const UDP: f64 = 0.958;
 const FRAME_BITS: f64 = 8000.0;
 
@@ -44,7 +44,7 @@ const FRAME_BITS: f64 = 8000.0;
 const TOTAL: f64 = 100e6;
 const CONTROL: f64 = 5e6;
 
-/// B_e in Mbit/s where three of the five redirect 50 Mbit/s and two 5.
+/// B_e in Mbit/s if three of the five redirect 50 Mbit/s and two 5.
 fn two_quiet(delta: f64) -> f64 {
     let rate = committed(TOTAL, &[CONTROL; 5]);
     excess(rate, delta, &mut [50e6, 50e6, 50e6, 5e6, 5e6]) / 1e6
@@ -126,7 +126,7 @@ fn smaller_delta(m: &Measured, f: &mut Findings) {
     ];
     let name = |delta: f64| format!("{} %", 100.0 * delta);
     let level = deltas.each_ref().map(|(delta, _)| two_quiet(*delta));
-    // Computed, not measured: any rise counts, however small.
+    // This is computed, not measured: any rise counts, however small.
     f.is(
         format!("B_e, Mbit/s, by delta, rises: {level:.2?}"),
         level.is_sorted_by(|a, b| a < b),
@@ -165,8 +165,8 @@ fn some_burst(m: &Measured, f: &mut Findings) {
     f.at_most("all FEs send to the CE's link, Mbit/s", &all, 101.5);
 }
 
-/// Five FEs; the fifth answers up to 1 s and from 2 s on. How long it takes until all others have been
-/// ordered the new rates.
+/// Five FEs; the fifth answers until 1 s and again from 2 s on. Measures the time until all others have been ordered
+/// the new rates.
 fn anew(f: &mut Findings) {
     let none: [(&str, &Scalar); 0] = [];
     let Ok(spec) = Spec::check("flow_control", &[5], none) else {

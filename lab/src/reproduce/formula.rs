@@ -1,4 +1,4 @@
-//! Formulas over what was measured, as papers' files write them in place of a metric.
+//! Formulas over measured quantities, which papers' files write in place of a metric.
 //!
 //! | formula | value |
 //! |---|---|
@@ -6,10 +6,11 @@
 //! | `delay_ms_mean - delay_ms_mean@red` | `@NAME`: the same metric at another point of the quantity's `points` |
 //! | `removed / max(runs, 1)`, `abs(x)` | the greater of two values; the absolute value |
 //! | `greatest(x)`, `least(x)` | over the steps of the quantity's `over` |
-//! | `delivered(control, more)` | goodput of these traffics by what they offer, in the quantity's window |
-//! | `curve_mean(queue_packets.wan)` | of a curve's values in that window; also `curve_max`, `curve_p95`, `curve_slope` (per step) |
+//! | `delivered(control, more)` | goodput of these traffics divided by their offered load, in the quantity's window |
+//! | `curve_mean(queue_packets.wan)` | the mean of a curve's values in that window |
+//! | `curve_max`, `curve_p95`, `curve_slope` | other statistics of such values; the slope is per step |
 //!
-//! All of it is computed seed by seed.
+//! Everything is computed per seed.
 
 use super::verdict::Samples;
 
@@ -34,17 +35,17 @@ pub(super) enum Operator {
     Min,
 }
 
-/// Something that is measured.
+/// A measured quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
     pub(super) function: Function,
     /// The metric, the curve, or the traffics.
     pub(super) names: Vec<String>,
-    /// The name of the point, if it is not the quantity's own.
+    /// The name of the point, if it differs from the quantity's own point.
     pub(super) point: Option<String>,
 }
 
-/// How a term is measured.
+/// The kind of measurement of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Metric,
@@ -55,10 +56,10 @@ pub(super) enum Function {
     CurveSlope,
 }
 
-/// Where the values of terms come from: a term, and the step of the quantity's `over` if it is inside of one.
+/// Gives the values of a term, and the step of the quantity's `over` if the term is inside it.
 pub(super) struct Source<'a> {
     pub(super) read: &'a dyn Fn(&Term, Option<usize>) -> Samples,
-    /// Steps of `over`.
+    /// Number of steps of `over`.
     pub(super) steps: usize,
 }
 
@@ -79,7 +80,7 @@ impl Formula {
         formula.map_err(|why| format!("in the formula `{text}`: {why}"))
     }
 
-    /// Its value if it asks for nothing that is measured.
+    /// Its value if it contains nothing that is measured.
     pub(super) fn number(&self) -> Option<f64> {
         let none = |_: &Term, _| Samples::default();
         let source = Source {
@@ -92,7 +93,7 @@ impl Formula {
         }
     }
 
-    /// Its values, one for each seed; a single one if it asks for nothing that is measured.
+    /// Its values, one for each seed; a single one if it contains nothing that is measured.
     pub(super) fn samples(&self, source: &Source<'_>) -> Samples {
         match self.value(source, None) {
             Value::Number(x) => Samples::new(vec![x]),
@@ -120,7 +121,7 @@ impl Formula {
         }
     }
 
-    /// Every term in it, and whether it is inside of `greatest` or `least`.
+    /// Every term in it, and whether the term is inside `greatest` or `least`.
     pub(super) fn terms(&self) -> Vec<(&Term, bool)> {
         match self {
             Self::Number(_) => Vec::new(),
@@ -160,7 +161,7 @@ impl Operator {
     }
 }
 
-/// Reads from left to right.
+/// Parses from left to right.
 struct Parser<'a> {
     rest: &'a str,
 }
@@ -176,7 +177,7 @@ impl<'a> Parser<'a> {
         self.chain(operators, Self::factor)
     }
 
-    /// Parts with operators of one rank between them.
+    /// Operands with operators of the same precedence between them.
     fn chain(
         &mut self,
         operators: [(char, Operator); 2],
@@ -322,7 +323,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    /// Two seeds: `a` is 1 and 2, at point `far` 10 times that; a step adds its place.
+    /// Two seeds: `a` is 1 and 2, and 10 times that at point `far`; a step adds its index.
     fn value(text: &str) -> Vec<f64> {
         let read = |term: &Term, step: Option<usize>| {
             assert_eq!(term.names, ["a"], "{term:?}");

@@ -1,4 +1,4 @@
-//! A reproduction as a document in Markdown, to be kept beside the code.
+//! A reproduction as a document in Markdown, kept beside the code.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub(super) fn markdown(reproduction: &Reproduction) -> String {
     text + &results
 }
 
-/// Lines for each paper: how many of its claims have which verdict, in each of its columns.
+/// Lines for each paper: the number of its claims with each verdict, in each of its columns.
 fn summary(reproduction: &Reproduction) -> String {
     let paper = |result: &ResultReport| result.id.split('/').next().unwrap_or(result.id);
     let mut papers: Vec<&str> = Vec::new();
@@ -28,7 +28,7 @@ fn summary(reproduction: &Reproduction) -> String {
         }
     }
     let words: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.word()).collect();
-    // A table begins after an empty line.
+    // A table must follow an empty line.
     let mut text = format!("\n| paper | column | claims | {} |\n", words.join(" | "));
     text += &format!("|---|---|{}\n", "---:|".repeat(1 + words.len()));
     for name in papers {
@@ -79,7 +79,7 @@ fn result(result: &ResultReport) -> String {
     text
 }
 
-/// A claim's line, with its verdict as printed where the table has that column.
+/// A claim's line; it has the verdict as printed if the table has that column.
 fn line(claim: &ClaimReport, has_two: bool) -> String {
     let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
     let verdict = match claim.calibrated {
@@ -108,7 +108,7 @@ fn row(row: &RowReport) -> String {
     )
 }
 
-/// Text that ends no cell and begins no markup.
+/// Escapes text that would end a cell or begin markup.
 fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut safe = String::with_capacity(text.len());

@@ -1,8 +1,8 @@
-//! From scenarios to points to runs, and back: every point that several results need is run once.
+//! From scenarios to points to runs, and back: a point that several results need is run only once.
 //!
-//! A paper whose open places were calibrated is run twice: as it is read, and as it is printed. A claim asks
-//! for points by name, and gets those of the column in which it is decided. A name that does not exist is noted, so
-//! that no claim is decided, or left open, by a misspelt name.
+//! A paper with calibrated values is run twice: as read, and as printed. A claim asks for points by name, and gets
+//! those of the column in which it is decided. A name that does not exist is recorded, so that a misspelt name can
+//! neither decide a claim nor leave it open.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,13 +28,13 @@ use crate::statistics::mean;
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     scenarios: BTreeMap<&'static str, Vec<Measurement>>,
-    /// The same with the values that the papers print, if it was asked for.
+    /// The measurements with the values that the papers print, if requested.
     printed: Option<Box<Self>>,
-    /// Names that were asked for and do not exist, in words.
+    /// Requested names that do not exist, as text.
     unknown: RefCell<BTreeSet<String>>,
-    /// Where.
+    /// The habitat.
     pub on: Habitat,
-    /// Limits of the habitat, and what it left out.
+    /// Limits of the habitat, and features that it left out.
     pub notes: Vec<String>,
     /// Runs of all points.
     pub runs: u64,
@@ -49,7 +49,7 @@ struct Measurement {
     scenario: Scenario,
 }
 
-/// From when to when, in seconds of a run.
+/// Start and end, in seconds of a run.
 pub(super) type Window = [f64; 2];
 
 impl Measured {
@@ -58,7 +58,7 @@ impl Measured {
         self.printed.as_deref()
     }
 
-    /// The points, metrics and curves that do not exist, and were asked for since the last call.
+    /// The points, metrics and curves that were requested since the last call but do not exist.
     pub(super) fn take_unknown(&self) -> Vec<String> {
         self.unknown.take().into_iter().collect()
     }
@@ -94,15 +94,15 @@ impl Measured {
         Samples::new(values.unwrap_or_default())
     }
 
-    /// Notes the name of a curve that no run has.
+    /// Records the name of a curve that no run has.
     pub(super) fn check_curve(&self, name: &str) {
         if !self.has(|run| run.series.contains_key(name)) {
             self.note_unknown(format!("there is no curve `{name}`"));
         }
     }
 
-    /// A number that is made of the curves of these names in each run at a point, without its warm-up;
-    /// none if a run does not give it.
+    /// A number computed from the curves of these names in each run at a point, without its warm-up; empty if a run
+    /// does not give it.
     pub(super) fn of_curves(
         &self,
         at: &At,
@@ -124,7 +124,7 @@ impl Measured {
         })
     }
 
-    /// A function of a curve's values in a window; none if there is no such curve.
+    /// A function of a curve's values in a window; empty if there is no such curve.
     pub(super) fn curve(
         &self,
         at: &At,
@@ -140,8 +140,8 @@ impl Measured {
         })
     }
 
-    /// Delivered by offered in a window, of traffics together that offer a rate at all times: the rate of their
-    /// schedule, not what a transport took of it.
+    /// Delivered divided by offered load in a window, for traffics together that offer a rate at all times: the rate
+    /// of their schedule, not the part that a transport accepted.
     pub(super) fn delivered(&self, at: &At, traffics: &[&str], window: Window) -> Samples {
         let (mut offered, mut delivered) = (0.0, None::<Samples>);
         for traffic in traffics {
@@ -172,7 +172,7 @@ impl Measured {
         Some((scenario, found?))
     }
 
-    /// From when to when the metrics of a point count.
+    /// The window of the metrics of a point.
     pub(super) fn window(&self, at: &At) -> Option<Window> {
         let (from, until) = self.measurement(at)?.scenario.window();
         Some([from, until])
@@ -201,7 +201,7 @@ impl Measured {
     }
 }
 
-/// Whether a point is the one that a place names.
+/// Whether a place names this point.
 fn is_at(variant: Option<&str>, set: &Map<String, Value>, at: &At) -> bool {
     variant.unwrap_or_default() == at.variant
         && at.place.iter().all(|(key, value)| {
@@ -210,14 +210,14 @@ fn is_at(variant: Option<&str>, set: &Map<String, Value>, at: &At) -> bool {
         })
 }
 
-/// Whether a metric is a share, of which a difference below 0.01 means nothing.
+/// Whether a metric is a share; a difference below 0.01 between shares means nothing.
 fn is_share(metric: &str) -> bool {
     let name = metric.split('.').next().unwrap_or(metric);
     let shares = ["share_ratio", "delivered_ratio", "utilisation_ratio"];
     shares.iter().any(|share| name.ends_with(share))
 }
 
-/// The mean rate that all flows of a traffic offer in a window; none if it depends on chance.
+/// The mean rate that all flows of a traffic offer in a window; `None` if it is random.
 fn offered_mbps(scenario: &Scenario, traffic: &Traffic, [from, until]: Window) -> Option<f64> {
     let offered = match &traffic.kind {
         TrafficKind::Tcp {
@@ -253,16 +253,16 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A scenario of the results that are asked for.
+/// A scenario that the requested results need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Its name among those that come with the program.
     pub(super) scenario: &'static str,
-    /// Whether verdicts depend on it in both columns; otherwise it is run as read only.
+    /// Whether verdicts in both columns depend on it; otherwise it is run as read only.
     pub(super) decides: bool,
 }
 
-/// The points of a scenario, and of each where it is among all that are run.
+/// The points of a scenario, each with its index among all points that are run.
 type Places = Vec<(&'static str, Vec<(Point, usize)>)>;
 
 /// Runs all points of these scenarios, each once.
@@ -292,7 +292,7 @@ pub(super) fn measure(
         of_each.collect()
     };
     let read = place(Reading::Calibrated)?;
-    // A lab's time is not virtual: it runs the readings only.
+    // The lab's time is real: it runs the paper as read only.
     let printed = match options.on {
         Habitat::Sim => Some(place(Reading::Printed)?).filter(|printed| *printed != read),
         Habitat::Lab => None,
@@ -330,7 +330,7 @@ fn measurements(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Me
     places.into_iter().map(one).collect()
 }
 
-/// The points of a scenario, without the fields that do not change a run.
+/// The points of a scenario, without fields that do not affect a run.
 fn points(
     name: &str,
     reading: Reading,
@@ -366,9 +366,9 @@ fn points(
     Ok(plan.points.into_iter().map(plain).collect())
 }
 
-/// All points in one go, so that both processors are busy to the end.
+/// Runs all points at once, so that all processors stay busy to the end.
 fn in_simulation(points: Vec<Point>, options: &RunOptions) -> Result<Vec<PointResult>, Error> {
-    // Those with much work first: the end is even then.
+    // Long runs first, so that the processors finish at about the same time.
     let work = |place: &usize| {
         let scenario = &points[*place].scenario;
         simulation::work(scenario, scenario.duration)
@@ -385,7 +385,7 @@ fn in_simulation(points: Vec<Point>, options: &RunOptions) -> Result<Vec<PointRe
     Ok(placed.into_iter().map(|(_, point)| point).collect())
 }
 
-/// One point after another; points that the lab cannot run are left out.
+/// Runs one point after another; points that the lab cannot run are left out.
 fn in_the_lab(
     points: Vec<Point>,
     options: &RunOptions,
@@ -428,7 +428,7 @@ fn plan_of(points: Vec<Point>) -> Option<Plan> {
     })
 }
 
-/// How many points a place names.
+/// The number of points that a place names.
 #[cfg(test)]
 pub(super) fn points_at(at: &At) -> usize {
     let all = points(

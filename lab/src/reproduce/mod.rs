@@ -10,17 +10,17 @@
 //! - [`condition`]: claims that compare numbers
 //! - [`figure`]: the pictures of a result
 //! - [`quantity`], [`formula`]: the quantities that conditions, tables and pictures name
-//! - [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: claims with arithmetic of their own
+//! - [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: claims that need their own arithmetic
 //! - [`measured`]: from scenarios to runs and back
-//! - [`verdict`]: the statistics of claims, in one place
+//! - [`verdict`]: the statistics of all claims
 //! - [`page`], [`markdown`], [`text`]: the output
 //!
-//! A number of a paper is *within* if ours is not farther off than its tolerance; that decides no
-//! verdict. A verdict follows from the claim's own conditions.
+//! A number of a paper is *within* if the difference to ours is at most its tolerance; this decides no verdict. A
+//! verdict follows from the claim's own conditions.
 //!
-//! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some
-//! of its rows. Then there are two verdicts on each claim, as it is read and as it is printed. Claims on the rows
-//! that were calibrated on are shown, but counted nowhere.
+//! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some of its
+//! rows. Each claim then has two verdicts: one for the paper as read, with the calibrated values, and one for the
+//! paper as printed. Claims about the calibration rows are shown, but not counted.
 
 mod afan_eccm;
 pub mod condition;
@@ -53,14 +53,14 @@ use verdict::{Findings, Verdict};
 
 pub use text::text;
 
-/// The text of a paper's file.
+/// Embeds a paper's file.
 macro_rules! paper {
     ($name:literal) => {
         include_str!(concat!("../../../scenarios/", $name, "/paper.toml"))
     };
 }
 
-/// Every paper's file, and its claims that are decided in Rust.
+/// Every paper's file, with its claims that are decided in Rust.
 const PAPERS: [(&str, &[&Checks]); 4] = [
     (paper!("lru-fq"), &[]),
     (paper!("afan-eccm"), &[afan_eccm::CHECKS]),
@@ -71,7 +71,7 @@ const PAPERS: [(&str, &[&Checks]); 4] = [
     ),
 ];
 
-/// Every paper. They are built in, so one that cannot be read is a mistake of ours; a test reads them all.
+/// Every paper. The files are built in, so an unreadable one is our own mistake; a test reads them all.
 pub fn papers() -> &'static [Paper] {
     static READ: LazyLock<Vec<Paper>> = LazyLock::new(|| {
         let read = PAPERS.map(|(text, code)| Paper::read(text, code));
@@ -81,7 +81,7 @@ pub fn papers() -> &'static [Paper] {
     &READ
 }
 
-/// Seeds of each point, and of a quick run; runs of each point in the lab.
+/// Number of seeds of each point, in a full and in a quick run; number of runs of each point in the lab.
 const RUNS: u64 = 10;
 const RUNS_QUICK: u64 = 3;
 const RUNS_LAB: u64 = 5;
@@ -89,23 +89,24 @@ const RUNS_LAB: u64 = 5;
 /// Options of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where, side by side, interruption, progress; the scenario and its settings are ours.
+    /// Habitat, concurrency, interruption and progress; the reproduction chooses the scenario and its settings
+    /// itself.
     pub run: RunOptions,
     /// Fewer seeds and shorter runs.
     pub quick: bool,
-    /// Values put at paths of every scenario, after all others.
+    /// Values set at paths of every scenario, after all others.
     pub overrides: Vec<Override>,
 }
 
-/// The results that were reproduced.
+/// The reproduced results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reproduction {
     /// One for each result.
     pub results: Vec<ResultReport>,
-    /// How it was run, in a sentence.
+    /// The conditions of the run, in a sentence.
     #[serde(skip)]
     pub how: String,
-    /// Sentences that the reader needs.
+    /// Notes for the reader.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
@@ -133,7 +134,7 @@ pub struct ResultReport {
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
-    /// Names that its numbers and pictures ask for and that do not exist, and lines of its tables without a number of ours.
+    /// Names in its numbers and pictures that do not exist, and lines of its tables for which we have no number.
     #[serde(skip)]
     pub missing: Vec<String>,
 }
@@ -141,17 +142,17 @@ pub struct ResultReport {
 /// A number of the paper beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowReport {
-    /// The values that set it apart.
+    /// The values that identify its line.
     pub set: Map<String, Value>,
     /// Its column.
     pub metric: &'static str,
     /// The paper's number.
     pub paper: f64,
-    /// Ours, if it was measured.
+    /// Our number, if it was measured.
     pub ours: Option<f64>,
     /// Half of the 95 % interval.
     pub ci95: Option<f64>,
-    /// Whether ours is within the tolerance.
+    /// Whether our number is within the tolerance.
     pub within: Option<bool>,
     /// The tolerance, as a share of the paper's number.
     #[serde(skip)]
@@ -167,16 +168,16 @@ pub struct ClaimReport {
     pub text: &'static str,
     /// The verdict, as the paper is read.
     pub verdict: Verdict,
-    /// The same with the values that the paper prints; none if no value of the paper was calibrated.
+    /// The verdict for the values that the paper prints; `None` if no value of the paper was calibrated.
     pub as_printed: Option<Verdict>,
-    /// Whether open places were read such that it holds: then it is no evidence.
+    /// Whether open values were chosen so that it holds: then it is no evidence.
     pub calibrated: bool,
-    /// Why, as the paper is read.
+    /// The evidence, for the paper as read.
     pub evidence: String,
 }
 
-/// The results that are named (`PAPER` or `PAPER/RESULT`), or all of them if none is. The error for an unknown name
-/// names the nearest known one.
+/// The named results (`PAPER` or `PAPER/RESULT`), or all of them if there are no names. The error for an unknown name
+/// suggests the nearest known one.
 pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
     let all = || papers().iter().flat_map(|paper| &paper.results);
     if names.is_empty() {
@@ -231,7 +232,7 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     if options.quick {
         how += " A preview: fewer seeds and shorter runs than the verdicts are meant for.";
     }
-    // A picture that fails is reported, and costs none of the results.
+    // A picture that fails is reported, but the other results are kept.
     let mut notes = measured.notes.clone();
     Ok(Reproduction {
         results: recipes
@@ -243,7 +244,7 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     })
 }
 
-/// The scenarios of these results, each once.
+/// The scenarios of these results, without duplicates.
 fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut want = |scenario: &'static str, decides: bool| match wanted
@@ -275,7 +276,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
             let empty = rows.iter().filter(|row| row.ours.is_none());
             unknown.chain(empty.map(RowReport::unmeasured)).collect()
         }
-        Habitat::Lab => Vec::new(), // it does not measure all that a simulation does
+        Habitat::Lab => Vec::new(), // the lab does not measure everything that a simulation does
     };
     ResultReport {
         id: &recipe.id,
@@ -295,7 +296,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
 }
 
 impl RowReport {
-    /// That there is no number of ours, in words.
+    /// States that we have no number for this line.
     fn unmeasured(&self) -> String {
         let line = self.set.iter().map(|(key, value)| match value.as_str() {
             Some(text) => format!("{key} {text}"),
@@ -356,7 +357,7 @@ fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimRep
         .as_printed()
         .filter(|_| paper.has_two_columns)
         .map(|printed| verdict_of(paper, claim, printed));
-    // The evidence is that of the reading; but what is missing must be reported.
+    // The evidence is that of the paper as read; but a missing measurement must be reported.
     if let Some((Verdict::Missing, why)) = &printed {
         evidence += &format!("; as printed: {why}");
     }
@@ -370,8 +371,8 @@ fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimRep
     }
 }
 
-/// A verdict and its evidence. In a simulation, what is missing is a mistake; a lab does not measure all that
-/// a simulation does, and may be unable to run a scenario.
+/// A verdict and its evidence. In a simulation, a missing measurement is a mistake. The lab does not measure
+/// everything that a simulation does, and cannot run every scenario.
 fn verdict_of(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Verdict, String) {
     if let Some(why) = &claim.not_run {
         return (Verdict::NotRun, why.clone());
@@ -396,7 +397,7 @@ impl Reproduction {
         self.results.iter().flat_map(|result| &result.claims)
     }
 
-    /// Claims that were measured, are evidence, and do not hold as the papers are read.
+    /// Claims that were measured and count as evidence, but do not hold as the papers are read.
     pub fn bad(&self) -> impl Iterator<Item = &ClaimReport> {
         self.claims()
             .filter(|claim| !claim.calibrated && claim.verdict.is_bad())
@@ -412,13 +413,13 @@ impl Reproduction {
         of_claims.chain(of_results.map(|result| (result.id, result.missing.join("; "))))
     }
 
-    /// How many claims have each verdict, but for those that places were calibrated on.
+    /// The number of claims with each verdict, without claims about calibration rows.
     pub fn counts(&self) -> [(Verdict, usize); 6] {
         counts(self.claims(), |claim| Some(claim.verdict))
     }
 }
 
-/// How many of these claims have each verdict, but for those that places were calibrated on.
+/// The number of these claims with each verdict, without claims about calibration rows.
 fn counts<'a>(
     claims: impl Iterator<Item = &'a ClaimReport>,
     verdict: impl Fn(&ClaimReport) -> Option<Verdict>,
@@ -430,14 +431,14 @@ fn counts<'a>(
     })
 }
 
-/// Counts in words, but for those of nothing.
+/// Counts as text; zeros are left out.
 fn in_words(counts: [(Verdict, usize); 6]) -> String {
     let counts = counts.into_iter().filter(|(_, count)| *count > 0);
     let words = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is made if it is not there.
+/// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is created if necessary.
 pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>, Error> {
     fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
     let json = serde_json::to_string_pretty(reproduction)
@@ -472,7 +473,7 @@ mod tests {
         recipes.flat_map(|recipe| &recipe.claims).collect()
     }
 
-    /// The only result of a paper of this text.
+    /// The only result of a paper with this text.
     fn result(text: &str) -> &'static Recipe {
         let head = "name = \"lru-fq\"\nsource = \"s\"\nhas_two_columns = false\nlab = { duration = \"40 s\", warm_up = \"10 s\" }\n[[result]]\n";
         let paper = Paper::read(&format!("{head}{text}"), &[]).unwrap();
@@ -549,7 +550,7 @@ mod tests {
         assert_eq!(short, "lru-fq/table1: a line has 3 numbers for 4 columns");
     }
 
-    /// Every point that a table, a claim or a picture asks for is one that is run.
+    /// Every point that a table, a claim or a picture needs is run.
     #[test]
     fn every_place_is_one_point() {
         for recipe in papers().iter().flat_map(|paper| &paper.results) {
@@ -575,7 +576,7 @@ mod tests {
 
     #[test]
     fn the_frozen_list_is_covered() {
-        // The list is not in the repository; where it is beside it, none of its claims may be missing.
+        // The list is not in the repository. If it exists beside the repository, none of its claims may be missing.
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../shared/reference/claims.md"
@@ -599,7 +600,8 @@ mod tests {
         assert!(seen > 40, "only {seen} claims found in {path}");
     }
 
-    /// Metrics that a moment is too short for: of runs of a mechanism, of a thousand packets, of ten seconds.
+    /// Metrics for which a short run is not enough: those of runs of a mechanism, of a thousand packets, of ten
+    /// seconds.
     const OF_EVENTS: [&str; 4] = [
         "sending_flows.bottleneck.elastic",
         "run_let_in_ratio.bottleneck.stream",
@@ -607,7 +609,7 @@ mod tests {
         "outage_s_max.elastic",
     ];
 
-    /// Runs results for a moment, and gives the names that their claims, rows and pictures ask for and that do not exist.
+    /// Runs results for a moment, and returns the names in their claims, rows and pictures that do not exist.
     fn unknown(results: &[&str], set: &[(&str, &str)]) -> Vec<String> {
         let overrides = set.iter().map(|(path, value)| Override {
             path: (*path).to_owned(),
@@ -624,7 +626,7 @@ mod tests {
         };
         let names: Vec<String> = results.iter().map(|&name| name.to_owned()).collect();
         let reproduction = run(&select(&names).unwrap(), &options).unwrap();
-        // A condition may have no value yet; but every name must be there.
+        // A condition may have no value yet; but every name must exist.
         let unknown = reproduction.missing().map(|(id, what)| {
             let parts = what.split("; ").filter(|part| {
                 let is_name = part.starts_with("there is no ") || part.contains(" names ");
@@ -708,7 +710,7 @@ mod tests {
 
     #[test]
     fn a_line_without_a_number_of_ours_is_named() {
-        // Fetches are counted only where there is a web: the metric exists, but not at every point.
+        // Fetches are counted only in scenarios with web traffic: the metric exists, but not at every point.
         let two = result(
             r#"
             id = "lru-fq/two"
@@ -798,7 +800,7 @@ mod tests {
             row["set"],
             serde_json::json!({ "UDP flows": 2, "TCP flows": 18 })
         );
-        // Two UDP flows of 5 Mbit/s are there from the start, whatever else is.
+        // Two UDP flows of 5 Mbit/s run from the start, independently of the other traffic.
         assert!((2.0..8.0).contains(&row["ours"].as_f64().unwrap()), "{row}");
         let claims = result["claims"].as_array().unwrap();
         assert_eq!(
@@ -813,7 +815,7 @@ mod tests {
             ]
         );
         assert_eq!(claims[2]["as_printed"], Value::from("holds"));
-        // The last one needs no run: it is about what is printed.
+        // The last one needs no run: it is about the printed numbers.
         assert_eq!((claims.len(), &claims[2]["verdict"]), (3, &"holds".into()));
         let text = text(&reproduction);
         assert!(

@@ -1,12 +1,12 @@
-//! A reproduction as a page that needs nothing else: every claim at a glance, then each result with its
-//! numbers beside the paper's and the evidence of its claims.
+//! A reproduction as a self-contained page: an overview of all claims, then each result with its numbers beside the
+//! paper's and the evidence of its claims.
 
 use super::text::{beside, place, within};
 use super::verdict::{Verdict, shown};
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
 use crate::report::{STYLE, escape, section};
 
-/// Legend of a verdict with a second one, and of one in brackets.
+/// Legend for claims with a second verdict, and for verdicts in brackets.
 const TWO_COLUMNS: &str = "<li>A dot at the end is the verdict with the values that the paper prints instead of \
      calibrated ones. Dashed: places were calibrated on it; it is counted nowhere.</li>";
 

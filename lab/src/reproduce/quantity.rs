@@ -1,4 +1,4 @@
-//! Quantities, as papers' files name them: a formula at a point, for each of several rows of values.
+//! Quantities in papers' files: a formula at a point, for each of several rows of values.
 //!
 //! ```toml
 //! each = { floods = [2, 3], s = [3, 6] }              # every combination; or a list of rows; or "line"
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `{NAME}` stands for a value of the row in every text. With `each = "line"` the rows are the lines of the result's
-//! tables: what sets a line apart, and the paper's numbers by the names of their columns.
+//! tables: the values that identify a line, and the paper's numbers under the names of their columns.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use super::recipe::At;
 use super::verdict::Samples;
 use crate::statistics::{mean, percentile, slope};
 
-/// Names and what stands in their place.
+/// Names and their values.
 pub(super) type Row = BTreeMap<String, Value>;
 
 /// A quantity and the point at which it is measured.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
-    /// The scenario; none if the formula asks for nothing that is measured.
+    /// The scenario; empty if the formula contains nothing that is measured.
     #[serde(default)]
     pub scenario: String,
     /// The variant.
@@ -43,14 +43,14 @@ pub struct Quantity {
     /// The steps of `greatest` and `least`: values of `{step}`.
     #[serde(default)]
     pub over: Vec<Step>,
-    /// From when to when curves count, in seconds; otherwise as in the scenario.
+    /// Start and end of the window for curves, in seconds; by default the scenario's.
     pub window: Option<Window>,
-    /// Whether it is a share of something although its metrics are not: a difference below 0.01 means nothing.
+    /// Whether it is a share although its metrics are not: a difference below 0.01 means nothing.
     #[serde(default)]
     pub is_share: bool,
 }
 
-/// A quantity that is as another one, but for what stands here.
+/// The differences of a quantity from another one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Other {
@@ -61,29 +61,29 @@ pub struct Other {
     window: Option<Window>,
 }
 
-/// The rows of values that something is repeated for.
+/// The rows of values for which something is repeated.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Each {
-    /// These.
+    /// These rows.
     Rows(Vec<Row>),
     /// Every combination of these values.
     Product(BTreeMap<String, Vec<Value>>),
-    /// `line`: those of the result's tables.
+    /// `line`: the lines of the result's tables.
     Named(String),
 }
 
-/// A step of a sweep: a value of `{step}`, or several values of which one is called so.
+/// A step of a sweep: a value of `{step}`, or several values, one of which is named so.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
     /// Several values.
     Row(Row),
-    /// One.
+    /// One value.
     Value(Value),
 }
 
-/// A number, or a formula of the row's values.
+/// A number, or a formula over the row's values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Number {
@@ -100,7 +100,7 @@ impl Default for Each {
 }
 
 impl Each {
-    /// Puts the lines of a result's tables in place of their name.
+    /// Replaces the name of the lines by the lines of a result's tables.
     pub(super) fn resolve(&mut self, lines: &[Row]) -> Result<(), String> {
         if let Self::Named(name) = self {
             if name != "line" {
@@ -167,7 +167,7 @@ impl Number {
 }
 
 impl Quantity {
-    /// The quantity that is as this one, but for what the other says.
+    /// This quantity with the differences of the other one.
     pub(super) fn but(&self, other: &Other) -> Self {
         let or =
             |own: &String, other: &Option<String>| other.clone().unwrap_or_else(|| own.clone());
@@ -196,7 +196,7 @@ impl Quantity {
         Formula::parse(&filled(&self.metric, row))
     }
 
-    /// The quantity of a term, and the row that its texts are filled with.
+    /// The quantity of a term, and the row that fills its texts.
     fn of_term(&self, term: &Term, step: Option<usize>, row: &Row) -> Option<(Self, Row)> {
         let quantity = match &term.point {
             Some(name) => self.but(self.points.get(name)?),
@@ -272,7 +272,7 @@ impl Quantity {
         Ok(())
     }
 
-    /// Every point that it asks for.
+    /// Every point that it needs.
     #[cfg(test)]
     pub(super) fn places(&self, row: &Row) -> Vec<At> {
         let formula = self.formula(row).unwrap();
@@ -291,7 +291,7 @@ impl Quantity {
     }
 }
 
-/// A text with the values of a row in the places of their names.
+/// A text with the values of a row in place of their names.
 pub(super) fn filled(text: &str, row: &Row) -> String {
     let fill = |text: String, (name, value): (&String, &Value)| {
         text.replace(&format!("{{{name}}}"), &shown(value))
@@ -299,7 +299,7 @@ pub(super) fn filled(text: &str, row: &Row) -> String {
     row.iter().fold(text.to_owned(), fill)
 }
 
-/// Refuses a text with a name that the row does not have.
+/// Refuses a text with a name that is not in the row.
 pub(super) fn is_filled(text: &str, row: &Row) -> Result<(), String> {
     let text = filled(text, row);
     match (text.find('{'), text.find('}')) {

@@ -1,8 +1,8 @@
 //! The parts of a paper's results: scenarios to run, the paper's numbers, its claims, its pictures.
 //!
-//! All of it is data, `paper.toml` beside the scenarios of the paper: [`condition`](super::condition) and
-//! [`figure`](super::figure) have the language. Checks with arithmetic of their own are Rust, under the name of
-//! their claim ([`Checks`]).
+//! All of it is data, in `paper.toml` beside the scenarios of the paper: [`condition`](super::condition) and
+//! [`figure`](super::figure) describe the language. Claims that need their own arithmetic are decided in Rust, under
+//! their names ([`Checks`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,17 +16,18 @@ use super::measured::Measured;
 use super::quantity::{Quantity, Row};
 use super::verdict::Findings;
 
-/// A paper, as its file has it.
+/// A paper, as in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// Its short name, which begins the names of its results.
+    /// Its short name, the prefix of the names of its results.
     pub name: String,
-    /// Authors, title, where and when.
+    /// Authors, title, place and year of publication.
     pub source: String,
-    /// Whether each claim is decided twice: as read, and with the values that it prints instead of calibrated ones.
+    /// Whether each claim is decided twice: as read, and with the values that the paper prints instead of calibrated
+    /// ones.
     pub has_two_columns: bool,
-    /// How long its scenarios are run in the lab, whose time is real.
+    /// The length of its scenarios in the lab, where time is real.
     pub lab: LabRun,
     /// Its results.
     #[serde(rename = "result")]
@@ -46,7 +47,7 @@ pub struct LabRun {
     pub warm_up: String,
 }
 
-/// One table or figure, or the claims of the text without one.
+/// One table or figure, or claims of the text that belong to neither.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
@@ -54,13 +55,14 @@ pub struct Recipe {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// How it was set up, and how open places were read.
+    /// Its set-up, and the values chosen for open places.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The scenarios that its numbers and claims need, by their names among those that come with the program.
+    /// The scenarios that its numbers and claims need, by their built-in names.
     #[serde(default)]
     pub scenarios: Vec<String>,
-    /// Other readings of open places, which no verdict as printed depends on: they are not run as printed.
+    /// Scenarios with other values for open places. No verdict as printed depends on them, so they are not run as
+    /// printed.
     #[serde(default)]
     pub readings: Vec<String>,
     /// The paper's numbers.
@@ -78,7 +80,7 @@ pub struct Recipe {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Where ours is measured, unless a line says otherwise.
+    /// The scenario that is measured, unless a line names another one.
     pub scenario: String,
     /// The cells of each line.
     pub columns: Vec<Column>,
@@ -92,18 +94,18 @@ pub struct Table {
 pub struct Column {
     /// Its name, with its unit.
     pub name: String,
-    /// Our metric, or a formula of metrics and of what sets the line apart.
+    /// Our metric, or a formula over metrics and the values that identify the line.
     pub metric: String,
-    /// How far ours may be off, as a share of the paper's.
+    /// The tolerance of our number, as a share of the paper's.
     #[serde(default = "tolerance")]
     pub tolerance: f64,
 }
 
-/// A line of a table: where ours was measured, and the paper's numbers in the order of the columns.
+/// A line of a table: the point where we measure, and the paper's numbers in the order of the columns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// The values that set it apart, in words.
+    /// The values that identify it, as text.
     pub set: Row,
     /// Our scenario, if it is not the table's.
     pub scenario: Option<String>,
@@ -116,7 +118,7 @@ pub struct Line {
     pub numbers: Vec<f64>,
 }
 
-/// Something the paper claims.
+/// A claim of the paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -124,35 +126,35 @@ pub struct Claim {
     pub id: String,
     /// The claim, in our words.
     pub text: String,
-    /// Whether open places were read such that it holds: it is shown, but is no evidence.
+    /// Whether open values were chosen so that it holds: it is shown, but is no evidence.
     #[serde(default)]
     pub calibrated: bool,
-    /// Why it is not decided here, if it is not.
+    /// The reason why it is not decided here, if it is not.
     pub not_run: Option<String>,
     /// The conditions that decide it, where it compares numbers.
     #[serde(default, rename = "condition")]
     pub conditions: Vec<Condition>,
-    /// Numbers that are shown besides.
+    /// Additional numbers to show.
     #[serde(default)]
     pub shown: Vec<Shown>,
-    /// Sentences that the reader of its evidence needs.
+    /// Notes for the reader of its evidence.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
 
-/// How claims are decided whose arithmetic is Rust, by their names without the paper's.
+/// The checks of claims that are decided in Rust, under their names without the paper's.
 pub(super) type Checks = [(&'static str, Check)];
 
-/// Adds to the findings of a claim.
+/// A check adds to the findings of a claim.
 pub(super) type Check = fn(&Measured, &mut Findings);
 
-/// The default tolerance of a number: 15 %, as the list of claims has it.
+/// The default tolerance of a number: 15 %, as in the list of claims.
 const fn tolerance() -> f64 {
     0.15
 }
 
 impl Paper {
-    /// Reads a paper's file. The error names the parts that do not fit together.
+    /// Reads a paper's file. The error names the parts that contradict each other.
     pub(super) fn read(text: &str, code: &'static [&'static Checks]) -> Result<Self, String> {
         let paper: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut paper = Self { code, ..paper };
@@ -172,7 +174,7 @@ impl Paper {
         }
     }
 
-    /// A claim is decided in exactly one way.
+    /// Checks that a claim is decided in exactly one way.
     fn check_claim(&self, recipe: &Recipe, claim: &Claim, is_new: bool) -> Result<(), String> {
         let ways = [
             claim.not_run.is_some(),
@@ -204,7 +206,7 @@ impl Paper {
         claim.remarks.iter().for_each(|remark| f.remark(remark));
     }
 
-    /// How a claim is decided in Rust.
+    /// The check of a claim that is decided in Rust.
     fn check_of(&self, claim: &Claim) -> Option<Check> {
         let (_, short) = claim.id.split_once('/')?;
         let mut checks = self.code.iter().copied().flatten();
@@ -214,7 +216,7 @@ impl Paper {
 }
 
 impl Recipe {
-    /// Puts the lines of its tables where a claim asks for them.
+    /// Inserts the lines of its tables where a claim refers to them.
     fn resolve(&mut self) -> Result<(), String> {
         let lines: Vec<Row> = self.tables.iter().flat_map(Table::rows).collect();
         let failed = |why: String| format!("{}: {why}", self.id);
@@ -227,7 +229,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// Refuses parts that do not fit together.
+    /// Refuses parts that contradict each other.
     fn check(&self, paper: &str) -> Result<(), String> {
         let rest = self.id.strip_prefix(paper);
         if !rest.is_some_and(|rest| rest.starts_with('/')) {
@@ -254,7 +256,7 @@ impl Recipe {
     }
 }
 
-/// A place among measured points: the scenario, the variant, values of the sweep by the last word of their
+/// The name of a measured point: the scenario, the variant, and values of the sweep under the last word of their
 /// path.
 #[derive(Clone, Debug)]
 pub struct At {
@@ -262,7 +264,7 @@ pub struct At {
     pub scenario: String,
     /// The variant.
     pub variant: String,
-    /// Values of the sweep, as they would be written.
+    /// Values of the sweep, as text.
     pub place: Vec<(String, String)>,
 }
 
@@ -276,7 +278,7 @@ impl At {
         }
     }
 
-    /// The point with this value of the sweep.
+    /// The point with this additional value of the sweep.
     pub fn and(mut self, key: &str, value: impl ToString) -> Self {
         self.place.push((key.to_owned(), value.to_string()));
         self
@@ -294,12 +296,12 @@ impl fmt::Display for At {
 }
 
 impl Table {
-    /// Where ours is measured for a line.
+    /// The point that we measure for a line.
     pub fn at(&self, line: &Line) -> At {
         self.quantity(line, &self.columns[0]).at(&Row::new())
     }
 
-    /// Our quantity in a cell.
+    /// Our quantity for a cell.
     pub(super) fn quantity(&self, line: &Line, column: &Column) -> Quantity {
         let scenario = line.scenario.as_ref().unwrap_or(&self.scenario);
         Quantity {
@@ -311,7 +313,7 @@ impl Table {
         }
     }
 
-    /// The values that set each line apart, and the paper's numbers by the names of their columns.
+    /// The values that identify each line, and the paper's numbers under the names of their columns.
     fn rows(&self) -> impl Iterator<Item = Row> {
         self.lines.iter().map(|line| {
             let names = self.columns.iter().map(|column| column.name.clone());

@@ -41,7 +41,8 @@ fn result(result: &ResultReport) -> String {
     text
 }
 
-/// The words beside a verdict: the one as printed, and whether it is evidence; none if there are no such words.
+/// The note beside a verdict: the verdict as printed, and whether the claim is evidence; `None` if there is nothing
+/// to note.
 pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
     let printed = claim
         .as_printed
@@ -87,7 +88,7 @@ fn rows(rows: &[RowReport]) -> String {
     text
 }
 
-/// The values that set a row apart, in words.
+/// The values that identify a row, as text.
 pub(super) fn place(row: &RowReport) -> String {
     let words = row.set.iter().map(|(key, value)| match value.as_str() {
         Some(text) => text.to_owned(),
@@ -96,7 +97,7 @@ pub(super) fn place(row: &RowReport) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// How near a number is to the paper's, in words.
+/// Whether a number is within the paper's tolerance, as text.
 pub(super) fn within(row: &RowReport) -> String {
     let tolerance = 100.0 * row.tolerance;
     match row.within {

@@ -4,24 +4,23 @@
 //!   Samples (one value a seed) ─▶ Findings: one for each condition at each point ─▶ Verdict
 //! ```
 //!
-//! - *A less than B*: the mean of the paired differences (the same seeds on both sides) has that sign,
-//!   and its 95 % interval (Student's t) excludes zero. If it does not exclude it, the finding is unclear.
+//! - *A less than B*: the mean of the paired differences (the same seeds on both sides) has that sign, and its 95 %
+//!   interval (Student's t) excludes zero. If the interval includes zero, the finding is unclear.
 //! - *A at least k times B*, *A within x % of B*: the same for the differences A - k B.
-//! - *A at most a bound*: the mean keeps it, and so does its whole interval; if a part of the interval does
-//!   not, the finding is unclear.
-//! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly.
-//!   *Ascends*: every step is strict.
-//! - *Mostly less*: clearly less at a given number of places or more, and at none is the mean greater or equal.
+//! - *A at most a bound*: the mean and its whole interval are within the bound; if only a part of the interval is,
+//!   the finding is unclear.
+//! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly. *Ascends*:
+//!   every step is strict.
+//! - *Mostly less*: clearly less in at least a given number of places, and in none is the mean greater or equal.
 //!
-//! Between two measured quantities significance is not enough: a difference that many seeds make certain
-//! may still mean nothing. *Less* and *rises* want an effect besides, of at least 0.01 where the
-//! quantity is a share of something, else of 2 % of the larger one; below that the finding is unclear.
-//! A bound is a constant, and needs none. (Ratios of lost packets are no such shares: the papers
-//! compare losses of 1 or 2 %.)
+//! Between two measured quantities significance is not enough: with many seeds even a meaningless difference becomes
+//! significant. *Less* and *rises* therefore require an effect of at least 0.01 if the quantity is a share, otherwise
+//! of 2 % of the larger one; below that the finding is unclear. Comparisons with a bound, which is a constant, have
+//! no minimum effect. (Ratios of lost packets are not shares in this sense: the papers compare losses of 1 or 2 %.)
 //!
-//! A claim HOLDS if every finding does, FAILS if none does, and holds PARTLY if some do. It is
-//! UNDECIDED if nothing contradicts it, but an interval does not separate. If a quantity that it asks for was not
-//! measured, its verdict is MISSING, which is a mistake of ours and fails the run.
+//! A claim HOLDS if every finding does, FAILS if none does, and holds PARTLY if some do. It is UNDECIDED if nothing
+//! contradicts it, but an interval does not separate. If a quantity that it needs was not measured, its verdict is
+//! MISSING, which is our own mistake and fails the run.
 
 use serde::Serialize;
 
@@ -34,23 +33,23 @@ const SPELLED_MAX: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// At every point.
+    /// It holds at every point.
     Holds,
-    /// At some of the points.
+    /// It holds at some of the points.
     Partly,
-    /// At no point.
+    /// It holds at no point.
     Fails,
     /// The order is right, but the intervals do not separate.
     Undecided,
-    /// Not measured here, for a reason that is given.
+    /// Not measured here, for a stated reason.
     #[serde(rename = "not run")]
     NotRun,
-    /// A metric or a point that it asks for does not exist.
+    /// A metric or a point that it needs does not exist.
     Missing,
 }
 
 impl Verdict {
-    /// All, in the order of a summary.
+    /// All verdicts, in the order of a summary.
     pub const ALL: [Self; 6] = [
         Self::Holds,
         Self::Partly,
@@ -60,7 +59,7 @@ impl Verdict {
         Self::Missing,
     ];
 
-    /// The word.
+    /// The verdict as a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -72,7 +71,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it speaks against the claim, or does not speak for it although it was measured.
+    /// Whether the claim was measured but not confirmed.
     pub fn is_bad(self) -> bool {
         matches!(self, Self::Partly | Self::Fails | Self::Undecided)
     }
@@ -87,7 +86,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// These values.
+    /// Samples with these values.
     pub fn new(values: Vec<f64>) -> Self {
         Self {
             values,
@@ -95,7 +94,7 @@ impl Samples {
         }
     }
 
-    /// The same as shares of something, from 0 to 1, or differences of such.
+    /// The same values, marked as shares (from 0 to 1) or differences of shares.
     pub fn as_shares(self) -> Self {
         Self {
             is_share: true,
@@ -111,8 +110,8 @@ impl Samples {
         }
     }
 
-    /// A function of each pair of values; of two shares it makes a share. Empty if the two were not run with the
-    /// same seeds.
+    /// A function of each pair of values; the result is a share if both are shares. Empty if the two were not run
+    /// with the same seeds.
     pub fn with(&self, other: &Self, function: impl Fn(f64, f64) -> f64) -> Self {
         if self.values.len() != other.values.len() {
             return Self::default();
@@ -146,7 +145,7 @@ impl Samples {
         Summary::of(&self.values).filter(|_| finite)
     }
 
-    /// Mean and interval in words.
+    /// Mean and interval as text.
     pub fn shown(&self) -> String {
         match self.summary() {
             None => "not measured".to_owned(),
@@ -158,7 +157,7 @@ impl Samples {
     }
 }
 
-/// A number with about three digits that count.
+/// A number with about three significant digits.
 pub fn shown(x: f64) -> String {
     let decimals = match x.abs() {
         1000.0.. => 0,
@@ -178,7 +177,7 @@ enum Met {
     Yes,
     Unclear,
     No,
-    /// Something was not measured.
+    /// A quantity was not measured.
     Missing,
 }
 
@@ -230,7 +229,7 @@ impl Findings {
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
-    /// The first is less than the second at `least` of these places or more, and reversed at none: nowhere is its
+    /// The first is less than the second in at least `least` of these places, and reversed in none: nowhere is its
     /// mean as great as the second's, or greater.
     pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
         let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
@@ -255,8 +254,8 @@ impl Findings {
         );
     }
 
-    /// Of two quantities, given as ours and theirs, one of ours is less, and the mean of the other is greater
-    /// by at most this share of theirs.
+    /// Of two quantities, each given as ours and theirs, one of ours is less than theirs, and the mean of our other
+    /// one is greater by at most this share of theirs.
     pub fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
         let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
             let met = match (ours.mean(), theirs.mean()) {
@@ -275,7 +274,7 @@ impl Findings {
         self.push(met, text);
     }
 
-    /// The first is not more than the second, as far as the intervals tell.
+    /// The first is not more than the second, as far as the intervals show.
     pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
         let met = not_negative(&b.less(a));
         self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
@@ -342,7 +341,7 @@ impl Findings {
         self.push(if met { Met::Yes } else { Met::No }, what.into());
     }
 
-    /// A condition that was decided elsewhere; none if something that it asks for was not measured.
+    /// A condition that was decided elsewhere; `None` if a quantity that it needs was not measured.
     pub fn is_if_known(&mut self, what: impl Into<String>, met: Option<bool>) {
         match met {
             Some(met) => self.is(what, met),
@@ -350,12 +349,12 @@ impl Findings {
         }
     }
 
-    /// There was nothing to compare: no packet of a kind, no event.
+    /// There was nothing to compare: no packets of a kind, no events.
     pub fn nothing(&mut self, what: impl Into<String>) {
         self.push(Met::Unclear, what.into());
     }
 
-    /// Something that the reader must know, and that decides nothing.
+    /// A note for the reader, without effect on the verdict.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
@@ -383,7 +382,7 @@ impl Findings {
             };
             parts.push(format!("{yes} of {} hold{unclear}", self.all.len()));
         }
-        // What stands against the claim comes first.
+        // Evidence against the claim comes first.
         for (wanted, prefix) in [
             (Met::Missing, "not measured: "),
             (Met::No, "not: "),
@@ -402,7 +401,7 @@ impl Findings {
     }
 }
 
-/// Whether the mean is not negative, and its whole interval is not either.
+/// Whether the mean and its whole interval are not negative.
 fn sign(difference: &Samples) -> Met {
     let Some(s) = difference.summary() else {
         return Met::Missing;
@@ -414,11 +413,11 @@ fn sign(difference: &Samples) -> Met {
     }
 }
 
-/// The least difference that counts: of shares, and of anything else as a part of the larger one.
+/// The minimum difference that counts: of shares, and of other quantities as a share of the larger one.
 const EFFECT_OF_SHARES: f64 = 0.01;
 const EFFECT_PART: f64 = 0.02;
 
-/// Whether the first is less than the second, significantly and by an effect that counts.
+/// Whether the first is less than the second, significantly and by the minimum effect.
 fn clearly_less(a: &Samples, b: &Samples) -> Met {
     let difference = b.less(a);
     let (Some(less), Some(more)) = (a.mean(), b.mean()) else {
@@ -444,7 +443,7 @@ fn strict(difference: &Samples) -> Met {
     }
 }
 
-/// Whether the mean is not negative; unclear if it is, but zero is in the interval.
+/// Whether the mean is not negative; unclear if it is negative but the interval includes zero.
 fn not_negative(difference: &Samples) -> Met {
     match difference.summary() {
         None => Met::Missing,
@@ -497,19 +496,19 @@ mod tests {
         let around = |mean: f64| of(&[mean - 1e-6, mean, mean + 1e-6]);
         let less = |a: &Samples, b: &Samples| verdict(|f| f.less("a", a, b));
         let share = |mean: f64| around(mean).as_shares();
-        // Shares: 0.01, whatever they are.
+        // Shares: 0.01, whatever their values.
         assert_eq!(less(&share(0.500), &share(0.501)), Verdict::Undecided);
         assert_eq!(less(&share(0.500), &share(0.511)), Verdict::Holds);
         assert_eq!(less(&share(0.501), &share(0.500)), Verdict::Fails);
-        // All else: 2 % of the larger one.
+        // Other quantities: 2 % of the larger one.
         assert_eq!(less(&around(98.1), &around(100.0)), Verdict::Undecided);
         assert_eq!(less(&around(97.9), &around(100.0)), Verdict::Holds);
-        // What is made of shares is a share, what is made of a share and something else is not.
+        // A result of shares only is a share; a result of a share and another quantity is not.
         let excess = |mean: f64| share(mean).map(|x| x - 0.3);
         assert_eq!(less(&excess(0.301), &excess(0.309)), Verdict::Undecided);
         let product = |mean: f64| share(mean).with(&of(&[1.0; 3]), |a, b| a * b);
         assert_eq!(less(&product(0.101), &product(0.109)), Verdict::Holds);
-        // The end points of a rise too; a bound is a constant.
+        // The minimum effect applies to the end points of a rise too, but not to a bound.
         let steps = |last: f64| [("1".into(), share(0.5)), ("2".into(), share(last))];
         assert_eq!(verdict(|f| f.rises("a", &steps(0.505))), Verdict::Undecided);
         assert_eq!(
@@ -624,7 +623,7 @@ mod tests {
         assert_eq!(two(true, false), Verdict::Partly);
         assert_eq!(two(false, false), Verdict::Fails);
         assert_eq!(verdict(|_| {}), Verdict::Missing);
-        // A quantity that was not measured, or that has other seeds, makes the claim missing.
+        // A quantity that was not measured, or was run with other seeds, makes the claim missing.
         let missing = |f: &mut Findings| f.less("a", &of(&[1.0, 2.0]), &of(&[3.0]));
         assert_eq!(verdict(missing), Verdict::Missing);
         let unknown = |f: &mut Findings| f.is_if_known("a", None);

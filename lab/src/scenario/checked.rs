@@ -14,12 +14,12 @@ use super::raw::{Node, Value};
 use super::reader::Section;
 use super::traffic::Traffic;
 
-/// A network, its traffic, and how long to watch it.
+/// A network, its traffic, and the length of its runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// One line.
+    /// One line of text.
     pub title: String,
-    /// Its title.
+    /// A longer explanation.
     pub about: String,
     /// Length of a run.
     pub duration: Span,
@@ -27,7 +27,7 @@ pub struct Scenario {
     pub warm_up: Span,
     /// Seed of the first run.
     pub seed: u64,
-    /// Runs of each point, unless the caller says otherwise.
+    /// Number of runs of each point, unless the caller chooses another one.
     pub runs: u64,
     /// Step of the curves.
     pub sample: Span,
@@ -35,33 +35,33 @@ pub struct Scenario {
     pub watch: Option<Vec<String>>,
     /// Routers, by name.
     pub routers: Vec<String>,
-    /// Hosts, one or many of a name.
+    /// Groups of one or more hosts.
     pub hosts: Vec<HostGroup>,
     /// Links.
     pub links: Vec<Link>,
     /// Traffic.
     pub traffic: Vec<Traffic>,
-    /// Who steers queues.
+    /// Controllers, which steer queues.
     pub controllers: Vec<Controller>,
 }
 
-/// Hosts of one name.
+/// A group of hosts with a common name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostGroup {
-    /// The name; with more than one host a number follows it.
+    /// The name; with more than one host it is followed by a number.
     pub name: String,
-    /// How many.
+    /// Number of hosts.
     pub count: u32,
 }
 
-/// A link, or as many links as the host group at one of its ends has hosts.
+/// A link, or one link per host if a host group at one of its ends has several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// Its name.
     pub name: String,
     /// Names of a router or host group.
     pub ends: [String; 2],
-    /// Rate in both directions; as fast as it goes if absent.
+    /// Rate in both directions; unlimited if absent.
     pub rate: Option<Rate>,
     /// One-way delay.
     pub delay: Span,
@@ -73,7 +73,7 @@ pub struct Link {
     pub reverse_discipline: Option<Discipline>,
 }
 
-/// A queue discipline, checked and as it was written.
+/// A queue discipline, as written and as checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discipline {
     /// Its kind.
@@ -85,7 +85,7 @@ pub struct Discipline {
 }
 
 impl Scenario {
-    /// Checks what was written. `variant` and `sweep` must have been taken out.
+    /// Checks a file's tree, from which `variant` and `sweep` must have been removed.
     pub fn check(tree: &Node) -> Result<Self, ScenarioError> {
         let top = Section::new("", tree)?;
         let scenario = Self {
@@ -129,7 +129,7 @@ impl Scenario {
         })
     }
 
-    /// The window that counts, in seconds from the start.
+    /// The measurement window, in seconds from the start.
     pub fn window(&self) -> (f64, f64) {
         (self.warm_up.as_secs_f64(), self.duration.as_secs_f64())
     }
@@ -139,7 +139,7 @@ impl Scenario {
         self.hosts.iter().find(|h| h.name == name)
     }
 
-    /// How many nodes a name stands for.
+    /// Number of nodes with this name.
     fn count(&self, end: &str) -> usize {
         self.group(end).map_or(1, |group| group.count as usize)
     }

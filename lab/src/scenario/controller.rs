@@ -20,11 +20,11 @@ pub struct Controller {
     pub spec: Spec,
     /// Its queues, in the order of its roles.
     pub queues: Vec<Queue>,
-    /// How often they are asked.
+    /// Interval of its polls.
     pub period: Span,
-    /// How long a sample or an order is under way.
+    /// The delay of a sample or an order.
     pub delay: Span,
-    /// The share of samples, and of orders, that get lost.
+    /// The loss ratio of samples, and of orders.
     pub loss: f64,
 }
 
@@ -44,18 +44,18 @@ impl Queue {
         (&self.link, self.reverse) == (&other.link, other.reverse)
     }
 
-    /// As it is written.
+    /// The queue's name in a scenario.
     fn name(&self) -> String {
         let end = if self.reverse { ".reverse" } else { "" };
         format!("{}{end}", self.link)
     }
 }
 
-/// Wires of a link, by its name: the meaning of a role's list of links.
+/// Number of wires of a link, for a role's list of links.
 type Wires<'a> = &'a dyn Fn(&Link) -> usize;
 
 impl Controller {
-    /// All of a scenario; no two set the same parameter of one queue.
+    /// Checks all controllers of a scenario; no two may set the same parameter of one queue.
     pub(super) fn check_all(
         sections: Vec<(String, Section<'_>)>,
         links: &[Link],
@@ -79,7 +79,7 @@ impl Controller {
         Ok(all)
     }
 
-    /// A parameter that another one sets too.
+    /// A queue and its parameter that another controller sets too.
     fn contended(&self, other: &Self) -> Option<(&Queue, &'static str)> {
         self.queues.iter().find_map(|queue| {
             let mut same = other.queues.iter().filter(|known| known.is(queue));

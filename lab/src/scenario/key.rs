@@ -7,11 +7,11 @@ use weir_base::{Bytes, Spacing, Span, setting::Kind};
 /// One key of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As it is written.
+    /// Its name in the file.
     pub name: &'static str,
     /// The permitted values.
     pub form: Form,
-    /// The default as it would be written; empty if there is none.
+    /// The default, as in a file; empty if there is none.
     pub default: &'static str,
     /// Its effect, in a sentence.
     pub about: &'static str,
@@ -28,7 +28,7 @@ pub enum Form {
     Times(Span, Span),
     /// A rate, or a rate that is a linear function of time.
     Load,
-    /// How packets follow each other.
+    /// The spacing of packets.
     Spacing,
     /// Any text.
     Text,
@@ -46,7 +46,7 @@ pub enum Form {
     ReverseDiscipline,
 }
 
-/// The queue at a link's second end is as the one at its first.
+/// The queue at a link's second end has the same settings as the one at its first.
 pub(super) const SAME: &str = "same";
 
 impl fmt::Display for Form {

@@ -1,5 +1,5 @@
-//! Scenarios: one TOML file describes a network, its queues, its traffic and what to compare.
-//! The same file serves the simulator and the lab.
+//! Scenarios: one TOML file describes a network, its queues, its traffic and the values to compare. The same file
+//! serves the simulator and the lab.
 //!
 //! ```text
 //!  files ──source, raw──▶ Node ──set──▶ Node ──checked──▶ Scenario     (one for each point)
@@ -76,11 +76,10 @@
 //! from = "disciplines.toml"          # the variants of that file; `only = ["NAME"]` takes some of them
 //! ```
 //!
-//! Rates of links count what a packet costs on the wire, its `framing` included; rates of traffic
-//! count payload. Sizes and times that chance picks are written as in
-//! [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list schema` prints them as a
-//! JSON Schema for an editor. What a habitat cannot do it refuses in a sentence before it starts
-//! anything; what it leaves out is noted in the result.
+//! Rates of links count the bytes of a packet on the wire, its `framing` included; rates of traffic count payload.
+//! Random sizes and times are written as in [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list
+//! schema` prints them as a JSON Schema for an editor. If a habitat cannot run a scenario, it says so before it
+//! starts anything; features that it leaves out are noted in the result.
 
 pub mod checked;
 pub mod controller;
@@ -110,7 +109,7 @@ pub use weir_base::{Offered, Sizes, Spacing, Times};
 pub struct ScenarioError {
     /// The file, once it is known.
     pub file: Option<String>,
-    /// Where in the file, or which override.
+    /// The place in the file, or the override.
     pub origin: Origin,
     /// The error, and the permitted values.
     pub why: String,
@@ -126,7 +125,7 @@ impl ScenarioError {
         }
     }
 
-    /// The same error, in the file of this name if its file is not known.
+    /// The same error, placed in the file of this name if its file is not known yet.
     pub fn in_file(self, file: &str) -> Self {
         Self {
             file: self.file.or_else(|| Some(file.to_owned())),

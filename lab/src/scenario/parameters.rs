@@ -6,7 +6,7 @@ use weir_base::{Bytes, Rate, Span, setting::Kind};
 use super::key::{Form, Key};
 use super::tcp::Congestion;
 
-/// Every section with its keys. `[traffic.NAME]` has, besides its own, the keys of its kind.
+/// Every section with its keys. `[traffic.NAME]` also has the keys of its kind.
 pub const SECTIONS: &[(&str, &[&Key])] = &[
     ("", FILE),
     ("", TOP),
@@ -22,13 +22,13 @@ pub const SECTIONS: &[(&str, &[&Key])] = &[
     ("traffic.NAME, kind tcp or web", TCP_OPTIONS),
 ];
 
-/// Above all sections, and taken out while files are read.
+/// Keys above all sections that are removed while files are read.
 pub const FILE: &[&Key] = &[&EXTENDS];
 /// `[quick]`
 pub const QUICK: &[&Key] = &[&DURATION, &WARM_UP];
-/// `[[variant]]` that stands for those of another file.
+/// `[[variant]]` that stands for the variants of another file.
 pub const VARIANT: &[&Key] = &[&FROM_FILE, &ONLY];
-/// Above all sections.
+/// Keys above all sections.
 pub const TOP: &[&Key] = &[
     &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH,
 ];
@@ -43,7 +43,7 @@ pub const LINK: &[&Key] = &[
     &DISCIPLINE,
     &REVERSE_DISCIPLINE,
 ];
-/// `[controller.NAME]`, beside the parameters and links of its kind.
+/// `[controller.NAME]`, in addition to the parameters and links of its kind.
 pub const CONTROLLER: &[&Key] = &[&PERIOD, &CONTROLLER_DELAY, &CONTROLLER_LOSS];
 /// `[traffic.NAME]`, of any kind.
 pub const TRAFFIC: &[&Key] = &[

@@ -1,4 +1,4 @@
-//! From one file to the points to run: every variant at every point of the sweep.
+//! From one file to its points: every variant at every point of the sweep.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use super::reader::Section;
 use super::{ScenarioError, source};
 use serde_json::{Map, Value as Json};
 
-/// Points of one file at most.
+/// Maximum number of points of one file.
 const POINTS_MAX: usize = 10_000;
 
-/// A value from the command line, put at a path of the file.
+/// A value from the command line, set at a path of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     /// The path: `link.out.rate`.
@@ -34,7 +34,7 @@ impl std::str::FromStr for Override {
     }
 }
 
-/// Values from the command line that are swept: each of them at a path of the file.
+/// Values from the command line that are swept at a path of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     /// The path: `link.out.rate`.
@@ -57,7 +57,7 @@ impl std::str::FromStr for Sweep {
     }
 }
 
-/// Splits at commas that stand in no text, table or list.
+/// Splits at commas outside of texts, tables and lists.
 fn split_list(text: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let (mut depth, mut quoted) = (0_i32, false);
@@ -80,53 +80,53 @@ fn split_list(text: &str) -> Vec<String> {
 /// The caller's choices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices<'a> {
-    /// Values put at paths.
+    /// Values set at paths.
     pub overrides: &'a [Override],
-    /// Values swept at paths, instead of what the file sweeps there.
+    /// Values swept at paths, in place of the file's.
     pub sweeps: &'a [Sweep],
     /// Only the variants of these names; all if empty.
     pub variants: &'a [String],
-    /// Which of two values is run where one was calibrated.
+    /// Chooses between calibrated and printed values.
     pub reading: Reading,
-    /// Whether runs are as short as the file's `[quick]` says.
+    /// Runs are as short as the file's `[quick]` says.
     pub quick: bool,
 }
 
-/// All that is to be run for one file.
+/// The complete work for one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The file.
     pub file: String,
     /// The scenario without variant and sweep: its title, duration, runs.
     pub base: Scenario,
-    /// The points, in the order in which they are to be run.
+    /// The points, in the order of execution.
     pub points: Vec<Point>,
 }
 
-/// One scenario to run, and what sets it apart.
+/// One scenario to run, with the values that identify it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The variant's name, if the file has variants.
     pub variant: Option<String>,
-    /// The values put at paths.
+    /// The values set at paths.
     pub set: Map<String, Json>,
-    /// The part of it that the sweep put there.
+    /// The values among them that the sweep set.
     pub sweep: Map<String, Json>,
     /// The scenario, checked.
     pub scenario: Scenario,
 }
 
-/// Reads a file, applies what the caller chose, and checks every point.
+/// Reads a file, applies the caller's choices, and checks every point.
 pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     of_tree(path, source::read(path, None), choices)
 }
 
-/// The same for a text, as if it were a file of this name that came with the program.
+/// The same for a text, treated as a built-in file of this name.
 pub fn load_text(file: &Path, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     of_tree(file, source::read(file, Some(text)), choices)
 }
 
-/// The same for a scenario that comes with the program, by its name.
+/// The same for a built-in scenario, by its name.
 pub fn load_built_in(name: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     let file = PathBuf::from(format!("scenarios/{name}.toml"));
     let text = source::built_in(&file)?;
@@ -172,7 +172,7 @@ fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>)
     put(&mut tree, overrides)?;
     let variants = read_variants(tree.remove("variant"))?;
     let mut sweep = read_sweep(tree.remove("sweep"))?;
-    // A value that the caller has chosen is not swept.
+    // A value that the caller has set is not swept.
     sweep.retain(|(path, _)| !overrides.iter().any(|o| o.path == *path));
     for Sweep { path, values } in sweeps {
         let origin = Origin::Set(format!("--sweep {path}={}", values.join(",")));
@@ -208,7 +208,7 @@ fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>)
             points.push(point(&tree, variant.as_ref(), &steps, overrides)?);
         }
     }
-    // The base alone may lack what every variant sets; then the first point stands for it.
+    // The base alone may lack values that every variant sets; then the first point replaces it.
     let base = Scenario::check(&tree).or_else(|error| {
         let first = points.first().map(|p| p.scenario.clone());
         first.ok_or(error)
@@ -216,7 +216,7 @@ fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>)
     Ok((base, points))
 }
 
-/// Takes `[quick]` out, and puts its values in the place of others if runs are to be short.
+/// Removes `[quick]`, and applies its values if runs are to be short.
 fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
     let Some(node) = tree.remove("quick") else {
         let why = "there is no [quick] that says how long a quick run is";
@@ -234,7 +234,7 @@ fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// Puts the caller's values at their paths.
+/// Sets the caller's values at their paths.
 fn put<'a>(
     tree: &mut Node,
     overrides: impl IntoIterator<Item = &'a Override>,
@@ -327,8 +327,8 @@ fn point(
     };
     let (mut set, sweep) = (as_json(of_variant), as_json(steps));
     set.extend(sweep.clone());
-    // What the caller says holds for every variant, too; what it says of the list of variants and
-    // of the sweep has been seen to.
+    // The caller's values apply to every variant, too; those for the list of variants and for the sweep are already
+    // applied.
     let of_plan =
         |o: &&Override| ["variant", "sweep"].contains(&o.path.split('.').next().unwrap_or(""));
     put(&mut tree, overrides.iter().filter(|o| !of_plan(o)))?;
@@ -469,7 +469,7 @@ total_rate = "8 Mbit"
         );
         let overrides = ["duration=40 s", "traffic.long.flows=7"].map(|o| o.parse().unwrap());
         let (_, points) = plan(&text, &overrides, &[]).unwrap();
-        assert_eq!(points.len(), 2); // the other sweep's values
+        assert_eq!(points.len(), 2); // the values of the other sweep
         for point in points {
             assert_eq!(point.scenario.duration, weir_base::Span::from_secs(40));
             assert_eq!(point.scenario.traffic[0].kind.flows(), 7);

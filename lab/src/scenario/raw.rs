@@ -1,7 +1,7 @@
 //! A scenario file before any check: a tree of values that remember their line.
 //!
-//! Overrides (`--set PATH=VALUE`, a variant's `set`, a `sweep`) work on this tree, so that a
-//! changed value is checked exactly like a written one, and its error says where it came from.
+//! Overrides (`--set PATH=VALUE`, a variant's `set`, a `sweep`) work on this tree, so that a changed value is checked
+//! exactly like a written one, and its error names its origin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use weir_base::setting::{Scalar, did_you_mean, nearest};
 
 use super::ScenarioError;
 
-/// Where a value was written.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In the file, on this line (from 1).
     Line(usize),
-    /// In a file that this one uses, on that line.
+    /// In a file that this one uses, on this line.
     Other(Arc<str>, usize),
-    /// Outside: the words of the override.
+    /// From an override with this text.
     Set(String),
 }
 
@@ -32,12 +32,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and where it was written.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it was written.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -52,14 +52,14 @@ pub enum Value {
     Table(Vec<(String, Node)>),
 }
 
-/// The keys of a value that was calibrated, beside what the paper prints.
+/// The keys of a calibrated value, with the value that the paper prints.
 const CALIBRATED: &str = "calibrated";
 const PRINTED: &str = "printed";
 
-/// Which of two values is run, where a file has a calibrated one and what a paper prints.
+/// Chooses between a calibrated value and the value that a paper prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
-    /// The calibrated one: the paper as it is read.
+    /// The calibrated value: the paper as read.
     #[default]
     Calibrated,
     /// The value that the paper prints.
@@ -147,7 +147,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 impl Node {
-    /// The entry `key`, if this is a table that has it.
+    /// The entry `key`, if this is a table with such an entry.
     pub fn entry(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Table(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, n)| n),
@@ -155,7 +155,7 @@ impl Node {
         }
     }
 
-    /// The entries, if this is a table; none otherwise.
+    /// The entries, if this is a table; otherwise empty.
     pub fn entries(&self) -> &[(String, Node)] {
         match &self.value {
             Value::Table(entries) => entries,
@@ -171,7 +171,7 @@ impl Node {
         }
     }
 
-    /// Removes the entry `key` and gives it.
+    /// Removes the entry `key` and returns it.
     pub fn remove(&mut self, key: &str) -> Option<Node> {
         match &mut self.value {
             Value::Table(entries) => {
@@ -182,7 +182,7 @@ impl Node {
         }
     }
 
-    /// Puts `new` at `path`, replacing what was there. All tables on the way must exist.
+    /// Sets `path` to `new`, replacing the present value. All tables on the path must exist.
     pub fn set(&mut self, path: &str, new: Node) -> Result<(), ScenarioError> {
         let mut here = self;
         let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -209,7 +209,7 @@ impl Node {
         Ok(())
     }
 
-    /// The entry `key`, to be changed.
+    /// The entry `key`, for changes.
     pub fn entry_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.value {
             Value::Table(entries) => entries.iter_mut().find(|(k, _)| k == key).map(|(_, n)| n),
@@ -217,12 +217,12 @@ impl Node {
         }
     }
 
-    /// Says of the whole subtree that it was written at `origin`.
+    /// Sets the origin of the whole subtree.
     pub fn relabel(&mut self, origin: &Origin) {
         self.relabel_each(&|_| Some(origin.clone()));
     }
 
-    /// Says of the whole subtree that it was written in this file, which another one uses.
+    /// Sets the origin of the whole subtree to this file, which another one uses.
     pub fn is_of_file(&mut self, file: &Arc<str>) {
         self.relabel_each(&|origin| match origin {
             Origin::Line(line) => Some(Origin::Other(Arc::clone(file), *line)),
@@ -241,8 +241,8 @@ impl Node {
         }
     }
 
-    /// This tree with what another says put over it: tables are merged key by key, and everything else is
-    /// replaced. New keys come last.
+    /// This tree extended by another one: tables are merged key by key, and everything else is replaced. New keys
+    /// come last.
     pub fn extended_by(self, over: Self) -> Self {
         let is_whole = self.calibrated().is_some() || over.calibrated().is_some();
         let (mut entries, more) = match (self.value, over.value) {
@@ -267,13 +267,13 @@ impl Node {
         }
     }
 
-    /// The calibrated value, if this is one with what was printed beside it.
+    /// The calibrated value, if this is a pair of a calibrated and a printed value.
     fn calibrated(&self) -> Option<&Node> {
         self.entry(CALIBRATED)
     }
 
-    /// Puts one value in the place of each `{ calibrated = .., printed = .. }`: the calibrated one, or that which was
-    /// printed; without `printed`, the key is left out as printed.
+    /// Replaces each `{ calibrated = .., printed = .. }` by one of its values: the calibrated or the printed one. If
+    /// there is no `printed`, the printed reading leaves the key out.
     pub fn choose(&mut self, reading: Reading) -> Result<(), ScenarioError> {
         match &mut self.value {
             Value::Scalar(_) => {}

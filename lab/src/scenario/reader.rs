@@ -1,5 +1,4 @@
-//! Reading one section of a scenario: takes its keys by their tables of parameters, and refuses
-//! what is left over.
+//! Reads one section of a scenario: takes its keys by their tables of parameters, and refuses all others.
 
 use std::cell::RefCell;
 use std::str::FromStr;
@@ -12,7 +11,7 @@ use super::ScenarioError;
 use super::key::{Form, Key};
 use super::raw::{Node, Origin, Value};
 
-/// One section while it is read.
+/// One section while it is being read.
 pub(super) struct Section<'a> {
     /// Its path in the file, for messages: `link.out`.
     pub(super) path: String,
@@ -36,7 +35,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where the section begins.
+    /// The place where the section begins.
     pub(super) fn origin(&self) -> Origin {
         self.node.origin.clone()
     }
@@ -47,12 +46,12 @@ impl<'a> Section<'a> {
         self.node.entry(key.name)
     }
 
-    /// The entry `name`, whose table is not one of ours.
+    /// The entry `name`, whose table belongs to another reader.
     pub(super) fn entry(&self, name: &str) -> Option<&'a Node> {
         self.node.entry(name)
     }
 
-    /// Where `key` was written; the section's place if it was not.
+    /// The place of `key`; the section's place if the key is absent.
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         self.node.entry(key).unwrap_or(self.node).origin.clone()
     }
@@ -70,7 +69,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The value of `key` if it was written.
+    /// The value of `key`, if present.
     pub(super) fn optional(&self, key: &'static Key) -> Result<Option<Setting>, ScenarioError> {
         let Some(node) = self.find(key) else {
             return Ok(None);
@@ -187,7 +186,7 @@ impl<'a> Section<'a> {
         Ok(Some(times))
     }
 
-    /// A value that reads itself from a text, or its own default.
+    /// A value that is parsed from a text, or its default.
     pub(super) fn parsed<T: FromStr<Err = String> + Default>(
         &self,
         key: &'static Key,
@@ -216,7 +215,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text, if it was written.
+    /// A text, if present.
     pub(super) fn text(&self, key: &'static Key) -> Result<Option<String>, ScenarioError> {
         match self.find(key).map(|node| &node.value) {
             None => Ok(None),
@@ -225,13 +224,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(super) fn required_text(&self, key: &'static Key) -> Result<String, ScenarioError> {
         self.text(key)?
             .ok_or_else(|| self.error(key.name, "must be given"))
     }
 
-    /// The text of a section that has no table of keys here: a discipline, a variant.
+    /// A required text in a section without a table of keys here: a discipline, a variant.
     pub(super) fn required_word(&self, key: &'static str) -> Result<String, ScenarioError> {
         self.asked.borrow_mut().push(key);
         match self.node.entry(key).map(|node| &node.value) {
@@ -241,7 +240,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of names, if it was written.
+    /// A list of names, if present.
     pub(super) fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ScenarioError> {
         let Some(node) = self.find(key) else {
             return Ok(None);
@@ -275,12 +274,12 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// Refuses what is in none of these tables.
+    /// Refuses keys that are in none of these tables.
     pub(super) fn finish(self, tables: &[&[&'static Key]]) -> Result<(), ScenarioError> {
         self.finish_with(tables, &[])
     }
 
-    /// Refuses what is neither in these tables nor one of these names.
+    /// Refuses keys that are neither in these tables nor among these names.
     pub(super) fn finish_with(
         self,
         tables: &[&[&'static Key]],
@@ -318,7 +317,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A key as a parameter; only for keys that are single settings.
+/// A key as a parameter; only for keys with a single setting.
 fn parameter(key: &'static Key) -> Parameter {
     match key.form {
         Form::Setting(kind) => Parameter::new(key.name, kind, key.default, key.about),

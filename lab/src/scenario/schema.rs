@@ -1,9 +1,8 @@
-//! The JSON Schema of a scenario file, from the tables that check it, so that an editor can
-//! complete and check while one writes.
+//! The JSON Schema of a scenario file, from the tables that check it, so that an editor can complete and check it.
 //!
-//! It says of each value its kind, range and default. What must be there may stand in the file that another
-//! extends, and what several keys must say together (names that resolve, `stop` after `start`) is more than a
-//! schema can tell: that only [`super::load`] checks.
+//! It states the kind, range and default of each value. Required keys are not marked, because they may be in the file
+//! that another one extends. Rules for several keys together (names that resolve, `stop` after `start`) are beyond a
+//! schema: only [`super::load`] checks them.
 
 use serde_json::{Map, Value, json};
 use weir_base::setting::{Kind, Parameter};
@@ -38,14 +37,14 @@ pub fn schema() -> Value {
     Value::Object(top)
 }
 
-/// A table of the file with exactly these keys.
+/// A table of the file with only these keys.
 fn section(tables: &[&[&'static Key]]) -> Map<String, Value> {
     let keys = || tables.iter().flat_map(|table| table.iter());
     let properties = keys().map(|key| (key.name.to_owned(), described(key)));
     object(properties.collect())
 }
 
-/// A value that was calibrated, beside what the paper prints: it may stand wherever a value does.
+/// A calibrated value with the value that the paper prints: permitted in place of any value.
 fn calibrated() -> Value {
     let any = [("calibrated", json!({})), ("printed", json!({}))];
     let properties = any.map(|(name, schema)| (name.to_owned(), schema));

@@ -1,9 +1,8 @@
-//! Where a scenario's text comes from, and the other files that it uses: those that it `extends`, and
-//! lists of variants that several files share.
+//! Reads a scenario's text, and the other files that it uses: those that it `extends`, and lists of variants that
+//! several files share.
 //!
-//! A file on disk uses files on disk, and a scenario that comes with the program uses others that do: what is
-//! built in never depends on the folder in which the program is started. Paths are relative to the
-//! file that names them.
+//! A file on disk uses files on disk, and a built-in scenario uses built-in ones: built-in scenarios never depend on
+//! the current folder. Paths are relative to the file that contains them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -19,12 +18,12 @@ use super::reader::Section;
 /// without a title are parts of others.
 pub const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
-/// A scenario file is not longer than this.
+/// Maximum length of a scenario file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Files that extend one another at most.
+/// Maximum length of a chain of files that extend one another.
 const CHAIN_MAX: usize = 8;
 
-/// The text of a scenario that comes with the program, by its path in the repository.
+/// The text of a built-in scenario, by its path in the repository.
 pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
     let name = path.with_extension("").to_string_lossy().into_owned();
     let name = name.strip_prefix("scenarios/").unwrap_or(&name);
@@ -40,8 +39,8 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
     }
 }
 
-/// The content of a file, with all that it takes from others. Without `text` it is read from disk; with it, the files that it
-/// names are those that come with the program.
+/// The content of a file, with everything that it takes from others. Without `text` it is read from disk; with
+/// `text`, the files that it names are built-in ones.
 pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioError> {
     let shelf = match text {
         Some(_) => Shelf::BuiltIn,
@@ -57,7 +56,7 @@ pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioErro
     }
 }
 
-/// Where the files are that others name.
+/// The source of the files that others name.
 #[derive(Clone, Copy)]
 enum Shelf {
     Disk,
@@ -76,7 +75,7 @@ impl Shelf {
     }
 }
 
-/// The files that are being read, each for the sake of the one before it.
+/// The files that are being read; each one is needed by the one before it.
 struct Reading {
     shelf: Shelf,
     open: Vec<PathBuf>,
@@ -95,7 +94,7 @@ impl Reading {
         Ok(tree)
     }
 
-    /// The file that `named` names, read whole.
+    /// The whole content of the file that `named` names.
     fn other(&mut self, named: &Node, key: &str) -> Result<Node, ScenarioError> {
         let wrong =
             |why: String| ScenarioError::new(named.origin.clone(), format!("`{key}` {why}"));
@@ -131,7 +130,7 @@ impl Reading {
         Ok(tree)
     }
 
-    /// Puts, in the place of each `from` in the list of variants, the variants of the file that it names.
+    /// Replaces each `from` in the list of variants by the variants of the file that it names.
     fn take_variants(&mut self, tree: &mut Node) -> Result<(), ScenarioError> {
         let Some(Node {
             value: Value::List(items),
@@ -179,7 +178,7 @@ impl Reading {
     }
 }
 
-/// A path without `.` and `..`, as far as that is possible by its words.
+/// A path without `.` and `..`, as far as its text permits.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -15,21 +15,21 @@ pub struct TcpOptions {
     pub congestion: Congestion,
     /// Payload of a segment without options, in bytes.
     pub mss: u32,
-    /// Segments that a connection may send at first.
+    /// Initial congestion window, in segments.
     pub initial_window: u32,
-    /// Bytes that a receiver takes in advance.
+    /// Maximum receive window, in bytes.
     pub receive_window: u64,
-    /// Least retransmission time-out.
+    /// Minimum retransmission time-out.
     pub min_rto: Span,
-    /// The least that the time-out adds to the smoothed round-trip time, if the scenario says it.
+    /// The minimum that is added to the smoothed round-trip time for the time-out, if the scenario sets it.
     pub granularity: Option<Span>,
-    /// Retransmission time-out before the first measurement, and of a SYN.
+    /// Retransmission time-out before the first measurement, and for a SYN.
     pub initial_rto: Span,
-    /// Segments for one acknowledgement.
+    /// Segments per acknowledgement.
     pub ack_every: u32,
-    /// How long an acknowledgement waits for further segments at most.
+    /// Maximum time that an acknowledgement waits for further segments.
     pub delayed_ack: Span,
-    /// Whether the window grows by bytes acknowledged; by acknowledgements otherwise.
+    /// Whether the window grows by acknowledged bytes; otherwise it grows by acknowledgements.
     pub byte_counting: bool,
     /// Explicit congestion notification.
     pub ecn: bool,
@@ -85,7 +85,7 @@ impl TcpOptions {
     }
 }
 
-/// A congestion control, and how losses are repaired.
+/// A congestion control, with its loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
     /// CUBIC (RFC 9438) with selective acknowledgements.
@@ -100,15 +100,15 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// The words of a scenario.
+    /// The words in a scenario.
     pub const WORDS: &'static [&'static str] = &["cubic", "sack", "newreno", "bbr"];
 
-    /// The word of a scenario.
+    /// The word in a scenario.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    /// Whether connections agree on selective acknowledgements.
+    /// Whether connections use selective acknowledgements.
     pub fn has_sack(self) -> bool {
         self != Self::NewReno
     }

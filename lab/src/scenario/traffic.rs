@@ -1,4 +1,4 @@
-//! The traffic of a scenario: who sends what to whom, and when.
+//! The traffic of a scenario: senders, receivers, amounts and times.
 
 use rand::RngExt;
 use weir_base::pace::OnOff;
@@ -10,21 +10,21 @@ use super::parameters::*;
 use super::reader::Section;
 use super::tcp::TcpOptions;
 
-/// Flows of one traffic at most, over all hosts.
+/// Maximum number of flows of one traffic, over all hosts.
 const FLOWS_MAX: u64 = 1_000_000;
 
-/// One kind of traffic between two groups.
+/// Traffic of one kind between two groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     /// Its name.
     pub name: String,
-    /// Who sends the data.
+    /// The sender of the data.
     pub from: String,
-    /// Who receives them.
+    /// The receiver of the data.
     pub to: String,
     /// When it starts.
     pub start: Span,
-    /// How the flows start from then on.
+    /// How the flows start after that.
     pub starts: Starts,
     /// When it stops, if before the end.
     pub stop: Option<Span>,
@@ -39,26 +39,26 @@ pub struct Traffic {
 /// How the flows of a traffic start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Starts {
-    /// Each at a random moment of this time; all at once if it is zero.
+    /// Each at a random time within this span; all at once if it is zero.
     Spread(Span),
     /// One after another, with these gaps.
     Arrivals(Times),
 }
 
-/// The kind of traffic, and how much of it.
+/// The kind of traffic, and its amount.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrafficKind {
     /// TCP connections, opened by the sender.
     Tcp {
         /// Connections of each sending host.
         flows: u32,
-        /// Bytes that each transfers before it closes; it sends to the end without.
+        /// Bytes that each transfers before it closes; without a size it sends to the end.
         size: Option<Sizes>,
-        /// The rate that each connection's application offers while it is on; greedy without.
+        /// The rate that each connection's application offers while it is on; greedy if absent.
         offered: Option<Offered>,
-        /// How the application's writes follow each other, if it offers a rate.
+        /// The spacing of the application's writes, if it offers a rate.
         spacing: Spacing,
-        /// When the application offers; always without.
+        /// When the application offers its load; always if absent.
         activity: Option<OnOff>,
         /// The endpoints.
         options: TcpOptions,
@@ -69,11 +69,11 @@ pub enum TrafficKind {
         flows: u32,
         /// The rate that each flow offers while it is on, in payload.
         offered: Offered,
-        /// When it offers; always without.
+        /// When it offers its load; always if absent.
         activity: Option<OnOff>,
         /// Bytes of payload in each packet.
         payload: u32,
-        /// How the packets of a flow follow each other.
+        /// The spacing of a flow's packets.
         spacing: Spacing,
         /// Source addresses over which the flows of each sending host are spread.
         addresses: u32,
@@ -106,14 +106,14 @@ pub enum Kind {
 /// One flow (or web client), as both habitats start it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// When it starts; never, if that is after the end.
+    /// When it starts; it never does if this is after the end.
     pub start: Span,
     /// Bytes that it transfers, if it has a size.
     pub size: Option<u64>,
 }
 
 impl Kind {
-    /// The word of a scenario.
+    /// The word in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -124,7 +124,7 @@ impl Kind {
 }
 
 impl TrafficKind {
-    /// Without the details.
+    /// The kind, without the details.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Tcp { .. } => Kind::Tcp,
@@ -156,7 +156,7 @@ impl Traffic {
         self.stop.unwrap_or(duration)
     }
 
-    /// Who opens the connections: the sender, or the web's clients.
+    /// The opener of the connections: the sender, or the web's clients.
     pub fn opener(&self) -> &str {
         match self.kind {
             TrafficKind::Web { .. } => &self.to,
@@ -164,8 +164,8 @@ impl Traffic {
         }
     }
 
-    /// All flows of a run with this seed, where `hosts` hosts send: the first of each host in
-    /// order, then the second of each. They are the same in every habitat.
+    /// All flows of a run with this seed, if `hosts` hosts send: the first of each host in order, then the second of
+    /// each. They are the same in every habitat.
     pub fn flows(&self, hosts: u32, seed: u64) -> Vec<Flow> {
         let streams = Streams::new(seed).below("traffic").below(&self.name);
         let (mut starts, mut sizes) = (streams.stream("starts"), streams.stream("sizes"));
@@ -306,7 +306,7 @@ fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError>
     }
 }
 
-/// `rate` is each flow's, `total_rate` is that of all `flows` together.
+/// `rate` is for each flow, `total_rate` for all `flows` together.
 fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, ScenarioError> {
     let read = |key: &'static Key| {
         let text = section.text(key)?;
@@ -532,7 +532,7 @@ arrivals = "exponential 1 s"
         ] {
             refused(section, slip, &format!("did you mean `{near}`?"));
         }
-        // Keys of another kind are strangers too.
+        // Keys of another kind are unknown keys too.
         refused("traffic.flood", "mss = \"1000 B\"", "unknown key `mss`");
     }
 

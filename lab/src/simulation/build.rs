@@ -1,4 +1,4 @@
-//! A scenario as a simulation: its network, its traffic, the ports that are watched.
+//! A scenario as a simulation: its network, its traffic, and the watched ports.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,9 +20,9 @@ use crate::options::Habitat;
 use crate::scenario::{Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
-/// Source ports that the simulator gives out.
+/// Number of source ports that the simulator assigns.
 const PORTS: u32 = 55_000;
-/// Bytes of an Ethernet header, which a frame's length counts and `framing` too.
+/// Bytes of an Ethernet header, which are part of a frame's length and of `framing`.
 const ETHERNET_BYTES: i32 = 14;
 
 /// Refuses traffic that the simulator cannot model.
@@ -56,14 +56,14 @@ pub(super) struct World {
     pub(super) simulation: Simulation,
     /// Watched ports, by the name of their link.
     pub(super) watched: Vec<(String, PortId)>,
-    /// The name of every port: of its link and direction, as of the watched ones.
+    /// The name of every port: its link and direction, as for the watched ones.
     pub(super) ports: Vec<String>,
     /// The record of each controller.
     pub(super) records: Vec<SharedRecord>,
 }
 
 impl World {
-    /// Builds it for a run with this seed.
+    /// Builds the simulation for a run with this seed.
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Error> {
         check_traffic(scenario)?;
         let topology = Topology::new(scenario)?;
@@ -86,7 +86,7 @@ impl World {
             for (place, interface) in node.interfaces.iter().enumerate() {
                 let (peer, peer_place) = interface.peer;
                 if peer < index {
-                    continue; // made from the other end
+                    continue; // created from the other end
                 }
                 let other = &topology.nodes[peer];
                 let ends = [
@@ -259,7 +259,7 @@ impl World {
     }
 }
 
-/// The name of a port's random stream: of parallel links the second has a number.
+/// The name of a port's random stream; for parallel links the second one has a number.
 fn port_name(here: &str, there: &str, taken: &mut HashMap<String, u32>) -> String {
     let name = format!("{here}>{there}");
     let count = taken.entry(name.clone()).or_default();
@@ -270,7 +270,7 @@ fn port_name(here: &str, there: &str, taken: &mut HashMap<String, u32>) -> Strin
     }
 }
 
-/// The source addresses of a host that has many: the lab's networks, as far as those go.
+/// A source address of a host that has many: from the lab's networks, as far as those suffice.
 fn spread_address(host: usize, address: u32, ipv6: bool) -> IpAddr {
     const LAB: usize = 16;
     if ipv6 {
@@ -284,7 +284,7 @@ fn spread_address(host: usize, address: u32, ipv6: bool) -> IpAddr {
     Ipv4Addr::from(u32::from(network) + 1 + address).into()
 }
 
-/// The queue of an end: its discipline, or a plain FIFO.
+/// The queue at an end: its discipline, or a plain FIFO.
 fn spec(discipline: Option<&Discipline>) -> Spec {
     match discipline {
         Some(discipline) => discipline.spec.clone(),
@@ -297,8 +297,8 @@ fn spec(discipline: Option<&Discipline>) -> Spec {
 
 fn tcp_options(options: &TcpOptions) -> Options {
     let modelled = Options::default();
-    // As in Linux, where both are `rto_min`. A longer least time-out is RFC 6298's floor of a second,
-    // and no margin.
+    // As in Linux, where both are `rto_min`. A longer minimum time-out is RFC 6298's floor of a second, and has no
+    // margin.
     let granularity = modelled.granularity.min(options.min_rto);
     Options {
         variant: match options.congestion {

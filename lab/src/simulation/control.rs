@@ -1,4 +1,4 @@
-//! Controllers in virtual time: an actor whose elements answer at once.
+//! Controllers in virtual time: an actor whose elements answer immediately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ impl ControllerActor {
         }
     }
 
-    /// Where its record can be read, also after the run.
+    /// Its record, which can be read after the run too.
     pub(super) fn record(&self) -> SharedRecord {
         Arc::clone(&self.record)
     }

@@ -8,10 +8,10 @@
 //! - [`build`]: a scenario as a simulation
 //! - [`control`]: its controllers as actors
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
-//! - [`passage`]: how flows passed the watched links: acceptance delay, outages
+//! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
 //! - [`trace`]: captures of links
 //!
-//! A run depends on its scenario and its seed only, so results are the same whatever `--jobs` says.
+//! A run depends on its scenario and its seed only, so results are independent of `--jobs`.
 
 mod build;
 mod control;
@@ -80,7 +80,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     })
 }
 
-/// Whether all of a plan can be simulated.
+/// Checks that everything in a plan can be simulated.
 pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     for point in &plan.points {
         let mut world = build::World::new(&point.scenario, 0)?;
@@ -89,7 +89,7 @@ pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// A measure of the work that a scenario is: the bits that its busiest watched link can carry.
+/// An estimate of a scenario's work: the bits that its busiest watched link can carry.
 pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
     const UNKNOWN: Rate = Rate::from_mbps(100);
     let rates = scenario.watched().filter_map(|link| link.rate);
@@ -97,7 +97,7 @@ pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
     rate.bytes_in(span).max(1)
 }
 
-/// One run, and how many events it had; with captures if it is to have any.
+/// One run, with its captures if requested, and its number of events.
 fn run_one(
     scenario: &Scenario,
     seed: u64,
@@ -138,7 +138,7 @@ fn run_one(
     Ok((run, world.simulation.fabric().events()))
 }
 
-/// How far all runs are together, and whether they are to go on.
+/// The progress of all runs together, and whether they should continue.
 struct Status<'a> {
     options: &'a RunOptions,
     began: Wall,

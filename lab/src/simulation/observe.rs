@@ -22,7 +22,7 @@ fn seconds(at: Instant) -> f64 {
 
 pub(super) type Metrics = BTreeMap<String, f64>;
 
-/// The reports of the ends of each traffic, as the lab's tools make them.
+/// The reports of both ends of each traffic, in the form of the lab's tools.
 pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
     let meters = world.simulation.meters();
     let all = scenario.traffic.iter().zip(&meters.traffics);
@@ -94,10 +94,10 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
 
 /// Delay, jitter and loss of packets; places of loss; queues.
 ///
-/// Metrics of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) cover its packets with payload; those of a
-/// link (`packets_sent`, `dropped_packets`) cover all packets, acknowledgments too. A
-/// direction has one name in every metric and in `--capture`: that of its link, from the first end to
-/// the second, or with `.reverse` behind it.
+/// Metrics of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) cover its packets with payload; those of a link
+/// (`packets_sent`, `dropped_packets`) cover all packets, acknowledgments too. A direction has one name in every
+/// metric and in `--capture`: the name of its link for the direction from the first end to the second, and the same
+/// with the suffix `.reverse` for the other.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     let meters = world.simulation.meters();
     let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
@@ -199,7 +199,7 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     passage::add_metrics(scenario, world, metrics);
 }
 
-/// What a link carried in these seconds, with the cost of `framing`, and the losses before it.
+/// The bytes that a link carried in this time, with the cost of `framing`, and the losses before it.
 fn add_link(
     world: &World,
     (name, port): (&str, PortId),
@@ -230,7 +230,7 @@ fn add_link(
     );
 }
 
-/// How well the discipline identifies hogs.
+/// Quality of the discipline's identification of hogs.
 fn add_quality(link: &str, mut quality: Quality, metrics: &mut Metrics) {
     let detection = &mut quality.detection_s;
     detection.sort_by(f64::total_cmp);
@@ -250,8 +250,7 @@ fn add_quality(link: &str, mut quality: Quality, metrics: &mut Metrics) {
     }
 }
 
-/// The queue that the packets of each traffic left from, and the average number of its flows that the
-/// discipline tracks.
+/// The queue that each traffic's packets left from, and the average number of its flows that the discipline tracks.
 fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metrics) {
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         let name = &traffic.name;

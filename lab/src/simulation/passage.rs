@@ -1,14 +1,15 @@
-//! How flows passed the watched links: acceptance delay, goodput since they were let in, outages, and what
-//! a run of a mechanism changed.
+//! The admission of flows at the watched links: acceptance delay, goodput since acceptance, outages, and the changes
+//! by each run of a mechanism.
 //!
-//! A flow that passes several watched links is let in when it has passed all of them. One that never was
-//! counts in the acceptance delay with its age at the end of the run. Web fetches are not told apart here.
+//! A flow that passes several watched links is accepted when all of them have accepted it. A flow that never was
+//! counts in the acceptance delay with its age at the end of the run. Web fetches are not distinguished here.
 //!
-//! - `goodput_since_accepted_mbps`: of all flows that were ever let in, payload delivered in the window over
-//!   the time in it since they were let in first
-//! - `goodput_since_kept_mbps`: the same since they were let in for good, without flows that were only let in for
+//! - `goodput_since_accepted_mbps`: for all flows that were ever accepted, payload delivered in the window divided by
+//!   the time in the window since their first acceptance
+//! - `goodput_since_kept_mbps`: the same since their final acceptance, without flows that were accepted only for
 //!   moments, until the clean-up of a mechanism's run
-//! - `run_after_flows`: flows on the list one second after the beginning of each run in the window, when the
+//! - `run_after_flows`: flows on the list one second after the beginning of each run in the window, when the run has
+//!   cleaned up or restored; without runs, the mean over time
 //!   run has cleaned up or restored; without runs, the mean over time
 
 use weir_base::{Instant, Span};
@@ -21,25 +22,25 @@ use crate::reported::mbps;
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::mean;
 
-/// Time after the run of a mechanism by which the flows that it accepts have been let in: half an interval of
-/// the fair rate and a sampling.
+/// Time after the run of a mechanism by which the flows that it accepts have passed: half an interval of the fair
+/// rate and a sampling interval.
 const LET_IN: Span = Span::from_millis(350);
 /// Time after a run by which its clean-up is over.
 const CLEANED_UP: Span = Span::from_secs(1);
 
-/// How a flow passed all watched links.
+/// The admission of a flow at all watched links.
 struct Passed<'a> {
     flow: &'a Flow,
-    /// When it came.
+    /// When it arrived.
     offered: Instant,
-    /// When it was let in everywhere.
+    /// When all links had accepted it.
     passed: Option<Instant>,
-    /// When it was let in for good everywhere.
+    /// When all links had finally accepted it.
     kept: Option<Instant>,
     outage: Option<Span>,
 }
 
-/// The passages of all flows.
+/// Adds the metrics of the admission of all flows.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     let end = Instant::ZERO + scenario.duration;
     let meters = world.simulation.meters();
@@ -138,7 +139,7 @@ fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut
     set("outage_s_max", outages.iter().copied().reduce(f64::max));
 }
 
-/// Flows that sent in each ten seconds of the window.
+/// Mean number of flows that sent, over the ten-second steps of the window.
 fn add_sending(
     scenario: &Scenario,
     [link, name]: [&str; 2],
@@ -156,8 +157,8 @@ fn add_sending(
     }
 }
 
-/// Around the runs of a mechanism: how many flows are accepted a second after each, how many more than before,
-/// and which share of those that waited before it was let in by it.
+/// For the runs of a mechanism: the number of accepted flows a second after each, its increase, and the share of the
+/// flows waiting before it that it accepted.
 fn add_runs(
     scenario: &Scenario,
     [link, name]: [&str; 2],

@@ -1,4 +1,4 @@
-//! Captures of links: their ports, and the packets that passed.
+//! Captures of links: their ports, and the recorded packets.
 
 use weir_sim::PortId;
 
@@ -7,11 +7,11 @@ use crate::error::Error;
 use crate::options::{Capture, Habitat};
 use crate::results::Captured;
 
-/// The most names that an error lists.
+/// Maximum number of names that an error lists.
 const NAMES_MAX: usize = 24;
 
-/// Begins to record the packets of the links of `captures`. A direction of a link has the same name as in
-/// the metrics (`out`, `out.reverse`).
+/// Starts recording the packets of the links of `captures`. A direction of a link has the same name as in the metrics
+/// (`out`, `out.reverse`).
 pub(super) fn begin(world: &mut World, captures: &[Capture]) -> Result<(), Error> {
     for capture in captures {
         let port = find(world, &capture.link)?;

@@ -1,4 +1,4 @@
-//! Cross-checks: iperf3, nginx and curl see what the lab's own tools see.
+//! Cross-checks: iperf3, nginx and curl measure the same as the lab's own tools.
 //!
 //! Two hosts and a wire of 50 Mbit/s between them, without a router.
 
@@ -80,7 +80,7 @@ impl Wire {
         }
     }
 
-    /// A traffic tool of ours, started and ready.
+    /// One of our traffic tools, started and ready.
     fn tool(&self, host: &Namespace, args: &str) -> Result<Tool, Failed> {
         let mut command = Command::new(me());
         command.arg("traffic").args(args.split(' '));
@@ -211,7 +211,7 @@ pub(crate) fn web() -> Test {
     let output = wire.output(&wire.b, &mut curl)?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure(said == "200 500 1 200 501 1 200 502 1 ", &said)?;
-    // Our clients at our server, then the same at nginx: the same files, the same times.
+    // Our clients with our server, then with nginx: the same files, the same times.
     let fetch = "web fetch 10.0.0.1:8080 --clients=2 --mix=500B:1,50kB:1 --seed=3 --duration=2s";
     let ours = fetched(wire.tool(&wire.b, fetch)?.finish()?)?;
     server.finish()?;
@@ -260,7 +260,7 @@ fn fetched(lines: Vec<Line>) -> Result<Fetched, Failed> {
     })
 }
 
-/// Files for nginx, in a folder that goes away.
+/// Files for nginx, in a temporary folder.
 struct Site(PathBuf);
 
 impl Site {

@@ -1,4 +1,4 @@
-//! What the tests of the lab share: the executable's other faces, a stand-in router, a scenario.
+//! Common parts of the lab's tests: the other roles of the executable, a stand-in router, a scenario.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixListener;
@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use weir_lab::scenario::Override;
 use weir_lab::{RunOptions, RunResult};
 
-/// The faces of this executable besides the tests.
+/// The roles of this executable besides the tests.
 #[derive(Debug, Parser)]
 struct Faces {
     #[command(subcommand)]
@@ -41,7 +41,7 @@ enum Face {
     },
 }
 
-/// Plays another face if the arguments ask for one.
+/// Plays another role if the arguments ask for one.
 pub(crate) fn play_another_face() -> Option<Result<(), String>> {
     let first = std::env::args().nth(1)?;
     if !["traffic", "router", "run"].contains(&first.as_str()) {
@@ -170,7 +170,7 @@ clients = 2
 mix = "5 kB: 1"
 "#;
 
-/// A scenario's text in a file of its own, removed at the end.
+/// A scenario's text in a temporary file.
 pub(crate) struct ScenarioFile(pub(crate) PathBuf);
 
 impl ScenarioFile {
@@ -190,7 +190,7 @@ impl Drop for ScenarioFile {
     }
 }
 
-/// A lab as a process of its own, not yet started.
+/// A lab as a separate process, not yet started.
 pub(crate) fn lab(scenario: &ScenarioFile) -> Command {
     let mut command = Command::new(me());
     command.arg("run").arg(&scenario.0).stdin(Stdio::null());
@@ -198,7 +198,7 @@ pub(crate) fn lab(scenario: &ScenarioFile) -> Command {
     command
 }
 
-/// The result of a lab's process; what it said if it failed.
+/// The result of a lab's process, or its error output.
 pub(crate) fn result_of(output: Output) -> Result<RunResult, String> {
     match output.status.success() {
         true => serde_json::from_slice(&output.stdout).map_err(|e| e.to_string()),
@@ -218,7 +218,7 @@ pub(crate) fn eventually(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
     done()
 }
 
-/// The result of a scenario, run by a lab of its own with the stand-in router.
+/// The result of a scenario, run by a separate lab with the stand-in router.
 pub(crate) fn run(text: &str, args: &[&str]) -> Result<RunResult, String> {
     let scenario = ScenarioFile::new(text);
     let mut command = lab(&scenario);

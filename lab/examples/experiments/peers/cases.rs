@@ -1,11 +1,11 @@
-//! The cases: the peers' programs with their options, and our scenarios made like them.
+//! The cases: the peers' programs with their options, and our equivalent scenarios.
 
 use super::read::{self, Measure};
 
-/// The programs whose results ours are compared with.
+/// The programs that we compare our results with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Peer {
-    /// C++ programs against the library, one for each scenario, with options.
+    /// C++ programs that use the library, one for each scenario, with options.
     Ns3,
     /// Tcl scripts, with positional arguments.
     Ns2,
@@ -30,10 +30,10 @@ pub(super) struct Case {
     pub(super) seconds: f64,
     /// Options of an ns-3 program without time and seed, or all arguments of an ns-2 script.
     pub(super) arguments: Vec<String>,
-    /// Fields by which a line of an earlier run of the peer is known: name and value.
+    /// Fields that identify a line of an earlier run of the peer: name and value.
     pub(super) known_by: Vec<(&'static str, String)>,
     pub(super) variant: &'static str,
-    /// `--set` of ours.
+    /// Our `--set` options.
     pub(super) set: Vec<String>,
     pub(super) measures: Vec<Measure>,
 }
@@ -52,7 +52,7 @@ pub(super) fn of(scenario: &str, seconds: Option<f64>) -> Vec<Case> {
     }
 }
 
-/// The cases whose processor time is compared. Nothing is measured in them.
+/// The cases whose processor time is compared. They have no measures.
 pub(super) fn of_time() -> Vec<Case> {
     let gigabit = || {
         set(&[
@@ -132,8 +132,8 @@ fn forces() -> Vec<Case> {
     cases
 }
 
-/// ns-2's packets have no framing, its UDP's 1000 bytes are those of the packet, and its gaps are
-/// spread by half. Its DRR holds 25 000 bytes for all sources, and hashes their addresses.
+/// In ns-2 packets have no framing, UDP's 1000 bytes are the size of the packet, and gaps vary by half. Its DRR holds
+/// 25 000 bytes for all sources together, and hashes their addresses.
 fn forces_ns2(queue: &str, constant: &str, mode: &str) -> Case {
     let words = [queue, constant, "Newreno", "1048"];
     let mut settings = set(&[
@@ -203,7 +203,7 @@ fn sdbm(seconds: f64) -> Vec<Case> {
     queues.into_iter().map(case).collect()
 }
 
-/// The rates of every flow at a load; those of the file are for 2.
+/// The rates of every flow at a load; the rates of the file are for load 2.
 fn loads(load: f64) -> Vec<String> {
     let rate = |name: String, mbit: f64| format!("traffic.{name}.rate=\"{} Mbit\"", mbit * load);
     if load == 2.0 {

@@ -1,13 +1,13 @@
-//! Readers of a peer's line and of a run of ours, so that like is compared with like.
+//! Readers of a peer's line and of our run, so that both give the same quantity.
 
 use serde_json::Value;
 
 type Reader = Box<dyn Fn(&Value) -> Option<f64>>;
 
-/// How far ours may be from the peer's.
+/// Maximum difference between our value and the peer's.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bar {
-    /// In parts of the peer's value.
+    /// Relative to the peer's value.
     Relative(f64),
     Absolute(f64),
 }
@@ -16,7 +16,7 @@ pub(super) struct Measure {
     pub(super) name: String,
     pub(super) peer: Reader,
     pub(super) weir: Reader,
-    /// The peer gives it for the whole run, warm-up included.
+    /// The peer measures it over the whole run, warm-up included.
     pub(super) whole: bool,
     pub(super) bar: Bar,
 }
@@ -25,7 +25,7 @@ const THROUGHPUT: Bar = Bar::Relative(0.05);
 const SHARE: Bar = Bar::Absolute(0.02);
 const LOSS: Bar = Bar::Relative(0.15);
 const DELAY: Bar = Bar::Relative(0.15);
-/// Of the 10 Mbit/s that the flows share.
+/// For shares of the 10 Mbit/s that the flows share.
 const SHARE_OF_TEN: Bar = Bar::Absolute(0.2);
 
 pub(super) fn forces_ns3() -> Vec<Measure> {
@@ -50,7 +50,7 @@ pub(super) fn forces_ns3() -> Vec<Measure> {
     measures
 }
 
-/// ns-2 counts the 40 bytes of TCP's headers, and the 28 of UDP's; ours are counted without them.
+/// ns-2 counts the 40 bytes of TCP's headers and the 28 of UDP's; our counts leave them out.
 pub(super) fn forces_ns2() -> Vec<Measure> {
     const TCP: f64 = 1000.0 / 1040.0;
     const UDP: f64 = 1000.0 / 972.0;
@@ -165,11 +165,11 @@ pub(super) fn bneck() -> Vec<Measure> {
     ]
 }
 
-/// Packets lost at the bottleneck's queue, of those that came to it, from the start of the run on.
+/// Share of arriving packets that the bottleneck's queue lost, from the start of the run.
 fn loss_at(link: &'static str) -> Measure {
     let peer = |line: &Value| {
         let (drops, left) = (line["drops"].as_f64()?, line["bneck_pkts"].as_f64()?);
-        // ns-3's queues of queues count what they drop among what left them.
+        // ns-3's queues of queues count their drops among the packets that left them.
         let counted = matches!(line["queue"].as_str(), Some("fqcodel" | "drr" | "drrsrc"));
         Some(drops / if counted { left } else { drops + left })
     };
@@ -202,12 +202,12 @@ fn whole(measure: Measure) -> Measure {
     }
 }
 
-/// A number of a peer's line.
+/// A number in a peer's line.
 fn key(name: &'static str) -> impl Fn(&Value) -> Option<f64> {
     move |line| line[name].as_f64()
 }
 
-/// A metric of a run of ours.
+/// A metric of our run.
 fn of(name: &'static str) -> impl Fn(&Value) -> Option<f64> {
     move |run| metric(run, name)
 }
@@ -220,7 +220,7 @@ fn goodput(run: &Value) -> Option<f64> {
     Some(metric(run, "tcp_goodput_mbps")? + metric(run, "udp_goodput_mbps")?)
 }
 
-/// The sum of the metrics with such a name.
+/// The sum of the metrics whose names are `wanted`.
 fn sum(run: &Value, wanted: impl Fn(&str) -> bool) -> f64 {
     let Some(metrics) = run["metrics"].as_object() else {
         return 0.0;

@@ -1,4 +1,4 @@
-//! The lab's traffic tools, usable on their own: `weir traffic sink|tcp|udp|web`.
+//! The lab's traffic tools, which can be used on their own: `weir traffic sink|tcp|udp|web`.
 //!
 //! Each tool is a function over an options struct. It writes JSON lines ([`Line`]) to standard
 //! output: `ready` as soon as it listens or is about to send, everything else at its end. All
@@ -24,7 +24,7 @@ use weir_live::clock;
 
 pub use crate::reported::{Fetch, Flow, Line, Outcome, Sent, Series, Transfer};
 
-/// Shorter intervals would cost more memory than they tell.
+/// Shorter intervals would cost memory without adding information.
 const INTERVAL_MIN: Span = Span::from_millis(1);
 
 /// One of the tools, with its options.
@@ -70,7 +70,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// As arguments of a command line.
+    /// The same as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             format!("--duration={}", self.duration),
@@ -93,10 +93,10 @@ impl Timing {
     }
 }
 
-/// When the flows of a sender (or a group of clients) run, and what chance they have.
+/// The times at which the flows of a sender (or a group of clients) run, and the seed of their random choices.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Timetable {
-    /// Seed of what is left to chance.
+    /// Seed of the random choices.
     #[arg(long, default_value = "1")]
     pub seed: u64,
     /// When the flows begin.
@@ -108,13 +108,13 @@ pub struct Timetable {
     /// When they stop, if before the end.
     #[arg(long)]
     pub until: Option<Span>,
-    /// When.
+    /// The times of the run.
     #[command(flatten)]
     pub timing: Timing,
 }
 
 impl Timetable {
-    /// As arguments of a command line.
+    /// The same as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             format!("--seed={}", self.seed),
@@ -126,7 +126,7 @@ impl Timetable {
         args
     }
 
-    /// When a flow begins.
+    /// The start of a flow.
     pub fn start(&self, flow: usize) -> Span {
         nth(&self.starts, flow).unwrap_or(self.from)
     }
@@ -138,14 +138,13 @@ impl Timetable {
     }
 }
 
-/// How the pieces of an offered load follow each other.
+/// The spacing of the packets or writes of an offered load.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Rhythm {
     /// Spacing of the pieces: even, poisson, jittered 0.1.
     #[arg(long, default_value = "even")]
     pub spacing: Spacing,
-    /// How long the application offers its load, by turns with `off`, on first; always if not
-    /// given.
+    /// How long the application offers its load, before each time `off`; always if not given.
     #[arg(long, value_name = "TIMES", requires = "off")]
     pub on: Option<Times>,
     /// How long it is silent.
@@ -154,7 +153,7 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// As arguments of a command line.
+    /// The same as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         let mut args = vec![format!("--spacing={}", self.spacing)];
         args.extend(self.on.iter().map(|on| format!("--on={on}")));
@@ -162,7 +161,7 @@ impl Rhythm {
         args
     }
 
-    /// The schedule of a flow that offers `rate` in pieces of a number of bytes, in times of the run.
+    /// The schedule of a flow that offers `rate` in pieces of a number of bytes, in the run's time.
     pub(crate) fn pace(
         &self,
         rate: Offered,
@@ -185,7 +184,7 @@ impl Rhythm {
     }
 }
 
-/// Seconds and intervals since the start of a run.
+/// Converts instants to seconds and intervals since the start of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {
     start: Instant,
@@ -215,13 +214,13 @@ impl RunClock {
         now.since(self.start).as_secs_f64()
     }
 
-    /// The interval that `now` falls in; none before the start and after the end.
+    /// The interval that contains `now`; `None` before the start and after the end.
     pub fn interval(&self, now: Instant) -> Option<usize> {
         let inside = now >= self.start && now < self.end();
         inside.then(|| (now.since(self.start).as_nanos() / self.interval.as_nanos()) as usize)
     }
 
-    /// How many intervals the run has.
+    /// The number of intervals of the run.
     pub fn intervals(&self) -> usize {
         self.duration.as_nanos().div_ceil(self.interval.as_nanos()) as usize
     }
@@ -231,13 +230,13 @@ impl RunClock {
         self.interval.as_secs_f64()
     }
 
-    /// Whether `now` counts: after the warm-up, before the end.
+    /// Whether `now` is in the window: after the warm-up, before the end.
     pub fn in_window(&self, now: Instant) -> bool {
         now >= self.start + self.warm_up && now < self.end()
     }
 }
 
-/// The value of this flow, if there are any: the last one holds for the flows that follow.
+/// The value for this flow, if there are any: the last one applies to the flows that follow.
 pub(crate) fn nth<T: Copy>(values: &[T], flow: usize) -> Option<T> {
     values.get(flow).or(values.last()).copied()
 }
@@ -248,7 +247,7 @@ pub(crate) fn listed<T: std::fmt::Display>(name: &str, values: &[T]) -> Option<S
     (!words.is_empty()).then(|| format!("--{name}={}", words.join(",")))
 }
 
-/// Sleeps until `when`; returns at once if that is past. Gives the time it is then.
+/// Sleeps until `when`; returns at once if that is past. Returns the time after the sleep.
 pub fn sleep_until(when: Instant) -> Instant {
     loop {
         let now = clock::now();
@@ -259,7 +258,7 @@ pub fn sleep_until(when: Instant) -> Instant {
     }
 }
 
-/// Writes one line of the report, at once.
+/// Writes one line of the report and flushes it.
 pub fn report(line: &Line) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, line)?;

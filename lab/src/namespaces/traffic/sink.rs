@@ -1,8 +1,8 @@
-//! `weir traffic sink`: receives TCP and UDP on given ports, and counts payload for each flow and
-//! for each interval, by its own clock.
+//! `weir traffic sink`: receives TCP and UDP on given ports, and counts payload for each flow and for each interval,
+//! by its own clock.
 //!
-//! One thread. It looks at its sockets at most once a millisecond: the kernel acknowledges and
-//! buffers meanwhile, and the processor is left to the router.
+//! One thread. It polls its sockets at most once a millisecond: the kernel acknowledges and buffers meanwhile, and
+//! the processor is left to the router.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read};
@@ -17,11 +17,11 @@ use weir_live::clock;
 
 use super::{Flow, Line, RunClock, Series, Timing, report};
 
-/// Flows that a sink tells apart at most; further ones count for their port only.
+/// Maximum number of flows that a sink counts separately; further ones are counted per port only.
 pub const FLOWS_MAX: usize = 200_000;
 /// Wanted size of a UDP socket's buffer; the system's limit may make it smaller.
 const UDP_BUFFER_BYTES: usize = 4 << 20;
-/// The sockets are looked at once in this time.
+/// Interval of the polls.
 const LOOK: Span = Span::from_millis(1);
 
 /// Options of a sink.
@@ -33,7 +33,7 @@ pub struct Options {
     /// Ports on which UDP is taken.
     #[arg(long = "udp", value_name = "PORT")]
     pub udp: Vec<u16>,
-    /// When.
+    /// The times of the run.
     #[command(flatten)]
     pub timing: Timing,
 }
@@ -215,7 +215,7 @@ impl Sink {
 }
 
 impl PortCount {
-    /// A flow that has sent nothing yet is a flow too: its share is zero.
+    /// A flow that has sent nothing yet is counted too: its share is zero.
     fn begin(&mut self, run: &RunClock, peer: SocketAddr) {
         if self.flows.len() < FLOWS_MAX {
             let flow = self.flows.entry(peer);
@@ -251,7 +251,7 @@ impl PortCount {
     }
 }
 
-/// Reads the bytes that wait; false once the peer has closed or reset.
+/// Reads the available bytes; returns false once the peer has closed or reset.
 fn read_all(stream: &mut TcpStream, buffer: &mut [u8], mut count: impl FnMut(usize)) -> bool {
     loop {
         match stream.read(buffer) {
@@ -264,7 +264,7 @@ fn read_all(stream: &mut TcpStream, buffer: &mut [u8], mut count: impl FnMut(usi
     }
 }
 
-/// `None` when nothing waits. A connection that was reset before it was taken is nothing.
+/// `None` if nothing is waiting. A connection that was reset before it was accepted is ignored.
 fn waiting<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -302,7 +302,7 @@ fn bind(socket: &Socket, port: u16) -> io::Result<()> {
         .map_err(|e| io::Error::new(e.kind(), format!("port {port}: {e}")))
 }
 
-/// An IPv4 peer as itself, not in IPv6's clothes.
+/// An IPv4-mapped IPv6 address as its IPv4 address.
 fn plain(peer: SocketAddr) -> SocketAddr {
     match peer.ip() {
         IpAddr::V6(v6) => v6

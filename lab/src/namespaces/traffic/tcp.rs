@@ -1,10 +1,9 @@
-//! `weir traffic tcp`: TCP connections, greedy, with an offered load of their own, or with a number
-//! of bytes to transfer.
+//! `weir traffic tcp`: TCP connections, greedy, with an offered load, or with a number of bytes to transfer.
 //!
-//! One thread for each connection, asleep in the kernel while the connection's buffer is full.
-//! With an offered load the application writes by its own schedule; what the connection does not
-//! take waits in the application, as it would in a real one. A transfer ends when the receiver,
-//! having read all, closes its side too: half a round trip after the last byte has arrived.
+//! One thread for each connection, asleep in the kernel while the connection's buffer is full. With an offered load
+//! the application writes by its own schedule; bytes that the connection does not accept wait in the application, as
+//! in a real one. A transfer ends when the receiver has read everything and closes its side: half a round trip after
+//! the last byte has arrived.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -20,11 +19,11 @@ use weir_live::clock;
 
 use super::{Line, Rhythm, RunClock, Sent, Timetable, Transfer, listed, nth, report, sleep_until};
 
-/// Connections of one tool at most: each has a thread.
+/// Maximum number of connections of one tool: each has a thread.
 pub const FLOWS_MAX: u32 = 1000;
-/// How much a greedy connection hands over at once.
+/// Bytes per write of a greedy connection.
 const WRITE_BYTES: usize = 64 << 10;
-/// Default payload of a segment, which a connection with an offered load hands over.
+/// Default payload of a segment, and bytes per write of a connection with an offered load.
 const MSS_DEFAULT: u32 = 1460;
 /// Pause before a connection that failed is tried again.
 const RETRY: Span = Span::from_millis(250);
@@ -41,20 +40,20 @@ pub struct Options {
     /// Congestion control, by the kernel's name: cubic, reno, bbr.
     #[arg(long, default_value = "cubic")]
     pub congestion: String,
-    /// Payload of a segment; what the way permits if not given.
+    /// Payload of a segment; the path's maximum if not given.
     #[arg(long)]
     pub mss: Option<u32>,
     /// Bytes that each connection transfers before it closes, one size for each; the last one
-    /// holds for the connections that follow. They send to the end if not given.
+    /// applies to the connections that follow. They send to the end if not given.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub sizes: Vec<Bytes>,
     /// Offered load of each connection, like "2 Mbit" or "0.5*t + 2 Mbit"; greedy if not given.
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Offered>,
-    /// How the writes of an offered load follow each other.
+    /// The spacing of the writes of an offered load.
     #[command(flatten)]
     pub rhythm: Rhythm,
-    /// When, and what is left to chance.
+    /// The times of the flows, and the seed.
     #[command(flatten)]
     pub timetable: Timetable,
 }
@@ -76,7 +75,7 @@ impl Options {
         args
     }
 
-    /// The schedule of a flow's writes, if it has one: the same each time that it is asked for.
+    /// The schedule of a flow's writes, if it has one; each call gives the same schedule.
     fn pace(&self, flow: usize) -> Option<Pace> {
         let piece = self.mss.unwrap_or(MSS_DEFAULT);
         let stream = Streams::new(self.timetable.seed).stream(&format!("tcp.flow{flow}"));
@@ -87,7 +86,7 @@ impl Options {
         self.rate.map(pace)
     }
 
-    /// Payload that the schedules want sent in the window; none if they do not say.
+    /// Payload that the schedules offer in the window; `None` without schedules.
     fn offered_bytes(&self) -> Option<u64> {
         self.rate.filter(|_| self.sizes.is_empty())?;
         let warm_up = Instant::ZERO + self.timetable.timing.warm_up;
@@ -110,7 +109,7 @@ struct Shared {
     transfers: Vec<Mutex<State>>,
 }
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     #[default]
@@ -119,7 +118,7 @@ enum State {
     Finished(Instant, Instant),
 }
 
-/// Sends to the end of its time. Connections that are still stuck then are left to the kernel.
+/// Sends to the end of its time. Connections that are still blocked then are left to the kernel.
 pub fn run(options: &Options) -> io::Result<()> {
     let run = options.timetable.timing.begin();
     let shared: &'static Shared = Box::leak(Box::new(Shared {
@@ -175,14 +174,14 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One connection, made again if it fails; a transfer then begins anew.
+/// One connection, opened again if it fails; a transfer then begins again.
 fn keep_sending(options: &Options, flow: usize, shared: &Shared) {
     let run = &shared.run;
     let end = run.at(options.timetable.until());
     let begin = run.at(options.timetable.start(flow));
     let mut application = Application::new(options, flow);
     if begin >= end {
-        return; // its time never comes
+        return; // it starts after the end
     }
     sleep_until(begin);
     *lock(&shared.transfers[flow]) = State::Since(begin);
@@ -220,7 +219,7 @@ fn connect(options: &Options) -> io::Result<TcpStream> {
 /// A writer to one connection after another.
 struct Application {
     size: Option<u64>,
-    /// The schedule; greedy without.
+    /// The schedule; `None` if greedy.
     pace: Option<Pace>,
 }
 
@@ -232,7 +231,7 @@ impl Application {
         }
     }
 
-    /// Writes until the end, or all of its size; true if the receiver has taken it all.
+    /// Writes until the end, or until all bytes are written; returns true if the receiver has taken them all.
     fn send(&mut self, mut stream: TcpStream, shared: &Shared, end: Instant) -> io::Result<bool> {
         let run = &shared.run;
         let zeros = [0; WRITE_BYTES];
@@ -265,7 +264,7 @@ impl Application {
     }
 }
 
-/// Whether the other side closes before the end.
+/// Whether the peer closes before the end.
 fn wait_for_close(mut stream: TcpStream, end: Instant) -> io::Result<bool> {
     let left = end.since(clock::now()).as_nanos().max(1_000_000);
     stream.set_read_timeout(Some(Duration::from_nanos(left)))?;

@@ -5,9 +5,9 @@
 //!   flow 2    |    |    |    |       sleeps until it is due, and sends it
 //! ```
 //!
-//! Each flow is a source port (and, with `addresses`, one of many source addresses). The flows of
-//! one sender start at random places of their first gap, so that they do not march in step. The
-//! sender never waits for its own interface: a packet that finds it full is refused and counted.
+//! Each flow is a source port (and, with `addresses`, one of many source addresses). The flows of one sender start at
+//! random points of their first gap, so that they are not synchronized. The sender never waits for its own interface:
+//! if its queue is full, the packet is refused and counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ use weir_live::{clock, namespace};
 
 use super::{Line, Rhythm, RunClock, Sent, Timetable, report, sleep_until};
 
-/// Flows of one sender at most: each has a socket.
+/// Maximum number of flows of one sender: each has a socket.
 pub const FLOWS_MAX: u32 = 50_000;
 
 /// Options of a sender.
@@ -47,10 +47,10 @@ pub struct Options {
     /// How many source addresses follow the first one.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     pub addresses: u32,
-    /// How the packets of a flow follow each other.
+    /// The spacing of the packets of a flow.
     #[command(flatten)]
     pub rhythm: Rhythm,
-    /// When, and what is left to chance.
+    /// The times of the flows, and the seed.
     #[command(flatten)]
     pub timetable: Timetable,
 }
@@ -148,7 +148,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
         let taken = match sockets[flow].send(&payload) {
             Ok(_) => true,
             Err(e) if is_full(&e) => false,
-            // An ICMP error about an earlier packet; this one was not sent.
+            // An ICMP error about an earlier packet; the present packet was not sent.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => false,
             Err(e) => return Err(e),
         };
@@ -162,11 +162,11 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
         }
         queue.extend(due(&mut paces[flow]).map(|next| Reverse((next, flow))));
     }
-    sleep_until(end); // a sender that has nothing more to send stays as long as the others
+    sleep_until(end); // a sender that has finished stays as long as the others
     Ok(counts)
 }
 
-/// The interface's queue, or the socket's own share of it, is full.
+/// Whether the interface's queue, or the socket's own share of it, is full.
 fn is_full(error: &io::Error) -> bool {
     const ENOBUFS: i32 = 105;
     error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)

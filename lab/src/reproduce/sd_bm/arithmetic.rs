@@ -1,4 +1,4 @@
-//! Table I and Figure 5: how long packets are held, worked out.
+//! Table I and Figure 5: the calculated time for which packets are held.
 
 use crate::reproduce::measured::Measured;
 use crate::reproduce::recipe::Checks;
@@ -7,7 +7,7 @@ use crate::reproduce::verdict::Findings;
 /// The thresholds of the tables.
 const THRESHOLDS: [u32; 4] = [20, 30, 40, 50];
 
-/// All links of the paper, and its packets.
+/// The rate of all links of the paper, and the size of its packets.
 const LINK_BPS: f64 = 10e6;
 const PACKET_BITS: f64 = 8000.0;
 
@@ -34,12 +34,12 @@ fn each(p: f64, l: u32, m: u32) -> f64 {
     p.powi(m as i32) * (1.0 - p).powi((l - m) as i32)
 }
 
-/// The greatest of them over m.
+/// The maximum of these over m.
 fn envelope(p: f64, l: u32) -> f64 {
     (0..=l).map(|m| each(p, l, m)).fold(0.0, f64::max)
 }
 
-/// The m with the most ways.
+/// The m with the greatest number of combinations.
 fn likeliest(l: u32) -> u32 {
     let best = (0..=l).max_by(|a, b| ways(l, *a).total_cmp(&ways(l, *b)));
     best.unwrap_or_default()

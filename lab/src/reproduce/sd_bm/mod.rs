@@ -1,4 +1,4 @@
-//! Chang et al., "Software Defined Backpressure Mechanism for Edge Router": claims with arithmetic of their own.
+//! Chang et al., "Software Defined Backpressure Mechanism for Edge Router": claims that need their own arithmetic.
 //!
 //! - [`arithmetic`]: Table I and Figure 5
 //! - [`queues`]: Figures 1 and 8
@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[&Checks] = &[
     words::CHECKS,
 ];
 
-/// RED, and RS-RED by threshold, at a load of twice what the WAN link carries.
+/// RED, and RS-RED by threshold, at a load of twice the WAN link's rate.
 const TABLES: &str = "sd-bm/tables";
 
 /// The ingress devices' queues.

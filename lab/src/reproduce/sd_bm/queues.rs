@@ -31,7 +31,7 @@ fn empty_at_the_top(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// A function of an ingress queue's samples, while the average is above min_th, a quarter of all places.
+/// A function of an ingress queue's samples, taken while the average is above min_th, a quarter of all places.
 fn level(
     m: &Measured,
     (scheme, l): (&str, u32),
@@ -51,7 +51,7 @@ fn level(
     )
 }
 
-/// R31: the length that it does not exceed in 95 % of them.
+/// R31: the length that is not exceeded in 95 % of them.
 fn peak(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -65,7 +65,7 @@ fn all_levels(m: &Measured, of: (&str, u32), level_of: fn(&[f64]) -> Option<f64>
     sum.unwrap_or_default().map(|sum| sum / 4.0)
 }
 
-/// Means, which decide nothing.
+/// Means, without effect on a verdict.
 fn means(m: &Measured, scheme: &str) -> String {
     let each = [20, 30, 40].map(|l| {
         let mean = all_levels(m, (scheme, l), mean);

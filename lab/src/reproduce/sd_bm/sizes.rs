@@ -1,4 +1,4 @@
-//! Figure 9: how the schemes change with the size of all queues together.
+//! Figure 9: the effect of the total size of all queues on the schemes.
 
 use crate::reproduce::measured::Measured;
 use crate::reproduce::recipe::{At, Checks};
@@ -26,7 +26,7 @@ const JITTER: Quantity = |m, at| m.samples(at, "jitter_ms");
 const DELAY: Quantity = |m, at| m.samples(at, "delay_ms_mean");
 const LOSS: Quantity = |m, at| m.samples(at, "loss_ratio");
 
-/// The means of a quantity with 200 to 500 packets in all queues; none if one was not measured.
+/// The means of a quantity with 200 to 500 packets in all queues; `None` if one was not measured.
 fn means(m: &Measured, scenario: &str, scheme: &str, quantity: Quantity) -> Option<[f64; 4]> {
     let mut means = [0.0; 4];
     for (mean, total) in means.iter_mut().zip([200, 300, 400, 500]) {
@@ -43,7 +43,7 @@ fn extremes(means: &[f64; 4]) -> [f64; 2] {
     [f64::max, f64::min].map(|choose| means.iter().copied().fold(means[0], choose))
 }
 
-/// The greatest mean by the least.
+/// The greatest mean divided by the least.
 fn spread(means: &[f64; 4]) -> f64 {
     let [greatest, least] = extremes(means);
     greatest / least
@@ -66,7 +66,7 @@ fn change_little(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// The greatest distance of a mean from a straight line, by the range of the means.
+/// The greatest distance of a mean from a straight line, divided by the range of the means.
 fn roughness(means: &[f64; 4]) -> Option<f64> {
     let n = means.len() as f64;
     let (x_mean, y_mean) = ((n - 1.0) / 2.0, means.iter().sum::<f64>() / n);

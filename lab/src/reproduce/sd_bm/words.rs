@@ -11,8 +11,8 @@ fn at(variant: &str) -> At {
     At::new("sd-bm/text", variant)
 }
 
-/// Whether one of delay and loss is clearly lower, and the mean of the other not more than 5 % higher. A law under
-/// which nothing is delivered has neither, and is not better.
+/// Whether either delay or loss is clearly lower, and the mean of the other is at most 5 % higher. A law that
+/// delivers nothing has neither, and is not better.
 fn better(f: &mut Findings, what: &str, [ours, theirs]: [&Outcome; 2]) {
     let text = format!(
         "{what}: delay {} and {} ms, loss {} and {}, goodput {} and {} Mbit/s",
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn one_better_and_the_other_not_much_worse() {
         let of = |delay: f64, loss: f64| {
-            // Three seeds, 1 % apart: the same on both sides, so that they differ by their means alone.
+            // Three seeds, 1 % apart: equal on both sides, so that only the means differ.
             let around = |mean: f64| Samples::new(vec![0.99 * mean, mean, 1.01 * mean]);
             let [delay, loss] = [delay, loss].map(around);
             let goodput = Samples::new(vec![9.0]);
@@ -128,7 +128,7 @@ mod tests {
             better(&mut f, "x", [&ours, &theirs]);
             f.verdict().0.word()
         };
-        // Where nothing is delivered there is no delay to compare; where goodput was not measured, the claim is missing.
+        // If nothing is delivered there is no delay to compare; if goodput was not measured, the claim is missing.
         let of_goodput = |goodput: Vec<f64>| Outcome {
             delay: Samples::default(),
             loss: Samples::default(),
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(verdict(of(90.0, 0.0209), of(100.0, 0.02)), "holds");
         assert_eq!(verdict(of(90.0, 0.022), of(100.0, 0.02)), "fails");
         assert_eq!(verdict(of(104.0, 0.019), of(100.0, 0.02)), "holds");
-        // A lower delay that is less than the least effect, or that the seeds do not make certain, is none.
+        // A delay that is lower by less than the minimum effect, or not significantly lower, does not count.
         assert_eq!(verdict(of(98.5, 0.02), of(100.0, 0.02)), "undecided");
         let uncertain = Outcome {
             delay: Samples::new(vec![60.0, 90.0, 120.0]),

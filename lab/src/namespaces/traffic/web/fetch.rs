@@ -1,7 +1,7 @@
-//! The web clients: closed loops, one thread each, a new connection for each fetch.
+//! The web clients: closed loops, one thread each, with a new connection for each fetch.
 //!
-//! Every fetch is reported, also those that the end of the run cut off, with the age that they had
-//! then: a mean over the finished ones only would call a router good that starves the rest.
+//! Every fetch is reported, also those that the end of the run cut off, with their age at that time: a mean over the
+//! finished ones only would favour a router that starves the rest.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use super::super::{Line, RunClock, Series, Timetable, report, sleep_until};
 use super::serve::FILE_BYTES_MAX;
 use crate::reported::{Fetch, Outcome};
 
-/// Clients of one tool at most: each has a thread.
+/// Maximum number of clients of one tool: each has a thread.
 pub const CLIENTS_MAX: u32 = 1000;
 /// Pause after a fetch that failed, so that a refusing server is not flooded.
 const RETRY: Span = Span::from_millis(100);
@@ -37,7 +37,7 @@ pub struct Options {
     /// Pause of a client after each fetch, like "1 s" or "exponential 1 s".
     #[arg(long, default_value = "0 s")]
     pub think: Times,
-    /// When, and what is left to chance.
+    /// The times of the flows, and the seed.
     #[command(flatten)]
     pub timetable: Timetable,
 }
@@ -147,7 +147,7 @@ fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
         let outcome = outcome.unwrap_or_else(|error| outcome_of(&error));
         let ended = clock::now();
         if ended >= end {
-            return; // the report is being written: this fetch is unfinished
+            return; // the report is being written: this fetch counts as unfinished
         }
         let mut diary = lock(diary);
         diary.current = None;

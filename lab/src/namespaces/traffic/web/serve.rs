@@ -1,4 +1,4 @@
-//! The web server: one thread for each connection, HTTP/1.0 and 1.1, one answer, then it closes.
+//! The web server: one thread for each connection, HTTP/1.0 and 1.1; it closes after one answer.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -11,15 +11,15 @@ use socket2::SockRef;
 
 use super::super::{Line, Timing, report, sink::listen_tcp, sleep_until};
 
-/// Connections served at one time at most; further ones are closed at once.
+/// Maximum number of concurrent connections; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 2048;
-/// Bytes of a request's head at most.
+/// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// Bytes of a file at most.
+/// Maximum bytes of a file.
 pub(super) const FILE_BYTES_MAX: u64 = 10_000_000_000;
-/// A connection on which nothing moves for this long is closed.
+/// A connection without progress for this long is closed.
 const IDLE_MAX: Duration = Duration::from_secs(150);
-/// Pause after a connection that could not be taken.
+/// Pause after a connection that could not be accepted.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Options of the server.
@@ -31,10 +31,10 @@ pub struct Options {
     /// Congestion control, by the kernel's name: cubic, reno, bbr.
     #[arg(long, default_value = "cubic")]
     pub congestion: String,
-    /// Payload of a segment; what the way permits if not given.
+    /// Payload of a segment; the path's maximum if not given.
     #[arg(long)]
     pub mss: Option<u32>,
-    /// When.
+    /// The times of the run.
     #[command(flatten)]
     pub timing: Timing,
 }
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     let run = options.timing.begin();
     let listener = listen_tcp(options.port, 1024)?;
     let socket = SockRef::from(&listener);
-    // Connections inherit both.
+    // Connections inherit both options.
     socket.set_tcp_congestion(options.congestion.as_bytes())?;
     if let Some(mss) = options.mss {
         socket.set_tcp_mss(mss)?;
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> io::Result<()> {
         loop {
             match listener.accept() {
                 Ok((stream, _)) => start(stream, &serving),
-                Err(_) => thread::sleep(RETRY), // reset before it was taken, or out of files
+                Err(_) => thread::sleep(RETRY), // reset before it was accepted, or out of files
             }
         }
     });
@@ -86,7 +86,7 @@ fn start(stream: TcpStream, serving: &Arc<AtomicUsize>) {
     }
     let counted = Arc::clone(serving);
     let thread = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-        // A client that goes away is its own affair: it counts what it got.
+        // Ignore a client that leaves: it counts the bytes that it received.
         let _ = answer(stream);
         counted.fetch_sub(1, Ordering::Relaxed);
     });
@@ -136,7 +136,7 @@ fn wanted(head: &[u8]) -> Option<u64> {
     good.then_some(bytes)
 }
 
-/// The head goes out together with the first bytes of the file.
+/// Sends the file; its first bytes are in the same write as the head.
 fn send_file(stream: &mut TcpStream, headers: String, bytes: u64) -> io::Result<()> {
     const BLOCK: usize = 64 << 10;
     let mut block = headers.into_bytes();
