@@ -1,4 +1,4 @@
-//! `weir capture`: asks a running router for what passes its ports, and writes pcapng.
+//! `weir capture`: captures the packets at a running router's ports and writes them as pcapng.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -40,7 +40,7 @@ pub(crate) struct CaptureArguments {
     router: RouterSocket,
 }
 
-/// Captures until the capture ends, or somebody interrupts.
+/// Captures until the router ends the capture or the user interrupts it.
 pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let failed = |e: ClientError| Failure::Run(e.to_string());
     let out = arguments.out;
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let CaptureTicket { id } = begun.map_err(failed)?;
     let path = format!("/v1/capture/{id}");
     let copied = copy(&socket, &path, &out);
-    let ended = client::delete(&socket, &path); // whatever went wrong, the router must not wait for us
+    let ended = client::delete(&socket, &path); // even after an error, the router must not wait for us
     copied?;
     let report: CaptureReport = ended.map_err(failed)?;
     note(&summary(report));
@@ -110,7 +110,7 @@ fn summary(CaptureReport { captured, missed }: CaptureReport) -> String {
     }
 }
 
-/// Waits, and listens for an interrupt.
+/// Waits, and notices an interrupt.
 struct Waiting {
     runtime: tokio::runtime::Runtime,
     interrupt: tokio::signal::unix::Signal,
@@ -128,7 +128,7 @@ impl Waiting {
         Ok(Self { runtime, interrupt })
     }
 
-    /// Whether somebody has interrupted since the last call, or does within `time`.
+    /// Whether the user has interrupted since the last call, or interrupts within `time`.
     fn interrupted(&mut self, time: Duration) -> bool {
         let Self { runtime, interrupt } = self;
         runtime.block_on(async { tokio::time::timeout(time, interrupt.recv()).await.is_ok() })

@@ -1,5 +1,5 @@
-//! Completions of a shell: the program itself is asked, so they know its disciplines and scenarios, and the
-//! components of a router that runs.
+//! Shell completions. The shell runs the program itself, so completions include its disciplines and scenarios, and the
+//! components of a running router.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use crate::{Arguments, Failure, SOCKET_DEFAULT, describe, scenarios as shipped};
 /// A shell that asks for completions sets this variable.
 const VARIABLE: &str = "WEIR_COMPLETE";
 
-/// Answers a shell that wants completions, and ends; does nothing otherwise.
+/// Answers a shell that asks for completions, and exits; otherwise does nothing.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(Arguments::command)
         .var(VARIABLE)
@@ -45,7 +45,7 @@ pub(crate) fn mechanisms() -> ArgValueCandidates {
     ArgValueCandidates::new(|| describe::names().map(CompletionCandidate::new).collect())
 }
 
-/// Files, and the scenarios that come with the program.
+/// Files, and the scenarios built into the program.
 pub(crate) fn scenarios() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let typed = current.to_string_lossy();
@@ -60,7 +60,7 @@ pub(crate) fn scenarios() -> ArgValueCompleter {
     })
 }
 
-/// Assignments to components of the router that runs.
+/// Assignments to components of the running router.
 pub(crate) fn assignments() -> ArgValueCompleter {
     of_configuration(assignments_of)
 }

@@ -15,13 +15,13 @@ use weir_northbound::client::{self, ClientError};
 use crate::Failure;
 use crate::output::print;
 
-/// A configuration file is not longer than this.
+/// Longest permitted configuration file.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The name of `-` in messages.
 const STANDARD_INPUT: &str = "standard input";
 
-/// A file as messages name it.
+/// The name of a file in messages.
 fn shown(path: &Path) -> String {
     match path.as_os_str() == "-" {
         true => STANDARD_INPUT.to_owned(),
@@ -29,7 +29,7 @@ fn shown(path: &Path) -> String {
     }
 }
 
-/// Reads the file whole; `-` is standard input.
+/// Reads the whole file; `-` is standard input.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     if path.as_os_str() == "-" {
         return read_input();
@@ -51,7 +51,7 @@ fn read_input() -> Result<String, Failure> {
     }
 }
 
-/// Names at the top of a scenario that no router's configuration has.
+/// Top-level keys of a scenario that no router configuration has.
 const OF_A_SCENARIO: [&str; 4] = ["host", "link", "traffic", "variant"];
 
 /// Whether this is the text of a scenario.
@@ -68,7 +68,7 @@ pub(crate) fn is_router(text: &str) -> bool {
         && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
 }
 
-/// Checks a configuration whole; every fault comes with its line.
+/// Checks a whole configuration and reports every fault with its line.
 pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
     checked(name, text).map(|(plan, _)| plan)
 }
@@ -99,15 +99,15 @@ pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
     checked.map_err(|faults| Failure::Usage(faults.join("\n")))
 }
 
-/// A plan that this machine permits.
+/// A plan that can run on this machine.
 pub(crate) struct Admission {
     pub(crate) plan: Plan,
     pub(crate) facts: Facts,
-    /// Things that are permitted, but probably not meant.
+    /// Warnings: settings that are permitted, but probably not intended.
     pub(crate) doubts: Vec<String>,
 }
 
-/// Reads and checks a configuration file, for a start on this machine.
+/// Reads a configuration file and checks it for a start on this machine.
 pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
     let text = read(path)?;
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
@@ -159,7 +159,7 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
 /// `weir apply`.
 pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
     let text = read(path)?;
-    // Checked here too, so that the lines in the messages carry the file's own name.
+    // Checked here too, so that messages with line numbers name this file.
     plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
     report(client::put(socket, "/v1/config", text))
 }

@@ -1,4 +1,4 @@
-//! `weir describe`: the manual pages, from the declarations that the code itself uses.
+//! `weir describe`: the manual pages, generated from the declarations that the code itself uses.
 
 use std::fmt::Write;
 
@@ -54,7 +54,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     manuals().map(|m| m.name).chain(controllers).chain(tables)
 }
 
-/// A table: its class, and what a program finds in its rows.
+/// A table: its class, and the fields of its rows.
 fn of_class(class: &Class) -> String {
     let mut page = title(class);
     if !class.key.is_empty() {
@@ -89,7 +89,7 @@ fn of_class(class: &Class) -> String {
     page
 }
 
-/// What every page begins with.
+/// The head of every page.
 fn title(class: &Class) -> String {
     let Class {
         name,
@@ -101,7 +101,7 @@ fn title(class: &Class) -> String {
     format!("{name} - {about}\n\nCLASS\n    {id:#010x}, version {version}\n")
 }
 
-/// Components by their IDs, the members of a structure below it.
+/// Components in the order of their IDs, with the members of a structure below it.
 fn components(page: &mut String, above: &str, all: &[Component]) {
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by_key(|component| component.id);
@@ -140,7 +140,7 @@ fn tail(class: &Class) -> String {
     page
 }
 
-/// Parameters in the order of their table; those of a query have no ID.
+/// Parameters in the order of their table; the parameters of a query have no ID.
 fn parameters(page: &mut String, all: &[Parameter]) {
     for p in all {
         let id = match p.id {

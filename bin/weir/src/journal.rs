@@ -1,4 +1,4 @@
-//! The log of configuration changes: at level `info`, with the process that asked for them.
+//! The log of configuration changes: at level `info`, with the process that requested them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use weir_live::router::journal::listed;
 use weir_northbound::Peer;
 
-/// A controller changes components many times a second: `info` has one line a second for each process that
-/// does, and `debug` has all.
+/// A controller can change components many times a second. Level `info` logs at most one change a second for each
+/// process; level `debug` logs all.
 const SET_GAP: Duration = Duration::from_secs(1);
 
-/// Whose `set` was logged last and when, and how many of that process were not since then.
+/// The process whose `set` was logged last, the time of that entry, and the number of its changes not logged since.
 static LATEST_SET: Mutex<Option<(Peer, Instant, u64)>> = Mutex::new(None);
 
-/// Somebody asked for another configuration: what changed, or why nothing did.
+/// Logs a request for another configuration: the changes, or the reasons why nothing changed.
 pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Vec<String>>) {
     let (uid, pid) = (by.map(|by| by.uid), by.and_then(|by| by.pid));
     let (Ok(messages) | Err(messages)) = done;

@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
 }
 
-/// The scenario to run; a router's configuration is refused, with the command that runs it.
+/// The scenario to run. A router's configuration is refused, with the command that would run it.
 fn source(given: &Path) -> Result<Source, Failure> {
     let source = scenarios::find(given).map_err(Failure::Usage)?;
     let text = read_text(given, configuration::FILE_BYTES_MAX);
@@ -145,7 +145,7 @@ fn source(given: &Path) -> Result<Source, Failure> {
     )))
 }
 
-/// Makes the folder of a report, and fails before the run if nothing can be written there.
+/// Creates the folder for a report. Fails before the run if the folder is not writable.
 pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let folder = folder.display();
@@ -164,7 +164,7 @@ pub(crate) fn traffic(command: &weir_lab::traffic::Command) -> Result<(), Failur
     weir_lab::traffic::run(command).map_err(|e| Failure::Run(e.to_string()))
 }
 
-/// A scenario that is wrong is wrong usage; anything else is a failed run.
+/// A wrong scenario is a usage error; any other error is a failed run.
 pub(crate) fn failure(error: weir_lab::Error) -> Failure {
     if error.is_usage() {
         Failure::Usage(error.to_string())

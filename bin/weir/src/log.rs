@@ -14,7 +14,7 @@ pub(crate) const FORM: &str = "a level (error, warn, info, debug, trace, off), o
 
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
-/// Begins to log; without the variable from level `info` on.
+/// Starts logging; the default level is `info`.
 pub(crate) fn begin() -> Result<(), String> {
     let words = match std::env::var(VARIABLE) {
         Ok(words) if !words.trim().is_empty() => words,
@@ -30,8 +30,8 @@ pub(crate) fn begin() -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a filter. A lone word must be a level: the library would take `debgu` for the name of a part of
-/// the program, and log nothing.
+/// Reads a filter. A single word must be a level: the library would take `debgu` for the name of a module and log
+/// nothing.
 fn filter(words: &str) -> Result<EnvFilter, String> {
     let wrong = |hint: String| format!("{VARIABLE} is \"{words}\", but must be {FORM}{hint}");
     for directive in words.split(',') {

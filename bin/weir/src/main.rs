@@ -1,6 +1,6 @@
-//! `weir`: a flow-aware edge router. Arguments, wiring, exit codes; everything else is elsewhere.
+//! `weir`: a flow-aware edge router. This file has arguments, wiring and exit codes only.
 //!
-//! Exit codes: 0 good, 1 a run failed or `weir diff` found a difference, 2 wrong usage or configuration.
+//! Exit codes: 0 success, 1 a run failed or `weir diff` found a difference, 2 wrong usage or configuration.
 
 mod bench;
 mod capture;
@@ -33,7 +33,7 @@ use crate::output::{note, print};
 /// The default socket of a router.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
 
-/// Help text that holds for all commands.
+/// Help text common to all commands.
 const AFTER_HELP: &str = "\
 Environment:
   WEIR_LOG     What is logged to standard error: a level (error, warn, info, debug, trace, off), or
@@ -145,13 +145,13 @@ struct RouterSocket {
     socket: PathBuf,
 }
 
-/// Why the program ends without success.
+/// Reason why the program fails.
 enum Failure {
     /// Wrong usage or configuration.
     Usage(String),
-    /// It did not work.
+    /// The command failed.
     Run(String),
-    /// A child has said what is wrong, and ended with this exit code.
+    /// A child process has reported the error and exited with this code.
     Reported(u8),
     /// `weir diff` has found a difference, and printed it.
     Different,
@@ -169,7 +169,7 @@ impl fmt::Display for Failure {
 
 fn main() -> ExitCode {
     complete::answer();
-    // First of all: a router that gets a signal while it starts ends in order.
+    // This comes first, so that a router that gets a signal while it starts stops in an orderly way.
     if let Err(error) = signals::hold() {
         return fail(1, &format!("cannot hold signals: {error}"));
     }
@@ -218,7 +218,7 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Lets signals through that have waited since this program was started.
+/// Unblocks the signals that have been pending since the program started.
 fn release_signals() -> Result<(), Failure> {
     signals::release().map_err(|e| Failure::Run(format!("cannot release signals: {e}")))
 }

@@ -1,5 +1,5 @@
-//! Answers the northbound service: the bridge between it and the running router. It stays in the binary, so
-//! that neither the live habitat nor the service depends on the other.
+//! Implements the northbound service's [`Operator`] with the running router. This bridge is in the binary, so that
+//! neither the live habitat nor the service depends on the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use weir_path::plane::{Plane, PlanePort};
 
 use crate::{configuration, journal};
 
-/// The running router, as an operator sees it.
+/// The running router, as the northbound service sees it.
 pub(crate) struct Console {
     running: Arc<Running>,
     captures: Captures,
@@ -38,7 +38,7 @@ impl Console {
         }
     }
 
-    /// Asks on the forwarding thread.
+    /// Runs a question on the forwarding thread and returns its answer.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Worker) -> T + Send + 'static,
@@ -161,7 +161,7 @@ impl Operator for Console {
     }
 }
 
-/// The changes that were put in force, or why none was.
+/// The changes that were put in force, or the reasons why none was.
 fn report(done: Result<Vec<String>, Vec<String>>) -> ApplyReport {
     let applied = done.is_ok();
     let (Ok(messages) | Err(messages)) = done;

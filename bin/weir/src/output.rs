@@ -1,4 +1,4 @@
-//! Printing, where standard output may be full and its reader gone.
+//! Printing to a standard output that may be full, or whose reader may have gone away.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::Failure;
 
-/// Prints to standard output. A reader that has gone away (`| head`) is no failure; a full disk is one.
+/// Prints to standard output. A reader that has gone away (`| head`) is not a failure; a full disk is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(|_| ())
 }
 
-/// The same, for repeated output: whether somebody still reads.
+/// The same for repeated output; returns whether the reader is still there.
 pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -31,7 +31,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to standard error. If that fails there is nobody to report it to.
+/// Prints a line to standard error. Ignores a failure, because nobody could be told about it.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! `weir reproduce`: arguments, and which verdicts are a failure.
+//! `weir reproduce`: arguments, and the verdicts that count as failures.
 
 use std::path::PathBuf;
 
@@ -35,8 +35,7 @@ pub(crate) struct ReproduceArguments {
     json: bool,
 }
 
-/// `weir reproduce`. A claim that was measured and does not hold is a failure, and so is one that asks for what
-/// was not measured.
+/// `weir reproduce`. It fails if a measured claim does not hold, or if a claim needs a value that was not measured.
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let recipes = reproduce::select(&arguments.results).map_err(Failure::Usage)?;
     let options = Options {

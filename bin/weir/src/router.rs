@@ -10,13 +10,12 @@
 //!                   |---- requests -------------> kernel (neighbours)
 //! ```
 //!
-//! The control side is one asynchronous thread; forwarding has a thread of its own and never waits
-//! for it.
+//! The control side is one asynchronous thread. Forwarding has its own thread and never waits for the control side.
 //!
-//! `weir_live::router` starts, changes and stops what runs. The supervisor stays here: it starts this very
-//! program with arguments of its own and hands on its exit code.
+//! `weir_live::router` starts, changes and stops the running router. The supervisor stays here: it starts this same
+//! program with its own arguments and passes on its exit code.
 //!
-//! - [`heartbeat`], [`supervisor`]: a router that hangs is ended, so that the kernel forwards
+//! - [`heartbeat`], [`supervisor`]: a hung router is killed, so that the kernel forwards
 //! - [`service_manager`]: notifies systemd
 
 mod heartbeat;
@@ -41,7 +40,7 @@ use crate::configuration::Admission;
 use crate::operator::Console;
 use crate::{Failure, configuration, journal, release_signals};
 
-/// Runs a router until a signal ends it. `is_child`: a supervisor has started this process.
+/// Runs a router until a signal ends it. `is_child`: this process was started by a supervisor.
 pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
         let why =
@@ -115,10 +114,10 @@ async fn serve(config: &Path, plan: Plan, facts: Facts, heart: Heart) -> Result<
         let _ = thread.join();
     }
     router::journal::stopped(totals, started);
-    result // with the last of `running` the control thread ends, and gives back what is left
+    result // dropping the last `running` ends the control thread, which gives everything left back to the kernel
 }
 
-/// The signals that ask for the end.
+/// The signals that stop the router.
 struct Ending {
     terminate: Signal,
     interrupt: Signal,
@@ -141,7 +140,7 @@ impl Ending {
     }
 }
 
-/// Reads the configuration again, on a thread that may wait.
+/// Reads the configuration again, on a thread that may block.
 fn reload(running: &Arc<Running>, config: &Path) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {

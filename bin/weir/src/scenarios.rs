@@ -1,12 +1,11 @@
-//! The scenarios that come with the program, by name: `lru-fq/demo` is `scenarios/lru-fq/demo.toml` of the
-//! repository.
+//! The scenarios built into the program, by name: `lru-fq/demo` is `scenarios/lru-fq/demo.toml` of the repository.
 
 use std::path::{Path, PathBuf};
 
 use weir_base::setting::{did_you_mean, nearest};
 use weir_lab::scenario::source::BUILT_IN;
 
-/// Name and text of each that can be run, by name; files without a title are parts of others.
+/// Name and text of each scenario that can be run, ordered by name. Files without a title are parts of others.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = BUILT_IN.iter().copied();
     all.filter(|(_, text)| !title(text).is_empty())
@@ -15,13 +14,13 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// A scenario to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// Its file, as results name it.
+    /// Its file name in results.
     pub(crate) file: PathBuf,
-    /// Its text, if it comes with the program.
+    /// Its text, if it is built into the program.
     pub(crate) text: Option<&'static str>,
 }
 
-/// Finds the scenario `given`: a file that is there, or else one that comes with the program.
+/// Finds the scenario `given`: an existing file, or else a built-in scenario.
 pub(crate) fn find(given: &Path) -> Result<Source, String> {
     if given.exists() {
         return Ok(Source {

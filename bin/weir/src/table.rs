@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// A column: its title, and the side that its cells stand at.
+/// A column: its title and its alignment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
-    /// Words.
+    /// Text.
     Left(&'static str),
-    /// Numbers: the digits of one place stand below each other.
+    /// Numbers, with digits of the same place aligned.
     Right(&'static str),
 }
 

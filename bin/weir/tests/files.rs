@@ -1,4 +1,4 @@
-//! Files that are none, disks that are full, readers that have gone away.
+//! Paths that are not files, full disks, readers that have gone away.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 

@@ -1,5 +1,5 @@
-//! Recorded outputs: what `weir` prints, and the documents that are generated from the code.
-//! `cargo xtask golden --update` records them anew.
+//! Recorded outputs: the output of `weir`, and the documents that are generated from the code.
+//! `cargo xtask golden --update` records them again.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -76,10 +76,9 @@ set = { "link.out.discipline" = { kind = "fq_codel" } }
 "traffic.flood.flows" = [1, 2]
 "#;
 
-/// Runs [`SCENARIO`] in virtual time and gives what is printed.
+/// Runs [`SCENARIO`] in virtual time and returns the printed output.
 fn simulate(arguments: &[&str]) -> String {
-    // Written once: the tests run side by side, and a file that is being
-    // written anew is empty for a moment.
+    // Written once: the tests run in parallel, and a file that is being rewritten is empty for a moment.
     static FOLDER: LazyLock<&Path> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         fs::write(folder.join("small-port.toml"), SCENARIO).unwrap();
@@ -96,7 +95,7 @@ fn simulate(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The JSON of a run, less what is the machine's and not the run's.
+/// The JSON of a run, without the values that depend on the machine.
 fn document(arguments: &[&str]) -> String {
     let printed = simulate(&[&["--json"], arguments].concat());
     let mut value: serde_json::Value = serde_json::from_str(&printed).unwrap();
@@ -153,7 +152,7 @@ fn golden_page_of_disciplines() {
     check("docs/disciplines.md", page.as_bytes());
 }
 
-/// Each manual page says what it is for, where it comes from, and what can be set.
+/// Each manual page states the purpose, the source and the parameters.
 #[test]
 fn every_discipline_and_controller_has_a_manual_page() {
     for (name, purpose) in [list("disciplines"), list("controllers")].concat() {
@@ -175,8 +174,8 @@ fn golden_drop_reasons() {
     check("docs/drop-reasons.md", &document);
 }
 
-/// Every file in `golden/wrong` is wrong in its own way, and one golden file says what `weir check` tells
-/// of each.
+/// Every file in `golden/wrong` has a different fault, and one golden file records the message of `weir check` for
+/// each.
 #[test]
 fn golden_wrong_configurations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/wrong");
@@ -195,7 +194,7 @@ fn golden_wrong_configurations() {
     check("bin/weir/tests/golden/wrong.txt", told.as_bytes());
 }
 
-/// Every file in `golden/wrong-scenario` is wrong in its own way, some by way of another one.
+/// Every file in `golden/wrong-scenario` has a different fault, some through another file.
 #[test]
 fn golden_wrong_scenarios() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/wrong-scenario");
@@ -213,7 +212,7 @@ fn golden_wrong_scenarios() {
     check("bin/weir/tests/golden/wrong-scenario.txt", told.as_bytes());
 }
 
-/// Wrong usage beside configurations.
+/// Usage errors other than wrong configurations.
 #[test]
 fn golden_wrong_usage() {
     let mut told = String::new();
@@ -252,8 +251,8 @@ fn golden_reference_pages() {
     }
 }
 
-/// IDs of classes, their components and their events, as peers know them. What was recorded once stays: an ID is never given to
-/// anything else, not even when its component is gone.
+/// IDs of classes, their components and their events, which peers rely on. A recorded ID stays: it is never given to
+/// anything else, even when its component no longer exists.
 #[test]
 fn ids_are_only_added() {
     const FILE: &str = "bin/weir/tests/golden/ids.txt";
@@ -325,8 +324,8 @@ fn lists_are_json_too() {
     }
 }
 
-/// A scenario of the repository runs by its name in any folder, and a folder that cannot be written to is
-/// refused before the run.
+/// A scenario of the repository runs by its name in any folder, and an output folder that is not writable is refused
+/// before the run.
 #[test]
 fn scenarios_come_with_the_program() {
     let elsewhere = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -358,7 +357,7 @@ fn scenarios_come_with_the_program() {
     assert!(output.stdout.is_empty() && stderr(&output).contains("--out /proc/weir"));
 }
 
-/// README recommends a queue by figures: they are what its scenario gives today.
+/// README recommends a queue with figures; they must be those that its scenario gives today.
 #[test]
 fn golden_readme() {
     const END: &str = "\n<!-- end of the table -->";

@@ -1,5 +1,5 @@
-//! VLAN devices beside a running router, beside the kernel alone: in a virtual machine with Debian's
-//! kernel, since the kernel of the machine that tests may have none.
+//! VLAN devices with a running router, compared with the kernel alone. The test runs in a virtual machine with Debian's
+//! kernel, because the kernel of the test machine may have no VLAN devices.
 //!
 //! ```text
 //! this program --(initramfs: itself, weir, ip, ..)--> qemu: init --> this program again: the test
@@ -24,9 +24,9 @@ use gateway::{CONFIG, Tag, forwarded, stacks_of, tagged};
 use weir_benches::testbed::{Testbed, run, udp_frame};
 use weir_live::device::Device;
 
-/// Set in the guest.
+/// Environment variable that is set in the guest.
 const INSIDE: &str = "WEIR_TEST_GUEST";
-/// The test that does the work there, and what it prints at its end.
+/// The test that does the work in the guest, and its last line of output.
 const WORK: &str = "in_the_guest";
 const DONE: &str = "GUEST: all is well";
 /// The guest is emulated, and the machine may be busy.
@@ -76,7 +76,7 @@ fn vlan_devices_beside_the_router_work_and_forward_nothing_past_it() {
     assert!(text.contains(DONE));
 }
 
-/// Packs this program, weir, and what they need into an initramfs.
+/// Packs this program, weir, and their dependencies into an initramfs.
 fn make_initramfs(root: &Path, initramfs: &Path) {
     let this = std::env::current_exe().unwrap();
     let weir = PathBuf::from(env!("CARGO_BIN_EXE_weir"));
@@ -137,7 +137,7 @@ fn copy(from: &Path, to: &Path, what: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Copies a program and its shared libraries to where they are here.
+/// Copies a program and its shared libraries to the same paths as here.
 fn with_libraries(program: &Path, root: &Path) {
     let libraries = Command::new("ldd").arg(program).output().unwrap();
     let libraries = String::from_utf8(libraries.stdout).unwrap();
@@ -151,7 +151,7 @@ fn with_libraries(program: &Path, root: &Path) {
     }
 }
 
-/// Packs a folder as the kernel wants it: cpio, "newc".
+/// Packs a folder in the format that the kernel expects: cpio, "newc".
 fn pack(folder: &Path, archive: &Path) {
     let find = Command::new("find")
         .arg(".")
@@ -166,7 +166,7 @@ fn pack(folder: &Path, archive: &Path) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The listing is longer than a pipe.
+    // The listing does not fit into a pipe.
     let mut input = cpio.stdin.take().unwrap();
     for name in find.stdout.split_inclusive(|b| *b == b'\n') {
         let name = OsStr::from_bytes(name).as_bytes();
@@ -176,7 +176,7 @@ fn pack(folder: &Path, archive: &Path) {
     assert!(cpio.wait().unwrap().success());
 }
 
-/// Tags of the box's VLAN devices: plain, outer of two, inner of two; none's; priority only.
+/// Tags of the box's VLAN devices: plain, outer of two, inner of two; a tag of no device; priority only.
 const PLAIN: Tag = (0x8100, 5);
 const OUTER: Tag = (0x88a8, 6);
 const INNER: Tag = (0x8100, 7);
@@ -207,7 +207,7 @@ fn in_the_guest() {
     let without_priority =
         |stack: &[Tag]| -> Vec<Tag> { stack.iter().filter(|tag| tag.1 != 0).copied().collect() };
 
-    // The kernel alone: priority tags may stand anywhere, in any number.
+    // The kernel alone: priority tags may be anywhere, in any number.
     let kernel = |n: &usize| own.contains(&without_priority(&stacks[*n]).as_slice());
     let kernel: BTreeSet<usize> = (0..stacks.len()).filter(kernel).collect();
     let alone = forwarded(&bench.bed, &stacks);
@@ -222,7 +222,7 @@ fn in_the_guest() {
         "delivered by the kernel"
     );
 
-    // Beside weir, which starts with one VLAN device and learns of the others.
+    // With weir, which starts with one VLAN device and discovers the others.
     run(&bench.bed.router, "ip", "link del r0.6").unwrap();
     bench.start(CONFIG);
     for command in later {
@@ -254,7 +254,7 @@ fn in_the_guest() {
     };
     let to_the_box = delivered(&bench, &stacks);
     assert_eq!(show(&to_the_box), show(&expected), "delivered beside weir");
-    // A device that goes takes its rule along.
+    // When a device goes, its rule goes too.
     run(&bench.bed.router, "ip", "link del r0.5").unwrap();
     eventually("a device that goes is followed", || {
         let rules = run(&bench.bed.router, "nft", "list ruleset").unwrap();
@@ -271,7 +271,7 @@ fn in_the_guest() {
     println!("{DONE}");
 }
 
-/// Sends one datagram with each stack of tags to the box itself; those that a program there gets.
+/// Sends one datagram with each stack of tags to the box itself. Returns those that a program there receives.
 fn delivered(bench: &Bench, stacks: &[Vec<Tag>]) -> BTreeSet<usize> {
     let bind = || UdpSocket::bind(("10.77.1.1", 9)).unwrap();
     let receiver = bench.bed.router.enter(bind).unwrap();

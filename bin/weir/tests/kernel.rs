@@ -1,5 +1,5 @@
-//! `weir router` and the kernel beneath it: what the kernel forwards beside it, which of the
-//! machine's rules are bypassed, and what the kernel itself sends.
+//! `weir router` and the kernel beneath it: packets that the kernel still forwards, rules of the machine that are
+//! bypassed, and packets that the kernel itself sends.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
@@ -37,7 +37,7 @@ fn what_is_tagged_goes_through_weir_or_nowhere() {
     let came = forwarded(&bench.bed, &stacks);
     let twice: Vec<_> = came.iter().filter(|(_, times)| **times > 1).collect();
     assert_eq!(twice, [], "by weir and by the kernel");
-    // As the kernel does, with no tag or one of priority only.
+    // As the kernel does: with no tag, or with a priority tag only.
     for (n, stack) in stacks
         .iter()
         .enumerate()
@@ -87,7 +87,7 @@ fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
     assert!(bench.ask(&["show", "netfilter"]).contains("closed"));
     let ports = bench.ask(&["show", "ports"]);
     assert!(ports.contains("that transit bypasses: 1"), "{ports}");
-    // It still forwards; but nobody puts a configuration in force as if nothing were.
+    // It still forwards, but refuses to put a configuration in force as if nothing had happened.
     assert!(bench.ping(PING));
     let path = bench.configure(&CONFIG.replace("20 Mbit", "30 Mbit"));
     let refused = bench.weir(&["apply", path.to_str().unwrap()]);
@@ -102,7 +102,7 @@ fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
         bench.log().contains("configuration refused")
     });
     assert!(bench.ask(&["show", "ports"]).contains("20 Mbit"));
-    // And when the rules have gone, all is well.
+    // When the rules have gone, configurations are accepted again.
     run(&bench.bed.router, "nft", "delete table inet late").unwrap();
     eventually("the chain has gone", || bypassed(&bench).is_empty());
     let applied = bench.weir(&["apply", path.to_str().unwrap()]);
@@ -193,7 +193,7 @@ fn every_hook_refuses_the_start_and_permission_is_logged() {
     assert!(!log.contains("ERROR"), "{log}");
 }
 
-/// An echo request of the sink to the box.
+/// An echo request from the sink to the box.
 fn echo_request() -> Vec<u8> {
     let mut frame = udp_frame(0, 1400);
     frame[0..6].copy_from_slice(&MACS[2]);
@@ -218,8 +218,8 @@ fn echo_request() -> Vec<u8> {
     frame
 }
 
-/// Bits a second that leave the box for the sink during a second of the sink's echo requests, sent
-/// as fast as they go; and, beside them, of datagrams from the source if they are wanted.
+/// Bits per second that leave the box for the sink during a second in which the sink sends echo requests as fast as it
+/// can. With `transit`, the source sends datagrams at the same time.
 fn under_flood(bench: &Bench, transit: bool, meanwhile: impl FnOnce()) -> f64 {
     let request = echo_request();
     let batch = [request.as_slice(); 32];
@@ -246,7 +246,7 @@ fn under_flood(bench: &Bench, transit: bool, meanwhile: impl FnOnce()) -> f64 {
                 thread::sleep(Duration::from_micros(300));
             }
         });
-        // What a second lets a bucket hold has gone by then.
+        // By then, the second's worth of bytes that a bucket holds is used up.
         thread::sleep(Duration::from_millis(1500));
         let (begin, before) = (Instant::now(), received(bench));
         meanwhile();
@@ -305,7 +305,7 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
     assert!(alone > 40e6, "the flood is one: {alone}");
     assert!(both < 20e6 * 1.05, "{both}");
     assert!(both > 2.0 * pings, "most of it is transit: {both}");
-    // An eighth of half the port.
+    // One eighth of half the port's rate.
     assert!(pings < 20e6 / 16.0 * 1.2, "{pings}");
     assert!(dropped > 0);
     // The limit follows the rate.
@@ -323,7 +323,7 @@ fn transit_does_not_count_as_the_boxs_own() {
     let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    // The box itself gets 200 kbit/s, and a second of it at once: 25 kB.
+    // The box itself gets 200 kbit/s, and a burst of one second's worth: 25 kB.
     let share = "rate = \"20 Mbit\"\nlocal_share = 0.01";
     bench.start(&CONFIG.replace("rate = \"20 Mbit\"", share));
     assert!(bench.ping(PING));

@@ -1,9 +1,8 @@
-//! The papers' mechanisms on real packets, one scenario each, with asserts: `weir run` builds the
-//! network, runs `weir router` in it, and the paper's main claim holds.
+//! The papers' mechanisms on real packets, one scenario each, with asserts: `weir run` builds the network and runs
+//! `weir router` in it, and the paper's main claim must hold.
 //!
-//! Real time passes, on a machine that others may use. So one scenario runs at a time, and a claim
-//! that a run does not show has two more runs to show itself. Every failure is reported with the lab's
-//! notes about the machine.
+//! Real time passes, on a machine that others may use. So one scenario runs at a time, and a claim that fails in one
+//! run is tried in up to two more runs. Every failure is reported with the lab's notes about the machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -16,16 +15,16 @@ use serde_json::Value;
 
 /// A short run.
 const SHORT: &[&str] = &["duration=\"8 s\"", "warm_up=\"3 s\""];
-/// What the lab notes of a machine on which one processor's time is not another's.
+/// The lab's note about a machine whose processors' clocks differ.
 const CLOCKS_APART: &str = "the clocks of this machine's processors";
-/// Runs that a claim has.
+/// Runs for each claim.
 const RUNS: usize = 3;
 
-/// One scenario at a time: two would measure each other.
+/// One scenario at a time: two would disturb each other's measurements.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// Runs a scenario of the repository until a result shows what `claim` asks for. Says so and returns
-/// where namespaces are not permitted, and where the lab finds that the machine cannot tell the time.
+/// Runs a scenario of the repository until a result satisfies `claim`. Prints a note and returns where namespaces are
+/// not permitted, or where the lab finds that the machine's clocks are unusable.
 fn shows(
     scenario: &str,
     length: &[&str],
@@ -73,7 +72,7 @@ fn run(scenario: &str, length: &[&str], arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// What the lab noted, and all numbers of each variant.
+/// The lab's notes, and all numbers of each variant.
 fn circumstances(result: &Value) -> String {
     let points = result["points"].as_array().unwrap();
     let numbers = |point: &Value| format!("{}: {}", point["variant"], point["runs"][0]["metrics"]);
@@ -81,7 +80,7 @@ fn circumstances(result: &Value) -> String {
     format!("notes {}\n{}", result["notes"], numbers.join("\n"))
 }
 
-/// An error with the `values` that were compared, unless it `holds`.
+/// An error with the compared `values`, unless the condition `holds`.
 fn ensure(holds: bool, values: impl Debug) -> Result<(), String> {
     match holds {
         true => Ok(()),
@@ -89,7 +88,7 @@ fn ensure(holds: bool, values: impl Debug) -> Result<(), String> {
     }
 }
 
-/// The only run of a variant, or of the only point of a scenario without.
+/// The only run of a variant, or of the only point of a scenario without variants.
 fn run_of<'a>(result: &'a Value, variant: &str) -> &'a Value {
     let points = result["points"].as_array().unwrap();
     let is_it = |p: &&Value| points.len() == 1 || p["variant"] == variant;
@@ -103,7 +102,7 @@ fn metric(result: &Value, variant: &str, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("{variant} has no {name}: {run}"))
 }
 
-/// Packets that ended in the queue of a router's port.
+/// Packets that were dropped in the queue of a router's port.
 fn dropped(result: &Value, variant: &str, router: &str, port: &str) -> u64 {
     let queues = run_of(result, variant)["routers"][router]["queues"].as_array();
     let queue = queues.unwrap().iter().find(|q| q["port"] == port).unwrap();
@@ -116,7 +115,7 @@ fn lru_fq_keeps_tcp_and_the_web_alive_under_a_flood() {
     shows("lru-fq/demo.toml", SHORT, &arguments, |result| {
         let of = |name| ["fifo", "lru_fq"].map(|variant| metric(result, variant, name));
         let (shares, fetches) = (of("tcp_share_ratio"), of("web_fetches"));
-        // The issue is decided by the demo's longer runs; a busy machine gets some room here.
+        // The demo's longer runs decide about the claim; here a busy machine gets some room.
         ensure(shares[0] <= 0.10 && shares[1] >= 0.40, shares)?;
         ensure(fetches[1] >= 5.0 * fetches[0], fetches)
     });
@@ -145,7 +144,7 @@ fn a_long_way_takes_its_time_and_loses_nothing() {
         let connections = [of("web_connect_s_min"), of("web_connect_s_p50")];
         let right = |&seconds: &f64| (0.030..0.034).contains(&seconds);
         ensure(connections.iter().all(right), connections)?;
-        // 20 Mbit/s less the call: the bridges hold what is under way, so TCP fills the link.
+        // 20 Mbit/s minus the call: the bridges buffer the packets in flight, so TCP fills the link.
         ensure(of("tcp_goodput_mbps") >= 14.0, of("tcp_goodput_mbps"))?;
         ensure(of("udp_loss_ratio") <= 0.02, of("udp_loss_ratio"))?;
         let notes = result["notes"].to_string();
@@ -174,7 +173,7 @@ fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
         ensure(4 * rs_red < red, (rs_red, red))?;
         let [red, rs_red] = variants.map(lost);
         ensure(rs_red < red, (rs_red, red))?;
-        // What is not lost waits: a connection takes longer, as in the paper's Table II.
+        // A packet that is not dropped waits: a connection takes longer, as in the paper's Table II.
         let [red, rs_red] = variants.map(|v| metric(result, v, "web_connect_s_p50"));
         ensure(rs_red > red, (rs_red, red))?;
         let silent = metric(result, variants[1], "controller.rs.silent");
@@ -198,7 +197,7 @@ fn flow_control_keeps_every_fes_control_messages_alive() {
         let delivered = |variant| metric(result, variant, "tcp_delivered_ratio");
         let [off, on] = ["off", "on"].map(delivered);
         ensure(on >= 0.95 && off <= 0.2, (off, on))?;
-        // The FEs that nobody attacks redirect what they would.
+        // FEs that are not attacked redirect the same packets as without an attack.
         let redirect = |n| metric(result, "on", &format!("goodput_mbps.redirect{n}"));
         let redirected = [redirect(2), redirect(3)];
         ensure(redirected.iter().all(|&mbps| mbps >= 1.9), redirected)
@@ -208,7 +207,7 @@ fn flow_control_keeps_every_fes_control_messages_alive() {
 #[test]
 fn eccm_lets_streams_in_while_tcp_fills_the_link() {
     shows("lab/afan-eccm.toml", &[], &[], |result| {
-        // Counted from four seconds after the last stream began: with ECCM all are there by then.
+        // Counted from four seconds after the last stream began: with ECCM, all have arrived by then.
         let variants = ["none", "eccm"];
         let [none, eccm] = variants.map(|v| metric(result, v, "udp_delivered_ratio"));
         ensure(eccm >= 0.95 && none <= 0.5, (none, eccm))?;

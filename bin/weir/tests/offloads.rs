@@ -1,5 +1,5 @@
-//! Hosts that leave checksums and segmentation to hardware, as every host on veth, tun or virtio does
-//! unless told otherwise, on either side of `weir router`.
+//! Hosts that leave checksums and segmentation to hardware, on either side of `weir router`. Every host on veth, tun or
+//! virtio does so by default.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
@@ -13,7 +13,7 @@ use common::{Bench, PATIENCE, UNPACED};
 use weir_benches::testbed::run;
 use weir_live::namespace::Namespace;
 
-/// For so long each connection sends.
+/// Sending time of each connection.
 const SENDING: Duration = Duration::from_millis(1000);
 
 /// A router between two hosts that have their offloads switched on.
@@ -25,7 +25,7 @@ fn bench(config: &str) -> Option<Bench> {
     Some(bench)
 }
 
-/// Switches what veth does by default on or off.
+/// Switches veth's default offloads on or off.
 fn offloads(host: &Namespace, device: &str, state: &str) {
     run(
         host,
@@ -35,7 +35,7 @@ fn offloads(host: &Namespace, device: &str, state: &str) {
     .unwrap();
 }
 
-/// No packet ended for what it left to hardware.
+/// No packet was dropped because of a pending offload.
 fn assert_no_offload_drops(bench: &Bench) {
     let drops = bench.ask(&["show", "drops"]);
     for reason in ["truncated-frame", "bad-offload", "pool-exhausted"] {
@@ -72,7 +72,7 @@ fn tcp(bench: &Bench, to: &str) -> f64 {
     })
 }
 
-/// Goodput by the kernel, which forwards once the router has ended.
+/// Goodput through the kernel, which forwards once the router has ended.
 fn kernel_tcp(bench: &mut Bench, to: &str) -> f64 {
     if bench.router.is_some() {
         bench.stop("KILL");
@@ -102,7 +102,7 @@ fn a_paced_port_counts_segments_and_not_superframes() {
     };
     let rate = tcp(&bench, "10.77.2.2");
     assert_no_offload_drops(&bench);
-    // 1448 of 1538 bytes on the wire are payload; a full queue empties itself after the last byte.
+    // 1448 of 1538 bytes on the wire are payload; a full queue drains after the last byte.
     assert!(
         (20.0..=50.0 * 1448.0 / 1538.0 + 1.0).contains(&rate),
         "{rate}"

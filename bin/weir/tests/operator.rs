@@ -1,5 +1,5 @@
-//! What an operator sees of a running router: tables, JSON, the log, exit codes. On real interfaces; skips,
-//! saying so, where network namespaces are not permitted.
+//! An operator's view of a running router: tables, JSON, the log, exit codes. The tests use real interfaces. Where
+//! network namespaces are not permitted, they print that and skip.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
@@ -35,7 +35,7 @@ fn bench(mode: &str) -> Option<Bench> {
     Some(bench)
 }
 
-/// What `weir` prints; it must succeed.
+/// The output of `weir`; the command must succeed.
 fn ask(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.weir(arguments);
     assert!(output.status.success(), "{output:?}");
@@ -71,7 +71,7 @@ fn under_flood(bench: &Bench, work: impl FnOnce()) {
         .unwrap();
     sender.connect((SINK, 5000)).unwrap();
     let stop = AtomicBool::new(false);
-    /// Ends the flood however the work ends.
+    /// Stops the flood, even if the work panics.
     struct Ends<'a>(&'a AtomicBool);
     impl Drop for Ends<'_> {
         fn drop(&mut self) {
@@ -92,7 +92,7 @@ fn under_flood(bench: &Bench, work: impl FnOnce()) {
     });
 }
 
-/// The cell of a table at a row that begins with `row`, below `column`'s right end.
+/// The cell of a table in the row that begins with `row`, right-aligned below `column`.
 fn cell(table: &str, row: &str, column: &str) -> String {
     let head = table.lines().find(|line| line.contains(column)).unwrap();
     let end = head.find(column).unwrap() + column.len();
@@ -191,7 +191,7 @@ fn a_table_is_drawn_again_until_nobody_reads() {
         uptimes.is_sorted() && uptimes[0] < uptimes[2],
         "{uptimes:?}"
     );
-    // The reader has gone: the program ends by itself, and well.
+    // The reader has gone: the program exits by itself, successfully.
     bench.eventually("it ends", || watch.try_wait().unwrap().is_some());
     assert!(watch.wait().unwrap().success());
 }

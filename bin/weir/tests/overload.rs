@@ -1,4 +1,4 @@
-//! More frames than the router takes in time: the ring's loss is counted and shown, port by port.
+//! More frames than the router can receive in time: the ring's loss is counted and shown for each port.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
@@ -8,12 +8,12 @@ use weir_benches::live;
 use weir_benches::testbed::Testbed;
 use weir_live::device::Device;
 
-/// Frames of the flood; a ring has 4096 slots and some.
+/// Frames of the flood; a ring has slightly more than 4096 slots.
 const FLOOD: u64 = 10_000;
 
 #[test]
 fn what_a_full_ring_lost_is_shown_at_its_port() {
-    // One process, which no watchdog ends while it does not run.
+    // A single process without a watchdog, which would kill it while it is stopped.
     let config = format!("watchdog = \"0 s\"\n{UNPACED}");
     let Some(bench) = Bench::new(&config) else {
         return;
@@ -28,7 +28,7 @@ fn what_a_full_ring_lost_is_shown_at_its_port() {
         })
     };
     let before = counts();
-    // A router that does not run cannot empty its ring.
+    // A stopped router cannot empty its ring.
     bench.signal("STOP");
     for _ in 0..FLOOD / 50 {
         assert_eq!(device.transmit(&[&frame[..]; 50]).unwrap(), 50);
@@ -42,7 +42,7 @@ fn what_a_full_ring_lost_is_shown_at_its_port() {
     assert!(received - before[0].0 >= 4096, "{received}");
     assert!((1..=FLOOD - 4096).contains(&missed), "{missed}");
     assert_eq!(elsewhere, 0, "the other port lost nothing");
-    // The table says the same as the JSON.
+    // The table agrees with the JSON.
     let table = bench.ask(&["show", "ports"]);
     let totals = table.lines().skip_while(|line| !line.contains("RING LOST"));
     let port = bench.ports()[0]["port"].as_str().unwrap().to_owned();

@@ -1,7 +1,7 @@
-//! `weir router` on real interfaces, checked by tools that know nothing of it.
+//! `weir router` on real interfaces, checked by independent tools.
 //!
-//! Each test builds its own hosts (see `weir_benches::testbed`) and skips, saying so, where
-//! network namespaces are not permitted.
+//! Each test builds its own hosts (see `weir_benches::testbed`). Where network namespaces are not permitted, it prints
+//! that and skips.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
@@ -29,8 +29,7 @@ rate = \"50 Mbit\"
 discipline = { kind = \"fifo\", limit = \"500 packets\" }
 ";
 
-/// Sends a numbered datagram each millisecond while `work` runs; how many were sent and how
-/// many came.
+/// Sends a numbered datagram each millisecond while `work` runs. Returns how many were sent and how many arrived.
 fn under_traffic(bench: &Bench, work: impl FnOnce()) -> (u32, u32) {
     let receiver = bench
         .bed
@@ -78,7 +77,7 @@ fn under_traffic(bench: &Bench, work: impl FnOnce()) -> (u32, u32) {
     })
 }
 
-/// The sink answers, or the test fails and tells what the router knows.
+/// The sink answers; otherwise the test fails and prints the router's tables.
 fn assert_reachable(bench: &Bench) {
     if let Err(error) = run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2") {
         panic!(
@@ -111,7 +110,7 @@ fn ping_traceroute_and_tracepath_see_a_router() {
         trace.contains("fd77:1::1") && trace.contains("fd77:2::2"),
         "{trace}"
     );
-    // A smaller MTU behind the router is found out.
+    // A smaller MTU behind the router is discovered.
     run(&bench.bed.router, "ip", "link set r1 mtu 1300").unwrap();
     run(&bench.bed.sink, "ip", "link set b0 mtu 1300").unwrap();
     eventually("tracepath finds the MTU", || {
@@ -119,7 +118,7 @@ fn ping_traceroute_and_tracepath_see_a_router() {
             .unwrap()
             .contains("pmtu 1300")
     });
-    // What may be fragmented still gets through.
+    // Packets that may be fragmented still get through.
     assert!(bench.ping("-M dont -s 1400 -c 2 -i 0.05 -W 2 10.77.2.2"));
     assert!(!bench.ping("-M do -s 1400 -c 1 -W 1 10.77.2.2"));
 }
@@ -218,7 +217,7 @@ fn the_kernel_forwards_again_within_a_second_of_a_kill() {
         "{came} of {sent} datagrams, one a millisecond, came"
     );
     assert_reachable(&bench);
-    // And a new router takes over from where the killed one left its socket.
+    // A new router replaces the socket that the killed one left behind.
     bench.start(CONFIG);
     assert_reachable(&bench);
 }
@@ -371,7 +370,7 @@ fn routes_and_neighbours_change_under_traffic_without_loss() {
             thread::sleep(Duration::from_millis(50));
             run(&bench.bed.router, "ip", "route del 10.77.2.2/32 dev r1").unwrap();
             thread::sleep(Duration::from_millis(50));
-            // The neighbour is forgotten: packets wait for it, none is lost.
+            // When the neighbour entry is deleted, packets wait for it and none is lost.
             run(&bench.bed.router, "ip", "neighbour del 10.77.2.2 dev r1").unwrap();
             thread::sleep(Duration::from_millis(50));
         }
@@ -390,7 +389,7 @@ fn a_gateway_is_kept_known() {
         "-6 route add 2001:db8::/32 via fd77:2::2",
     )
     .unwrap();
-    // Without any traffic; and it stays an entry of the kernel's own.
+    // This needs no traffic, and the entry remains the kernel's own.
     let entry = || run(&bench.bed.router, "ip", "-d -6 neighbour show fd77:2::2").unwrap();
     eventually("the gateway is known", || entry().contains("REACHABLE"));
     assert!(!entry().contains("managed"), "{}", entry());
@@ -414,7 +413,7 @@ fn a_port_may_disappear_and_come_back() {
     )
     .unwrap();
     eventually("it forwards again", || bench.ping("-c 1 -W 1 10.77.2.2"));
-    // And once more, the whole interface.
+    // The same for the whole interface.
     run(&bench.bed.router, "ip", "link del r1").unwrap();
     eventually("the port is gone", || {
         bench.ask(&["show", "ports"]).contains("down")
@@ -492,7 +491,7 @@ fn hostile_frames_end_with_a_reason() {
         return;
     };
     let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
-    // A good datagram, then the same cut at every length and with every header byte spoilt.
+    // A good datagram, then the same one cut at every length and with every header byte corrupted.
     let good = weir_benches::live::frame(0);
     let mut frames = vec![good.clone()];
     frames.extend((14..good.len()).map(|len| good[..len].to_vec()));
@@ -525,7 +524,7 @@ struct Captured {
     comment: Option<String>,
 }
 
-/// What is in a capture, by a reader that is not ours.
+/// The content of a capture, by an independent reader.
 fn read_capture(bytes: &[u8]) -> Vec<Captured> {
     use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
     use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -636,7 +635,7 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
             .any(|p| p.port == "lan" && p.comment.as_deref() == Some(no_route))
     );
 
-    // Only what is lost at one port, until there is enough of it, to standard output.
+    // Only lost packets at one port, until five are captured, to standard output.
     let running = capture("--port wan --drops --packets 5 --seconds 600 --snap 34");
     thread::sleep(Duration::from_millis(300));
     send(100);
@@ -646,7 +645,7 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
     let lost = |p: &Captured| p.comment.as_deref() == Some(QUEUE_FULL) && p.bytes.len() == 34;
     assert!(packets.iter().all(lost), "{packets:#?}");
 
-    // A client that is killed keeps nobody from capturing for long.
+    // A killed client does not block other captures for long.
     let mut running = capture("--seconds 600 --out killed.pcapng");
     eventually("the capture runs", || {
         bench.folder.join("killed.pcapng").exists()

@@ -1,4 +1,4 @@
-//! The systemd unit, judged by systemd's own tool.
+//! The systemd unit, checked by systemd's own tool.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 

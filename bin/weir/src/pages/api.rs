@@ -147,7 +147,7 @@ fn words(schema: &Value) -> String {
         .to_owned()
 }
 
-/// The type of a field in a word or two.
+/// The type of a field in one or two words.
 fn type_of(field: &Value) -> String {
     let one = |name: &str| match name {
         "array" => format!("list of {}", type_of(&field["items"])),
@@ -164,7 +164,7 @@ fn type_of(field: &Value) -> String {
     }
 }
 
-/// The same as an OpenAPI document.
+/// The same content as an OpenAPI document.
 pub(crate) fn json() -> Value {
     document(&classes())
 }

@@ -34,7 +34,7 @@ pub(crate) fn markdown() -> String {
     page
 }
 
-/// The same as JSON.
+/// The same content as JSON.
 pub(crate) fn json() -> Value {
     let row =
         |metric: &Metric| json!({ "name": metric.name, "on": metric.on, "about": metric.about });

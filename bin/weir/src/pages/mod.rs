@@ -1,11 +1,11 @@
-//! Reference pages in Markdown, made from what the code itself uses.
+//! Reference pages in Markdown, generated from the declarations that the code itself uses.
 
 pub(crate) mod api;
 pub(crate) mod configuration;
 pub(crate) mod metrics;
 pub(crate) mod prometheus;
 
-/// A cell of a table: no bar may end it early.
+/// The text of a table cell: `|` is escaped, and a line break becomes a space.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

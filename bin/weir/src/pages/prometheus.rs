@@ -63,7 +63,7 @@ pub(crate) fn markdown() -> String {
     format!("{HEAD}{rows}")
 }
 
-/// The same as JSON.
+/// The same content as JSON.
 pub(crate) fn json() -> Value {
     let row = |(name, kind, labels, about): Row| json!({ "name": name, "type": kind, "labels": labels, "about": about });
     rows().into_iter().map(row).collect()

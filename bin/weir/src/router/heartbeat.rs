@@ -1,12 +1,12 @@
-//! Signs of life of a router: a byte for its supervisor, as long as both of its threads work.
+//! Heartbeat of a router: bytes for its supervisor, as long as both threads of the router work.
 //!
 //! ```text
 //!  control thread: timer --+--> the last question was answered? --> a byte
 //!                          +--> the next question ---> forwarding thread, between two turns
 //! ```
 //!
-//! The bytes go through the child's standard input, which is a socket that the supervisor holds the
-//! other end of. When that end closes the supervisor has died, and the router ends too.
+//! The bytes go through the child's standard input. It is a socket whose other end the supervisor holds. When that end
+//! closes, the supervisor has died, and the router stops too.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -24,9 +24,9 @@ use super::service_manager;
 
 /// A router that misses this many beats in a row counts as hung.
 pub(super) const BEATS: u32 = 5;
-/// The byte that means: the router lives.
+/// Byte for "the router is alive".
 pub(super) const ALIVE: u8 = b'.';
-/// The byte that means: the kernel forwards again, and no more beats will come.
+/// Byte for "the kernel forwards again, and no more beats will come".
 pub(super) const ENDS: u8 = b'e';
 
 /// The time between two beats.
@@ -34,7 +34,7 @@ pub(super) fn period(limit: Span) -> Duration {
     Duration::from_nanos(limit.as_nanos()) / BEATS
 }
 
-/// Where signs of life go to.
+/// The receivers of heartbeats.
 #[derive(Clone, Debug)]
 pub(super) struct Heart {
     supervisor: Option<Arc<UnixStream>>,
@@ -42,7 +42,7 @@ pub(super) struct Heart {
 }
 
 impl Heart {
-    /// Of a process that a supervisor started with `limit`.
+    /// For a process that a supervisor started with `limit`.
     pub(super) fn of_child(limit: Span) -> Self {
         let socket = io::stdin().as_fd().try_clone_to_owned();
         let socket = socket.map(UnixStream::from).and_then(|socket| {
@@ -58,7 +58,7 @@ impl Heart {
         }
     }
 
-    /// Of a process without a supervisor; a service manager may watch it.
+    /// For a process without a supervisor; a service manager may watch it.
     pub(super) fn of_single_process() -> Self {
         Self {
             supervisor: None,
@@ -66,7 +66,7 @@ impl Heart {
         }
     }
 
-    /// Beats for as long as both threads work. Returns when the supervisor has died.
+    /// Sends beats as long as both threads work. Returns when the supervisor has died.
     pub(super) async fn beat(self, handle: Handle) -> String {
         if self.supervisor.is_none() {
             service_manager::notify(service_manager::READY);
@@ -94,14 +94,14 @@ impl Heart {
         }
     }
 
-    /// Reports that the kernel forwards: from here on the end may take its time.
+    /// Reports that the kernel forwards: from now on, stopping may take time.
     pub(super) fn ends(&self) {
         self.say(ENDS);
     }
 
     fn say(&self, byte: u8) {
         match &self.supervisor {
-            // Full: the supervisor stands still itself. Broken: it has died, which the reader sees.
+            // Full: the supervisor itself is stopped. Broken: it has died, and the reader notices that.
             Some(supervisor) => drop(io::Write::write(&mut &**supervisor, &[byte])),
             None if byte == ALIVE => service_manager::notify(service_manager::ALIVE),
             None => service_manager::notify(service_manager::STOPPING),
@@ -141,7 +141,7 @@ mod tests {
     use weir_live::worker::Worker;
     use weir_path::plane::Plane;
 
-    /// Bytes that wait.
+    /// Number of bytes to read.
     fn beats(mut supervisor: &UnixStream) -> usize {
         supervisor.read(&mut [0; 1000]).unwrap_or(0)
     }
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(beats(&ours), 0);
             pause(600).await;
             assert!(beats(&ours) >= 2);
-            // And the end of the supervisor is noticed.
+            // It also notices that the supervisor has gone.
             drop(ours);
             assert_eq!(beating.await.unwrap(), "the supervisor has ended");
         });

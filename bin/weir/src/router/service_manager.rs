@@ -1,5 +1,5 @@
-//! Notifies the service manager (sd_notify(3)): one datagram to the socket that it names in
-//! `NOTIFY_SOCKET`. Without a service manager nothing happens.
+//! Notifies the service manager (sd_notify(3)) with one datagram to the socket named in `NOTIFY_SOCKET`. Without a
+//! service manager it does nothing.
 
 use std::env;
 use std::io;
@@ -9,9 +9,9 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// The router forwards.
 pub(super) const READY: &str = "READY=1";
-/// The router lives.
+/// The router is alive.
 pub(super) const ALIVE: &str = "WATCHDOG=1";
-/// The router ends, in order.
+/// The router is stopping in an orderly way.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
 /// Notifies the service manager, if there is one.

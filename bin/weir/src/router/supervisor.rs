@@ -1,8 +1,8 @@
-//! A parent that ends a router which hangs.
+//! A parent process that kills a hung router.
 //!
-//! A router that stands still keeps transit from the kernel and forwards nothing: a black hole. One that
-//! has died does not, since what keeps transit from the kernel goes with it. So the router is a child,
-//! and a parent that does nothing else kills it when its signs of life stay away:
+//! A hung router keeps transit from the kernel and forwards nothing: a black hole. A dead router does not, because the
+//! rules that keep transit from the kernel vanish with it. So the router is a child process, and a parent that does
+//! nothing else kills it when its heartbeat stops:
 //!
 //! ```text
 //!  weir router CONFIG  --starts-->  weir router --supervised CONFIG
@@ -11,10 +11,9 @@
 //!        +--> exit code of the child; 1 if it was killed
 //! ```
 //!
-//! Only beats that stay away while the parent itself was awake count, so that a machine that was suspended
-//! as a whole, or a terminal that stops both, kills nothing. The first beat comes when the router forwards:
-//! a start may take its time. When the parent dies the child sees the end of the heartbeat's socket and
-//! stops in order.
+//! A missing beat counts only if the parent itself was awake. So nothing is killed when the whole machine was
+//! suspended, or when a terminal stopped both processes. The first beat comes when the router forwards, so a start may
+//! take time. When the parent dies, the child sees the end of the heartbeat's socket and stops in an orderly way.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,7 +33,7 @@ use super::heartbeat::{self, BEATS, ENDS};
 use super::service_manager::{self, notify};
 use crate::Failure;
 
-/// Runs the router as a child, kills it if it gives no sign of life for `limit`, and returns how it ended.
+/// Runs the router as a child, kills it if it sends no heartbeat for `limit`, and returns how it ended.
 pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("cannot supervise the router: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -47,8 +46,8 @@ pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
             Ok((tokio::net::UnixStream::from_std(ours)?, theirs))
         });
         let (heart, theirs) = ours?;
-        let signals = Signals::new()?; // before the child is there to miss one
-        let child = start(config, theirs)?; // which holds the signals until it has handlers too
+        let signals = Signals::new()?; // before the child exists, so that it misses none
+        let child = start(config, theirs)?; // it blocks signals until it has handlers too
         signals::release()?;
         Supervisor {
             child,
@@ -68,7 +67,7 @@ pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
     }
 }
 
-/// The child's end as this process's.
+/// Turns the child's exit status into that of this process.
 fn exit(status: ExitStatus) -> Result<(), Failure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
@@ -86,12 +85,12 @@ fn start(config: &Path, heart: UnixStream) -> io::Result<Child> {
         .args(["router", "--supervised"])
         .arg(config)
         .stdin(Stdio::from(OwnedFd::from(heart)))
-        // Signals that a terminal sends to a whole group come once, through the parent.
+        // A signal that a terminal sends to a whole process group reaches the child once, through the parent.
         .process_group(0)
         .spawn()
 }
 
-/// How a child came to its end.
+/// The ways in which a child ends.
 enum End {
     Exited(ExitStatus),
     Hung,
@@ -101,7 +100,7 @@ struct Supervisor {
     child: Child,
     heart: tokio::net::UnixStream,
     limit: Span,
-    /// It has given a sign of life.
+    /// It has sent a heartbeat.
     is_ready: bool,
     /// It has announced that no more beats will come.
     is_ending: bool,
@@ -144,7 +143,7 @@ impl Supervisor {
                 _ = timer.tick() => {
                     missed = if beats > 0 { 0 } else { missed + 1 };
                     beats = 0;
-                    // One more than fit into the limit: the timers are not in step.
+                    // One more than the limit allows, because the timers are not synchronized.
                     if self.is_ready && !self.is_ending && missed > BEATS {
                         return self.kill();
                     }

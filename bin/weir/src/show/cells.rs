@@ -1,4 +1,4 @@
-//! A value of a table as a person reads it, by its unit and form.
+//! Formats the values of a table for people, by unit and form.
 
 use weir_base::Rate;
 use weir_model::Value;
@@ -17,7 +17,7 @@ pub(super) fn written(component: &Component, cell: &Cell, value: Option<&Value>)
     }
 }
 
-/// Whether a column has numbers, which stand right.
+/// Whether a column has numbers, which are right-aligned.
 pub(super) fn is_number(component: &Component) -> bool {
     matches!(
         component.kind,
@@ -42,7 +42,7 @@ fn quantity(component: &Component, form: Form, number: f64) -> String {
     }
 }
 
-/// A time in the two units that matter.
+/// A time in its two largest units.
 pub(super) fn elapsed(seconds: u64) -> String {
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
     let (minutes, rest) = (seconds / 60 % 60, seconds % 60);

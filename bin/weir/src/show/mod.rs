@@ -1,6 +1,6 @@
-//! `weir show`: asks a running router, and prints tables or JSON.
+//! `weir show`: queries a running router and prints tables or JSON.
 //!
-//! Rates come from two samples: half a second apart, or (with `--watch`) from one picture to the next.
+//! Rates come from two samples: half a second apart, or (with `--watch`) from one refresh to the next.
 
 mod cells;
 mod query;
@@ -19,11 +19,11 @@ use weir_northbound::{api, client};
 use crate::output::{print, print_json, print_to_reader};
 use crate::{Failure, RouterSocket};
 
-/// Time between the two samples that a rate is made of.
+/// Time between the two samples for a rate.
 const RATE_OVER: Duration = Duration::from_millis(500);
-/// `--watch` without a number.
+/// Seconds of `--watch` without a number.
 const WATCH_DEFAULT: &str = "2";
-/// Home, and clear to the end of the screen: a table that is drawn again does not flicker.
+/// Cursor home, and clear to the end of the screen, so that a redrawn table does not flicker.
 const REDRAW: &str = "\x1b[H\x1b[J";
 
 /// Arguments of `weir show`.
@@ -51,16 +51,16 @@ fn tables() -> impl TypedValueParser<Value = &'static Block> {
     names.try_map(|name| Block::find(&name).ok_or("is no table"))
 }
 
-/// The answer of a router at one moment.
+/// A router's answer at one moment.
 #[derive(Clone, Debug)]
 struct Sample {
-    /// When it came.
+    /// Time of the answer.
     at: Instant,
     /// The router itself.
     status: Value,
     /// The value of the class.
     answer: Value,
-    /// The number of rows of the class that is counted beside it.
+    /// The number of rows of the related class.
     beside: usize,
 }
 
@@ -118,7 +118,7 @@ fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Resul
         if !print_to_reader(&format!("{head}{text}\n"))? {
             return Ok(());
         }
-        // The first picture has no rates: the second follows soon.
+        // The first refresh has no rates, so the second one follows soon.
         let wait = if before.is_none() {
             RATE_OVER.min(period)
         } else {
@@ -129,7 +129,7 @@ fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Resul
     }
 }
 
-/// Whether two samples tell more than one.
+/// Whether a second sample adds rates.
 fn has_rates(class: &Class, sample: &Sample) -> bool {
     let mut cells = class
         .components
@@ -138,7 +138,7 @@ fn has_rates(class: &Class, sample: &Sample) -> bool {
     !sample.answer.rows().is_empty() && cells.any(|cell| cell.form == Form::PerSecond)
 }
 
-/// Asks the router.
+/// Queries the router.
 fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
     let get = |path: &str| {
         let answer = client::get::<Value>(&arguments.router.socket, path);

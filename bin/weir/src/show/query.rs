@@ -1,4 +1,4 @@
-//! The query of a table: an option for each parameter that a class takes.
+//! The query of a table: an option for each parameter of a class.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The tables of `weir show`, from the declaration of a class: one value in a cell, numbers to the right, and a
-//! sentence where a table is empty.
+//! The tables of `weir show`, generated from the declaration of a class: one value in a cell, numbers right-aligned,
+//! and a sentence where a table is empty.
 
 use weir_base::setting::Settings;
 use weir_model::Value;
@@ -14,14 +14,14 @@ use crate::table::Table;
 #[derive(Clone, Copy)]
 struct Column {
     component: &'static Component,
-    /// The component, or its member that the cell names.
+    /// The component, or the member shown in the cell.
     of: &'static Component,
     cell: &'static Cell,
-    /// The component of rows within the row that this belongs to.
+    /// The component with the inner rows that this column belongs to.
     within: Option<&'static str>,
 }
 
-/// Two samples, as far as rates need them.
+/// Two samples, reduced to the values that rates need.
 struct Samples<'a> {
     class: &'a Class,
     now: &'a [Value],
@@ -29,7 +29,7 @@ struct Samples<'a> {
     seconds: f64,
 }
 
-/// The tables of a sample; rates are since `before`.
+/// The tables of a sample; rates are relative to `before`.
 pub(super) fn text(
     class: &'static Class,
     now: &Sample,
@@ -88,7 +88,7 @@ pub(super) fn text(
     )
 }
 
-/// The columns of a class in the order of its components, but for maps, which have tables of their own.
+/// The columns of a class in the order of its components, without maps, which have their own tables.
 fn columns(class: &'static Class) -> Vec<Column> {
     let of = |component: &'static Component, within| {
         component.cells.iter().map(move |cell| Column {
@@ -120,7 +120,7 @@ fn columns(class: &'static Class) -> Vec<Column> {
     all.collect()
 }
 
-/// The one value of a class without rows, a line for each component.
+/// The single value of a class without rows, one line for each component.
 fn list(class: &'static Class, value: &Value) -> String {
     let mut table = Table::new(&[Side::Left(""), Side::Left("")]);
     for Column {
@@ -172,7 +172,7 @@ impl Samples<'_> {
         written(column.of, column.cell, shown.as_ref())
     }
 
-    /// By how much a counter grew in each second; none if it restarted or no time has passed.
+    /// Growth of a counter per second; none if it restarted or no time has passed.
     fn speed(&self, row: &Value, counter: impl Fn(&Value) -> Option<Value>) -> Option<Value> {
         let key = |row: &Value| {
             self.class
@@ -189,7 +189,7 @@ impl Samples<'_> {
         (self.seconds > 0.0).then(|| Value::Real(grown / self.seconds))
     }
 
-    /// A table for each component that is a map: what names the row, the name, the value.
+    /// A table for each component that is a map: the key of the row, the name, the value.
     fn maps(&self) -> String {
         let components = self.class.components.iter();
         let maps = components.filter(|c| matches!(c.kind, Type::Map(_)) && !c.cells.is_empty());
@@ -229,7 +229,7 @@ impl Samples<'_> {
     }
 }
 
-/// A line about another class, if that has rows.
+/// A line about another class, if that class has rows.
 fn beside(class: &Class, rows: usize) -> String {
     match class.layout.beside.filter(|_| rows > 0) {
         Some((_, sentence)) => format!("\n{}\n", sentence.replace("{}", &rows.to_string())),
@@ -237,7 +237,7 @@ fn beside(class: &Class, rows: usize) -> String {
     }
 }
 
-/// A line below a list that may end at its limit.
+/// A line below a list that its limit may have cut off.
 fn cut(class: &Class, rows: &[Value], query: &Settings) -> String {
     let Some(parameter) = class
         .query
@@ -264,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    /// What is printed of a class for its example, with a second sample in which every counter is `grown`.
+    /// The output for a class's example, with a second sample in which every counter is `grown`.
     fn shown(name: &str, grown: Option<u64>) -> String {
         let class = &Block::find(name).unwrap().class;
         let query = Settings::defaults(class.query);

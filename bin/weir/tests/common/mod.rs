@@ -21,7 +21,7 @@ use weir_benches::testbed::{Testbed, run};
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;
 
-/// Whatever is waited for comes within this time.
+/// Longest time that a test waits for something.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Arguments of `ping` on the source: does the sink answer?
 pub(crate) const PING: &str = "-c 1 -W 1 10.77.2.2";
@@ -41,7 +41,7 @@ const ROUTER: &str = "weir";
 /// The hosts, and a folder for the files of routers. They vanish with this value.
 pub(crate) struct Hosts {
     pub(crate) bed: Testbed,
-    /// What it has started ends with it.
+    /// Everything that it starts ends with it.
     pub(crate) spawner: Spawner,
     pub(crate) folder: PathBuf,
 }
@@ -80,7 +80,7 @@ impl Hosts {
         self.folder.join(format!("{name}.sock"))
     }
 
-    /// Starts a router and waits until it answers: then it forwards.
+    /// Starts a router and waits until it answers, which means that it forwards.
     pub(crate) fn start(&self, name: &str, config: &str) -> Router {
         self.start_with(name, config, &[])
     }
@@ -126,7 +126,7 @@ impl Hosts {
         Router { process, log }
     }
 
-    /// A `weir` that asks the router with this name, on its host.
+    /// A `weir` command for the router with this name, on its host.
     pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.env("WEIR_SOCKET", self.socket(name));
@@ -139,7 +139,7 @@ impl Hosts {
         self.bed.router.enter(|| command.output()).unwrap().unwrap()
     }
 
-    /// What it prints, its errors too.
+    /// Its output, including errors.
     pub(crate) fn ask(&self, arguments: &[&str], name: &str) -> String {
         let Output { stdout, stderr, .. } = self.weir(arguments, name);
         String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
@@ -162,7 +162,7 @@ impl Drop for Hosts {
     }
 }
 
-/// A `weir router`: the process that was started. Killed with this value.
+/// The process of a `weir router`, killed when this value is dropped.
 pub(crate) struct Router {
     pub(crate) process: Child,
     pub(crate) log: PathBuf,
@@ -183,7 +183,7 @@ impl Router {
         kill(self.process.id(), name);
     }
 
-    /// Waits for its end.
+    /// Waits for its exit.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("the router ends", || {
@@ -214,14 +214,14 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// With a router that forwards; none where namespaces are not permitted.
+    /// With a running router; none where namespaces are not permitted.
     pub(crate) fn new(config: &str) -> Option<Self> {
         let mut bench = Self::without_router()?;
         bench.start(config);
         Some(bench)
     }
 
-    /// The kernel forwards; none where namespaces are not permitted.
+    /// Without a router, so the kernel forwards; none where namespaces are not permitted.
     pub(crate) fn without_router() -> Option<Self> {
         Some(Self {
             router: None,
@@ -237,13 +237,13 @@ impl Bench {
         self.router = Some(self.hosts.start_with(ROUTER, config, variables));
     }
 
-    /// Ends the router by a signal.
+    /// Stops the router with a signal.
     pub(crate) fn stop(&mut self, signal: &str) -> ExitStatus {
         self.signal(signal);
         self.ended()
     }
 
-    /// Waits for the router's end.
+    /// Waits for the router's exit.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         self.router.take().unwrap().ended()
     }
@@ -272,13 +272,13 @@ impl Bench {
         self.hosts.ask(arguments, ROUTER)
     }
 
-    /// What `weir show ports --json` prints.
+    /// The output of `weir show ports --json`.
     pub(crate) fn ports(&self) -> serde_json::Value {
         let printed = self.ask(&["show", "ports", "--json"]);
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
     }
 
-    /// What the router answers at a path of its northbound interface.
+    /// The router's answer for a path of its northbound interface.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> T {
         client::get(&self.socket(), path).unwrap()
     }
@@ -287,7 +287,7 @@ impl Bench {
         fs::read_to_string(self.folder.join(format!("{ROUTER}.log"))).unwrap_or_default()
     }
 
-    /// Waits until something holds; if it never does, the log says why.
+    /// Waits until a condition holds; if it never does, prints the log.
     pub(crate) fn eventually(&self, what: &str, condition: impl FnMut() -> bool) {
         eventually_or(what, || self.log(), condition);
     }
@@ -317,7 +317,7 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     eventually_or(what, String::new, condition);
 }

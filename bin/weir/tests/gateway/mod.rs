@@ -1,4 +1,4 @@
-//! Two hosts and a box between them, on which a router may run, and frames with every stack of tags.
+//! Two hosts and a middle host ("box") that may run a router, and frames with every stack of tags.
 //!
 //! The hosts are those of `weir_benches::testbed`.
 
@@ -39,7 +39,7 @@ pub(crate) fn wan(bench: &Bench, path: &str) -> u64 {
     wan.whole(path).unwrap()
 }
 
-/// Loads rules in nft's language into the box.
+/// Loads nft rules into the box.
 pub(crate) fn rules(bench: &Bench, rules: &str) {
     let path = bench.folder.join("rules.nft");
     fs::write(&path, rules).unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn received(bench: &Bench) -> u64 {
 /// A tag's type and VLAN.
 pub(crate) type Tag = (u16, u16);
 
-/// Every stack of up to `tags_max` tags, of both types, with VLAN 0 and with a VLAN that nobody uses.
+/// Every stack of up to `tags_max` tags, of both types, with VLAN 0 and with a VLAN that is not in use.
 pub(crate) fn stacks(tags_max: usize) -> Vec<Vec<Tag>> {
     stacks_of(
         &[(0x8100, 0), (0x8100, 5), (0x88a8, 0), (0x88a8, 5)],
@@ -81,7 +81,7 @@ pub(crate) fn stacks_of(tags: &[Tag], tags_max: usize) -> Vec<Vec<Tag>> {
     stacks
 }
 
-/// Sends one frame with each stack of tags to the box, and gives which came to the sink, how often.
+/// Sends one frame with each stack of tags to the box. Returns which frames reached the sink, and how often.
 pub(crate) fn forwarded(bed: &Testbed, stacks: &[Vec<Tag>]) -> BTreeMap<usize, u32> {
     let mut sender = Testbed::open(&bed.source, "a0").unwrap();
     let mut receiver = Testbed::open(&bed.sink, "b0").unwrap();
@@ -110,7 +110,7 @@ pub(crate) fn forwarded(bed: &Testbed, stacks: &[Vec<Tag>]) -> BTreeMap<usize, u
     came
 }
 
-/// A frame with these tags put into it.
+/// The frame with these tags inserted.
 pub(crate) fn tagged(mut frame: Vec<u8>, tags: &[Tag]) -> Vec<u8> {
     let tags = tags
         .iter()

@@ -1,4 +1,4 @@
-//! What tests on a hostile network need beside a router between two hosts.
+//! Helpers for tests on a hostile network, beside a router between two hosts.
 
 use std::fs;
 
@@ -15,13 +15,13 @@ interface = \"r0\"
 interface = \"r1\"
 ";
 
-/// Seconds of processor time that weir's main thread, the control side, has had.
+/// Seconds of processor time that weir's main thread, the control side, has used.
 pub(crate) fn control_seconds(bench: &Bench) -> f64 {
     let Some(id) = bench.router.as_ref().map(Router::child) else {
         return 0.0;
     };
     let stat = fs::read_to_string(format!("/proc/{id}/task/{id}/stat")).unwrap();
-    // Behind the name, which may hold spaces: the 12th and 13th fields, in hundredths.
+    // The 12th and 13th fields after the name, which may contain spaces; in hundredths.
     let fields: Vec<_> = stat
         .rsplit(')')
         .next()

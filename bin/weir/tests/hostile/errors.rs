@@ -1,4 +1,4 @@
-//! ICMP errors that an honest host gets while somebody else provokes thousands of them.
+//! ICMP errors for an honest host while a flood provokes thousands of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,17 +14,17 @@ use crate::frames::{Random, receive_all, send_at};
 
 /// Errors that the honest host provokes.
 const TRIES: usize = 20;
-/// Frames of the flood, a second.
+/// Frames of the flood per second.
 const FLOOD: u32 = 5000;
 
-/// Why the honest host's packets are not forwarded, and the flood's.
+/// The reason why packets of the honest host and of the flood are not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     TooBig,
     Expired,
 }
 
-/// What is measured: a family, and a cause.
+/// The cases: an address family and a cause.
 const CASES: [(bool, Cause); 4] = [
     (false, Cause::TooBig),
     (true, Cause::TooBig),
@@ -32,8 +32,8 @@ const CASES: [(bool, Cause); 4] = [
     (true, Cause::Expired),
 ];
 
-/// A packet of the honest host, or one from elsewhere, that must be answered by an error: it is too
-/// long for the way to the sink and may not be fragmented, or its hops have run out.
+/// A packet of the honest host, or of another source, that must be answered by an error: it is too long for the path to
+/// the sink and may not be fragmented, or its hop limit has run out.
 fn offender(v6: bool, cause: Cause, source: Option<u32>) -> Vec<u8> {
     let (hops, payload): (_, &[u8]) = match cause {
         Cause::TooBig => (64, &[0; 1350]),
@@ -62,7 +62,7 @@ fn offender(v6: bool, cause: Cause, source: Option<u32>) -> Vec<u8> {
     frame
 }
 
-/// How many of the honest host's packets are answered during the flood.
+/// The number of the honest host's packets that are answered during the flood.
 fn answered(bench: &Bench, v6: bool, cause: Cause) -> usize {
     let stop = AtomicBool::new(false);
     let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
@@ -100,7 +100,7 @@ fn a_flood_of_forged_packets_leaves_an_honest_host_its_errors() {
         return;
     };
     ip(&bench.bed.router, "link set r1 mtu 1300");
-    // Where the flood's errors go: to nobody.
+    // The errors for the flood go to an address that nobody has.
     ip(&bench.bed.router, "route add default via 10.77.2.9");
     ip(
         &bench.bed.router,

@@ -1,4 +1,4 @@
-//! Frames that the source sends whatever its kernel would say, and those that come somewhere.
+//! Frames that the source sends without its kernel's checks, and frames received at a device.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use weir_live::device::Device;
 
 use crate::common::Bench;
 
-/// Small, quick, and the same in each run (Marsaglia's xorshift).
+/// A small and fast generator that gives the same numbers in each run (Marsaglia's xorshift).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// Sends `rate` frames a second until `stop`, in bursts of a millisecond or two.
+/// Sends `rate` frames per second until `stop`, in bursts of one or two milliseconds.
 pub(crate) fn send_at(
     bench: &Bench,
     rate: u32,
@@ -42,7 +42,7 @@ pub(crate) fn send_at(
     }
 }
 
-/// Hands every frame that waits at a device to `take`.
+/// Passes every frame that waits at a device to `take`.
 pub(crate) fn receive_all(device: &mut impl Device, mut take: impl FnMut(&[u8])) {
     const FRAMES_MAX: usize = 1000;
     while device

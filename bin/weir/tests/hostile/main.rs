@@ -1,7 +1,7 @@
-//! `weir router` on a hostile network, beside the kernel's own forwarding.
+//! `weir router` on a hostile network, compared with the kernel's own forwarding.
 //!
-//! Each test builds its own hosts (see `weir_benches::testbed`) and skips, saying so, where
-//! network namespaces are not permitted.
+//! Each test builds its own hosts (see `weir_benches::testbed`). Where network namespaces are not permitted, it prints
+//! that and skips.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod bench;

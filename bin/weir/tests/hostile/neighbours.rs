@@ -1,4 +1,4 @@
-//! What becomes of the kernel's neighbour entries while weir runs, and after it.
+//! The kernel's neighbour entries while weir runs and after it has stopped.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use weir_live::device::Device;
 use crate::bench::{CONFIG, ip, sysctl};
 use crate::common::{Bench, eventually};
 
-/// Long enough for a verification of what is in use.
+/// Long enough for a verification of the entries in use.
 const LONG: Duration = Duration::from_secs(6);
-/// Long enough for three unanswered questions.
+/// Long enough for three unanswered solicitations.
 const SHORT: Duration = Duration::from_millis(3500);
 
 /// The router's entries for these addresses, each with its MAC address, state and flags.
@@ -24,7 +24,7 @@ fn entries(bench: &Bench, addresses: &[&str]) -> Vec<String> {
     addresses.iter().map(entry).collect()
 }
 
-/// An ARP reply to the router: this address has the attacker's MAC address.
+/// An ARP reply to the router that gives this address the attacker's MAC address.
 fn spoofed(address: [u8; 4]) -> Vec<u8> {
     const ATTACKER: [u8; 6] = [2, 0, 0, 0, 0x66, 0x66];
     let mut frame = [&MACS[2][..], &ATTACKER, &[8, 6]].concat();
@@ -37,7 +37,7 @@ fn spoofed(address: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// Traffic through the static gateway, which answers no ARP, while somebody spoofs it.
+/// Traffic through the static gateway, which answers no ARP, while its address is spoofed.
 fn gateway_works(bench: &Bench, who: &str, time: Duration) {
     let mut attacker = Testbed::open(&bench.bed.sink, "b0").unwrap();
     let begin = Instant::now();
@@ -83,7 +83,7 @@ fn a_static_gateway_stays_as_the_operator_made_it() {
     for (how, time) in [("TERM", LONG), ("KILL", SHORT)] {
         bench.start(CONFIG);
         gateway_works(&bench, "weir", time);
-        // The other entries are used as well; where the packets go does not matter.
+        // The other entries are used too; it does not matter where the packets go.
         for address in ["10.77.2.50", "10.77.2.51", "198.51.100.1", "203.0.113.1"] {
             bench.ping(&format!("-c 2 -i 0.01 -W 0.1 {address}"));
         }

@@ -1,5 +1,5 @@
-//! Neighbour exhaustion (RFC 6583): what a scan of a connected network does to those who reach new
-//! neighbours there, and to those who talk to known ones.
+//! Neighbour exhaustion (RFC 6583): how a scan of a connected network affects hosts that reach new neighbours there,
+//! and hosts that talk to known ones.
 //!
 //! ```text
 //!  source a0 ----- r0 router r1 ----- b0 sink: 10.99.255.1 to .160, fd99::1:1 to ::1:160
@@ -23,9 +23,9 @@ use crate::frames::{Random, send_at};
 
 /// Hosts that are known before the scan; the others are new.
 const KNOWN: u16 = 20;
-/// Datagrams follow each other at this distance.
+/// Time between two datagrams.
 const GAP: Duration = Duration::from_millis(25);
-/// Whatever has not arrived by then is lost.
+/// A datagram that has not arrived by then counts as lost.
 const LAST: Duration = Duration::from_secs(1);
 const PORT: u16 = 7777;
 
@@ -35,14 +35,14 @@ enum Family {
     V6,
 }
 
-/// Who scans.
+/// The source of the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scanner {
     /// The same address as the honest host.
     SameHost,
     /// Another host of its network.
     Neighbour,
-    /// As many networks as packets.
+    /// A different network for each packet.
     Random,
 }
 
@@ -50,9 +50,9 @@ enum Scanner {
 struct Scan {
     family: Family,
     scanner: Scanner,
-    /// Packets a second.
+    /// Packets per second.
     rate: u32,
-    /// Hosts that are new.
+    /// Number of new hosts.
     hosts: u16,
 }
 
@@ -60,9 +60,9 @@ struct Scan {
 struct Outcome {
     /// Share of the datagrams to new hosts that arrived.
     new: f64,
-    /// The same for known ones.
+    /// Share of the datagrams to known hosts that arrived.
     known: f64,
-    /// Share of a processor that weir's control side took.
+    /// Share of a processor that weir's control side used.
     control: f64,
 }
 
@@ -73,7 +73,7 @@ fn host(family: Family, n: u16) -> IpAddr {
     }
 }
 
-/// The network behind `r1`, with its hosts that answer.
+/// The network behind `r1`, with the hosts that answer.
 fn network(bench: &Bench) {
     let (router, sink) = (&bench.bed.router, &bench.bed.sink);
     ip(router, "address add 10.99.0.1/16 dev r1");
@@ -129,11 +129,11 @@ fn scan_frame(scan: &Scan, random: &mut Random) -> Vec<u8> {
 }
 
 fn measure(bench: &Bench, scan: &Scan) -> Outcome {
-    // It fails if the kernel forgets an entry while it is being removed.
+    // It fails if the kernel removes an entry at the same time.
     let flush = || run(&bench.bed.router, "ip", "neighbour flush dev r1").is_ok();
     eventually("the neighbours are flushed", flush);
     let known: Vec<u16> = (1..=KNOWN).collect();
-    // Otherwise weir sends the first datagram by what it knew, and nobody asks for that neighbour.
+    // Otherwise weir sends the first datagram with its old entry, and nobody solicits that neighbour.
     eventually("weir follows the flush", || {
         let shown = bench.ask(&["show", "neighbours"]);
         let is_shown = |n: &u16| shown.contains(&host(scan.family, *n).to_string());
@@ -150,7 +150,7 @@ fn measure(bench: &Bench, scan: &Scan) -> Outcome {
             send_at(bench, scan.rate, &stop, |random| scan_frame(scan, random));
         });
         thread::sleep(Duration::from_secs(3)); // until the kernel gives its first questions up
-        // New ones and known ones in turns.
+        // New and known hosts alternate.
         let new: Vec<u16> = (KNOWN + 1..=KNOWN + scan.hosts).collect();
         let list: Vec<u16> = new
             .iter()
@@ -171,8 +171,7 @@ fn measure(bench: &Bench, scan: &Scan) -> Outcome {
     })
 }
 
-/// How many datagrams to new hosts arrived, and how many to known ones: they come at sockets of
-/// their own.
+/// The number of datagrams that arrived at new hosts and at known hosts; each group has its own socket.
 fn arrived(bench: &Bench, family: Family, list: &[u16]) -> (usize, usize) {
     let any: IpAddr = match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -232,11 +231,11 @@ fn scan_of(family: Family, option: &str) {
     assert!(new >= 0.9 && known >= 0.97, "{seen}");
     let entries = format!("{option} neighbour show nud all dev r1");
     let entries = ip(&bench.bed.router, &entries).lines().count();
-    // gc_thresh2: with more of them the kernel throws some out.
+    // gc_thresh2: above it, the kernel removes entries.
     assert!(entries < 512, "{entries} entries");
 }
 
-/// Measures what docs/hostile-network.md says; `cargo xtask hostile` runs this one.
+/// Measures the figures of docs/hostile-network.md; `cargo xtask hostile` runs this test.
 #[test]
 #[ignore = "a measurement of minutes, which fills the kernel's neighbour tables"]
 fn the_table_of_scans() {
@@ -256,13 +255,13 @@ fn the_table_of_scans() {
                 })
             })
     };
-    // The kernel does not care who scans.
+    // The kernel behaves the same for every scanner.
     let kernel: Vec<_> = scans(Scanner::Neighbour)
         .map(|scan| measure(&bench, &scan))
         .collect();
     let weir = [Scanner::Neighbour, Scanner::SameHost, Scanner::Random].map(|scanner| {
         let each = scans(scanner).map(|scan| {
-            bench.start(CONFIG); // anew: it remembers who answered before
+            bench.start(CONFIG); // again, because it remembers who answered before
             let outcome = measure(&bench, &scan);
             println!("{scan:?}: {outcome:?}\n{}", bench.ask(&["show", "drops"]));
             bench.stop("TERM");

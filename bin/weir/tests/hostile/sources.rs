@@ -1,4 +1,4 @@
-//! Which sources and destinations are forwarded: the same frames through the kernel and through weir.
+//! Forwarding by source and destination: the same frames through the kernel and through weir.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -29,7 +29,7 @@ const SOURCES: &[(&str, [bool; 3])] = &[
     ("224.0.0.1", [false; 3]),
     ("255.255.255.255", [false; 3]),
 ];
-/// Sources that weir refuses and Linux does not always: see `weir_path::ip::source_check` and
+/// Sources that weir always refuses and Linux sometimes forwards: see `weir_path::ip::source_check` and
 /// `weir_path::parse`.
 const STRICTER: &[&str] = &[
     "10.77.1.255",
@@ -59,7 +59,7 @@ fn frame(from: Ipv4Addr, to: Ipv4Addr, payload: &str) -> Vec<u8> {
     frame
 }
 
-/// Sends these frames from the source, and gives the payloads of those that came to the sink.
+/// Sends these frames from the source, and returns the payloads that reached the sink.
 fn forwarded(bench: &Bench, frames: &[Vec<u8>]) -> BTreeSet<String> {
     let mut source = Testbed::open(&bench.bed.source, "a0").unwrap();
     let mut sink = Testbed::open(&bench.bed.sink, "b0").unwrap();

@@ -1,4 +1,4 @@
-//! From the kernel to the router and back, packet by packet.
+//! Handover from the kernel to the router and back, packet by packet.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::common::{Hosts, eventually};
 use super::stream::{CONFIG, Count, Stream};
 
-/// Each packet came once, but for one whose tap and whose judgement by the guard the instant of a handover
-/// fell between: about a microsecond, which a packet of this stream falls into once in some hundred times.
+/// Each packet arrived once, except one for which a handover fell between its tap and the guard's decision. That
+/// interval is about a microsecond: a handover of this stream falls into one about once in a few hundred times.
 fn assert_parted(count: &Count, handovers: u32) {
     assert!(count.lost + count.duplicated <= handovers, "{count:?}");
 }
@@ -39,7 +39,7 @@ fn a_stop_loses_nothing_and_duplicates_nothing() {
 fn queues_drain_at_their_rate_before_the_end() {
     let Some(hosts) = Hosts::new() else { return };
     let mut router = hosts.start("a", &CONFIG.replace("50 Mbit", "10 Mbit"));
-    // Three times the rate: two thirds of half a second's packets, 1.0 s at the rate, wait.
+    // Three times the rate: two thirds of the packets of half a second wait, which take 1.0 s at the rate.
     let stream = Stream::new(&hosts.bed, 3000, 1250);
     thread::sleep(Duration::from_millis(150));
     let signalled = Instant::now();
@@ -81,8 +81,8 @@ fn ports_come_and_go_without_loss() {
         let applied = hosts.weir(&["apply", path.to_str().unwrap()], "a");
         assert!(applied.status.success(), "{applied:?}");
     };
-    // One more, then the port that the stream comes in by goes, and comes back under another name: the
-    // kernel forwards in between.
+    // One more handover. Then the port that receives the stream goes and comes back under another name; the kernel
+    // forwards in between.
     apply(&format!(
         "{CONFIG}[port.more]\ninterface = \"x0\"\n\
          discipline = {{ kind = \"fifo\", limit = \"9 packets\" }}\n"

@@ -1,5 +1,5 @@
-//! A router that stands still: ended so that the kernel forwards, or, after a short pause, without stale
-//! packets.
+//! A router that hangs: it is killed so that the kernel forwards, or it resumes after a short pause without sending
+//! stale packets.
 
 use std::os::unix::net::UnixDatagram;
 use std::thread;
@@ -24,7 +24,7 @@ fn a_hung_router_is_ended_and_the_kernel_forwards() {
     let (sent, arrivals) = stream.arrivals();
     let count = count(sent, &arrivals);
     println!("a hang of {took:?}: {count:?}");
-    // The limit is a second, checked in fifths of it; the test's machine may be slow.
+    // The limit is one second, checked five times a second; the test's machine may be slow.
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert!(count.lost < 3 * 4000, "{count:?}");
     let last = arrivals.iter().map(|a| a.number).max();
@@ -56,13 +56,13 @@ fn after_a_pause_no_stale_packets_leave() {
     );
     let (sent, arrivals) = stream.arrivals();
     let count = count(sent, &arrivals);
-    // Two or three others were on their way as well.
+    // Two or three other packets were in flight as well.
     assert!(
         stale.abs_diff(u64::from(count.lost)) < 10,
         "{count:?}, {stale} stale"
     );
-    // What was in the router's own hands when it was stopped, a turn's worth, still leaves; what is
-    // younger waits in the queue besides, 400 packets of a fifth of a millisecond each.
+    // The packets of one turn, which the router held when it was stopped, still leave. Younger packets also wait in the
+    // queue: 400 packets of a fifth of a millisecond each.
     let is_old = |a: &&Arrival| a.at.saturating_sub(a.sent) > Duration::from_millis(400);
     let old = arrivals.iter().filter(is_old).count();
     assert!(old <= 64, "{old}");
@@ -73,7 +73,7 @@ fn a_short_pause_kills_nothing() {
     let Some(hosts) = Hosts::new() else { return };
     let mut router = hosts.start("a", &format!("watchdog = \"2 s\"\n{CONFIG}"));
     let child = router.child();
-    // The child alone for less than the limit; then both, as a suspended machine would, for longer.
+    // First the child alone, for less than the limit; then both, for longer, as on a suspended machine.
     kill(child, "STOP");
     thread::sleep(Duration::from_millis(800));
     kill(child, "CONT");
@@ -98,7 +98,7 @@ fn parent_and_child_share_signals_and_ends() {
     router.signal("INT");
     assert!(router.ended().success());
 
-    // A child that crashes.
+    // A child crashes.
     let mut router = hosts.start("a", CONFIG);
     let stream = Stream::begin(&hosts);
     kill(router.child(), "KILL");
@@ -112,7 +112,7 @@ fn parent_and_child_share_signals_and_ends() {
     println!("a crash: {lost} lost of 4000 a second");
     assert!(lost < 160, "the kernel forwards: {lost} lost");
 
-    // A parent that is killed: the child stops in order.
+    // A parent is killed: the child stops in an orderly way.
     let mut router = hosts.start("a", CONFIG);
     let child = router.child();
     let stream = Stream::begin(&hosts);
@@ -129,7 +129,7 @@ fn parent_and_child_share_signals_and_ends() {
     let count = stream.end();
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
 
-    // What keeps it from starting is said once, with its exit code.
+    // An error that prevents the start is reported once, with its exit code.
     let mut router = hosts.spawn("a", &CONFIG.replace("r0", "nowhere"));
     assert_eq!(router.ended().code(), Some(2));
     assert_eq!(

@@ -13,7 +13,7 @@ fn a_renamed_interface_stays_the_ports() {
     let Some(hosts) = Hosts::new() else { return };
     let router = hosts.start("a", CONFIG);
     let stream = Stream::begin(&hosts);
-    // While it is up, first where packets come in, then where they leave.
+    // While the interface is up: first the incoming one, then the outgoing one.
     for (old, new) in [("r0", "in0"), ("r1", "out1")] {
         hosts.ip(&format!("link set {old} name {new}"));
         eventually("the new name is shown", || {
@@ -28,15 +28,15 @@ fn a_renamed_interface_stays_the_ports() {
         router.log()
     );
     println!("two renames: {count:?}");
-    // Some kernels (6.18) take the rules away with the name and forward too until the router hears of it;
-    // others keep them, and then nobody forwards for that time. Milliseconds, at four packets each.
+    // Some kernels (6.18) remove the rules with the old name, and forward too until the router is notified. Others keep
+    // the rules, and then nobody forwards for that time. That time is a few milliseconds, with four packets in each.
     assert!(count.lost < 100 && count.duplicated < 200, "{count:?}");
     let stream = Stream::begin(&hosts);
     thread::sleep(Duration::from_millis(200));
     let count = stream.end();
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
 
-    // And while it is down.
+    // While the interface is down.
     for arguments in [
         "link set in0 down",
         "link set in0 name lan9",

@@ -1,7 +1,7 @@
-//! Start, stop, hang, rename: what becomes of packets while a router comes and goes, on real interfaces.
-//! Every packet of a numbered stream is counted where it should arrive.
+//! Start, stop, hang, rename: the fate of packets while a router comes and goes, on real interfaces. Every packet of a
+//! numbered stream is counted at its destination.
 //!
-//! Each test builds its own hosts and skips, saying so, where network namespaces are not permitted.
+//! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 #[path = "../common/mod.rs"]

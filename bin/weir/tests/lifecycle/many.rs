@@ -1,4 +1,4 @@
-//! Many ports that come and go at once, while others forward.
+//! Many ports that appear and disappear at once, while others forward.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::common::{Hosts, eventually};
 use super::stream::{CONFIG, Stream};
 
-/// The watchdog ends a router that gives no sign of life for a second.
+/// The watchdog kills a router that sends no heartbeat for one second.
 const WATCHDOG: Duration = Duration::from_secs(1);
 
 #[test]

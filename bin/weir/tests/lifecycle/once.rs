@@ -1,4 +1,4 @@
-//! One router for each interface.
+//! Only one router may own an interface.
 
 use super::common::Hosts;
 use super::stream::{CONFIG, Stream};
@@ -18,7 +18,7 @@ fn a_second_router_on_an_interface_is_refused() {
     );
     assert!(said.contains(&expected), "{said}\n{expected}");
 
-    // Nor can a running one take it.
+    // A running router cannot take it either.
     hosts.ip("link add x0 type veth peer name x1");
     hosts.ip("link set x0 up");
     let elsewhere = "pool = 20000\n[port.other]\ninterface = \"x0\"\n";
@@ -35,7 +35,7 @@ fn a_second_router_on_an_interface_is_refused() {
 
     let count = stream.end();
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
-    // With the owner the claim goes, however it ends.
+    // The claim ends with its owner, however the owner ends.
     drop(first);
     hosts.start("b", CONFIG);
 }

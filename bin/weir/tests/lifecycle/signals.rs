@@ -9,7 +9,7 @@ use weir_benches::testbed::run;
 use super::common::{Hosts, eventually};
 use super::stream::CONFIG;
 
-/// Moments of a start at which a signal is tried.
+/// Number of moments during a start at which a signal is tried.
 const MOMENTS: u32 = 24;
 
 #[test]
@@ -22,7 +22,7 @@ fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
         let start = began.elapsed();
         for n in 0..MOMENTS {
             let mut router = hosts.spawn("a", &config);
-            // What comes before a program's first instruction no program can do anything about.
+            // No program can handle a signal that comes before its first instruction.
             eventually("its first instruction", || is_ready(router.process.id()));
             thread::sleep(start * n / MOMENTS);
             router.signal(if n % 2 == 0 { "TERM" } else { "INT" });
@@ -40,7 +40,7 @@ fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
     hosts.start("b", CONFIG); // no claim is left either
 }
 
-/// Whether SIGTERM does not end a process on the spot any more.
+/// Whether SIGTERM no longer kills the process immediately.
 fn is_ready(process: u32) -> bool {
     const TERM: u64 = 1 << (15 - 1);
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();

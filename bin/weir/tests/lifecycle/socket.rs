@@ -1,4 +1,4 @@
-//! The northbound socket: nothing but a dead router's socket makes way for it.
+//! The northbound socket: only the socket of a dead router may be replaced.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -43,7 +43,7 @@ fn only_a_dead_routers_socket_is_replaced() {
     );
     let mut router = hosts.start("a", CONFIG);
 
-    // What took the place of its own socket stays when it ends.
+    // A file that has replaced its own socket stays when the router ends.
     fs::rename(&target, &socket).unwrap();
     router.signal("TERM");
     assert!(router.ended().success());

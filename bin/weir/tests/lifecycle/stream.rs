@@ -1,4 +1,4 @@
-//! A numbered stream through a router, whose every packet is counted.
+//! A numbered stream through a router, with every packet counted.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ pub(crate) struct Stream {
     receiver: JoinHandle<Vec<Arrival>>,
 }
 
-/// A datagram that came.
+/// A datagram that arrived.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) number: u32,
-    /// When, and when it was sent.
+    /// Time of arrival; `sent` is the time of sending.
     pub(crate) at: Duration,
     pub(crate) sent: Duration,
 }
 
-/// What became of the datagrams.
+/// Outcome of the datagrams.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) sent: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Count {
 }
 
 impl Stream {
-    /// Begins to send 4000 packets a second, 40 Mbit/s.
+    /// Starts sending 4000 packets per second, 40 Mbit/s.
     pub(crate) fn begin(hosts: &Hosts) -> Self {
         Self::new(&hosts.bed, 4000, 1250)
     }
@@ -77,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// Ends it and gives every arrival too.
+    /// Stops the stream and returns every arrival too.
     pub(crate) fn arrivals(self) -> (u32, Vec<Arrival>) {
         thread::sleep(Duration::from_millis(100));
         self.stop.store(true, Ordering::Relaxed);

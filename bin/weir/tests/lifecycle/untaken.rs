@@ -1,4 +1,4 @@
-//! Ports whose transit the router does not get, or loses: the kernel forwards.
+//! Ports whose transit the router cannot take over, or loses: the kernel forwards.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,17 +11,17 @@ use weir_live::namespace::Namespace;
 use super::common::{Hosts, eventually};
 use super::stream::{CONFIG, Stream};
 
-/// Chains that the kernel lets stand at one hook of a device (`MAX_HOOK_COUNT` of net/netfilter/core.c).
+/// Most chains that the kernel permits at one hook of a device (`MAX_HOOK_COUNT` of net/netfilter/core.c).
 const CHAINS_MAX: usize = 1024;
 
-/// The state of a port, as an operator sees it.
+/// The state of a port in `weir show`.
 fn state(hosts: &Hosts, port: &str) -> String {
     let ports = hosts.ask(&["show", "ports"], "a");
     let line = ports.lines().find(|line| line.starts_with(port));
     line.unwrap_or_default().to_owned()
 }
 
-/// Whether the rules that keep transit from the kernel are there for an interface.
+/// Whether an interface has the rules that keep transit from the kernel.
 fn is_guarded(hosts: &Hosts, interface: &str) -> bool {
     let rules = run(&hosts.bed.router, "nft", "list ruleset").unwrap();
     rules.contains(&format!("chain port-{interface}"))
