@@ -1,6 +1,6 @@
-//! The interface as data: every path but those of tables, with its method, what it takes and what it answers.
-//! The page of the interface is made from it, and a test checks that the service has every route. A table
-//! has the path `/v1/NAME` of its class, and is described by it.
+//! The interface as data: every path except those of tables, with its method, request and answer. The page of the
+//! interface is generated from it, and a test checks that the service has every route. A table has the path `/v1/NAME`
+//! of its class, and the class describes it.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -8,20 +8,20 @@ use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 
-/// One thing that can be asked.
+/// One operation of the interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
     /// `GET`, `PUT`, ..
     pub method: &'static str,
-    /// As the service has it: `/v1/capture/{id}`.
+    /// The path in the service: `/v1/capture/{id}`.
     pub path: &'static str,
-    /// What it does, in a sentence.
+    /// Description in one sentence.
     pub about: &'static str,
     /// Content of the request.
     pub body: Content,
     /// Content of the answer with status 200.
     pub answer: Content,
-    /// Other statuses than 200 and those of [`ERRORS`], and when.
+    /// Statuses other than 200 and [`ERRORS`], each with its condition.
     pub statuses: &'static [(u16, &'static str)],
 }
 
@@ -34,7 +34,7 @@ pub enum Content {
     One(Shape),
     /// A list of values as JSON.
     List(Shape),
-    /// Something else than JSON, in words.
+    /// Content other than JSON, described in words.
     Other(&'static str),
 }
 
@@ -72,13 +72,13 @@ impl Shape {
         (self.schema)().to_value()
     }
 
-    /// Whether the type reads its own example.
+    /// Whether the example can be parsed as this type.
     pub fn check_example(&self) -> Result<(), serde_json::Error> {
         (self.reads)(self.example)
     }
 }
 
-/// Statuses that every path may answer, with a sentence as text.
+/// Statuses that every path may return, with an explanation as plain text.
 pub const ERRORS: &[(u16, &str)] = &[
     (
         400,
@@ -99,12 +99,12 @@ const DELETE: &str = r#"{"path": "port.guest"}"#;
 const CAPTURE: &str =
     r#"{"ports": ["wan"], "drops": true, "snap": 96, "packets": 10000, "seconds": 10.0}"#;
 
-/// The statuses of a change.
+/// The statuses of a refused change.
 const REFUSED: &[(u16, &str)] = &[(
     422,
     "refused, and nothing has changed: the same value, with `applied` false and why",
 )];
-/// The statuses of a capture that exists, or not.
+/// The statuses of a request for one capture, which may not exist.
 const OF_CAPTURE: &[(u16, &str)] = &[(
     404,
     "there is no such capture; one that is not fetched for a while ends",
@@ -115,7 +115,7 @@ pub fn path_of(class: &Class) -> String {
     format!("/v1/{}", class.name)
 }
 
-/// Everything that can be asked beside the tables.
+/// Every operation except the reading of tables.
 pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",

@@ -1,8 +1,8 @@
-//! The other side of the service.
+//! The client side of the service.
 //!
-//! A [`Client`] asks one router over a connection that it keeps, for who asks many times and several
-//! routers at once: controllers and samplers. The functions ask once, and block until the answer is
-//! there: `weir show`, `weir apply`, `weir set`, `weir unset` and `weir capture`.
+//! A [`Client`] keeps a connection to one router. It is for programs that ask often, and several routers at once:
+//! controllers and samplers. The functions open a connection for each request and block until the answer arrives: they
+//! serve `weir show`, `weir apply`, `weir set`, `weir unset` and `weir capture`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,18 @@ use tokio::net::UnixStream;
 use weir_model::ApplyReport;
 use weir_model::ChangeRequest;
 
-/// A router that does not answer a function of this module within this time is taken for dead.
+/// A router that does not answer a function of this module within this time counts as dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Bytes of an answer at most.
+/// Longest permitted answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Why a router could not be asked.
+/// Reason why a request to a router failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is no router on that socket, or it may not be used.
+    /// No router listens on that socket, or access is denied.
     #[error("no router answers on {}: {source}; is `weir router` running, with this `socket`?", socket.display())]
     Unreachable {
-        /// Where it should be.
+        /// Its expected path.
         socket: PathBuf,
         /// The system's error.
         source: std::io::Error,
@@ -38,16 +38,16 @@ pub enum ClientError {
     /// It did not answer in time.
     #[error("the router on {} did not answer within {} s", socket.display(), ANSWER_TIME_MAX.as_secs())]
     Silent {
-        /// Where it is.
+        /// Path of its socket.
         socket: PathBuf,
     },
-    /// The connection broke, or the answer was no HTTP.
+    /// The connection broke, or the answer was not HTTP.
     #[error("the router's answer broke off: {0}")]
     Http(#[from] hyper::Error),
-    /// The answer was longer than any that a router gives.
+    /// The answer was longer than any valid answer.
     #[error("the router's answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)]
     TooLong,
-    /// The answer was not of the expected form.
+    /// The answer did not have the expected form.
     #[error("the router answered {status}: {text}")]
     Unexpected {
         /// HTTP status.
@@ -58,21 +58,21 @@ pub enum ClientError {
     /// The router refused a change; nothing has changed.
     #[error("{}", messages.join("; "))]
     Refused {
-        /// Why, in its words.
+        /// The router's reasons.
         messages: Vec<String>,
     },
 }
 
-/// A port's queue, as far as controllers and samplers need it.
+/// A port's queue, with the fields that controllers and samplers need.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Queue {
     /// Name of the port.
     pub port: String,
-    /// Offered to it.
+    /// Offered to the queue.
     pub received: Count,
-    /// Given out by it.
+    /// Given out by the queue.
     pub sent: Count,
-    /// Held now.
+    /// In the queue now.
     pub backlog: Count,
     /// Gauges and counters of its discipline.
     pub gauges: BTreeMap<String, u64>,
@@ -87,11 +87,11 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// Asks one router, over a connection that it keeps.
+/// Sends requests to one router over a connection that it keeps.
 ///
-/// Its futures may be dropped at any time, for instance at a deadline: the connection ends then, and
-/// the next question has a new one. A question is asked again on a new connection if a kept one turns
-/// out to have ended; so it must be one that may be asked twice.
+/// Its futures may be dropped at any time, for instance at a deadline: this closes the connection, and the next request
+/// opens a new one. If a kept connection turns out to have ended, the request is repeated on a new one. So every
+/// request must be safe to repeat.
 #[derive(Debug)]
 pub struct Client {
     socket: PathBuf,
@@ -99,7 +99,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// For the router on `socket`, which is connected to with the first question.
+    /// A client for the router on `socket`; the first request opens the connection.
     pub fn new(socket: &Path) -> Self {
         Self {
             socket: socket.to_owned(),
@@ -167,7 +167,7 @@ impl Client {
     }
 }
 
-/// A request that can be made more than once.
+/// A request that can be sent more than once.
 struct Question<'a> {
     method: Method,
     path: &'a str,
@@ -208,12 +208,12 @@ impl<'a> Question<'a> {
     }
 }
 
-/// `GET path` at the router on `socket`.
+/// Sends `GET path` to the router on `socket`.
 pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     ask(socket, &Question::of(Method::GET, path))
 }
 
-/// `PUT path` with a text at the router on `socket`.
+/// Sends `PUT path` with a text to the router on `socket`.
 pub fn put<T: DeserializeOwned>(socket: &Path, path: &str, text: String) -> Result<T, ClientError> {
     let question = Question {
         body: text.into(),
@@ -222,7 +222,7 @@ pub fn put<T: DeserializeOwned>(socket: &Path, path: &str, text: String) -> Resu
     ask(socket, &question)
 }
 
-/// `POST path` with a value as JSON at the router on `socket`.
+/// Sends `POST path` with a value as JSON to the router on `socket`.
 pub fn post<T: DeserializeOwned>(
     socket: &Path,
     path: &str,
@@ -231,7 +231,7 @@ pub fn post<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::POST, path).with_json(value))
 }
 
-/// `PATCH path` with a value as JSON at the router on `socket`.
+/// Sends `PATCH path` with a value as JSON to the router on `socket`.
 pub fn patch<T: DeserializeOwned>(
     socket: &Path,
     path: &str,
@@ -240,12 +240,12 @@ pub fn patch<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::PATCH, path).with_json(value))
 }
 
-/// `DELETE path` at the router on `socket`.
+/// Sends `DELETE path` to the router on `socket`.
 pub fn delete<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     ask(socket, &Question::of(Method::DELETE, path))
 }
 
-/// `DELETE path` with a value as JSON, which names what to delete, at the router on `socket`.
+/// Sends `DELETE path`, with a value as JSON that names the targets, to the router on `socket`.
 pub fn delete_named<T: DeserializeOwned>(
     socket: &Path,
     path: &str,
@@ -254,7 +254,7 @@ pub fn delete_named<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::DELETE, path).with_json(value))
 }
 
-/// `GET path` at the router on `socket`, for bytes; none if it has no content (any more).
+/// Sends `GET path` to the router on `socket` and returns bytes; none if there is no content (any more).
 pub fn get_bytes(socket: &Path, path: &str) -> Result<Option<Bytes>, ClientError> {
     match ask_once(socket, &Question::of(Method::GET, path))? {
         (200, body) => Ok(Some(body)),
@@ -268,7 +268,7 @@ fn ask<T: DeserializeOwned>(socket: &Path, question: &Question<'_>) -> Result<T,
     serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
 }
 
-/// Asks on a connection of its own, and waits for the answer.
+/// Sends a request on its own connection and waits for the answer.
 fn ask_once(socket: &Path, question: &Question<'_>) -> Result<(u16, Bytes), ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket that is removed at the end.
+    /// A socket path that is removed when dropped.
     struct Socket(PathBuf);
 
     impl Socket {
@@ -326,8 +326,8 @@ mod tests {
         }
     }
 
-    /// Serves connection after connection with these answers, each a status and a body; an empty body
-    /// breaks the connection off after the question.
+    /// Serves one connection after another with these answers, each a status and a body. An empty body closes the
+    /// connection after the request.
     fn serve(socket: &Socket, connections: &'static [&'static [(u16, &str)]]) -> JoinHandle<()> {
         let listener = UnixListener::bind(&socket.0).unwrap();
         thread::spawn(move || {
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_connection_is_kept_and_made_again() {
         let socket = Socket::new("kept");
-        // The second connection breaks off before its second answer.
+        // The second connection closes before its second answer.
         let server = serve(
             &socket,
             &[

@@ -1,11 +1,11 @@
 //! HTTP/JSON on a Unix socket, for people and their tools.
 //!
-//! [`api`] has every path, what it takes and what it answers; those of tables come from their classes.
+//! [`api`] lists every path with its request and answer; the paths of tables come from their classes.
 //!
-//! A router whose forwarding thread does not answer gives 503.
+//! The service answers 503 if the router's forwarding thread does not respond.
 //!
-//! The service knows the model only; an [`Operator`] stands between it and the router. It is
-//! bounded: connections, time, size of a request, changes a second. The socket belongs to its owner alone.
+//! The service depends on the model only; an [`Operator`] stands between it and the router. Everything is bounded:
+//! connections, time, size of a request, changes in one request. Only the owner can access the socket.
 
 pub mod api;
 pub mod client;

@@ -1,8 +1,8 @@
-//! `GET /metrics`: the metrics of all classes in the text format of Prometheus (version 0.0.4), which its collector
-//! of text files reads too.
+//! `GET /metrics`: the metrics of all classes in Prometheus's text format (version 0.0.4). The node exporter's textfile
+//! collector can read it too.
 //!
-//! Names and units come from the declarations ([`weir_model::metric`]). The number of series is bounded by that of
-//! ports and drop reasons: classes with a row for each flow, route or neighbour have no metrics.
+//! Names and units come from the declarations ([`weir_model::metric`]). The number of series is bounded by the number
+//! of ports and drop reasons: classes with a row for each flow, route or neighbour have no metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use weir_model::{Class, Value};
 /// The media type of the text.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The metrics of these classes and of the mechanisms that their rows report, each class with what it answers.
+/// The metrics of these classes, and of the mechanisms that their rows report; each class comes with its answer.
 pub fn text(answers: &[(&Class, Value)]) -> String {
     let mut text = String::new();
     for (class, answer) in answers {
@@ -35,7 +35,7 @@ pub fn text(answers: &[(&Class, Value)]) -> String {
     text
 }
 
-/// The gauges of mechanisms, by the class of each.
+/// The gauges of mechanisms, by class.
 fn write_mechanisms(text: &mut String, class: &Class, mechanisms: &Mechanisms, rows: &[Value]) {
     let mut reports: BTreeMap<&str, Vec<(String, &Value)>> = BTreeMap::new();
     for row in rows {
@@ -52,7 +52,7 @@ fn write_mechanisms(text: &mut String, class: &Class, mechanisms: &Mechanisms, r
     }
 }
 
-/// A metric that no row has is left out.
+/// Writes all metrics of a class, without those that no row has.
 fn write_all(text: &mut String, class: &Class, rows: &[(String, &Value)]) {
     for metric in class.metrics() {
         let name = &metric.name;
@@ -74,7 +74,7 @@ fn head(text: &mut String, name: &str, about: &str, kind: &str) {
     let _ = write!(text, "# HELP {name} {about}\n# TYPE {name} {kind}\n");
 }
 
-/// The texts of each row as labels of the value 1.
+/// The texts of each row, as labels of a metric with value 1.
 fn info(text: &mut String, class: &Class, name: &str, rows: &[Value]) {
     if !rows.is_empty() {
         head(text, name, INFO, "gauge");
@@ -84,7 +84,7 @@ fn info(text: &mut String, class: &Class, name: &str, rows: &[Value]) {
     }
 }
 
-/// The key of a row as labels, or all of its texts.
+/// The key of a row, or all of its texts, as labels.
 fn labels(class: &Class, row: &Value, all_texts: bool) -> String {
     let components = class.components.iter();
     let texts = components.filter(|c| matches!(c.kind, Type::Text));

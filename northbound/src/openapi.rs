@@ -5,7 +5,7 @@ use weir_model::{Class, schema};
 
 use crate::api::{self, Content, ENDPOINTS, ERRORS, Endpoint};
 
-/// The document of a router with these classes.
+/// The OpenAPI document of a router with these classes.
 pub fn document(classes: &[&Class]) -> Value {
     let mut paths = Map::new();
     for class in classes {
@@ -61,7 +61,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     operation
 }
 
-/// Media type and schema of what a request or an answer carries.
+/// Media type and schema of a request's or an answer's content.
 fn media(content: Content) -> (&'static str, Value) {
     match content {
         Content::Nothing => ("application/json", json!({})),

@@ -1,4 +1,4 @@
-//! The service: routes, bounds, and the socket.
+//! The service: routes, limits, and the socket.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -25,14 +25,14 @@ use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
 use crate::{api, metrics, openapi};
 
-/// Connections served at once; more wait in the socket's backlog.
+/// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
-/// A connection lasts no longer than this.
+/// Longest time that a connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
-/// Size of a configuration file.
+/// Longest permitted request body, which is a configuration file.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// Why a table cannot be read.
+/// Reason why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Its query is wrong.
@@ -41,35 +41,34 @@ pub enum Refusal {
     Silent(String),
 }
 
-/// The process at the other end of the socket, from the kernel (SO_PEERCRED).
+/// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Its user.
+    /// Its user ID.
     pub uid: u32,
-    /// The process; none if the kernel does not know it.
+    /// Its process ID; none if the kernel does not know it.
     pub pid: Option<i32>,
 }
 
-/// Who answers: the router behind the service. Calls may block for as long as the data plane
-/// needs to answer, which is one burst.
+/// The router behind the service. Calls may block until the data plane answers, which takes up to one burst.
 pub trait Operator: Send + Sync + 'static {
-    /// Every class that can be read: each has the path `/v1/NAME`.
+    /// Every class that can be read; each has the path `/v1/NAME`.
     fn classes(&self) -> Vec<&'static Class>;
-    /// Reads a class, with what stands behind the `?` of its path.
+    /// Reads a class; the query is the part of the path after `?`.
     fn read(
         &self,
         class: &'static Class,
         query: BTreeMap<String, String>,
     ) -> Result<Value, Refusal>;
-    /// The configuration in force, every default spelt out.
+    /// The configuration in force, with every default written out.
     fn config(&self) -> BTreeMap<String, String>;
-    /// Checks a configuration whole and puts it in force, or changes nothing and says why.
+    /// Checks a whole configuration and puts it in force, or changes nothing and returns the reasons.
     fn apply(&self, text: &str, by: Peer) -> ApplyReport;
     /// Changes single components of the configuration in force, all of them or none.
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
     /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
     fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
-    /// Begins a capture.
+    /// Starts a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
     /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
     fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
@@ -77,15 +76,15 @@ pub trait Operator: Send + Sync + 'static {
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
 }
 
-/// The service, before it answers.
+/// The service, before it answers requests.
 pub struct Service {
     listener: UnixListener,
     _own: OwnSocket, // removed with the service
 }
 
 impl Service {
-    /// Makes the socket, with mode 0600, and its folder if there is none. A client that connects waits until
-    /// the service [runs](Self::serve).
+    /// Creates the socket with mode 0600, and its folder if necessary. A client that connects waits until the service
+    /// [runs](Self::serve).
     pub fn bind(socket: &Path) -> io::Result<Self> {
         if let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) {
             DirBuilder::new()
@@ -103,7 +102,7 @@ impl Service {
         Ok(Self { listener, _own })
     }
 
-    /// Answers requests until the returned future is dropped; the socket is removed then.
+    /// Answers requests until the returned future is dropped; then the socket is removed.
     pub async fn serve(self, operator: Arc<dyn Operator>) -> io::Result<()> {
         serve(&self.listener, operator).await
     }
@@ -120,7 +119,7 @@ async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Resu
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, for instance: wait instead of spinning.
+                // For instance, no file descriptors are left: wait instead of busy-looping.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -145,8 +144,8 @@ async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Resu
     }
 }
 
-/// Removes the socket of a router that died. Anything else that is there stays: a file that somebody
-/// named by mistake, a link to one, and the socket of a router that lives.
+/// Removes the socket of a dead router. Anything else stays: a file named by mistake, a link to one, and the socket of
+/// a live router.
 fn make_way(socket: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(socket) {
         Ok(metadata) => metadata.file_type(),
@@ -168,13 +167,13 @@ fn make_way(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// The socket file that this service has made.
+/// The socket file that this service created.
 struct OwnSocket {
     path: PathBuf,
     identity: (u64, u64),
 }
 
-/// What tells a file from another one that has its name later.
+/// Identifies a file, to distinguish it from a later file of the same name.
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -191,7 +190,7 @@ impl Drop for OwnSocket {
 
 type Shared = State<Arc<dyn Operator>>;
 
-/// Every path with what answers it, but those of tables, in the order of [`api::ENDPOINTS`].
+/// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
 pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
     let config = get(|state: Shared| on_a_thread(state, |o| Json(o.config()).into_response()));
     let interface = |state: Shared| {
@@ -214,7 +213,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
     ]
 }
 
-/// The metrics of every class that has some.
+/// The metrics of every class that has any.
 fn all_metrics(operator: &dyn Operator) -> Result<String, Refusal> {
     let classes = operator.classes().into_iter();
     let answers = classes
@@ -223,7 +222,7 @@ fn all_metrics(operator: &dyn Operator) -> Result<String, Refusal> {
     Ok(metrics::text(&answers.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// What answers the path of a table.
+/// The handler for the path of a table.
 fn table(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
     get(move |state: Shared, Query(query)| {
         on_a_thread(state, move |operator| match operator.read(class, query) {
@@ -233,7 +232,7 @@ fn table(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
     })
 }
 
-/// What answers the path of a part of a table: a row, a component, a member.
+/// The handler for the path of a part of a table: a row, a component, a member.
 fn part(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
     get(
         move |state: Shared, Segment(path): Segment<String>, Query(query)| {
@@ -276,7 +275,7 @@ async fn nothing_there(path: Uri) -> Response {
     (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response()
 }
 
-/// Asks the operator on a thread that may block.
+/// Calls the operator on a thread that may block.
 async fn on_a_thread(
     State(operator): Shared,
     work: impl FnOnce(&dyn Operator) -> Response + Send + 'static,
