@@ -1,4 +1,4 @@
-//! Lines by room: a row for each crate, and for each folder at the root that is none.
+//! Lines by room: a row for each crate, and for each folder at the root that is not a crate.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::tree::{Tree, is_test, without_tests};
 /// Titles of the columns.
 const COLUMNS: [&str; 4] = ["code", "tests", "docs", "data"];
 
-/// The table, with a line for the sum.
+/// The table, with a row for the sum.
 pub(crate) fn table(tree: &Tree) -> String {
     let mut rooms: BTreeMap<&str, [usize; COLUMNS.len()]> = BTreeMap::new();
     for (path, text) in tree.files() {
@@ -26,7 +26,7 @@ pub(crate) fn table(tree: &Tree) -> String {
     table + &row("all", all.map(|count: usize| count.to_string()))
 }
 
-/// The crate that a file belongs to, or the folder at the root.
+/// The crate of a file, or its folder at the root.
 fn room<'a>(tree: &Tree, path: &'a str) -> &'a str {
     let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
     let mut crates = folders.filter(|f| tree.text(&format!("{f}/Cargo.toml")).is_some());
@@ -34,7 +34,7 @@ fn room<'a>(tree: &Tree, path: &'a str) -> &'a str {
     crates.next().unwrap_or(first)
 }
 
-/// Lines of a file: code, tests, docs, data. Text of other kinds is not counted.
+/// Lines of a file: code, tests, docs, data. Files of other kinds are not counted.
 fn lines(path: &str, text: &str) -> [usize; COLUMNS.len()] {
     let all = text.lines().count();
     let ending = path.rsplit('.').next().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The repository checks itself.
+//! Development commands of this repository.
 //!
 //! - `cargo xtask ci`: everything that CI does, in its order
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
-//! - `cargo xtask golden [--update]`: compares recorded outputs, or records them anew
-//! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout of it
+//! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
+//! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout
 //! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab (`lab/examples/experiments`)
 
 mod lines;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formatting, lints, tidy, dependencies, then every test, so that the test runner prints the last lines.
+/// Runs formatting, lints, tidy and dependencies, then every test, so that the test runner prints the last lines.
 fn ci() -> bool {
     cargo(&["fmt", "--all", "--check"], &[])
         && tidy()
@@ -59,8 +59,8 @@ fn ci() -> bool {
         && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])
 }
 
-/// Checks linked crates: licences, bans, sources and, if their database can be fetched, advisories.
-/// Without cargo-deny it checks nothing and prints a hint.
+/// Checks linked crates: licences, bans, sources and, if their database can be fetched, advisories. Without cargo-deny
+/// it only prints a hint.
 fn dependencies() -> bool {
     let version = Command::new(env!("CARGO"))
         .args(["deny", "--version"])

@@ -1,14 +1,14 @@
-//! The files of the repository, read once; every rule reads them here.
+//! The files of the repository, read once and shared by all rules.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Folders that are made by commands and belong to nobody.
+/// Folders that commands generate.
 const MADE: &[&str] = &[".git", "target", "out"];
 
-/// What each file contains, by its path from the root.
+/// The text of each file, by its path from the root.
 pub(crate) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
@@ -18,7 +18,7 @@ impl Tree {
         Ok(Self(files))
     }
 
-    /// A tree of these files, for tests of rules.
+    /// A tree with these files, for tests of rules.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let files = files.iter();
@@ -33,12 +33,12 @@ impl Tree {
         self.0.get(path).map(String::as_str)
     }
 
-    /// All files, each with its text, in the order of their paths.
+    /// All files with their texts, in the order of their paths.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// The files below a folder whose names end with this.
+    /// The files below a folder whose names have this ending.
     pub(crate) fn below<'a>(
         &'a self,
         folder: &'a str,
@@ -71,19 +71,19 @@ fn collect(root: &Path, folder: &str, files: &mut BTreeMap<String, String>) -> i
     Ok(())
 }
 
-/// The code of a source file: its text up to its unit tests.
+/// The code of a source file: its text before the unit tests.
 pub(crate) fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests")
         .next()
         .unwrap_or_default()
 }
 
-/// Whether a source file is nothing but tests.
+/// Whether a source file contains only tests.
 pub(crate) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("tests.rs")
 }
 
-/// Whether a text contains a word that no letter, digit or underscore continues.
+/// Whether a text contains a whole word, with no letter, digit or underscore directly before or after it.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -93,7 +93,7 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// A path without `.` and `..`, as the file system reads it.
+/// A path with `.` and `..` resolved.
 pub(crate) fn resolved(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -1,8 +1,8 @@
-//! Which crate may use which: nothing that is not permitted, and no permission that is not used.
+//! Permitted dependencies between crates: every dependency must be permitted, and every permission must be used.
 
 use crate::tree::{Tree, has_word};
 
-/// Which of our crates a crate may depend on. What is not listed here is forbidden.
+/// The crates of this workspace that a crate may depend on. A dependency that is not listed is forbidden.
 pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("data/wire", &[]),
@@ -75,7 +75,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The tables of a manifest that name dependencies, and whose sources may use them.
+/// The manifest tables that name dependencies, each with the sources that may use them.
 const TABLES: &[(&str, &[&str])] = &[
     ("dependencies", &["src"]),
     ("dev-dependencies", &["src", "tests", "examples", "benches"]),
@@ -93,7 +93,7 @@ fn check_with(tree: &Tree, edges: &[(&str, &[&str])], faults: &mut Vec<String>) 
             faults.push(format!("{folder}/Cargo.toml is missing, or is not TOML"));
             continue;
         };
-        // What only tests use is free.
+        // Dependencies of tests are not restricted.
         let used = names(&manifest, "dependencies");
         let ours: Vec<&str> = used
             .iter()
@@ -119,7 +119,7 @@ fn check_with(tree: &Tree, edges: &[(&str, &[&str])], faults: &mut Vec<String>) 
     }
 }
 
-/// Every dependency that the workspace offers is taken by a crate.
+/// Every dependency in the workspace's manifest is used by a crate.
 fn workspace(tree: &Tree, edges: &[(&str, &[&str])], faults: &mut Vec<String>) {
     let offered = manifest(tree, "Cargo.toml");
     let offered = offered.and_then(|m| m.get("workspace")?.as_table().cloned());

@@ -1,4 +1,4 @@
-//! Links between pages lead somewhere, and so do the pages that sources name.
+//! Links between pages are valid, and pages named in sources exist.
 
 use crate::tree::{Tree, folder, resolved};
 
@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
     }
 }
 
-/// Why a link to this place is dead.
+/// Reason why a link is dead.
 fn dead(tree: &Tree, target: &str, anchor: &str) -> Option<String> {
     let Some(text) = tree.text(target) else {
         let is_folder = tree.below(target, "").next().is_some();
@@ -34,7 +34,7 @@ fn dead(tree: &Tree, target: &str, anchor: &str) -> Option<String> {
     (!has_anchor).then(|| format!("{target} has no heading #{anchor}"))
 }
 
-/// The links of a page to files: line, file from the root, heading.
+/// A page's links to files: line, path from the root, heading.
 pub(super) fn targets(page: &str, text: &str) -> Vec<(usize, String, String)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -67,7 +67,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The pages below `docs` that a line names.
+/// The pages below `docs` named in a line.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices("docs/").filter_map(|(at, _)| {
         let rest = &line[at..];

@@ -1,4 +1,4 @@
-//! The rules of ARCHITECTURE.md and CONTRIBUTING.md that a program can check, a file for each kind.
+//! The rules of ARCHITECTURE.md and CONTRIBUTING.md that a program can check, one file for each kind.
 
 mod dependencies;
 mod links;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::tree::Tree;
 
-/// Everything that is not as it should be, a sentence each.
+/// Every violation, one sentence each.
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let tree = match Tree::read(root) {
         Ok(tree) => tree,

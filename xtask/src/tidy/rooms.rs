@@ -1,7 +1,7 @@
-//! Rooms of a crate: the folders and files directly in its `src`. They form no circles.
+//! Rooms of a crate: the folders and files directly in its `src`. Their uses form no cycles.
 //!
-//! A room uses another one where its code says `crate::OTHER` (or as many `super`); a name that the
-//! root of the crate exports again counts for the room that it comes from.
+//! A room uses another one if its code says `crate::OTHER` (or the equivalent number of `super`). A name that the root
+//! of the crate re-exports counts for the room that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,7 +30,7 @@ const KNOTS: &[Knot] = &[(
 
 type Knot = (&'static str, &'static [&'static str], &'static str);
 
-/// Each room, the rooms that it uses, and where it does.
+/// Each room, with the rooms that it uses and a place where it uses them.
 type Uses = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(super) fn check(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
@@ -59,7 +59,7 @@ fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<Str
     }
 }
 
-/// A circle of rooms as a sentence, with one shortest circle and where it is closed.
+/// Describes a cycle of rooms in one sentence, with one shortest cycle and the place that closes it.
 fn sentence(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
     let circles = knot.iter().filter_map(|room| circle(uses, room));
     let rooms = circles.min_by_key(Vec::len).unwrap_or_default();
@@ -74,7 +74,7 @@ fn sentence(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
     )
 }
 
-/// The sets of rooms that all reach each other.
+/// The sets of rooms that can all reach each other.
 fn tied(uses: &Uses) -> Vec<BTreeSet<&str>> {
     let mut knots: Vec<BTreeSet<&str>> = Vec::new();
     for room in uses.keys() {
@@ -92,7 +92,7 @@ fn tied(uses: &Uses) -> Vec<BTreeSet<&str>> {
     knots
 }
 
-/// A shortest circle through a room, the room at both ends.
+/// A shortest cycle through a room, with the room at both ends.
 fn circle<'a>(uses: &'a Uses, room: &'a str) -> Option<Vec<&'a str>> {
     let next = uses.get(room)?.keys();
     let back = next.filter_map(|used| path(uses, used, room));
@@ -154,25 +154,25 @@ fn uses(tree: &Tree, folder: &str) -> Uses {
     uses
 }
 
-/// The room that a file below `src` belongs to.
+/// The room of a file below `src`.
 fn room(path: &str) -> &str {
     let first = path.split('/').next().unwrap_or(path);
     first.trim_end_matches(".rs")
 }
 
-/// How many modules a file is below the root of its crate.
+/// Module depth of a file below the root of its crate.
 fn depth(path: &str) -> usize {
     path.trim_end_matches("/mod.rs").split('/').count()
 }
 
-/// A source file without its unit tests and comments; lines stay where they are.
+/// A source file without its unit tests and comments; line numbers stay the same.
 fn code(text: &str) -> String {
     let lines = without_tests(text).lines();
     let lines = lines.map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What a file names directly in the root of its crate, with the line.
+/// The names that a file uses directly from the root of its crate, each with its line.
 fn root_names(code: &str, depth: usize) -> Vec<(usize, String)> {
     let supers = "super::".repeat(depth);
     let mut names = Vec::new();
@@ -192,7 +192,7 @@ fn root_names(code: &str, depth: usize) -> Vec<(usize, String)> {
     names
 }
 
-/// Which names the root of a crate takes from which of its modules.
+/// The names that the root of a crate re-exports, each with its module.
 fn exports(root: &str) -> Vec<(String, String)> {
     let code = code(root);
     let mut names = Vec::new();
@@ -213,7 +213,7 @@ fn exports(root: &str) -> Vec<(String, String)> {
     names
 }
 
-/// Reads `a::{b, c::d}` as the paths that it stands for; gives the rest of the text.
+/// Expands `a::{b, c::d}` into the paths that it stands for; returns the rest of the text.
 fn use_tree<'a>(text: &'a str, prefix: &[String], paths: &mut Vec<Vec<String>>) -> &'a str {
     let mut path = prefix.to_vec();
     let mut text = text.trim_start();

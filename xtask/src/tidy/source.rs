@@ -1,12 +1,12 @@
-//! What a source file must not contain: too many lines, leftovers, unsafe code, and in pure code
-//! anything that touches the machine.
+//! Forbidden in source files: too many lines, leftovers, unsafe code and, in pure code, anything that touches the
+//! machine.
 
 use crate::tree::{Tree, is_test, without_tests};
 
-/// Lines of a source file, its tests not counted.
+/// Most lines of a source file, without its tests.
 const LINES_MAX: usize = 500;
 
-/// Words that pure code does not contain: it has no clock, no sockets, no threads, no files.
+/// Words that must not occur in pure code: it has no clock, no sockets, no threads, no files.
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::io",
@@ -19,10 +19,10 @@ const IMPURE: &[&str] = &[
     "SystemTime",
 ];
 
-/// The folders whose code is pure.
+/// The folders with pure code.
 const PURE: &[&str] = &["base", "data", "control"];
 
-/// Marks that a writer leaves for later.
+/// Marks of unfinished work.
 const LEFTOVERS: &[&str] = &["FIXME", "TODO", "XXX", "dbg!("];
 
 pub(super) fn check(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {

@@ -1,12 +1,12 @@
-//! Files that nobody uses: sources that no `mod` reaches, scenarios that nothing names, pages that
-//! nothing links, fixtures that no test reads.
+//! Unused files: sources that no `mod` reaches, scenarios that nothing names, pages that nothing links to, fixtures
+//! that no test reads.
 
 use std::collections::BTreeSet;
 
 use super::links;
 use crate::tree::{Tree, folder, has_word, is_test, resolved};
 
-/// The folders of Rust files that cargo compiles one by one.
+/// The folders in which cargo compiles each Rust file separately.
 const TARGETS: &[&str] = &["src/bin", "tests", "examples", "benches", "fuzz_targets"];
 
 pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
@@ -16,7 +16,7 @@ pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
     fixtures(tree, faults);
 }
 
-/// Every Rust file is a target of cargo, or a module of one.
+/// Every Rust file is a cargo target or a module of one.
 fn sources(tree: &Tree, faults: &mut Vec<String>) {
     let mut reached = BTreeSet::new();
     let manifests = tree.files().filter_map(|(path, _)| {
@@ -37,7 +37,7 @@ fn sources(tree: &Tree, faults: &mut Vec<String>) {
     }
 }
 
-/// Whether cargo compiles this file of a package by itself.
+/// Whether cargo compiles this file of a package as a separate target.
 fn is_target(path: &str) -> bool {
     let path = path.trim_start_matches('/');
     if ["src/lib.rs", "src/main.rs", "build.rs"].contains(&path) {
@@ -91,14 +91,14 @@ fn reach(tree: &Tree, path: &str, is_root: bool, reached: &mut BTreeSet<String>)
     }
 }
 
-/// The module that a line declares, with what follows its name.
+/// The module name that a line declares, if `end` follows it.
 fn declared<'a>(line: &'a str, end: &str) -> Option<&'a str> {
     let (before, module) = line.strip_suffix(end)?.rsplit_once("mod ")?;
     let visible = before.is_empty() || before.starts_with("pub");
     visible.then_some(module)
 }
 
-/// Every scenario is named, or runs with its folder as an experiment.
+/// Every scenario is named somewhere, or runs as an experiment together with its folder.
 fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
     for (path, _) in tree.below("scenarios", ".toml") {
         let name = path.trim_start_matches("scenarios/");
@@ -124,7 +124,7 @@ fn runs_folder(text: &str, room: &str) -> bool {
     lists.any(|list| list.contains(&format!("\"{room}\"")))
 }
 
-/// Every page is linked from another one.
+/// Every page has a link from another page.
 fn pages(tree: &Tree, faults: &mut Vec<String>) {
     let linked: BTreeSet<String> = tree
         .files()
@@ -143,7 +143,7 @@ fn pages(tree: &Tree, faults: &mut Vec<String>) {
     }
 }
 
-/// Every fixture, or the folder that it is in, is named by a test of its crate.
+/// Every fixture, or its folder, is named by a test of its crate.
 fn fixtures(tree: &Tree, faults: &mut Vec<String>) {
     for (path, _) in tree.files() {
         let Some((package, inside)) = path.split_once("/tests/") else {

@@ -1,8 +1,8 @@
-//! Words that make a reader stumble, and what to write instead.
+//! Words that are hard to understand, with replacements.
 
 use crate::tree::{Tree, has_word};
 
-/// Phrases, in lower case, with better ones. They do not occur anywhere, comments included.
+/// Forbidden phrases, in lower case, with replacements. They must not occur anywhere, comments included.
 const PHRASES: &[(&str, &str)] = &[
     ("so many", "the number, or N"),
     ("so long at most", "the longest time"),
@@ -23,7 +23,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("whoever else is there", "everyone except"),
 ];
 
-/// Names of types, with better ones.
+/// Forbidden names of types, with replacements.
 const TYPES: &[(&str, &str)] = &[
     ("Ways", "NextHopCache"),
     ("Neighbourhood", "NeighbourKey"),
@@ -33,16 +33,16 @@ const TYPES: &[(&str, &str)] = &[
     ("Course", "FlowSpec"),
 ];
 
-/// Names of functions, with better ones.
+/// Forbidden names of functions, with replacements.
 const FUNCTIONS: &[(&str, &str)] = &[("look", "peek"), ("judge", "validate, or decide")];
 
-/// Names that only one folder gives to a type.
+/// Type names that only one folder may define.
 const HOMES: &[(&str, &str)] = &[("Order", "control/controller")];
 
-/// Files of the text kinds that people read.
+/// Extensions of text files that people read.
 const KINDS: &[&str] = &[".rs", ".md", ".toml", ".txt"];
 
-/// This file has the words themselves.
+/// This file contains the words themselves.
 const LIST: &str = "xtask/src/tidy/words.rs";
 
 pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
