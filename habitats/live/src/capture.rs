@@ -1,13 +1,13 @@
-//! Captures of a running router: what a plane's watch sees, as pcapng.
+//! Captures of a running router: writes the packets recorded by a plane's watch as pcapng.
 //!
 //! ```text
 //!  worker: [ watch ] --sightings, by commands--> [ Captures ] --pcapng, a chunk at a time--> file
 //!               <------- memory, emptied ------------+
 //! ```
 //!
-//! The forwarding thread copies and counts; stamps are turned into Unix time and blocks are written
-//! by the thread that fetches. One capture runs at a time. It ends after its packets or its time, when it is
-//! told to, or when nobody has fetched for [`weir_path::plane::watch::LEASE`].
+//! The forwarding thread copies and counts. The thread that fetches converts stamps to Unix time and writes blocks. One
+//! capture runs at a time. It ends after its packets or its time, when a client ends it, or when nobody has fetched for
+//! [`weir_path::plane::watch::LEASE`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use weir_path::plane::watch::{Fetched, Sightings, Want};
 use crate::clock;
 use crate::worker::Handle;
 
-/// The capture of a router, if one runs, and the number of the next one.
+/// The running capture of a router, if there is one, and the number of the next one.
 #[derive(Debug)]
 pub struct Captures {
     handle: Handle,
@@ -33,20 +33,20 @@ struct State {
     capture: Option<Capture>,
 }
 
-/// A capture that runs, or that has ended and was not closed yet.
+/// A capture that is running, or that has ended and is not closed yet.
 #[derive(Debug)]
 struct Capture {
     writer: Writer,
     interfaces: Vec<Interface>,
-    /// Bytes written and not fetched yet.
+    /// Bytes written but not fetched yet.
     written: Vec<u8>,
-    /// Memory for what the watch sees while we write; none once the watch has ended.
+    /// Memory for the watch to record into while we write; none once the watch has ended.
     spare: Option<Sightings>,
     report: CaptureReport,
 }
 
 impl Captures {
-    /// No capture yet, of the router behind `handle`.
+    /// No capture yet, for the router behind `handle`.
     pub fn new(handle: Handle) -> Self {
         Self {
             handle,
@@ -54,7 +54,7 @@ impl Captures {
         }
     }
 
-    /// Begins a capture.
+    /// Starts a capture.
     pub fn start(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
         request.check()?;
         let mut state = self.lock();
@@ -87,13 +87,13 @@ impl Captures {
                 Ok(Some(std::mem::take(&mut capture.written)))
             }
             Err(refusal) => {
-                state.capture = None; // a watch that is left over ends by itself
+                state.capture = None; // a leftover watch ends by itself
                 Err(refusal)
             }
         }
     }
 
-    /// Ends a capture, if it has not ended by itself. Bytes that were not fetched are gone.
+    /// Ends a capture, unless it has ended by itself. Bytes that were not fetched are lost.
     pub fn end(&self, id: u64) -> Result<CaptureReport, CaptureRefusal> {
         let mut state = self.lock();
         let report = state.of(id)?.report;
@@ -105,7 +105,7 @@ impl Captures {
         Ok(report)
     }
 
-    /// A fetch that panicked took the memory with it, and the capture ends as if all were fetched.
+    /// If a fetch has panicked, it has lost the memory, and the capture ends as if everything had been fetched.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +164,7 @@ impl Capture {
     }
 }
 
-/// On the forwarding thread: begins to watch, and gives names and rates of the watched ports.
+/// On the forwarding thread: starts to watch, and returns names and rates of the watched ports.
 fn watch(
     plane: &mut Plane,
     request: CaptureRequest,
@@ -304,7 +304,7 @@ mod tests {
             );
         }
         handle.call(Worker::stop).unwrap();
-        // It ends with its turn, in which it still answers.
+        // It ends with its current turn, and still answers during that turn.
         let ended = (0..1000).any(|_| {
             thread::sleep(Duration::from_millis(1));
             handle.call(|_| ()).is_err()

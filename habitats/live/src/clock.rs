@@ -1,4 +1,4 @@
-//! The kernel's monotonic clock, and waiting until an instant of it.
+//! The kernel's monotonic clock, and waiting until one of its instants.
 //!
 //! ```text
 //! kernel stamps (CLOCK_REALTIME) --[Stamps]--> Instant <-- now() (CLOCK_MONOTONIC)
@@ -26,9 +26,9 @@ pub fn now() -> Instant {
 pub struct UnixTime(u64);
 
 impl UnixTime {
-    /// Before everything.
+    /// Earlier than every other time.
     pub const FIRST: Self = Self(0);
-    /// After everything.
+    /// Later than every other time.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The current time.
@@ -41,7 +41,7 @@ impl UnixTime {
         Self(u64::from(seconds) * 1_000_000_000 + u64::from(nanos))
     }
 
-    /// The time this many nanoseconds after 1970 began.
+    /// The time this many nanoseconds after the start of 1970.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -57,13 +57,13 @@ impl UnixTime {
         Self(self.0.saturating_add(span.as_nanos()))
     }
 
-    /// How long until then; nothing if it is past.
+    /// Time until then; zero if it is in the past.
     pub fn remaining(self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(Self::now().0))
     }
 }
 
-/// [`Instant::ZERO`] in Unix time, in nanoseconds, as both clocks stand now.
+/// [`Instant::ZERO`] as Unix time in nanoseconds, according to both clocks now.
 pub fn epoch() -> u64 {
     read_clock(libc::CLOCK_REALTIME).saturating_sub(read_clock(libc::CLOCK_MONOTONIC))
 }
@@ -73,7 +73,7 @@ pub fn thread_cpu_time() -> Span {
     Span::from_nanos(read_clock(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// Wakes the calling thread when it asked to be woken, not up to 50 us later.
+/// Makes the calling thread wake up at the requested time, not up to 50 us later.
 pub fn precise_sleeps() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
@@ -84,9 +84,8 @@ pub fn precise_sleeps() -> io::Result<()> {
     }
 }
 
-/// Lets the calling thread run before others that want the processor, with the highest ordinary
-/// priority: a port that wakes up late is paced badly. Not a real-time priority, which would let an
-/// overloaded router lock the machine up.
+/// Lets the calling thread run before other threads, with the highest ordinary priority: a port that wakes up late is
+/// paced badly. This is not a real-time priority, with which an overloaded router could lock up the machine.
 pub fn go_first() -> io::Result<()> {
     // SAFETY: setpriority takes three integers; process zero is the calling thread on Linux.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
@@ -99,10 +98,9 @@ pub fn go_first() -> io::Result<()> {
 
 /// Turns the kernel's receive stamps, which are wall-clock time, into [`Instant`]s.
 ///
-/// Once per burst [`Self::begin`] reads both clocks; [`Self::instant`] then converts each stamp, and
-/// reads them again for a frame that came later. The result is never later than the reading, and
-/// never earlier than the result before or than [`Self::nothing_before`], however the wall clock
-/// jumps.
+/// [`Self::begin`] reads both clocks once per burst. [`Self::instant`] then converts each stamp, and reads the clocks
+/// again for a frame that arrived later. The result is never later than the reading, and never earlier than the
+/// previous result or [`Self::nothing_before`], even if the wall clock jumps.
 #[derive(Debug, Default)]
 pub struct Stamps {
     monotonic: Instant,
@@ -121,7 +119,7 @@ impl Stamps {
         self.realtime_nanos = realtime_nanos;
     }
 
-    /// No frame was there at `now`: all that are stamped from here on came later.
+    /// No frame was there at `now`: all frames stamped from now on arrived later.
     pub fn nothing_before(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
     }
@@ -130,7 +128,7 @@ impl Stamps {
     pub fn instant(&mut self, seconds: u32, nanos: u32) -> Instant {
         let stamp = UnixTime::from_stamp(seconds, nanos).as_nanos();
         if stamp > self.realtime_nanos {
-            // The thread was off the processor since the burst began, perhaps for long.
+            // The thread has been off the processor since the burst began, perhaps for a long time.
             self.begin();
         }
         self.converted(stamp)
@@ -143,9 +141,9 @@ impl Stamps {
     }
 }
 
-/// How far the clocks of the processors that this process may use are apart: how much earlier than
-/// another processor's reading a later one was. Zero on a sound machine; virtual machines that were
-/// moved or thawed may have some milliseconds, which Linux does not see.
+/// Disagreement of the clocks of the processors that this process may use: how much earlier a later reading on another
+/// processor was. Zero on a sound machine. Virtual machines that were moved or thawed may have a few milliseconds,
+/// which Linux does not detect.
 pub fn disagreement() -> io::Result<Span> {
     let (latest, lag) = (AtomicU64::new(0), AtomicU64::new(0));
     let look = |processor: usize| {
@@ -172,7 +170,7 @@ pub fn disagreement() -> io::Result<Span> {
     Ok(Span::from_nanos(lag.into_inner()))
 }
 
-/// How long each processor's clock is compared with the others.
+/// Time for which each processor's clock is compared with the others.
 const LOOK: Span = Span::from_millis(5);
 
 /// The processors that the calling thread may use.
@@ -208,28 +206,28 @@ fn run_on(processor: usize) -> io::Result<()> {
     }
 }
 
-/// Lets another thread end a [`Waiter`]'s wait.
+/// Lets another thread end the wait of a [`Waiter`].
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<File>);
 
 impl Waker {
-    /// Ends the wait in progress, or the next one if none is.
+    /// Ends the current wait, or the next one if no wait is in progress.
     pub fn wake(&self) {
-        // The only failure is a counter that is full already, and then the wait ends anyway.
+        // This fails only if the counter is already full, and then the wait ends anyway.
         let _ = (&*self.0).write(&1_u64.to_ne_bytes());
     }
 }
 
-/// Why a wait ended. Neither: its time was up, or a signal came.
+/// Reason why a wait ended. If both are false, the time was up or a signal came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Woken {
-    /// A device has something to say.
+    /// A device is readable or has an error.
     pub ready: bool,
-    /// Somebody used the [`Waker`].
+    /// The [`Waker`] was used.
     pub called: bool,
 }
 
-/// Waits for devices, for a [`Waker`], and for an instant, whichever comes first.
+/// Waits for devices, a [`Waker`] or an instant, whichever comes first.
 #[derive(Debug)]
 pub struct Waiter {
     event: Waker,
@@ -237,7 +235,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter without anything to wait for yet.
+    /// A waiter with nothing to wait for yet.
     pub fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes two integers and touches no memory of ours.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -257,8 +255,8 @@ impl Waiter {
         self.event.clone()
     }
 
-    /// Waits until a device is readable (or in error), the waker is used, or `until` has come;
-    /// without `until`, for as long as it takes. An instant that has passed only looks.
+    /// Waits until a device is readable (or has an error), the waker is used, or `until` has come; without `until`,
+    /// there is no time limit. An instant in the past only polls.
     pub fn wait<'a>(
         &mut self,
         devices: impl IntoIterator<Item = BorrowedFd<'a>>,
@@ -274,8 +272,8 @@ impl Waiter {
         self.polled.extend(devices.into_iter().map(polled));
         let timeout = until.map(|until| timespec(until.since(now())));
         let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
-        // SAFETY: the pointer and the number describe our vector, the time-out is null or points
-        // to a value that lives until the end of this function, and a null signal mask is allowed.
+        // SAFETY: the pointer and the number describe our vector, the time-out is null or points to a value that lives
+        // until the end of this function, and a null signal mask is allowed.
         let count = unsafe {
             libc::ppoll(
                 self.polled.as_mut_ptr(),
@@ -293,7 +291,7 @@ impl Waiter {
         }
         let called = self.polled[0].revents != 0;
         if called {
-            // An event descriptor gives its counter in one read, and is then at zero.
+            // One read of an event descriptor returns its counter and resets it to zero.
             let _ = (&*self.event.0).read(&mut [0; 8]);
         }
         let ready = self.polled[1..].iter().any(|p| p.revents != 0);
@@ -355,7 +353,7 @@ mod tests {
     fn an_empty_ring_is_a_bound_even_when_the_wall_clock_jumps() {
         let mut stamps = Stamps::default();
         stamps.nothing_before(at(9_000));
-        // An hour forward between the stamp and the reading.
+        // One hour forward between the stamp and the reading.
         stamps.begin_at(at(10_000), 3_607_000_000_000);
         assert_eq!(stamps.instant(7, 0), at(9_000));
     }
@@ -363,7 +361,7 @@ mod tests {
     #[test]
     fn reading_the_clocks_leaves_the_thread_where_it_may_run() {
         let before = processors().unwrap();
-        disagreement().unwrap(); // what it finds is the machine's
+        disagreement().unwrap(); // the result depends on the machine
         assert_eq!(processors().unwrap(), before);
     }
 

@@ -1,12 +1,12 @@
-//! Files that people name: read with a bound, and only if they are files.
+//! Files named by users: read with a size limit, and only if they are regular files.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Reads a text file of at most `bytes_max` bytes. Whatever is no regular file is refused: a device may
-/// have no end, and a pipe may never be written to.
+/// Reads a text file of at most `bytes_max` bytes. Anything but a regular file is refused: a device may be endless, and
+/// nobody may ever write to a pipe.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK); // opening a pipe would wait for its writer

@@ -2,16 +2,16 @@
 //!
 //! The only crate that may contain unsafe code.
 //!
-//! - [`capture`]: what passes through ports, as pcapng, while the router runs
-//! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until one
-//! - [`device`]: where frames come from and go to, in bursts
-//! - [`file`]: files that people name, read with a bound
-//! - [`kernel`]: what the kernel knows (links, addresses, routes, neighbours), and the rule that
-//!   keeps transit away from it
-//! - [`router`]: the running router: what starts, changes and stops it
+//! - [`capture`]: captures of packets at ports, as pcapng, while the router runs
+//! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until an instant
+//! - [`device`]: devices, which receive and send frames in bursts
+//! - [`file`]: files named by users, read with a size limit
+//! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
+//!   the kernel
+//! - [`router`]: the running router: starting, changing and stopping it
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
-//! - [`signals`]: signals that come while a program starts
+//! - [`signals`]: signals that arrive while a program starts
 
 pub mod capture;
 pub mod clock;

@@ -1,17 +1,17 @@
-//! Network namespaces that vanish with the process that made them.
+//! Network namespaces that vanish with the process that created them.
 //!
-//! A [`Namespace`] has no name: an open file keeps it alive, and only this process holds that
-//! file. Programs run inside it as children of one [`Spawner`], which asks the kernel to kill them
-//! when it dies. So `kill -9` of the maker ends everything: the children die, the file closes,
-//! and the kernel takes the namespace down with its links, addresses, routes and rules.
+//! A [`Namespace`] has no name: an open file keeps it alive, and only this process holds that file. Programs run inside
+//! it as children of one [`Spawner`], which asks the kernel to kill them when it dies. So `kill -9` of the creating
+//! process ends everything: the children die, the file closes, and the kernel removes the namespace with its links,
+//! addresses, routes and rules.
 //!
 //! ```text
 //!   maker ──fd──▶ namespace ◀──setns── child (PR_SET_PDEATHSIG = SIGKILL)
 //!     └── Spawner: the one thread that forks; when it ends, its children are killed
 //! ```
 //!
-//! [`become_root`] gives a process without privileges a user namespace in which it may do all
-//! this, where the system permits that.
+//! [`become_root`] gives an unprivileged process a user namespace in which it may do all this, if the system permits
+//! that.
 
 use std::fs;
 use std::io;
@@ -21,14 +21,14 @@ use std::process::{Child, Command};
 use std::sync::mpsc;
 use std::thread;
 
-/// A network namespace, alive as long as this value (and what runs inside).
+/// A network namespace, alive as long as this value or any process inside.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,
 }
 
 impl Namespace {
-    /// A new, empty namespace: only `lo`, and that is down.
+    /// A new, empty namespace with `lo` only, which is down.
     pub fn new() -> io::Result<Self> {
         let made = thread::scope(|scope| {
             scope
@@ -47,13 +47,13 @@ impl Namespace {
         Ok(Self { fd: file.into() })
     }
 
-    /// A path by which other programs of the same user can open this namespace while this process
-    /// lives, for `ip link set DEVICE netns PATH`.
+    /// A path by which other programs of the same user can open this namespace as long as this process lives, for `ip
+    /// link set DEVICE netns PATH`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd())
     }
 
-    /// Runs `work` inside, on a thread of its own. Sockets that it opens stay inside for good.
+    /// Runs `work` inside, on its own thread. Sockets that it opens stay inside.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         let fd = self.fd.as_raw_fd();
         let done = thread::scope(|scope| {
@@ -68,8 +68,8 @@ impl Namespace {
     }
 }
 
-/// The thread that starts programs inside namespaces. They are killed when it ends: when it is
-/// dropped, or when the process dies in whatever way.
+/// The thread that starts programs inside namespaces. They are killed when the thread ends: when this value is dropped,
+/// or when the process dies.
 #[derive(Debug)]
 pub struct Spawner {
     jobs: mpsc::Sender<Job>,
@@ -89,21 +89,21 @@ impl Spawner {
             .name("spawner".into())
             .spawn(move || {
                 for mut job in inbox {
-                    // A caller that no longer waits has dropped the child's handle, not the child.
+                    // If the caller no longer waits, this drops the child's handle, not the child.
                     let _ = job.answer.send(job.command.spawn());
                 }
             })?;
         Ok(Self { jobs })
     }
 
-    /// Starts `command` inside `namespace`, in a process group of its own.
+    /// Starts `command` inside `namespace`, in its own process group.
     pub fn spawn(&self, namespace: &Namespace, mut command: Command) -> io::Result<Child> {
-        // The child's copy: valid between fork and exec whatever the maker does meanwhile.
+        // A copy for the child, valid between fork and exec even if the creator closes its own.
         let fd = namespace.fd.try_clone()?;
         let maker = std::process::id();
         command.process_group(0);
-        // SAFETY: between fork and exec the closure makes system calls only (setns, prctl,
-        // getppid), which are async-signal-safe; it allocates nothing on its good path.
+        // SAFETY: between fork and exec the closure makes system calls only (setns, prctl, getppid), which are
+        // async-signal-safe; it allocates nothing unless one of them fails.
         unsafe {
             command.pre_exec(move || {
                 set_namespace(fd.as_raw_fd())?;
@@ -118,13 +118,13 @@ impl Spawner {
     }
 }
 
-/// Why this process may not make namespaces.
+/// Reason why this process may not create namespaces.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The system does not permit user namespaces.
     #[error("not root, and this system permits no user namespaces ({0}); run it as root")]
     NotPermitted(io::Error),
-    /// The process has several threads already.
+    /// The process already has several threads.
     #[error("not root, and a user namespace must be entered before the first thread starts")]
     Threads,
     /// The user could not be mapped.
@@ -132,8 +132,8 @@ pub enum PrivilegeError {
     Map(io::Error),
 }
 
-/// Makes sure that this process may make network namespaces: as root it does nothing, otherwise
-/// it enters a user namespace in which it is root. To be called before the first thread starts.
+/// Makes sure that this process may create network namespaces. As root it does nothing; otherwise it enters a user
+/// namespace in which it is root. Call it before the first thread starts.
 pub fn become_root() -> Result<(), PrivilegeError> {
     // SAFETY: these calls have no arguments and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -150,8 +150,8 @@ pub fn become_root() -> Result<(), PrivilegeError> {
         .map_err(PrivilegeError::Map)
 }
 
-/// Raises the number of files that this process and its children may open to at least `wanted`,
-/// if the hard limit allows that. Gives the limit in force.
+/// Raises the number of files that this process and its children may open to at least `wanted`, if the hard limit
+/// permits that. Returns the limit in force.
 pub fn raise_file_limit(wanted: u64) -> io::Result<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -181,21 +181,21 @@ pub fn signal(child: &Child, signal: Signal) -> io::Result<()> {
 /// A signal for [`signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Read your configuration again (SIGHUP).
+    /// Reload the configuration (SIGHUP).
     Hangup,
-    /// Please end (SIGTERM).
+    /// Stop in an orderly way (SIGTERM).
     Terminate,
-    /// End (SIGKILL).
+    /// Die immediately (SIGKILL).
     Kill,
 }
 
-/// In a child between fork and exec: be killed when the thread that forked us ends.
+/// For a child between fork and exec: makes the kernel kill it when the thread that forked it ends.
 fn die_with_parent(maker: u32) -> io::Result<()> {
     // SAFETY: prctl with these arguments sets a number in this process, nothing else.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
     // SAFETY: getppid has no arguments and cannot fail.
     if unsafe { libc::getppid() } as u32 != maker {
-        // The maker died between fork and prctl: the signal would never come.
+        // The parent died between fork and prctl: the signal would never come.
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     Ok(())
@@ -225,7 +225,7 @@ mod tests {
     use std::process::Stdio;
     use std::time::{Duration, Instant};
 
-    /// A namespace, or a printed sentence where the machine permits none.
+    /// A namespace; prints a message instead if the machine does not permit one.
     fn namespace() -> Option<Namespace> {
         match Namespace::new() {
             Ok(namespace) => Some(namespace),

@@ -40,10 +40,10 @@ use crate::kernel::follow;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::Worker;
 
-/// A router, its forwarding thread, and the events of that thread.
+/// A router, its forwarding thread, and that thread's events.
 pub type Started = (Arc<Running>, JoinHandle<Worker>, Inbox);
 
-/// A router that starts.
+/// A router that is starting.
 pub struct Starting {
     element: mpsc::Sender<Input>,
     launched: oneshot::Receiver<Launch>,
@@ -52,8 +52,8 @@ pub struct Starting {
     bypassed: Arc<Mutex<Bypassed>>,
 }
 
-/// Begins to start a router with a plan that these facts permit, in the calling thread's network namespace.
-/// To be called in a runtime.
+/// Starts a router with a plan that these facts permit, in the calling thread's network namespace. Call it within a
+/// runtime.
 pub fn start(plan: Plan, facts: Facts) -> Result<Starting, String> {
     let (element, inbox) = mpsc::channel();
     let carrier = Carrier::new(&plan, element.clone())?;
@@ -72,7 +72,7 @@ pub fn start(plan: Plan, facts: Facts) -> Result<Starting, String> {
 
 fn ask(element: &mpsc::Sender<Input>, request: Request) -> oneshot::Receiver<Answer> {
     let (answer, answered) = oneshot::channel();
-    let _ = element.send(Input::Request(request, answer)); // the receiver hears of it
+    let _ = element.send(Input::Request(request, answer)); // a failure shows at the receiver
     answered
 }
 
@@ -100,13 +100,13 @@ impl Starting {
         Ok((Arc::new(running), thread, inbox))
     }
 
-    /// Gives up, and waits until the kernel has everything back.
+    /// Aborts the start, and waits until the kernel has everything back.
     pub async fn give_up(self) {
         let _ = ask(&self.element, Request::Stop).await; // failures are in the log
     }
 }
 
-/// Starts the tasks of a running router. Each ends only to end the router, with the reason.
+/// Starts the tasks of a running router. Each runs until the router must stop, and returns the reason.
 pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<String>) {
     tasks.spawn(follow_kernel(Arc::clone(running)));
     tasks.spawn(handle_events(Arc::clone(running), inbox));
@@ -115,8 +115,8 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
     tasks.spawn(bypass::follow(Arc::clone(running)));
 }
 
-/// Gives each new state of the kernel's tables to the forwarding thread. It does not go through the element,
-/// whose decisions do not depend on it: a change of routes must not wait for a change of ports.
+/// Passes each new state of the kernel's tables to the forwarding thread. It bypasses the element, whose decisions do
+/// not depend on the tables: a change of routes must not wait for a change of ports.
 async fn follow_kernel(running: Arc<Running>) -> String {
     let publish = |tables: Tables| {
         let tables = Arc::new(tables);

@@ -1,37 +1,37 @@
-//! Signals that come while a program starts.
+//! Signals that arrive while a program starts.
 //!
 //! ```text
 //!  hold -------------- install handlers -------------- release
 //!   a signal of this time waits                          and is handled now
 //! ```
 //!
-//! Without this a signal that comes before its handler is installed ends the program on the spot. What is
-//! held is held for the calling thread, for the threads that it starts, and for the programs that it starts:
-//! a child is safe from its first instruction on, and releases its signals itself.
+//! Without this, a signal that arrives before its handler is installed kills the program immediately. The signals are
+//! blocked for the calling thread and for all threads and programs that it starts: a child is safe from its first
+//! instruction on, and unblocks its signals itself.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use crate::sys;
 
-/// Signals by which a router is controlled.
+/// Signals that control a router.
 const HELD: [libc::c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 
-/// Lets SIGHUP, SIGINT and SIGTERM wait from now on. To be called before the first thread starts: a signal goes
-/// to any thread that does not hold it.
+/// Blocks SIGHUP, SIGINT and SIGTERM from now on. Call it before the first thread starts: a signal goes to any thread
+/// that does not block it.
 pub fn hold() -> io::Result<()> {
     change(libc::SIG_BLOCK)
 }
 
-/// Lets them through, also if they were held when this program was started: its parent was starting too.
+/// Unblocks them, even if they were blocked when this program started because its parent was starting too.
 pub fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK)
 }
 
 fn change(how: libc::c_int) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` writes the whole set, so that it is a value for what follows, which only reads it;
-    // a null pointer says that the mask before is not wanted.
+    // SAFETY: `sigemptyset` writes the whole set, so it is initialised for the following calls, which only read it; a
+    // null pointer means that the previous mask is not wanted.
     let result = unsafe {
         sys::check(libc::sigemptyset(set.as_mut_ptr()))?;
         for signal in HELD {
@@ -49,7 +49,7 @@ fn change(how: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The held signals of the calling thread, a bit each.
+    /// The blocked signals of the calling thread, one bit each.
     fn blocked() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));

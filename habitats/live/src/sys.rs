@@ -1,9 +1,9 @@
-//! The few system calls that several files need, as safe functions.
+//! System calls used in several files, as safe functions.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// A plain C structure or integer: any bytes are a value of it, and it holds no pointer.
+/// A plain C structure or integer: any bytes are a valid value, and it holds no pointer.
 ///
 /// # Safety
 /// The type must be `repr(C)` or an integer, without references, and valid for any bytes.
@@ -60,7 +60,7 @@ pub(crate) fn option<T: Plain>(
     check(result).map(|()| value)
 }
 
-/// Reads a socket option that takes its question from the buffer which it fills.
+/// Reads a socket option whose request is in the buffer that the kernel fills.
 pub(crate) fn exchange_option(
     socket: &impl AsFd,
     level: libc::c_int,
@@ -81,7 +81,7 @@ pub(crate) fn exchange_option(
     check(result)
 }
 
-/// Makes a socket address from a C structure.
+/// Creates a socket address from a C structure.
 ///
 /// # Safety
 /// `address` must be a socket address structure that is valid for any bytes.
@@ -99,7 +99,7 @@ pub(crate) unsafe fn address<T: Copy>(address: T) -> io::Result<socket2::SockAdd
     }
 }
 
-/// The same open file under a number of at least `number`; it is closed in programs that are started.
+/// The same open file under a descriptor of at least `number`; it is closed in child programs.
 pub(crate) fn numbered_from(file: &impl AsFd, number: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: with this command fcntl takes numbers and touches no memory of ours.
     let fd = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, number) };
@@ -108,7 +108,7 @@ pub(crate) fn numbered_from(file: &impl AsFd, number: libc::c_int) -> io::Result
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The last error, if a system call's result says that there was one.
+/// The last error, if a system call's result reports one.
 pub(crate) fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())

@@ -9,14 +9,13 @@
 //!                                     +------- wait: frames, commands, time -------+
 //! ```
 //!
-//! A turn reads the clock, takes a burst from each device, lets every port do what is due, and
-//! sends. Unless a device has more it ends in a wait for a frame, a command or the next event, so
-//! an idle router costs no processor time. Commands run between two turns: a packet sees either the
-//! old configuration or the new one.
+//! A turn reads the clock, takes a burst from each device, lets every port do its due work, and sends. Unless a device
+//! has more frames, the turn ends with a wait for a frame, a command or the next event, so an idle router uses no
+//! processor time. Commands run between two turns: a packet sees either the old configuration or the new one.
 //!
-//! Under load it does not wake for each frame: see [`Moderation`].
+//! Under load, the thread does not wake up for each frame: see [`Moderation`].
 //!
-//! A device that fails is closed, its frames end, and it is opened again once it is back ([`links`]).
+//! A device that fails is closed, its frames are dropped, and it is opened again once it is back ([`links`]).
 
 mod links;
 
@@ -38,29 +37,27 @@ use self::links::{Doorkeeper, Link};
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction, Received, Tenure};
 
-/// Frames of ordinary length taken from a device in one turn. A longer one counts for several
-/// ([`Received::cost`]); what a device took too much it gets less in the next turns, so that devices
-/// are served in turn by bytes, and a flood of superframes at one does not delay the others.
+/// Maximum frames of ordinary length taken from a device in one turn. A longer frame counts as several
+/// ([`Received::cost`]). If a device exceeds its share, it gets less in the next turns, so that devices are served in
+/// turn by bytes, and a flood of superframes at one does not delay the others.
 const BURST_MAX: usize = 64;
-/// A port's next event is waited for at least this long: many frames at a high rate share one
-/// wake-up, and leave well within the burst that [`weir_path::egress::port::Link::burst`] allows.
+/// Shortest wait for a port's next event: many frames at a high rate share one wake-up, and still leave within the
+/// burst that [`weir_path::egress::port::Link::burst`] permits.
 const PACING_QUANTUM: Span = Span::from_micros(50);
-/// Under load frames are gathered for this long before the next turn, as a network card with
-/// interrupt moderation does.
+/// Time for which frames are gathered before the next turn under load, like the interrupt moderation of a network card.
 const GATHER: Span = Span::from_micros(50);
-/// At least this many frames for one wake-up count as load.
+/// Minimum frames per wake-up that count as load.
 const LOAD_FRAMES_MIN: usize = 2;
-/// After this time a full device is tried again.
+/// Time after which a full device is tried again.
 const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
 /// A worker that does not answer a call within this time is stuck.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How long frames are gathered before a turn.
+/// Decides how long frames are gathered before a turn.
 ///
-/// A wake-up costs more than forwarding a frame. While one frame comes at a time each is forwarded
-/// at once; when a wake-up has found several, more are on their way, and the next turn waits until
-/// [`GATHER`] after the last wake-up whatever arrives. So the number of wake-ups is bounded, and
-/// the delay too.
+/// A wake-up costs more than forwarding a frame. While frames come one at a time, each is forwarded immediately. When a
+/// wake-up has found several, more are on their way, and the next turn waits until [`GATHER`] after the last wake-up,
+/// regardless of arrivals. So both the number of wake-ups and the delay are bounded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moderation {
     woken_at: Instant,
@@ -68,18 +65,18 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// A turn has taken this many frames.
+    /// Records that a turn has taken this many frames.
     pub fn took(&mut self, frames: usize) {
         self.frames += frames;
     }
 
-    /// Until when no frame shall end the wait that begins now, if there is load.
+    /// Under load, the time until which no frame may end the wait that begins now.
     pub fn gather_until(&self, now: Instant) -> Option<Instant> {
         let until = self.woken_at + GATHER;
         (self.frames >= LOAD_FRAMES_MIN && now < until).then_some(until)
     }
 
-    /// The wait has ended.
+    /// Records that the wait has ended.
     pub fn woke(&mut self, now: Instant) {
         self.woken_at = now;
         self.frames = 0;
@@ -89,14 +86,14 @@ impl Moderation {
 /// Opens the device of a port whose interface has this name now; called again after the device was lost.
 pub type Opener = Box<dyn FnMut(&str) -> io::Result<Box<dyn Device>> + Send>;
 
-/// An event that a worker reports from its own thread. The receiver must not block.
+/// An event that a worker reports on its own thread. The receiver must not block.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Ask for a neighbour's MAC address, or give up asking.
+    /// Request a neighbour's MAC address, or give up a request.
     NeighbourRequest(NeighbourRequest),
     /// Packets were sent to these neighbours since the last report.
     InUse(Vec<NeighbourKey>),
-    /// The device of the port with this name is gone.
+    /// The device of the port with this name was lost.
     PortLost(String),
     /// The device of a port is back.
     PortBack {
@@ -105,8 +102,8 @@ pub enum Event {
         /// Name of its interface.
         interface: String,
     },
-    /// The interface of a port has another name. Its frames are the kernel's until the router claims
-    /// them again, because rules that keep transit from the kernel go by names.
+    /// The interface of a port has another name. Its frames belong to the kernel until the router claims them again,
+    /// because rules that keep transit from the kernel depend on names.
     Renamed {
         /// Name of the port.
         port: String,
@@ -115,24 +112,24 @@ pub enum Event {
         /// The new name.
         to: String,
     },
-    /// The link of a port's interface works now, or no more.
+    /// The carrier of a port's interface has appeared or gone.
     Carrier {
         /// Name of the port.
         port: String,
-        /// Whether it works.
+        /// Whether there is a carrier.
         works: bool,
     },
-    /// This snapshot of the tables is in use no more: dropping a large one takes time, which the
+    /// This snapshot of the tables is no longer in use. The receiver drops it: dropping a large one takes time that the
     /// worker does not have.
     Retired(Arc<Tables>),
 }
 
-/// The thread's state. Commands see it whole.
+/// The thread's state, which commands can access as a whole.
 pub struct Worker {
     /// Everything that packets touch.
     pub plane: Plane,
     links: Vec<Link>,
-    /// How many links there were: the next one's number.
+    /// Number of links so far: the id of the next one.
     bound: u64,
     doorkeeper: Doorkeeper,
     event: Box<dyn FnMut(Event) + Send>,
@@ -146,13 +143,13 @@ pub struct Worker {
 pub struct LinkState {
     /// Whether it is open.
     pub up: bool,
-    /// Its counters, summed over all the times that it was open.
+    /// Its counters, summed over all periods in which it was open.
     pub counters: Counters,
 }
 
 type Command = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// How other threads speak to a worker.
+/// Lets other threads talk to a worker.
 #[derive(Clone, Debug)]
 pub struct Handle {
     commands: mpsc::Sender<Command>,
@@ -179,14 +176,13 @@ impl Worker {
         }
     }
 
-    /// Drops what waited in a receive ring for longer, with [`Reason::Stale`].
+    /// Sets the age above which frames from a receive ring are dropped with [`Reason::Stale`].
     pub fn set_age_max(&mut self, age_max: Span) {
         self.age_max = Some(age_max);
     }
 
-    /// Binds a device to the port that was added to the plane last.
-    /// `open` opens it again after it was lost, or for the first time if it is not there yet; it is
-    /// called on another thread.
+    /// Binds a device to the port that was added to the plane last. `open` opens it again after it was lost, or for the
+    /// first time if it does not exist yet; it is called on another thread.
     pub fn bind(&mut self, device: Option<Box<dyn Device>>, open: Opener) {
         self.links.push(Link::new(self.bound, device, open));
         self.bound += 1;
@@ -199,7 +195,7 @@ impl Worker {
         self.doorkeeper.close(link.close());
     }
 
-    /// Puts a new snapshot of the kernel's tables in force, and tells what became of the ports' links.
+    /// Puts a new snapshot of the kernel's tables in force, and reports changes of the ports' links.
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
         let links = |plane: &Plane| -> Vec<(String, Option<bool>)> {
             let ports = plane.ports().iter().enumerate();
@@ -216,7 +212,7 @@ impl Worker {
         }
     }
 
-    /// Tells what is new of a port's link: the name of its interface, and its carrier if it has one.
+    /// Reports changes of a port's link: the name of its interface, and its carrier if it has one.
     fn tell_of_link(
         &mut self,
         number: usize,
@@ -240,20 +236,20 @@ impl Worker {
         }
     }
 
-    /// Sets which frames of a port are the router's, if its device is open.
+    /// Sets which frames of a port belong to the router, if its device is open.
     pub fn set_tenure(&mut self, number: usize, tenure: Tenure) {
         if let Some(device) = &mut self.links[number].device {
             device.set_tenure(tenure);
         }
     }
 
-    /// Whether a port has taken every frame of its tenure, and has sent what it held.
+    /// Whether a port has taken every frame of its tenure and sent every packet that it held.
     pub fn is_drained(&self, number: usize) -> bool {
         let device = self.links[number].device.as_ref();
         device.is_none_or(|device| device.tenure_is_over()) && self.plane.is_drained(number)
     }
 
-    /// Tells which neighbours are in use, as an event.
+    /// Reports the neighbours in use, as an event.
     pub fn tell_neighbours_in_use(&mut self) {
         let neighbours = self.plane.take_neighbours_in_use(clock::now());
         (self.event)(Event::InUse(neighbours));
@@ -269,12 +265,12 @@ impl Worker {
         self.links.iter_mut().map(Link::state).collect()
     }
 
-    /// Ends the thread after this turn.
+    /// Stops the thread after this turn.
     pub fn stop(&mut self) {
         self.stop = true;
     }
 
-    /// Runs on a thread of its own until [`Self::stop`].
+    /// Runs on its own thread until [`Self::stop`].
     pub fn start(mut self) -> io::Result<(Handle, thread::JoinHandle<Worker>)> {
         let (commands, inbox) = mpsc::channel();
         let mut waiter = Waiter::new()?;
@@ -334,7 +330,7 @@ impl Worker {
         self.plane.shut_down();
     }
 
-    /// Takes a burst from each device; whether a device has more.
+    /// Takes a burst from each device; returns whether a device has more.
     fn receive(&mut self) -> bool {
         let mut more = false;
         for number in 0..self.links.len() {
@@ -354,8 +350,8 @@ impl Worker {
                 Direction::Host | Direction::Group | Direction::Other => {
                     plane.receive(number, frame.bytes, arrival(&frame));
                     if frame.offload.segmentation.is_some() {
-                        // Its packets go to their queues, or end there, before anybody else's frame
-                        // needs a place in the pool.
+                        // Its packets go to their queues, or are dropped, before another port's frame needs a place in
+                        // the pool.
                         plane.step(clock::now());
                     }
                 }
@@ -372,7 +368,7 @@ impl Worker {
         more
     }
 
-    /// Sends what is ready; whether a device is full.
+    /// Sends ready packets; returns whether a device is full.
     fn transmit(&mut self) -> bool {
         let mut full = false;
         for number in 0..self.links.len() {
@@ -397,7 +393,7 @@ impl Worker {
         (self.event)(Event::PortLost(name));
     }
 
-    /// Lets lost devices be opened again; when to try the next one, if any is still lost.
+    /// Starts to reopen lost devices; returns when to try the next one, if any is still lost.
     fn reopen(&mut self, now: Instant) -> Option<Instant> {
         let mut next = None;
         for (number, link) in self.links.iter_mut().enumerate() {
@@ -413,7 +409,7 @@ impl Worker {
         next
     }
 
-    /// An attempt to open a link's device has ended.
+    /// Handles the end of an attempt to open a link's device.
     fn opened(&mut self, link: u64, open: Opener, opened: io::Result<Box<dyn Device>>) {
         let device = opened
             .inspect_err(|error| tracing::debug!(%error, "the port's device is not back yet"))
@@ -442,7 +438,7 @@ fn arrival(frame: &Received<'_>) -> Arrival {
 }
 
 impl Handle {
-    /// Runs `command` on the worker's thread, between two turns, and does not wait for it.
+    /// Runs `command` on the worker's thread between two turns, and does not wait for it.
     pub fn post(&self, command: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), NoAnswer> {
         self.commands
             .send(Box::new(command))
@@ -451,14 +447,14 @@ impl Handle {
         Ok(())
     }
 
-    /// Runs `command` on the worker's thread, between two turns, and waits for its result.
+    /// Runs `command` on the worker's thread between two turns, and waits for its result.
     pub fn call<T: Send + 'static>(
         &self,
         command: impl FnOnce(&mut Worker) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let (answer, result) = mpsc::sync_channel(1);
         self.post(move |worker| {
-            // A caller that gave up waiting does not need the answer.
+            // A caller that has stopped waiting does not need the answer.
             let _ = answer.send(command(worker));
         })?;
         result.recv_timeout(CALL_TIME_MAX).map_err(|_| NoAnswer)

@@ -104,7 +104,7 @@ fn frames_arrive_as_they_were_sent() {
             earlier = got.arrived;
         }
         assert_eq!(got.len(), 3);
-        // What this device sends does not come back to it.
+        // Frames sent by this device do not come back to it.
         assert_eq!(receive(&mut a), []);
         let nothing = waiter.wait(b.wait_on(), Some(clock::now())).unwrap();
         assert!(!nothing.ready);
@@ -150,7 +150,7 @@ fn what_the_kernel_sends_is_seen_as_outgoing() {
         let arrived = await_frames(&mut b, 1);
         assert_eq!(arrived[0].direction, Direction::Host);
         assert_eq!(arrived[0].bytes.len(), 1042);
-        // veth leaves the checksum open.
+        // veth leaves the checksum unfinished.
         let checksum = PartialChecksum {
             start: 34,
             offset: 6,
@@ -243,7 +243,7 @@ fn a_port_that_went_away_is_recognised_and_opened_again() {
             assert!(device_gone(&a.transmit(&[&small]).unwrap_err()));
             let mut waiter = Waiter::new().unwrap();
             let error = loop {
-                // The wait ends at once, and a bounded number of calls finds the error.
+                // The wait ends immediately, and a bounded number of calls finds the error.
                 let limit = clock::now() + weir_base::Span::from_secs(2);
                 assert!(waiter.wait(a.wait_on(), Some(limit)).unwrap().ready);
                 if let Err(error) = a.receive(10, &mut |_| {}) {

@@ -1,4 +1,4 @@
-//! What passes the guard to the kernel, frame by frame, beside what the kernel alone forwards.
+//! The frames that pass the guard to the kernel, compared with those that the kernel alone forwards.
 //!
 //! ```text
 //! host a: ea ---- ra (this namespace) rb ---- eb: host b
@@ -18,13 +18,13 @@ use weir_live::kernel::transit::TransitGuard;
 use weir_live::namespace::Namespace;
 use weir_path::plane::Mode;
 
-/// Of the router's interface at host `a`, and of the hosts.
+/// MAC addresses of the router's interface at host `a`, and of the hosts.
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const A: [u8; 6] = [2, 0, 0, 0, 1, 0xa];
 const BROADCAST: [u8; 6] = [0xff; 6];
 const GROUP: [u8; 6] = [1, 0, 0x5e, 0, 0, 5];
 const OTHER: [u8; 6] = [2, 0, 0, 0, 9, 9];
-/// Begins the payload of what a test sends.
+/// First bytes of the payload that a test sends.
 const MAGIC: [u8; 4] = *b"weir";
 
 /// The two hosts, and a packet socket in each.
@@ -82,7 +82,7 @@ impl Hosts {
         self.a.enter(ping).unwrap()
     }
 
-    /// Sends frames, and gives the numbers of those whose packets came to host b, and how often.
+    /// Sends frames, and returns the numbers of those whose packets reached host b, and how often.
     fn forwarded(&mut self, frames: &[Vec<u8>]) -> BTreeMap<u32, u32> {
         let mut came = BTreeMap::new();
         self.collect(&mut came);
@@ -126,7 +126,7 @@ impl Hosts {
 /// A tag's type and VLAN.
 type Tag = (u16, u16);
 
-/// A frame of host a.
+/// A frame sent by host a.
 fn frame(to: [u8; 6], tags: &[Tag], ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = [to, A].concat();
     for (kind, vlan) in tags {
@@ -164,13 +164,13 @@ fn udp6(to: &str, number: u32) -> Vec<u8> {
     let mut ip = vec![0x60, 0, 0, 0, 0, 16, 17, 64];
     ip.extend(from);
     ip.extend(to);
-    ip.extend([0x40, 0, 0, 9, 0, 16, 0xab, 0xcd]); // a router does not look
+    ip.extend([0x40, 0, 0, 9, 0, 16, 0xab, 0xcd]); // a router does not check it
     ip.extend(MAGIC);
     ip.extend(number.to_be_bytes());
     ip
 }
 
-/// Every stack of up to `tags_max` tags, of both types, with VLAN 0 and with a VLAN that nobody uses.
+/// Every stack of up to `tags_max` tags, of both types, with VLAN 0 and with a VLAN that is not in use.
 fn stacks(tags_max: usize) -> Vec<Vec<Tag>> {
     const TAGS: [Tag; 4] = [(0x8100, 0), (0x8100, 5), (0x88a8, 0), (0x88a8, 5)];
     let mut stacks = vec![Vec::new()];
@@ -214,7 +214,7 @@ fn no_stack_of_tags_takes_transit_past_the_guard() {
     });
 }
 
-/// Shows the Ethernet types that pass the guard at `ra`, as numbers in hexadecimal.
+/// Records the Ethernet types that pass the guard at `ra`, as numbers in hexadecimal.
 struct Behind;
 
 impl Behind {
@@ -230,7 +230,7 @@ impl Behind {
         Self
     }
 
-    /// What came since the last call.
+    /// The types that came since the last call.
     fn seen(&self) -> BTreeSet<u16> {
         let text = run("nft -nn list set netdev behind seen; nft flush set netdev behind seen");
         let words = text.split(|c: char| !c.is_ascii_alphanumeric());
@@ -245,11 +245,11 @@ fn of_all_ethernet_types_only_those_of_the_box_pass() {
     in_namespace("of_all_ethernet_types_only_those_of_the_box_pass", || {
         let mut hosts = Hosts::new();
         let behind = Behind::new();
-        // IP is looked at by its destination, in the other tests.
+        // The other tests check IP by destination.
         let types: Vec<u16> = (0..=u16::MAX)
             .filter(|t| ![0x0800, 0x86dd, 0x8100, 0x88a8].contains(t))
             .collect();
-        // Once all of them; with tags, and to others, those of the same kind.
+        // First all types; then, with tags and to other hosts, types similar to those that pass.
         let some: Vec<u16> = types
             .iter()
             .copied()
@@ -311,7 +311,7 @@ fn what_is_for_the_box_passes_and_nothing_is_sent_on() {
         let _guard = TransitGuard::install(&[("ra", Mode::Routed), ("rb", Mode::Routed)]).unwrap();
         assert_eq!(hosts.forwarded(&frames), BTreeMap::new());
 
-        // While the kernel still looks whether somebody else has an address, it is not the box's.
+        // An address is not the box's own until the kernel has finished duplicate address detection.
         eventually("duplicate address detection", || {
             run("ip -6 addr show tentative").is_empty()
         });

@@ -12,7 +12,7 @@ use weir_live::kernel::follow;
 use weir_live::kernel::neighbours::Neighbours;
 use weir_path::ip::tables::{Action, Neighbour, NextHop, Tables};
 
-/// A follower on a thread of its own, and what it published last.
+/// A follower on its own thread, and the tables that it published last.
 struct Followed {
     latest: Arc<Mutex<(Tables, u64)>>,
 }
@@ -45,7 +45,7 @@ impl Followed {
         eventually(what, || self.publications() > 0 && holds(&self.tables()));
     }
 
-    /// Waits until a route is as `expected`, and the whole as a fresh reading.
+    /// Waits until a route is as `expected` and the tables agree with a fresh reading.
     fn awaits_route(&self, to: &str, expected: Option<Action>) {
         let to: IpAddr = to.parse().unwrap();
         self.awaits(&format!("{to} by {expected:?}"), |t| {
@@ -54,7 +54,7 @@ impl Followed {
         self.agrees();
     }
 
-    /// What was followed is what a fresh reading gives.
+    /// The followed tables agree with a fresh reading.
     fn agrees(&self) {
         eventually("agreement with a fresh reading", || {
             let fresh = runtime().block_on(follow::read()).unwrap();
@@ -70,8 +70,8 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Everything in the tables, in an order that two equal ones share. Neighbours appear and age by
-/// themselves, so they are left out.
+/// All tables, in an order that is the same for equal ones. Neighbours are left out, because they appear and age by
+/// themselves.
 fn shown(tables: &Tables) -> Vec<String> {
     let interfaces = tables.interfaces.iter().map(|i| {
         let mut interface = i.1.clone();
@@ -210,7 +210,7 @@ fn next_hop_objects_are_followed() {
         let (x0, y0) = (index(&tables, "x0"), index(&tables, "y0"));
         let forward = |hops: &[NextHop]| Some(Action::Forward(hops.to_vec()));
         for mode in [1, 0] {
-            // In mode 0 the kernel says of a route only which object it goes by.
+            // In mode 0, the kernel's message about a route has only the number of its object.
             run(&format!("sysctl -qw net.ipv4.nexthop_compat_mode={mode}"));
             run("ip nexthop add id 1 via 10.0.0.2 dev x0");
             run("ip nexthop add id 2 via 10.1.0.2 dev y0");
@@ -262,12 +262,12 @@ fn a_burst_of_changes_is_published_in_few_pieces() {
     });
 }
 
-/// The number of commands, from the first on, that change only routes: none of them causes a new dump.
+/// The number of commands, starting with the first, that change only routes and so cause no new dump.
 const ROUTE_COMMANDS: u64 = 9;
 /// Kinds of commands.
 const COMMANDS: u64 = 16;
 
-/// A command that changes something, from a number. Many of them fail, and that is well.
+/// A command that changes something, chosen by a number. Many of them fail, which is intended.
 fn command(number: u64, kinds: u64) -> String {
     let pick =
         |shift: u32, choices: &[&'static str]| choices[(number >> shift) as usize % choices.len()];
@@ -314,7 +314,7 @@ fn after_any_changes_the_tables_are_the_kernels() {
         let followed = Followed::start();
         let mut number = 1_u64;
         for (round, kinds) in [ROUTE_COMMANDS, COMMANDS].repeat(4).into_iter().enumerate() {
-            // In mode 0 the kernel says of a route only which next-hop object it goes by.
+            // In mode 0, the kernel's message about a route has only the number of its next-hop object.
             let mode = round / 2 % 2;
             run(&format!("sysctl -qw net.ipv4.nexthop_compat_mode={mode}"));
             let mut script = String::new();
@@ -344,7 +344,7 @@ fn more_changes_than_the_socket_holds_are_caught_up() {
         });
         let file = std::env::temp_dir().join(format!("weir-many-{}", std::process::id()));
         std::fs::write(&file, lines.collect::<String>()).unwrap();
-        // Whoever publishes is held up here, and with it the reading of changes.
+        // This lock blocks the publisher, and with it the reading of changes.
         let held = followed.latest.lock().unwrap();
         run("ip link set lo mtu 65000");
         run(&format!("ip -batch {0}; rm {0}", file.display()));
@@ -398,14 +398,14 @@ fn neighbours_are_resolved_and_verified_and_no_more() {
             .unwrap();
         assert!(state(there).contains("DELAY"), "{}", state(there));
         assert!(state(there6).contains("STALE"), "{}", state(there6));
-        // A failed one is asked for again once somebody wants it.
+        // A failed entry is requested again once it is needed.
         followed.awaits("nobody", |t| {
             t.neighbours.get(&(x0, nobody)) == Some(&Neighbour::Failed)
         });
         peer.run("ip addr add 10.0.0.77/24 dev x1");
         neighbours.resolve((x0, nobody)).unwrap();
         reachable(nobody);
-        // What an operator or a program has set is left as it is, whatever is asked.
+        // Entries set by an operator or a program stay as they are, whatever is requested.
         for how in ["permanent", "noarp", "stale extern_learn", "stale managed"] {
             run(&format!(
                 "ip neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 dev x0 nud {how}"

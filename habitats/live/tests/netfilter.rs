@@ -1,4 +1,4 @@
-//! Which rules of the box transit bypasses, as the kernel tells them.
+//! The rules of the box that transit bypasses, as reported by the kernel.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
@@ -19,7 +19,7 @@ fn found(mode: Mode) -> Vec<String> {
     chains.iter().map(ToString::to_string).collect()
 }
 
-/// Loads a rule set in nft's own language in place of the one before.
+/// Loads nft rules in place of the previous ones.
 fn load(rules: &str) {
     run(&format!("nft -f - <<'END'\nflush ruleset\n{rules}\nEND"));
 }
@@ -30,7 +30,7 @@ fn rules_at_every_hook_of_transit_are_found() {
         let (a, _b) = two_hosts();
         let none: [String; 0] = [];
         assert_eq!(found(Mode::Routed), none);
-        // Each of these keeps host a from host b in the kernel alone, or changes its packets.
+        // With the kernel alone, each of these separates host a from host b or changes its packets.
         for family in ["ip", "inet"] {
             for (hook, kind, priority) in [
                 ("prerouting", "filter", "-300"),
@@ -73,7 +73,7 @@ fn rules_at_every_hook_of_transit_are_found() {
             assert_eq!(found(Mode::Routed), expected);
             assert_eq!(found(Mode::Bridged), expected);
         }
-        // What transit does not pass, does not bypass, or what is ours.
+        // Chains that transit does not pass or does not bypass, and our own.
         load(
             "table inet t {\n\
                 chain i {\n type filter hook input priority 0; policy drop;\n accept\n }\n\

@@ -1,5 +1,5 @@
-//! Superframes and unfinished checksums through a packet socket, beside what the kernel makes of the
-//! same frames: it cuts them itself when the sending interface has its offloads switched off.
+//! Superframes and unfinished checksums through a packet socket. The kernel's result for the same frames is the
+//! reference: it segments them itself when the sending interface has its offloads switched off.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
@@ -53,7 +53,7 @@ fn await_frames(device: &mut AfPacket, count: usize) -> Vec<Got> {
     got
 }
 
-/// A socket that sends frames with what is left to do for the kernel.
+/// A socket that sends frames together with the work left for the kernel.
 struct Raw(Socket);
 
 impl Raw {
@@ -176,7 +176,7 @@ fn transport(v6: bool, tcp: bool, payload: usize) -> Vec<u8> {
     segment
 }
 
-/// A superframe, and what is said of it.
+/// A superframe and its metadata.
 fn superframe(kind: SegmentKind, payload: usize, size: u16) -> Got {
     let (v6, tcp) = (kind == SegmentKind::TcpV6, kind != SegmentKind::Udp);
     let packet = ip(v6, if tcp { 6 } else { 17 }, &transport(v6, tcp, payload));
@@ -201,7 +201,7 @@ fn cut((frame, offload): &Got) -> Vec<Vec<u8>> {
     (0..superframe.count()).map(segment).collect()
 }
 
-/// Each kind, short and long, with segments that fit and one that is not full.
+/// Each kind, short and long, with full segments only and with a shorter last one.
 fn superframes() -> Vec<Got> {
     let kinds = [
         (SegmentKind::TcpV4, 64_000, 1460),
@@ -224,7 +224,7 @@ fn a_superframe_arrives_whole_with_what_is_left_to_do() {
         let raw = Raw::new(a.index());
         let mut sent = Vec::new();
         for superframe in superframes() {
-            // Ordinary frames between them: the order is that of the wire.
+            // Ordinary frames between them show that the order is that of the wire.
             let small = ethernet(&ip(false, 253, &[sent.len() as u8; 50]));
             raw.send(&small, &Offload::NONE);
             raw.send(&superframe.0, &superframe.1);
@@ -285,7 +285,7 @@ fn superframes_that_find_no_place_are_counted() {
         });
         assert!(came > 10, "{came} superframes had a place");
         assert_eq!(b.counters().missed as usize, SENT - came);
-        // And there is a place again.
+        // There is room again.
         raw.send(&frame, &offload);
         assert_eq!(await_frames(&mut b, 1)[0].0.len(), frame.len());
     });
@@ -315,7 +315,7 @@ fn what_a_socket_cuts_into_datagrams_arrives_as_one() {
         let got = await_frames(&mut b, 1);
         let lens: Vec<_> = cut(&got[0]).iter().map(Vec::len).collect();
         assert_eq!(lens, [1042, 1042, 1042, 1042, 542]);
-        // The sender's side sees the first bytes, and how it leaves.
+        // The sender's side sees the first bytes, and the frame's metadata.
         let mut seen = Vec::new();
         eventually("what the kernel sent", || {
             let take = &mut |r: weir_live::device::Received<'_>| {
@@ -328,8 +328,8 @@ fn what_a_socket_cuts_into_datagrams_arrives_as_one() {
     });
 }
 
-/// TCP in UDP and VXLAN, in IPIP, in IPv6 and in GRE, with the inner checksum left to hardware; and
-/// where that begins.
+/// TCP in UDP and VXLAN, in IPIP, in IPv6 and in GRE, with the inner checksum left to hardware; also the offset where
+/// the checksummed part begins.
 fn tunnels() -> Vec<(Vec<u8>, u16)> {
     let segment = |v6| transport(v6, true, 300);
     let inner = |v6| ip(v6, 6, &segment(v6));
@@ -396,13 +396,13 @@ fn a_checksum_is_finished_at_any_depth() {
             });
             assert_eq!((flushed, out.len()), (Ok(false), 1));
             let start = usize::from(start);
-            // The inner TCP segment and its pseudo header now sum to nothing; all else is as it was.
+            // The inner TCP segment and its pseudo header now sum to zero; everything else is unchanged.
             let v6 = frame[start - 40] >> 4 == 6 && frame[start - 34] == 6;
             let pseudo = pseudo(v6, 6, frame.len() - start).to_be_bytes();
             assert_eq!(sum(&[&pseudo, &out[0][start..]].concat()), 0xffff);
             assert_eq!(out[0][..start + 16], frame[..start + 16]);
             assert_eq!(out[0][start + 18..], frame[start + 18..]);
-            // And the kernel finishes it alike, where nobody else will.
+            // The kernel finishes the checksum in the same way if nobody else does.
             run("ethtool -K x0 tx off");
             raw.send(&frame, &unfinished);
             let finished = await_frames(&mut b, 1).remove(0);

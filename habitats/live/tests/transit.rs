@@ -1,4 +1,4 @@
-//! Keeping transit away from the kernel, between two hosts in namespaces.
+//! Tests that transit is kept away from the kernel, between two hosts in namespaces.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
@@ -14,7 +14,7 @@ use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::kernel::transit::{Error, TransitGuard};
 use weir_path::plane::Mode;
 
-/// Names the test below that only holds a guard, and the variable that lets it.
+/// The name of the test below that only holds a guard, and the environment variable that enables it.
 const OWNER: &str = "owner_of_a_guard";
 const OWNER_WANTED: &str = "WEIR_TEST_OWNER";
 
@@ -57,10 +57,10 @@ fn the_kernel_forwards_nothing_while_a_guard_lives() {
         ] {
             assert!(!pings(&a, there), "{there}");
         }
-        // Nobody hears of it either: the kernel sends no "unreachable".
+        // No host gets a message either: the kernel sends no "unreachable".
         let text = common::run(&a.command("ping -c 1 -W 1 192.0.2.1; true"));
         assert!(!text.to_lowercase().contains("unreachable"), "{text}");
-        // The router itself is there, by each of its addresses, and its neighbours are found.
+        // The router itself is reachable at each of its addresses, and its neighbours are found.
         run("ip neigh flush all");
         a.run("ip neigh flush all");
         for own in [
@@ -124,7 +124,7 @@ fn a_bridged_port_leaves_nothing_to_the_kernel() {
     });
 }
 
-/// Does nothing unless the next test starts it for itself.
+/// Does nothing unless the next test starts it.
 #[test]
 fn owner_of_a_guard() {
     if std::env::var_os(OWNER_WANTED).is_some() {
@@ -163,7 +163,7 @@ fn a_guard_can_be_renewed_when_its_interface_comes_back() {
             run("ip link add x0 type veth peer name x1");
             let mut guard = TransitGuard::install(&[("x0", Mode::Routed)]).unwrap();
             run("ip link del x0");
-            // Since Linux 6.16 a chain may wait for its interface; before, it needs one.
+            // Since Linux 6.16, a chain may wait for its interface; before, the interface must exist.
             if let Err(error) = take(&mut guard, "x0") {
                 assert!(
                     error.to_string().contains("chain at the ingress of x0"),

@@ -1,5 +1,5 @@
-//! Devices take turns by bytes: one that always has superframes gets no more than one with frames. No turn
-//! waits for a device that is opened or closed.
+//! Devices take turns by bytes: a device that always has superframes gets no more than one with ordinary frames. No
+//! turn waits for a device that is being opened or closed.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
@@ -22,7 +22,7 @@ use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentati
 use weir_path::plane::Mode;
 use weir_path::plane::Plane;
 
-/// A device that always has another frame, and counts the bytes that it handed over.
+/// A device that always has another frame, and counts the bytes that it delivered.
 struct Endless {
     frame: Frame,
     bytes: Arc<AtomicU64>,
@@ -59,7 +59,7 @@ impl Device for Endless {
     }
 }
 
-/// How many bytes each of two devices hands over until the second one has handed over 10 MB.
+/// The bytes that each of two devices delivers until the second one has delivered 10 MB.
 fn shares(first: Frame, second: Frame) -> [u64; 2] {
     let plane = Plane::new(4096, 1518, Streams::new(1));
     let mut worker = Worker::new(plane, Box::new(|_| {}));
@@ -83,7 +83,7 @@ fn shares(first: Frame, second: Frame) -> [u64; 2] {
         );
     }
     let (handle, thread) = worker.start().unwrap();
-    // Read between two turns, on the worker's own thread: both numbers belong together.
+    // Read between two turns, on the worker's own thread, so that both numbers belong together.
     loop {
         let handed = handed.clone();
         let bytes = handle
@@ -97,7 +97,7 @@ fn shares(first: Frame, second: Frame) -> [u64; 2] {
     }
 }
 
-/// A frame that leads nowhere.
+/// A frame that is not forwarded anywhere.
 fn frame(len: usize) -> Frame {
     Frame::new(vec![0; len], Instant::ZERO)
 }
@@ -122,7 +122,7 @@ fn a_port_full_of_superframes_gets_no_more_bytes_than_one_full_of_frames() {
         (superframe(65_226, 1448), 1.1),
         (superframe(40_000, 1448), 1.1),
         (frame(9000), 1.1),
-        // Small packets cost as many turns as large ones.
+        // Small packets use as many turns as large ones.
         (superframe(65_000, 100), 0.1),
         (frame(60), 0.1),
     ] {
@@ -144,7 +144,7 @@ fn remember(threads: &Threads) {
     threads.lock().unwrap().push(name.to_owned());
 }
 
-/// A device that fails at once, or never, and remembers where it was closed.
+/// A device that fails immediately, or never, and records the thread that closed it.
 struct Closing {
     fails: bool,
     closed_on: Threads,
@@ -228,7 +228,7 @@ fn devices_are_opened_and_closed_beside_the_forwarding_thread() {
     thread.join().unwrap();
     drop(handle);
     while closed_on.lock().unwrap().len() < 2 {
-        thread::sleep(Duration::from_millis(1)); // the removed one: its thread has the last word
+        thread::sleep(Duration::from_millis(1)); // the removed port: its device is closed last
     }
     assert_eq!(*opened_on.lock().unwrap(), ["weir-devices"]);
     assert_eq!(*closed_on.lock().unwrap(), ["weir-devices"; 2]);

@@ -1,4 +1,4 @@
-//! Any Linux interface, by a packet socket.
+//! A device for any Linux interface, through a packet socket.
 //!
 //! ```text
 //! kernel --(copy)--> [TPACKET_V2 ring, 4096 slots] --lend--> receive
@@ -6,18 +6,17 @@
 //! transmit --> sendmmsg, 32 frames a call --> driver          (PACKET_QDISC_BYPASS)
 //! ```
 //!
-//! The kernel sees every received frame too: a router must keep transit away from it
-//! ([`crate::kernel::transit`]). Frames that the kernel itself sends out of the interface come back as
-//! [`Direction::Outgoing`], cut to [`OUTGOING_BYTES_MAX`] bytes, with its true length; what this
-//! device sends does not.
+//! The kernel sees every received frame too: a router must keep transit away from it ([`crate::kernel::transit`]).
+//! Frames that the kernel itself sends out of the interface come back as [`Direction::Outgoing`], cut to
+//! [`OUTGOING_BYTES_MAX`] bytes, with their true length. Frames sent by this device do not come back.
 //!
-//! TPACKET_V2 and not V3, whose blocks wait up to a millisecond. The ring's slots are made for the
-//! interface's MTU when it is opened: after a change of the MTU open it anew. Superframes, which are
-//! longer, come by the socket's receive queue, in the same order ([`vnet`]).
+//! The ring uses TPACKET_V2 instead of V3, because the blocks of V3 wait up to a millisecond. The size of its slots
+//! fits the interface's MTU at the time of opening: after a change of the MTU, open the interface again. Superframes,
+//! which are longer, come through the socket's receive queue, in the same order ([`vnet`]).
 //!
-//! When the interface goes down, or away, [`Device::receive`] and [`Device::transmit`] give an
-//! error that [`device_gone`] recognises. After "down" the same device works again once the
-//! interface is up; after "away" it must be opened again. Opening again is right for both.
+//! When the interface goes down or disappears, [`Device::receive`] and [`Device::transmit`] return an error that
+//! [`device_gone`] recognises. After going down, the same device works again once the interface is up; after
+//! disappearing, it must be opened again. Opening it again is right in both cases.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -34,37 +33,37 @@ use super::{Counters, Device, Direction, Received};
 use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
 
-/// How many bytes of a frame that the kernel sent are shown.
+/// Bytes given out of a frame that the kernel sent.
 pub const OUTGOING_BYTES_MAX: u32 = 128;
-/// Ethernet header and two VLAN tags.
+/// Length of an Ethernet header and two VLAN tags.
 const LINK_HEADER_BYTES: usize = 14 + 4 + 4;
-/// Frames a system call.
+/// Frames per system call.
 const BATCH: usize = 32;
-/// A pending socket error is checked after every N empty receives: a wait that ended
-/// for an error only must not be repeated for ever.
+/// A pending socket error is checked after every N empty receives: if an error ended a wait, that wait must not be
+/// repeated endlessly.
 const EMPTY_CALLS_PER_CHECK: u32 = 16;
-/// A frame that the driver keeps refusing as "no buffer space" for so long is refused for its own
-/// sake (veth: longer than the peer's MTU), or the link has no carrier.
+/// If the driver keeps refusing a frame as "no buffer space" for this long, the frame itself is the cause (veth: longer
+/// than the peer's MTU), or the link has no carrier.
 const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
 /// Bytes that may wait in the driver.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
-/// The mark (`SO_MARK`) of what this device sends, by which netfilter's egress hook can tell it from
-/// what the kernel sends: "weir" in ASCII.
+/// The mark (`SO_MARK`) of frames sent by this device. It lets netfilter's egress hook distinguish them from frames of
+/// the kernel. The value is "weir" in ASCII.
 pub const MARK: u32 = 0x7765_6972;
 
-/// How to open an interface.
+/// Options for opening an interface.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Slots of the receive ring, at least.
+    /// Minimum number of slots in the receive ring.
     pub slots: usize,
-    /// The longest frame that a slot must hold; without it, what the interface's MTU allows.
+    /// The longest frame that a slot must hold; by default, the longest that the interface's MTU allows.
     pub frame_bytes_max: Option<usize>,
-    /// Receive what is addressed to others too (bridged mode).
+    /// Receive frames addressed to others too (bridged mode).
     pub promiscuous: bool,
-    /// Show what the kernel itself sends out of the interface.
+    /// Give out frames that the kernel itself sends out of the interface.
     pub outgoing: bool,
-    /// Which frames are given out from the beginning.
+    /// The frames that are given out from the start.
     pub tenure: Tenure,
 }
 
@@ -96,7 +95,7 @@ pub struct AfPacket {
     no_buffer_since: Option<Instant>,
 }
 
-/// Whether an error says that the interface is down or no longer there.
+/// Whether an error says that the interface is down or does not exist any more.
 pub fn device_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -104,16 +103,16 @@ pub fn device_gone(error: &io::Error) -> bool {
     )
 }
 
-/// The longest layer-3 packet that the interface called `name` carries, in bytes. Needs no
-/// privilege; of the calling thread's network namespace.
+/// The longest layer-3 packet that the interface called `name` carries, in bytes, in the calling thread's network
+/// namespace. Needs no privilege.
 pub fn mtu(name: &str) -> io::Result<usize> {
     let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     interface_mtu(&any_socket, name)
 }
 
 impl AfPacket {
-    /// Opens the interface called `name` in the calling thread's network namespace. An interface
-    /// that is down gives an error that [`device_gone`] recognises, as one that is missing does.
+    /// Opens the interface called `name` in the calling thread's network namespace. If the interface is down or
+    /// missing, the error is one that [`device_gone`] recognises.
     pub fn open(name: &str, options: Options) -> io::Result<Self> {
         // Protocol zero: nothing arrives before the filter and the ring are in place.
         let receiver = Socket::new(Domain::PACKET, Type::RAW, None)?;
@@ -121,7 +120,7 @@ impl AfPacket {
         match merging::stop_lro(&receiver, name) {
             Ok(false) => {}
             Ok(true) => tracing::info!(interface = name, "LRO switched off"),
-            // Most drivers know no such thing.
+            // Most drivers do not support this request.
             Err(error) => tracing::debug!(interface = name, %error, "LRO stays as it is"),
         }
         let frame_bytes_max = match options.frame_bytes_max {
@@ -158,12 +157,12 @@ impl AfPacket {
         })
     }
 
-    /// The kernel's number of the interface.
+    /// The interface's index in the kernel.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The longest frame that a slot of the ring is made for.
+    /// The longest frame that a slot of the ring can hold.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max
     }
@@ -173,7 +172,7 @@ impl AfPacket {
         self.ring.slots()
     }
 
-    /// Gives a pending error of the receiving socket, now and then.
+    /// Returns a pending error of the receiving socket; checks only once in a number of calls.
     fn check_when_empty(&mut self) -> io::Result<()> {
         self.empty_calls += 1;
         if self.empty_calls < EMPTY_CALLS_PER_CHECK {
@@ -186,7 +185,7 @@ impl AfPacket {
         }
     }
 
-    /// Decides about the first frame of a batch of which nothing was sent.
+    /// Decides about the first frame of a batch when no frame of it was sent.
     fn verdict(&mut self, error: io::Error) -> Verdict {
         match error.raw_os_error() {
             Some(libc::EINTR) => Verdict::Again,
@@ -240,7 +239,7 @@ impl Device for AfPacket {
             }
             let stamp = (slot.header.tp_sec, slot.header.tp_nsec);
             let stamped = UnixTime::from_stamp(stamp.0, stamp.1);
-            // Fetched whatever its time is: the receive queue is in step with the ring.
+            // Fetched regardless of its time, to keep the receive queue in step with the ring.
             let whole = self.long.whole(slot, &self.receiver)?;
             if !self.tenure.admits(stamped) {
                 taken += 1;
@@ -305,8 +304,8 @@ impl Device for AfPacket {
     }
 }
 
-/// A slot as the trait lends it. A tag of another kind than 802.1Q goes back into the frame,
-/// because it is not a VLAN of ours.
+/// A slot in the form in which the trait lends it. A tag of another kind than 802.1Q is put back into the frame,
+/// because it is not one of our VLANs.
 fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
     let Slot {
         header,
@@ -361,7 +360,7 @@ const TAG_BYTES: usize = 4;
 /// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// Sends at most [`BATCH`] frames by one system call; an error is the first frame's.
+/// Sends up to [`BATCH`] frames with one system call; an error refers to the first frame.
 fn send_batch(socket: &Socket, frames: &[&[u8]]) -> io::Result<usize> {
     let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
     let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
@@ -398,11 +397,11 @@ fn open_sender(index: u32) -> io::Result<Socket> {
     sys::set_option(&sender, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
     let bytes = SEND_BUFFER_BYTES as libc::c_int;
     if sys::set_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-        // Not privileged: as much as the system grants.
+        // Not privileged: accept the size that the system grants.
         sender.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     }
     if let Err(error) = sender.set_mark(MARK) {
-        // Not privileged: then there is no rule either that looks for it.
+        // Not privileged: then no rule that checks the mark can exist either.
         tracing::debug!(%error, "what is sent carries no mark");
     }
     sender.bind(&link_address(index, 0)?)?;
@@ -430,7 +429,7 @@ fn join_promiscuous(socket: &Socket, index: u32) -> io::Result<()> {
     sys::set_option(socket, libc::SOL_PACKET, name, &request)
 }
 
-/// A filter that takes everything, but of outgoing frames only the first bytes.
+/// A filter that accepts everything, but cuts outgoing frames to their first bytes.
 fn cut_outgoing() -> [SockFilter; 4] {
     let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -450,7 +449,7 @@ fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
 }
 
-/// The kernel's number of the interface called `name`, in the calling thread's network namespace.
+/// The kernel's index of the interface called `name`, in the calling thread's network namespace.
 pub fn index(name: &str) -> io::Result<u32> {
     let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     interface_index(&any_socket, name)
@@ -471,8 +470,8 @@ fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
 }
 
-/// Asks for a property of the interface called `name`. By the socket, and not by sysfs, because
-/// that may show another network namespace.
+/// Asks for a property of the interface called `name`. It uses the socket instead of sysfs, because sysfs may show
+/// another network namespace.
 fn ask_interface(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     let mut request = interface_request(name)?;
     // SAFETY: these requests read the name, which ends with a zero, and write the union.

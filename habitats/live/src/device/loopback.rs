@@ -1,4 +1,4 @@
-//! Memory as a device, for tests and benches: what is sent is received.
+//! A device in memory, for tests and benches: it receives the frames that were sent.
 //!
 //! ```text
 //! a.transmit --> [bounded queue] --> b.receive        pair
@@ -6,8 +6,8 @@
 //! a.transmit --> [bounded queue] --> a.receive        looped
 //! ```
 //!
-//! Time is an argument of the caller's choice (a clock of its own), so that the same calls give
-//! the same frames at the same instants. A full queue takes fewer frames, like any device.
+//! The caller supplies the clock, so that the same calls give the same frames at the same instants. A full queue
+//! accepts fewer frames, like any device.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ use weir_path::link::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
 
-/// Tells a [`Loopback`] when a frame is sent.
+/// The clock that gives a [`Loopback`] the time at which a frame is sent.
 pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// One end of a memory link.
@@ -30,25 +30,25 @@ pub struct Loopback {
     clock: Clock,
 }
 
-/// Frames on their way.
+/// Frames in transit.
 struct Queue {
     frames: VecDeque<Frame>,
     frames_max: usize,
     spare: Vec<Vec<u8>>,
 }
 
-/// One frame, with everything that [`Received`] says of it.
+/// One frame, with all data of [`Received`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The bytes from the Ethernet header on.
     pub bytes: Vec<u8>,
     /// Its length on the link.
     pub len: u32,
-    /// When it arrives.
+    /// Time of arrival.
     pub arrived: Instant,
     /// Its VLAN tag, out of band.
     pub vlan: Option<u16>,
-    /// Its receiver.
+    /// Receiver of the frame.
     pub direction: Direction,
     /// Work that its sender left to hardware.
     pub offload: Offload,
@@ -117,7 +117,7 @@ impl Loopback {
         }
     }
 
-    /// Lets `frame` arrive at this end; gives it back if the queue is full.
+    /// Delivers `frame` to this end; returns it if the queue is full.
     pub fn inject(&self, frame: Frame) -> Result<(), Frame> {
         let mut queue = lock(&self.incoming);
         if queue.frames.len() == queue.frames_max {
@@ -175,7 +175,7 @@ impl Device for Loopback {
     }
 }
 
-/// A queue is whole between any two statements, also after a panic elsewhere.
+/// A queue is consistent between any two statements, even after a panic elsewhere.
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }

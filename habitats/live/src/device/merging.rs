@@ -1,8 +1,8 @@
-//! The receive offload that a router's port must not have.
+//! The receive offload that must be off at a router's port.
 //!
-//! With LRO a network card puts frames of a flow together and forgets how long they were, so nobody
-//! can take them apart again. The kernel, too, switches it off where it forwards. GRO stays as it is:
-//! what it puts together comes with what it takes to cut it again, just like a superframe.
+//! With LRO, a network card merges frames of a flow and forgets their lengths, so nobody can split them again. The
+//! kernel also switches LRO off on interfaces that forward. GRO stays as it is: a merged frame comes with the
+//! information needed to split it, like a superframe.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -26,7 +26,7 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// Switches LRO off at the interface called `name`, where it is on; whether it was.
+/// Switches LRO off at the interface called `name`, if it is on; returns whether it was.
 pub(super) fn stop_lro(socket: &Socket, name: &str) -> io::Result<bool> {
     let flags = ethtool(socket, name, GET_FLAGS, 0)?;
     let lro = flags & FLAG_LRO != 0;

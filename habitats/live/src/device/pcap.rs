@@ -1,13 +1,12 @@
-//! Capture files as a device: one is received from, another is sent to.
+//! Capture files as a device: it receives from one file and sends to another.
 //!
 //! ```text
 //! in.pcap or in.pcapng --> [frames in memory] --pace--> receive
 //! transmit --> out.pcapng, stamped in nanoseconds
 //! ```
 //!
-//! The file that is read is held in memory, so that a bench measures no file system and can play
-//! it several times over. Only Ethernet captures are read. A frame that was recorded in part keeps
-//! its true length.
+//! The input file is held in memory, so that a bench does not measure the file system and can play the file several
+//! times. Only Ethernet captures can be read. A frame that was recorded in part keeps its true length.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -28,17 +27,17 @@ use weir_path::link::offload::Offload;
 use super::{Counters, Device, Direction, Received};
 use crate::clock;
 
-/// Bytes of frames that are held in memory, at most.
+/// Maximum bytes of frames held in memory.
 const FRAMES_BYTES_MAX: usize = 1 << 30;
-/// How a pcapng file begins.
+/// The first bytes of a pcapng file.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// When the frames of a file arrive.
+/// The arrival times of the frames of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Whenever somebody asks for them.
+    /// As soon as the caller receives.
     Asked,
-    /// As far apart as they were recorded, from the first time that somebody asks.
+    /// With the recorded intervals, starting at the first receive.
     Recorded,
 }
 
@@ -49,7 +48,7 @@ pub struct Pcap {
 }
 
 impl Pcap {
-    /// A device that receives nothing, and to which nothing can be sent.
+    /// A device that receives nothing and cannot send.
     pub fn closed() -> Self {
         Self {
             source: None,
@@ -57,14 +56,14 @@ impl Pcap {
         }
     }
 
-    /// Receives the frames of a file, `times` times over.
+    /// Receives the frames of a file, repeated `times` times.
     pub fn reading(mut self, path: &Path, pace: Pace, times: u64) -> io::Result<Self> {
         let frames = read_frames(path)?;
         self.source = Some(Source::new(frames, pace, times)?);
         Ok(self)
     }
 
-    /// Writes what is sent into a new file.
+    /// Writes sent frames to a new file.
     pub fn writing(mut self, path: &Path) -> io::Result<Self> {
         self.recorder = Some(Recorder::create(path)?);
         Ok(self)
@@ -75,7 +74,7 @@ impl Pcap {
         self.source.as_ref().is_none_or(|s| s.times_left == 0)
     }
 
-    /// Puts what was sent so far into the file.
+    /// Flushes all sent frames to the file.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.recorder {
             Some(recorder) => recorder.file.flush(),
@@ -96,7 +95,7 @@ impl Device for Pcap {
         }
     }
 
-    /// A device without a file to write takes every frame.
+    /// Without an output file, the device takes every frame.
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         if let Some(recorder) = &mut self.recorder {
             for frame in frames {
@@ -123,7 +122,7 @@ struct Frames {
     frames: Vec<Recorded>,
 }
 
-/// Where a frame lies, and when it came after the first one.
+/// The position of a frame, and its time after the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Recorded {
     start: usize,
@@ -143,14 +142,14 @@ impl Frames {
             start,
             end: self.bytes.len(),
             len: len.max(bytes.len() as u32),
-            // A capture of several interfaces may go back in time by a little.
+            // Times in a capture of several interfaces may go back slightly.
             after: after.max(self.frames.last().map_or(Span::ZERO, |f| f.after)),
         });
         Ok(())
     }
 }
 
-/// Frames on their way.
+/// Frames to be received.
 struct Source {
     recorded: Frames,
     pace: Pace,
@@ -176,7 +175,7 @@ impl Source {
             timer,
         };
         if times_left > 0 {
-            source.arm(Instant::from_nanos(1))?; // at once: the first asking starts the clock
+            source.arm(Instant::from_nanos(1))?; // immediately: the first receive starts the clock
         }
         Ok(source)
     }
@@ -260,7 +259,7 @@ impl Timer {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Readable from `at` on; never, if that is zero.
+    /// Makes it readable from `at` on; never, if that is zero.
     fn set(&self, at: Instant) -> io::Result<()> {
         let setting = libc::itimerspec {
             it_interval: clock::timespec(Span::ZERO),
@@ -317,7 +316,7 @@ fn read_pcapng(file: impl Read) -> io::Result<Frames> {
                 units.push(stamp_unit_nanos(&interface));
             }
             Block::EnhancedPacket(packet) => {
-                // The library takes every stamp for nanoseconds; the interface knows its unit.
+                // The library takes every stamp for nanoseconds; the interface has the real unit.
                 let unit = units.get(packet.interface_id as usize).copied();
                 let unit = unit.ok_or_else(|| invalid("a frame of an unknown interface"))?;
                 let nanos = (packet.timestamp.as_nanos() as f64 * unit) as u64;
@@ -339,8 +338,8 @@ fn read_pcapng(file: impl Read) -> io::Result<Frames> {
     Ok(frames)
 }
 
-/// Nanoseconds in a unit of an interface's stamps: microseconds unless it says otherwise, by a
-/// negative power of ten, or of two if the highest bit is set.
+/// Nanoseconds in a unit of an interface's stamps: microseconds by default. The option gives a negative power of ten,
+/// or of two if the highest bit is set.
 fn stamp_unit_nanos(interface: &InterfaceDescriptionBlock<'_>) -> f64 {
     let resolution = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),
@@ -418,7 +417,7 @@ mod tests {
     use super::*;
     use crate::clock::Waiter;
 
-    /// A file name that goes with its file when the test ends.
+    /// A file name; the file is removed when the test ends.
     struct Scratch(std::path::PathBuf);
 
     impl Scratch {

@@ -1,4 +1,4 @@
-//! The memory that the kernel writes received frames into (TPACKET_V2).
+//! The memory into which the kernel writes received frames (TPACKET_V2).
 //!
 //! ```text
 //! block 0                                 block 1
@@ -8,8 +8,8 @@
 //! slot: | tpacket2_hdr | sockaddr_ll | spare | virtio_net_hdr | frame ... |
 //! ```
 //!
-//! The first word of a slot says whose it is. We read a slot only while it is ours, and the
-//! kernel writes it only while it is not.
+//! The first word of a slot names its owner. We read a slot only while we own it, and the kernel writes it only while
+//! it owns it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -20,12 +20,11 @@ use socket2::Socket;
 
 use super::vnet;
 
-/// Bytes before the frame in a slot, at most: header, address, alignment, virtio header (see
-/// `tpacket_rcv`).
+/// Maximum bytes before the frame in a slot: header, address, alignment, virtio header (see `tpacket_rcv`).
 const SLOT_OVERHEAD_BYTES: usize = 112;
-/// Slots are aligned to this.
+/// Alignment of slots.
 const SLOT_ALIGN_BYTES: usize = 16;
-/// The least size of a block.
+/// Minimum size of a block.
 const BLOCK_BYTES_MIN: usize = 64 * 1024;
 
 /// A receive ring, mapped into our memory.
@@ -37,7 +36,7 @@ pub(super) struct Ring {
     slot: usize,
 }
 
-/// How blocks and slots lie.
+/// Layout of blocks and slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     slot_bytes: usize,
@@ -45,18 +44,18 @@ struct Shape {
     blocks: usize,
 }
 
-/// A slot that is ours until [`Ring::release`].
+/// A slot that we own until [`Ring::release`].
 #[derive(Debug)]
 pub(super) struct Slot<'a> {
-    /// The part of the frame that the kernel wrote.
+    /// The header that the kernel wrote.
     pub(super) header: libc::tpacket2_hdr,
-    /// Where the frame came from.
+    /// The address from which the frame came.
     pub(super) address: libc::sockaddr_ll,
-    /// Work that its sender left to hardware.
+    /// Work that the sender left to hardware.
     pub(super) vnet: vnet::Header,
     /// The slot's bytes, from the end of `address` to the end of the frame.
     pub(super) bytes: &'a mut [u8],
-    /// Where in `bytes` the frame begins.
+    /// Offset of the frame in `bytes`.
     pub(super) start: usize,
 }
 
@@ -82,8 +81,8 @@ impl Shape {
 }
 
 impl Ring {
-    /// Gives `socket`, which is not bound yet and has virtio headers switched on, a ring of at least
-    /// `slots` slots.
+    /// Gives `socket` a ring of at least `slots` slots. The socket must not be bound yet and must have virtio headers
+    /// switched on.
     pub(super) fn new(socket: &Socket, slots: usize, frame_bytes_max: usize) -> io::Result<Self> {
         let shape = Shape::new(slots, frame_bytes_max);
         let request = libc::tpacket_req {
@@ -123,7 +122,7 @@ impl Ring {
         self.shape.slots_per_block() * self.shape.blocks
     }
 
-    /// The oldest frame that was not released, if the kernel has written one.
+    /// The oldest frame that is not released, if the kernel has written one.
     pub(super) fn head(&mut self) -> Option<Slot<'_>> {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
@@ -158,7 +157,7 @@ impl Ring {
         })
     }
 
-    /// Gives the slot of [`Self::head`] back to the kernel.
+    /// Returns the slot of [`Self::head`] to the kernel.
     pub(super) fn release(&mut self) {
         self.status()
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);

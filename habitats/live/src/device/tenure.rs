@@ -1,16 +1,16 @@
-//! Which frames of a ring are the router's, where the kernel forwards before and after it.
+//! The frames of a ring that belong to the router, where the kernel forwards before and after it.
 
 use weir_base::{Instant, Span};
 
 use crate::clock::UnixTime;
 
-/// Which frames are the router's, by the time at which the kernel stamped them: those before it and
-/// after it are the kernel's, which forwards them.
+/// A period of time. Frames that the kernel stamped within it belong to the router. Earlier and later frames belong to
+/// the kernel, which forwards them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tenure {
-    /// The first instant of it.
+    /// The first instant of the period.
     pub from: UnixTime,
-    /// The first instant after it.
+    /// The first instant after the period.
     pub until: UnixTime,
 }
 
@@ -20,13 +20,13 @@ impl Tenure {
         from: UnixTime::FIRST,
         until: UnixTime::NEVER,
     };
-    /// No frame is.
+    /// No frame is the router's.
     pub const NEVER: Self = Self {
         from: UnixTime::NEVER,
         until: UnixTime::NEVER,
     };
 
-    /// From an instant on.
+    /// From this instant on.
     pub const fn from(from: UnixTime) -> Self {
         Self {
             from,
@@ -35,23 +35,23 @@ impl Tenure {
     }
 }
 
-/// A tenure begins within this time after it was set, if it does at all.
+/// A tenure begins within this time after it was set, unless it never begins.
 const BEGINS_WITHIN: Span = Span::from_secs(1);
-/// A frame that was stamped is in the ring after this time at the latest.
+/// Longest time from the stamping of a frame until the frame is in the ring.
 const ON_ITS_WAY: Span = Span::from_millis(1);
 
-/// A tenure as a ring goes through it. It goes by the wall clock only until it has begun: a clock that
-/// is set back later, or in that very moment, must not keep a port silent.
+/// The progress of a ring through its tenure. It uses the wall clock only until the tenure has begun: a clock that is
+/// set back later, or at that moment, must not silence a port.
 #[derive(Debug)]
 pub(super) struct Progress {
     tenure: Tenure,
-    /// When its beginning is past, whatever the wall clock says.
+    /// The time from which the tenure counts as begun, even if the wall clock disagrees.
     begun_at: Instant,
     is_over: bool,
 }
 
 impl Progress {
-    /// Of a tenure that is set at `now`.
+    /// For a tenure that is set at `now`.
     pub(super) fn new(tenure: Tenure, now: Instant) -> Self {
         Self {
             tenure,
@@ -68,7 +68,7 @@ impl Progress {
         if stamp < self.tenure.from {
             return false;
         }
-        self.tenure.from = UnixTime::FIRST; // all that are behind it in the ring are later
+        self.tenure.from = UnixTime::FIRST; // all frames after it in the ring are later
         self.is_over |= stamp >= self.tenure.until;
         stamp < self.tenure.until
     }
@@ -81,7 +81,7 @@ impl Progress {
         self.is_over |= wall_clock >= self.tenure.until.after(ON_ITS_WAY);
     }
 
-    /// Whether every frame of the tenure has come.
+    /// Whether every frame of the tenure has arrived.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -130,7 +130,7 @@ mod tests {
         let begin = |progress: &mut Progress| progress.admits(wall(10));
         let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
         assert!(begin(&mut progress) && progress.admits(wall(3)));
-        // With an empty ring, and in the very moment.
+        // With an empty ring, and at exactly that moment.
         let mut progress = Progress::new(Tenure::from(wall(10)), at(0));
         progress.nothing_before(wall(10), at(1));
         assert!(progress.admits(wall(3)));

@@ -1,6 +1,7 @@
-//! The kernel's information about a received frame beside its bytes, and frames that fit no slot of the ring.
+//! The kernel's metadata for a received frame, and frames that fit no slot of the ring.
 //!
-//! With `PACKET_VNET_HDR` each frame comes with a `virtio_net_hdr`: what its sender left to hardware.
+//! With `PACKET_VNET_HDR`, each frame comes with a `virtio_net_hdr`, which describes the work that the sender left to
+//! hardware.
 //!
 //! ```text
 //!  0       1          2         4          6            8             10
@@ -9,10 +10,10 @@
 //! +-------+----------+---------+----------+------------+-------------+--------
 //! ```
 //!
-//! A superframe is up to 64 KB long. Slots for that would take hundreds of megabytes a port; instead
-//! the ring's slots are made for the MTU, and with `PACKET_COPY_THRESH` the kernel puts a reference to
-//! what does not fit into the socket's receive queue, in the order of the slots (`tpacket_rcv`). What
-//! may wait there is bounded by the socket's receive buffer; what finds it full is counted as missed.
+//! A superframe is up to 64 KB long. Slots of that size would take hundreds of megabytes per port, so the slots are
+//! sized for the MTU. With `PACKET_COPY_THRESH`, the kernel puts a reference to a longer frame into the socket's
+//! receive queue, in the order of the slots (`tpacket_rcv`). The socket's receive buffer bounds that queue; a frame
+//! that arrives while it is full is counted as missed.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -31,24 +32,24 @@ pub(super) type Header = [u8; HEADER_LEN];
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_NONE`, `.._TCPV4`, `.._TCPV6`, `.._UDP_L4`, and the flag `.._ECN`, which says
-/// what cutting by RFC 3168 does anyway.
+/// `VIRTIO_NET_HDR_GSO_NONE`, `.._TCPV4`, `.._TCPV6`, `.._UDP_L4`, and the flag `.._ECN`, which asks for the
+/// segmentation by RFC 3168 that is done in any case.
 const GSO_NONE: u8 = 0;
 const GSO_TCP_V4: u8 = 1;
 const GSO_TCP_V6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
-/// Spare bytes before a long frame: for a VLAN tag that goes back into it.
+/// Spare bytes before a long frame, for a VLAN tag that is put back into it.
 const SPARE_BYTES: usize = 16;
 /// The longest IP packet, with an Ethernet header and two tags.
 const LONG_FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
-/// Bytes that may wait in the receive queue, with the kernel's own overhead; the kernel takes it twice.
-/// About as much as a ring holds in frames of 1500 bytes.
+/// Bytes that may wait in the receive queue, including the kernel's own overhead; the kernel doubles the value. About
+/// as much as a ring holds in frames of 1500 bytes.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// The header that stands before the frame which starts at `start`; all zeros, which says that nothing
-/// is left to do, if there is no place for it.
+/// The header in front of the frame that starts at `start`. If there is no room for one, it is all zeros, which means
+/// that no work is left.
 pub(super) fn before(bytes: &[u8], start: usize) -> Header {
     bytes
         .get(..start)
@@ -57,7 +58,7 @@ pub(super) fn before(bytes: &[u8], start: usize) -> Header {
         .unwrap_or_default()
 }
 
-/// The work that is left to do.
+/// The work that is left.
 #[inline]
 pub(super) fn offload(header: Header) -> Offload {
     let [flags, gso, _, _, a, b, c, d, e, f] = header;
@@ -88,7 +89,7 @@ pub(super) struct LongFrames {
 }
 
 impl LongFrames {
-    /// Lets `socket`, which has no ring yet, receive headers and long frames.
+    /// Makes `socket`, which has no ring yet, receive headers and long frames.
     pub(super) fn new(socket: &Socket) -> io::Result<Self> {
         let on: libc::c_int = 1;
         for option in [libc::PACKET_VNET_HDR, libc::PACKET_COPY_THRESH] {
@@ -96,7 +97,7 @@ impl LongFrames {
         }
         let bytes = RECEIVE_BUFFER_BYTES as libc::c_int;
         if sys::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes).is_err() {
-            // Not privileged: as much as the system grants.
+            // Not privileged: accept the size that the system grants.
             socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         }
         Ok(Self {
@@ -104,8 +105,8 @@ impl LongFrames {
         })
     }
 
-    /// The slot with its whole frame, which is fetched from the receive queue of `socket` if the slot
-    /// was too short; none if there was no place for it there.
+    /// The slot with its whole frame, which is fetched from the receive queue of `socket` if the slot was too short;
+    /// none if there was no room for it in the queue.
     #[inline]
     pub(super) fn whole<'a>(
         &'a mut self,
@@ -115,7 +116,7 @@ impl LongFrames {
         if slot.header.tp_status & libc::TP_STATUS_COPY != 0 {
             return self.fetch(slot, socket);
         }
-        // Frames that the kernel sent itself are cut on purpose.
+        // Frames sent by the kernel itself are cut on purpose.
         let outgoing = slot.address.sll_pkttype == libc::PACKET_OUTGOING;
         let cut = slot.header.tp_snaplen < slot.header.tp_len;
         Ok((!cut || outgoing).then_some(slot))
@@ -138,14 +139,13 @@ impl LongFrames {
                 }))
             }
             Err(error) if device_gone(&error) => Err(error),
-            // The kernel puts it there before it gives the slot away: it is lost, whatever it was.
+            // The kernel queues the frame before it hands over the slot, so a frame that is not there is lost.
             Err(_) => Ok(None),
         }
     }
 }
 
-/// Takes one frame out of the receive queue; gives its length, which may be more than there was room
-/// for. Does not block.
+/// Takes one frame from the receive queue; returns its length, which may exceed the buffer. Does not block.
 fn receive(socket: &Socket, vnet: &mut Header, frame: &mut [u8]) -> io::Result<usize> {
     let mut parts = [
         libc::iovec {
@@ -162,8 +162,8 @@ fn receive(socket: &Socket, vnet: &mut Header, frame: &mut [u8]) -> io::Result<u
     message.msg_iov = parts.as_mut_ptr();
     message.msg_iovlen = parts.len() as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: the message has two parts, each borrowed mutably during the call, and the kernel writes
-    // no more into them than their lengths say.
+    // SAFETY: the message has two parts, each borrowed mutably during the call, and the kernel writes no more into them
+    // than their lengths permit.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     Ok(len.saturating_sub(HEADER_LEN))

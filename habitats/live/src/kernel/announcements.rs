@@ -9,7 +9,7 @@ use super::netlink::NetlinkSocket;
 
 /// `NFNLGRP_NFTABLES` of linux/netfilter/nfnetlink.h.
 const NFTABLES_GROUP: u32 = 7;
-/// Announcements taken at once; what is left makes the next call return.
+/// Maximum announcements taken at once; if some are left, the next call returns immediately.
 const TAKEN_MAX: usize = 1024;
 
 /// The kernel's announcements about one subject, in the calling thread's network namespace.
@@ -19,12 +19,12 @@ pub struct Announcements {
 }
 
 impl Announcements {
-    /// Of rules of nf_tables.
+    /// Announcements about rules of nf_tables.
     pub fn of_rules() -> io::Result<Self> {
         Self::open(libc::NETLINK_NETFILTER, NFTABLES_GROUP)
     }
 
-    /// Of interfaces.
+    /// Announcements about interfaces.
     pub fn of_links() -> io::Result<Self> {
         Self::open(libc::NETLINK_ROUTE, libc::RTNLGRP_LINK)
     }
@@ -34,11 +34,11 @@ impl Announcements {
         socket.join(group)?;
         Ok(Self {
             socket: register(socket)?,
-            buffer: vec![0; 4096], // nobody reads them: cut is good enough
+            buffer: vec![0; 4096], // never read, so a cut announcement is good enough
         })
     }
 
-    /// Waits for a change. Changes that were announced since the last call count.
+    /// Waits for a change. Changes announced since the last call count.
     pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.socket.readable().await?;
@@ -46,7 +46,7 @@ impl Announcements {
             while taken < TAKEN_MAX {
                 match ready.get_inner().receive(&mut self.buffer) {
                     Ok(_) => taken += 1,
-                    // More than the socket could hold: a change like any other.
+                    // The socket has overflowed; this counts as a change.
                     Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => taken += 1,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

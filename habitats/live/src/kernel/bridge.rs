@@ -1,4 +1,4 @@
-//! Which interfaces belong to which bridge of the kernel.
+//! Members of the kernel's bridges.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,15 +1,15 @@
-//! One router for each interface.
+//! Claims on interfaces: only one router may own an interface.
 //!
-//! Two routers on one interface would send every packet twice. To claim an interface, a router makes a table
-//! of nf_tables that is named after its index and belongs to the claim's socket:
+//! Two routers on one interface would send every packet twice. To claim an interface, a router creates an nf_tables
+//! table that is named after the interface's index and owned by the claim's socket:
 //!
 //! ```text
 //! table netdev weir-claim-INDEX { flags owner; }        user data: who
 //! ```
 //!
-//! Only one table can have a name, only a process with CAP_NET_ADMIN can make one, it belongs to one
-//! network namespace as the interface does, and it vanishes with its owner, however that ends: the
-//! properties of the lock that is needed, which neither a file nor a socket has all of.
+//! Only one table can have a name, only a process with CAP_NET_ADMIN can create one, it belongs to one network
+//! namespace as the interface does, and it vanishes with its owner, however the owner ends. The lock needs all these
+//! properties, and neither a file nor a socket has them all.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ use std::io;
 use super::netlink::{NetlinkSocket, Request, attribute, messages, text};
 use super::nft::{self, CommitError, NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, message};
 
-/// Why an interface cannot be claimed.
+/// Reason why an interface cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// Another process has it.
@@ -26,7 +26,7 @@ pub enum ClaimError {
          interface"
     )]
     Taken(String),
-    /// The kernel could not be asked.
+    /// The request to the kernel failed.
     #[error(
         "cannot claim the interface in the kernel's nf_tables: {source}{}",
         hint(source)
@@ -38,7 +38,7 @@ pub enum ClaimError {
     },
 }
 
-/// The interfaces that this process has claimed; they are free again when it is dropped.
+/// The interfaces claimed by this process; dropping this value releases them.
 #[derive(Debug)]
 pub struct Claims {
     socket: NetlinkSocket, // the tables' owner
@@ -51,14 +51,14 @@ const NFT_MSG_DELTABLE: u8 = libc::NFT_MSG_DELTABLE as u8;
 const TABLE_NAME: u16 = 1;
 const TABLE_FLAGS: u16 = 2;
 const TABLE_USER_DATA: u16 = 6;
-/// The kernel keeps no more user data.
+/// Most user data that the kernel stores with a table.
 const USER_DATA_BYTES_MAX: usize = 256;
-/// Bytes of an nf_tables message before its attributes.
+/// Length of the nf_tables header before the attributes of a message.
 const NFGENMSG_BYTES: usize = 4;
 
 impl Claims {
-    /// Nothing claimed yet, in the calling thread's network namespace. Another router
-    /// that wants one of the interfaces reads `owner` in its error: name this process.
+    /// No claims yet, in the calling thread's network namespace. `owner` should name this process: another router that
+    /// wants one of the interfaces shows it in its error.
     pub fn new(owner: &str) -> io::Result<Self> {
         let socket = nft::open()?;
         let cut = owner.char_indices().map(|(at, c)| at + c.len_utf8());
@@ -70,7 +70,7 @@ impl Claims {
         })
     }
 
-    /// Claims the interface with this index; no harm if it is claimed here already.
+    /// Claims the interface with this index; does nothing if this process has already claimed it.
     pub fn claim(&mut self, interface: u32) -> Result<(), ClaimError> {
         if self.held.contains(&interface) {
             return Ok(());
@@ -85,8 +85,8 @@ impl Claims {
                 self.held.insert(interface);
                 Ok(())
             }
-            // A table of another owner is not even compared: its name is enough for "not permitted",
-            // which is also what a process without the capability hears.
+            // The kernel does not compare a table of another owner: it answers "not permitted" to the name alone. A
+            // process without the capability gets the same answer.
             Err(error) => match self.owner_of(interface) {
                 Ok(owner) => Err(ClaimError::Taken(owner)),
                 Err(_) => Err(error.into()),
@@ -94,7 +94,7 @@ impl Claims {
         }
     }
 
-    /// Gives back every claimed interface but these.
+    /// Releases every claimed interface except these.
     pub fn keep_only(&mut self, interfaces: &BTreeSet<u32>) {
         let gone: Vec<u32> = self.held.difference(interfaces).copied().collect();
         for interface in gone {
@@ -106,7 +106,7 @@ impl Claims {
         }
     }
 
-    /// The name that the owner of an interface gave.
+    /// The name given by the owner of an interface.
     fn owner_of(&mut self, interface: u32) -> io::Result<String> {
         let get = message(NFT_MSG_GETTABLE, 0).with_text(TABLE_NAME, &name(interface));
         self.socket.send_raw(&get.numbered(1))?;

@@ -6,11 +6,10 @@
 //!     +----------+ a change that says too little, or more changes than the socket holds
 //! ```
 //!
-//! Subscribing comes before the dump and has its own socket: a change during the dump is applied
-//! after it, and none is missed. But the dump may contain it already, and applied twice a
-//! replacement can replace too much; so after a dump with changes there will be another one, later
-//! and later while the changes do not end. A publication costs a copy of all routes: after one
-//! that took long the next is held back as long again, times [`REST_FACTOR`].
+//! Subscribing comes before the dump and has its own socket: a change during the dump is applied after the dump, and
+//! none is missed. But the dump may already contain that change, and applying a replacement twice can replace too much.
+//! So a dump with changes is repeated later, with growing intervals as long as changes continue. A publication copies
+//! all routes: after a slow one, the next waits for [`REST_FACTOR`] times as long.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,39 +26,39 @@ use super::message::{
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use super::tables::{Effect, TableState};
 
-/// Changes are gathered for this long before they are published.
+/// Time for which changes are gathered before they are published.
 const GATHER: Duration = Duration::from_millis(3);
-/// Before everything is read again, the kernel gets this long to finish its work.
+/// Time that the kernel gets to finish its work before everything is read again.
 const SETTLE: Duration = Duration::from_millis(10);
-/// The next publication or dump waits for this many times the cost of the last one.
+/// The next publication or dump waits for this multiple of the cost of the last one.
 const REST_FACTOR: u32 = 4;
 /// Longer than any router runs without a change.
 const NEVER: Duration = Duration::from_secs(86_400 * 365);
-/// Room for changes that wait: about fifty thousand.
+/// Receive buffer for pending changes: about fifty thousand.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
-/// Datagrams taken at once: endless changes must not keep us from everything else.
+/// Maximum datagrams taken at once: endless changes must not block everything else.
 const WAITING_MAX: u32 = 1 << 20;
-/// A dump that changes fell into is repeated after this time at the latest.
+/// Longest time until a dump is repeated during which changes arrived.
 const REPEAT_MAX: Duration = Duration::from_secs(60);
-/// How often the wait for that doubles at most.
+/// Maximum number of times that this wait doubles.
 const DOUBLINGS_MAX: u32 = 16;
-/// Attempts at a dump that the kernel calls inconsistent, one after the other.
+/// Maximum consecutive dumps that the kernel reports as inconsistent.
 const DUMPS_MAX: u32 = 5;
 /// `RTNLGRP_NEXTHOP` of linux/rtnetlink.h.
 const NEXT_HOP_GROUP: u32 = 32;
 
-/// Why the kernel's tables cannot be followed.
+/// Reason why the kernel's tables cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A netlink socket did not work.
+    /// A netlink socket failed.
     #[error("the netlink socket failed: {0}")]
     Socket(#[from] io::Error),
-    /// The kernel did not tell one of its tables.
+    /// The kernel did not deliver one of its tables.
     #[error("the kernel did not tell its {what}: {source}")]
     Dump {
-        /// Which table.
+        /// Name of the table.
         what: &'static str,
-        /// Its reason.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -69,13 +68,13 @@ pub async fn read() -> Result<Tables, Error> {
     Ok(aside(read_state).await?.tables().clone())
 }
 
-/// Publishes the kernel's tables of the calling thread's network namespace: at once, and again
-/// after each change. Returns only when that is no longer possible.
+/// Publishes the kernel's tables of the calling thread's network namespace, first immediately and then after each
+/// change. Returns only when that is no longer possible.
 pub async fn follow(publish: impl FnMut(Tables)) -> Result<Infallible, Error> {
     follow_by(read_state, publish).await
 }
 
-/// The same, with another way to read everything.
+/// The same with another function that reads everything.
 async fn follow_by(
     read: fn() -> Result<TableState, Error>,
     mut publish: impl FnMut(Tables),
@@ -133,8 +132,8 @@ impl Changes {
         })
     }
 
-    /// Applies and publishes changes until everything must be read again: because a change says
-    /// too little, or because it is `repeat_at`.
+    /// Applies and publishes changes until everything must be read again: because a change has too little information,
+    /// or because `repeat_at` has come.
     async fn apply_to(
         &mut self,
         state: &mut TableState,
@@ -207,7 +206,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The next datagram that waits; none if none does.
+    /// The next pending datagram, if there is one.
     fn waiting(&mut self) -> Result<Option<Datagram>, Error> {
         loop {
             let received = self.socket.get_ref().receive(&mut self.buffer);
@@ -230,7 +229,7 @@ impl Changes {
 enum Datagram {
     /// The number of bytes in the buffer.
     Whole(usize),
-    /// More than the socket could hold.
+    /// The socket has overflowed.
     Lost,
 }
 
@@ -269,8 +268,8 @@ async fn receive<'a>(
     Ok(&buffer[..len])
 }
 
-/// Reads everything on a thread that may wait: the kernel answers when nobody else changes the network, and the
-/// calling thread has other things to do until then.
+/// Reads everything on a thread that may block: the kernel answers only when nobody else is changing the network, and
+/// the calling thread has other work meanwhile.
 async fn aside(read: fn() -> Result<TableState, Error>) -> Result<TableState, Error> {
     let state = tokio::task::spawn_blocking(read).await;
     state.unwrap_or_else(|error| Err(io::Error::other(error).into()))
@@ -284,14 +283,14 @@ fn read_state() -> Result<TableState, Error> {
             return Ok(state);
         }
     }
-    // The tables change all the time; what this one missed comes as a change.
+    // The tables keep changing; a change that this dump has missed is announced.
     Ok(dump()?.0)
 }
 
-/// Reads everything once; says whether the kernel calls it consistent. The order matters:
-/// addresses belong to links, and routes go by next-hop objects.
+/// Reads everything once; returns whether the kernel reports it as consistent. The order matters: addresses belong to
+/// links, and routes refer to next-hop objects.
 fn dump() -> Result<(TableState, bool), Error> {
-    /// Statistics of links are long, and nobody here wants them.
+    /// Statistics of links are long and not needed here.
     const SKIP_STATISTICS: [u8; 4] = (1_u32 << 3).to_ne_bytes();
     const IFLA_EXT_MASK: u16 = 29;
     let request = |kind, header: &[u8]| Request::new(kind, libc::NLM_F_DUMP, header);
@@ -330,7 +329,7 @@ fn dump() -> Result<(TableState, bool), Error> {
     Ok((state, consistent))
 }
 
-/// A kernel without next-hop objects or without IPv6 says so by these errors.
+/// Whether the error means that the kernel has no next-hop objects or no IPv6.
 fn is_unknown_here(what: &str, error: &io::Error) -> bool {
     let unsupported = matches!(
         error.raw_os_error(),

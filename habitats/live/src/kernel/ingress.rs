@@ -1,14 +1,14 @@
-//! Which of the frames that come in at an interface reach the kernel: the rules of [`super::transit`].
+//! The incoming frames of an interface that reach the kernel: the rules of [`super::transit`].
 
 use super::links::{AboveKind, Links};
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_INGRESS, Rule};
 
-/// Before any other chain of an ingress hook.
+/// Priority before any other chain of an ingress hook.
 const PRIORITY: i32 = -500;
-/// Where packets that the kernel may keep, but not send on, are checked.
+/// The chain for packets that the kernel may receive but not forward.
 pub(super) const LOCAL_CHAIN: &str = "local";
 
-/// The hook where frames come in at a device; what no rule accepts there is dropped.
+/// The hook for incoming frames of a device; a frame that no rule accepts there is dropped.
 pub(super) fn ingress(device: &str, index: u32) -> Hook {
     Hook {
         number: NF_NETDEV_INGRESS,
@@ -19,7 +19,7 @@ pub(super) fn ingress(device: &str, index: u32) -> Hook {
     }
 }
 
-/// Options of an IPv4 header by which the kernel would send on what is addressed to the box.
+/// Options of an IPv4 header with which the kernel would forward a packet that is addressed to the box.
 const SOURCE_ROUTES: [u8; 2] = [libc::IPOPT_LSRR, libc::IPOPT_SSRR];
 
 /// Packets for an address of the machine.
@@ -38,7 +38,7 @@ const ETH_P_8021AD: u16 = libc::ETH_P_8021AD as u16;
 const OWN_PROTOCOLS: [u16; 3] = [libc::ETH_P_ARP as u16, 0x88cc, libc::ETH_P_PAE as u16];
 /// PPPoE, discovery and session.
 const PPPOE: [u16; 2] = [libc::ETH_P_PPP_DISC as u16, libc::ETH_P_PPP_SES as u16];
-/// Where the type of the outermost tag is in the link header, and the VLAN behind it.
+/// Offset of the outermost tag's type in the link header; the VLAN follows it.
 const TAG_TYPE_AT: u32 = 12;
 const TAG_VLAN_AT: u32 = 14;
 /// The bits of a tag that are the VLAN identifier.
@@ -64,7 +64,7 @@ pub(super) fn routed(
     }
     for (link, kind) in above {
         match kind {
-            // Without its device, a tag with VLAN 0 is as good as none.
+            // Without its own device, a tag with VLAN 0 counts as no tag.
             AboveKind::Vlan { id: 0, .. } => {}
             AboveKind::Vlan { protocol, id } => {
                 let vlan = tag_of(protocol).load(Base::Link, TAG_VLAN_AT, 2);
@@ -95,7 +95,7 @@ fn tag_of(tag_type: u16) -> Rule {
         .is(Compare::Equal, &tag_type.to_be_bytes())
 }
 
-/// Which frames without a VLAN tag reach the kernel.
+/// The rules for frames without a VLAN tag that reach the kernel.
 fn untagged() -> Vec<Rule> {
     let ip = || Rule::new().protocol(ETH_P_IP);
     let ip6 = || Rule::new().protocol(ETH_P_IPV6);

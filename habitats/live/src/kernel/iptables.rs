@@ -1,6 +1,6 @@
-//! Legacy iptables: their rules that transit through the router bypasses.
+//! Legacy iptables: rules that transit through the router bypasses.
 //!
-//! The kernel tells them by socket options only, and announces no changes of theirs.
+//! The kernel reports them through socket options only, and does not announce changes.
 
 use std::io;
 
@@ -9,17 +9,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::netfilter::{BypassedChain, NF_DROP};
 use super::netlink::u32_at;
 
-/// The hooks that transit passes, by number, and the name of the chain there.
+/// The hooks that transit passes, by number, with the name of the chain.
 const HOOKS: [(usize, &str); 3] = [(0, "PREROUTING"), (2, "FORWARD"), (4, "POSTROUTING")];
-/// The tables that have chains there.
+/// The tables that have chains at these hooks.
 const TABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
 
-/// The chains that have rules or drop by policy, of the calling thread's network namespace.
+/// The chains that have rules or a drop policy, in the calling thread's network namespace.
 pub(super) fn bypassed() -> io::Result<Vec<BypassedChain>> {
     let mut found = Vec::new();
     for legacy in [&LEGACY_IPV4, &LEGACY_IPV6] {
         for table in legacy.loaded_tables()? {
-            // Asking for another one would load it.
+            // A request for any other table would load it.
             if TABLES.contains(&table.as_str()) {
                 legacy.read(&table, &mut found)?;
             }
@@ -28,16 +28,17 @@ pub(super) fn bypassed() -> io::Result<Vec<BypassedChain>> {
     Ok(found)
 }
 
-/// One of the two legacy iptables, as linux/netfilter_ipv4/ip_tables.h and its twin have them.
+/// One of the two legacy iptables, as declared in linux/netfilter_ipv4/ip_tables.h and its IPv6 counterpart.
 struct Legacy {
     name: &'static str,
-    /// One line a table that is loaded. Of the thread, whose namespace may not be the process's.
+    /// A file with one line for each loaded table. It is the thread's file, because the thread's namespace may differ
+    /// from the process's.
     names_file: &'static str,
-    /// How the names of the kernel modules of its tables begin.
+    /// Prefix of the names of the kernel modules of its tables.
     module_prefix: &'static str,
     domain: libc::c_int,
     level: libc::c_int,
-    /// Where in a rule the offset of its target is.
+    /// Position in a rule of the offset of its target.
     target_offset_at: usize,
 }
 
@@ -62,7 +63,7 @@ const LEGACY_IPV6: Legacy = Legacy {
 /// Information about a table: `struct ipt_getinfo`, which is the same for IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Info {
-    /// Of each hook, where its rules begin, and where its policy is; none without a chain there.
+    /// For each hook, the offsets of its first rule and of its policy; none without a chain at that hook.
     chains: [Option<(u32, u32)>; 5],
     bytes: u32,
 }
@@ -71,7 +72,7 @@ const NAME_BYTES: usize = 32;
 const INFO_BYTES: usize = NAME_BYTES + 13 * 4;
 /// `struct ipt_get_entries` before its entries, which are aligned to eight.
 const ENTRIES_AT: usize = NAME_BYTES + 8;
-/// Bytes of rules that are read; a larger table has rules in any case.
+/// Maximum bytes of rules that are read; a larger table has rules in any case.
 const TABLE_BYTES_MAX: u32 = 16 << 20;
 
 impl Legacy {
@@ -108,8 +109,7 @@ impl Legacy {
         Ok(())
     }
 
-    /// The tables that exist. The file that tells may be root's alone, and then the kernel's
-    /// modules tell.
+    /// The loaded tables. Only root may be able to read the file; otherwise the kernel's modules are used.
     fn loaded_tables(&self) -> io::Result<Vec<String>> {
         match std::fs::read_to_string(self.names_file) {
             Ok(names) => Ok(names.lines().map(str::to_owned).collect()),
@@ -124,7 +124,7 @@ impl Legacy {
         }
     }
 
-    /// Asks for `len` bytes about a table.
+    /// Reads `len` bytes of information about a table.
     fn ask(
         &self,
         socket: &Socket,
@@ -141,7 +141,7 @@ impl Legacy {
         Ok(buffer)
     }
 
-    /// The verdict of the rule at an offset, which is a policy.
+    /// The verdict of the rule at an offset; the rule is a policy.
     fn verdict(&self, entries: &[u8], at: usize) -> Option<i32> {
         const TARGET_HEADER_BYTES: usize = 32;
         let rule = entries.get(at..)?;
@@ -152,7 +152,7 @@ impl Legacy {
     }
 }
 
-/// A verdict is stored as its negative, less one.
+/// A verdict is stored as its negative minus one.
 const DROP_VERDICT: i32 = -(NF_DROP as i32) - 1;
 
 /// Socket options of both legacy iptables.

@@ -1,4 +1,4 @@
-//! Interfaces that stand on others: by which frames of a port reach the kernel under another name.
+//! Interfaces on top of others, through which frames of a port reach the kernel under another name.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,22 +12,22 @@ pub(super) struct Link {
     pub(super) name: String,
     /// Its MAC address; empty if it has none.
     pub(super) mac: Vec<u8>,
-    /// Whether it belongs to another one: a bridge, say.
+    /// Whether it belongs to another interface, for instance a bridge.
     pub(super) enslaved: bool,
     /// The interface below it.
     pub(super) above: Option<Above>,
 }
 
-/// The interface below a virtual one, and which of the frames there are its own.
+/// The interface below a virtual one, and the rule that assigns frames to the virtual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Above {
-    /// The number of the interface below.
+    /// Index of the interface below.
     pub(super) below: u32,
-    /// How frames find the upper one.
+    /// How frames are assigned to the upper interface.
     pub(super) kind: AboveKind,
 }
 
-/// How frames find an upper interface.
+/// How frames are assigned to an upper interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AboveKind {
     /// By their outermost tag.
@@ -37,18 +37,18 @@ pub(super) enum AboveKind {
         /// VLAN identifier.
         id: u16,
     },
-    /// By their MAC address, which is the upper interface's.
+    /// By their destination MAC address, which is the upper interface's.
     Macvlan,
-    /// The same, but they go to a program's file (a virtual machine), never to the IP stack.
+    /// As `Macvlan`, but frames go to a program's file (a virtual machine), never to the IP stack.
     Macvtap,
 }
 
-/// All interfaces, by number.
+/// All interfaces, by index.
 pub(super) type Links = BTreeMap<u32, Link>;
 
 /// Reads the interfaces of the calling thread's network namespace.
 pub(super) fn read() -> io::Result<Links> {
-    /// Statistics of links are long, and nobody here wants them.
+    /// Statistics of links are long and not needed here.
     const SKIP_STATISTICS: [u8; 4] = (1_u32 << 3).to_ne_bytes();
     const IFLA_EXT_MASK: u16 = 29;
     let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &[0; IFINFOMSG_BYTES])
@@ -71,7 +71,7 @@ fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
     let body = payload.get(IFINFOMSG_BYTES..)?;
     let name = text(attribute(body, libc::IFLA_IFNAME)?);
     let mac = attribute(body, libc::IFLA_ADDRESS).unwrap_or_default();
-    // The number of an interface below that is in another namespace means nothing here.
+    // The index of a lower interface in another namespace has no meaning here.
     let below = match attribute(body, IFLA_LINK_NETNSID) {
         None => attribute(body, libc::IFLA_LINK).and_then(|link| u32_at(link, 0)),
         Some(_) => None,

@@ -1,4 +1,4 @@
-//! A limit for what the box itself sends out of a paced port.
+//! A limit on the traffic that the box itself sends out of a paced port.
 //!
 //! ```text
 //! the kernel --> egress hook: within the limit? --> queue of the device --> wire
@@ -6,12 +6,12 @@
 //! weir ---------> egress hook: has our mark ---------------------------------+  (qdisc bypass)
 //! ```
 //!
-//! A packet socket that passes the device's queue passes this hook all the same, so what weir sends
-//! carries a mark ([`af_packet::MARK`]).
+//! A packet socket that bypasses the device's queue still passes this hook, so frames of weir carry a mark
+//! ([`af_packet::MARK`]).
 //!
-//! Packets of the kernel pass no queue of ours, and without a limit anybody who makes it answer (a
-//! flood of pings) takes the link from transit. Below the limit it is charged to the port's pacing,
-//! so that both together keep to the port's rate. Of the limit, L bytes a second:
+//! Packets of the kernel pass none of our queues. Without a limit, anybody who makes the kernel answer (with a flood of
+//! pings) takes the link from transit. Packets within the limit are charged to the port's pacing, so that both together
+//! keep to the port's rate. Shares of the limit of L bytes per second:
 //!
 //! | what | it gets |
 //! |---|---|
@@ -21,9 +21,9 @@
 //! | TCP otherwise; OSPF, IGMP, PIM, VRRP: conversations and routing | L/4 of its own, and of the rest |
 //! | everything else: UDP, VPNs | of the rest, 3/4 L |
 //!
-//! So a flood of pings or of SYNs leaves management and VPNs nearly all, and a flood of questions to
-//! a UDP service of the box leaves a quarter to TCP and routing daemons. nf_tables lets a bucket hold
-//! one second's bytes beside its burst.
+//! So under a flood of pings or SYNs, management and VPNs keep nearly everything, and under a flood of requests to a
+//! UDP service of the box, TCP and routing daemons keep a quarter. A bucket of nf_tables holds one second's bytes in
+//! addition to its burst.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,14 +35,14 @@ use crate::device::af_packet;
 use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_EGRESS, Rule};
 
-/// Behind every other chain of the hook.
+/// Priority after every other chain of the hook.
 const PRIORITY: i32 = 500;
-/// The longest packet that the kernel hands to a device in one piece, for segmentation there, and a
-/// little: less could never pass.
+/// Slightly more than the longest packet that the kernel passes to a device in one piece for segmentation; such a
+/// packet could never pass a smaller burst.
 const SEGMENTED_BYTES: u32 = 72 * 1024;
-/// A jumbo frame, and a little.
+/// Slightly more than a jumbo frame.
 const FRAME_BYTES: u32 = 16 * 1024;
-/// How the names of the chains that count begin.
+/// Prefix of the names of the chains that count.
 const REFUSED_PREFIX: &str = "refused-";
 
 const ICMP: u8 = libc::IPPROTO_ICMP as u8;
@@ -50,14 +50,14 @@ const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 /// Protocols of routing daemons: IGMP, OSPF, PIM, VRRP.
 const ROUTING: [u8; 4] = [libc::IPPROTO_IGMP as u8, 89, libc::IPPROTO_PIM as u8, 112];
-/// Types of ICMPv6 messages of neighbour discovery, the first and the last (RFC 4861).
+/// The first and the last ICMPv6 message type of neighbour discovery (RFC 4861).
 const ND_TYPES: (u8, u8) = (133, 137);
-/// Where TCP's flags are, and some of them.
+/// The offset of TCP's flags, and some of the flags.
 const TCP_FLAGS_AT: u32 = 13;
 const TCP_SYN: u8 = 0x02;
 const TCP_RST: u8 = 0x04;
 
-/// The chains that hold a port's own packets within `most`.
+/// The chains that limit a port's own packets to `most`.
 pub(super) fn chains(port: &str, index: u32, most: Rate) -> Vec<Chain> {
     let limit = most.as_bps() / 8;
     let share = |eighths: u64| (limit * eighths / 8).max(1);
@@ -108,7 +108,7 @@ pub(super) fn chains(port: &str, index: u32, most: Rate) -> Vec<Chain> {
     ]
 }
 
-/// Reads what the chains of a table have counted, by interface.
+/// Reads the counters of a table's chains, by interface.
 pub(super) fn dropped(
     socket: &mut NetlinkSocket,
     table: &str,
@@ -126,7 +126,7 @@ pub(super) fn dropped(
     Ok(found)
 }
 
-/// Interface and count of a rule that counts.
+/// Interface and count of a counting rule.
 fn read_counter(payload: &[u8], table: &str) -> Option<(String, Tally)> {
     const NFTA_RULE_TABLE: u16 = 1;
     const NFTA_RULE_CHAIN: u16 = 2;

@@ -1,4 +1,4 @@
-//! One message about the kernel's tables, parsed.
+//! Parsed messages about the kernel's tables.
 //!
 //! The messages of links, addresses, routes and neighbours are those of `netlink_packet_route`;
 //! next-hop objects, which it lacks, are read here.
@@ -17,9 +17,9 @@ pub enum KernelMessage {
     Route(RouteNetlinkMessage, Placement),
     /// A next-hop object was made or changed.
     NewNextHop(NextHopObject),
-    /// A next-hop object is no more.
+    /// A next-hop object was deleted.
     DelNextHop(u32),
-    /// An interface's `rp_filter` for IPv4, or that of all.
+    /// The IPv4 `rp_filter` of an interface, or of all interfaces.
     RpFilter(ConfOf, u32),
 }
 
@@ -28,13 +28,13 @@ pub enum KernelMessage {
 pub enum ConfOf {
     /// Every interface (`net.ipv4.conf.all`).
     All,
-    /// Interfaces to come (`net.ipv4.conf.default`).
+    /// Future interfaces (`net.ipv4.conf.default`).
     Default,
     /// The interface with this kernel index.
     Interface(u32),
 }
 
-/// Where a new route goes among those of its prefix and metric.
+/// The position of a new route among those of the same prefix and metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// Behind them: a dump's order, and `ip route append`.
@@ -58,13 +58,13 @@ pub struct NextHopObject {
 /// A next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHopKind {
-    /// One way out.
+    /// A single next hop.
     Single {
         /// Kernel index of the interface.
         interface: u32,
         /// The router to send to.
         gateway: Option<IpAddr>,
-        /// Its interface is down, says the kernel.
+        /// The kernel reports the interface as down.
         dead: bool,
         /// Its interface has no carrier.
         no_carrier: bool,
@@ -73,7 +73,7 @@ pub enum NextHopKind {
     Group(Vec<(u32, u32)>),
     /// Drops silently.
     Blackhole,
-    /// Something that this router cannot do: a tunnel, or a bridge's entry.
+    /// A kind that this router does not support: a tunnel, or a bridge's entry.
     Unknown,
 }
 
@@ -98,7 +98,7 @@ const RTNH_F_LINKDOWN: u32 = 16;
 /// Length of `struct nexthop_grp`.
 const MEMBER_BYTES: usize = 8;
 
-/// Parses one message; None if it is of a kind that does not matter here.
+/// Parses one message; None if this kind of message is not relevant here.
 pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessage>, DecodeError> {
     match message.kind {
         RTM_NEWNEXTHOP => Ok(parse_next_hop(message.payload).map(KernelMessage::NewNextHop)),
@@ -121,7 +121,7 @@ pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessa
     }
 }
 
-/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); none if it is of something else.
+/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); none if it is about another setting.
 fn parse_rp_filter(payload: &[u8]) -> Option<KernelMessage> {
     const NETCONFA_IFINDEX: u16 = 1;
     const NETCONFA_RP_FILTER: u16 = 3;
@@ -186,7 +186,7 @@ fn parse_next_hop(payload: &[u8]) -> Option<NextHopObject> {
     })
 }
 
-/// Numbers and weights of a group's members; the kernel stores a weight less one.
+/// Numbers and weights of a group's members; the kernel stores the weight minus one.
 fn members(value: &[u8]) -> Vec<(u32, u32)> {
     let member = |m: &[u8]| {
         let weight = u32::from(m[5]) << 8 | u32::from(m[4]);

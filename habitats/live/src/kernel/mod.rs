@@ -6,14 +6,13 @@
 //!
 //! - [`follow`]: keeps a copy of the kernel's tables up to date
 //! - [`tables`], [`message`]: the part of that without sockets
-//! - [`neighbours`]: asks the kernel to find a next hop's MAC address, and to keep it known
-//! - [`transit`]: the rules that keep transit away from the kernel, and the box's own packets within
-//!   a share of a port
-//! - [`handover`]: at which instant transit goes from the kernel to the router, and back
+//! - [`neighbours`]: asks the kernel to find a next hop's MAC address and to keep it valid
+//! - [`transit`]: the rules that keep transit away from the kernel and limit the box's own packets to a share of a port
+//! - [`handover`]: the instants at which transit moves from the kernel to the router and back
 //! - [`claim`]: one router for each interface
-//! - [`bridge`]: which interfaces belong to which bridge
+//! - [`bridge`]: members of the kernel's bridges
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
-//! - [`announcements`]: that interfaces or rules have changed
+//! - [`announcements`]: notifications of changed interfaces or rules
 
 pub mod announcements;
 pub mod bridge;

@@ -1,4 +1,4 @@
-//! Asks the kernel to find a next hop's MAC address, and to verify those that are in use.
+//! Asks the kernel to find a next hop's MAC address, and to verify the addresses in use.
 //!
 //! ```text
 //!  a packet waits --> resolve --> no entry: made, and asked for -----+--> answered: the kernel's own
@@ -7,29 +7,26 @@
 //!  in use, or a gateway --> verify --> STALE: verified, as by a packet of the kernel's own
 //! ```
 //!
-//! The kernel, which does not forward any more, would not notice that a neighbour it knows from
-//! before has gone: an entry is verified only while packets of the kernel's own use it. So
-//! the forwarding thread reports now and then which neighbours it uses.
+//! The kernel no longer forwards, so it would not notice that a neighbour has gone: it verifies an entry only while its
+//! own packets use the entry. So the forwarding thread periodically reports the neighbours that it uses.
 //!
-//! Nothing is changed that would have to be undone: when this process ends, however it ends, the
-//! kernel's entries are such as it could have made by itself. In particular
+//! Nothing is changed that would have to be undone: when this process ends, in whatever way, the kernel's entries are
+//! such as it could have created by itself. In particular:
 //!
-//! - an entry that the operator has set (PERMANENT, NOARP), or that another program keeps (managed,
-//!   learned externally), is never asked for. `NTF_USE` and `NTF_EXT_MANAGED` would both take these
-//!   marks away, without a word.
-//! - a new entry is asked for with `NLM_F_EXCL`: the kernel itself sees to it that there is none.
-//!   Of an existing one the state is read right before. An operator who makes it permanent between
-//!   these two system calls, a few microseconds, is overruled; netlink has no request that
-//!   compares and sets.
+//! - An entry that the operator has set (PERMANENT, NOARP), or that another program maintains (managed, learned
+//!   externally), is never requested. Both `NTF_USE` and `NTF_EXT_MANAGED` would silently remove these marks.
+//! - A new entry is requested with `NLM_F_EXCL`: the kernel itself makes sure that there is none yet. The state of an
+//!   existing entry is read immediately before the request. If an operator makes it permanent in the few microseconds
+//!   between these two system calls, that change is overwritten; netlink has no compare-and-set request.
 //!
-//! The kernel's table is bounded too: with `gc_thresh3` entries it takes no more, and with more than
-//! `gc_thresh2` it throws out those that it has not heard of for five seconds, neighbours in good
-//! health among them. So what was asked for in vain is removed again, and no more is asked for at
-//! the same time than half of what is left below `gc_thresh2`. These limits hold for all network
-//! namespaces together, and only the first one can read them: elsewhere their defaults are taken.
+//! The kernel's table is bounded too. With `gc_thresh3` entries it takes no more. With more than `gc_thresh2` it
+//! removes entries that it has not heard of for five seconds, including those of working neighbours. So entries of
+//! unsuccessful requests are removed again, and the number of concurrent requests is limited to half of the room below
+//! `gc_thresh2`. These limits apply to all network namespaces together, and only the first namespace can read them:
+//! elsewhere their defaults are used.
 //!
-//! Entries that an earlier version marked as managed, and left so because it was killed, stay: they
-//! cannot be told from those of another program, they work, and `ip neighbour replace` ends that.
+//! If an earlier version was killed, its entries that are marked as managed stay. They cannot be distinguished from
+//! those of another program. They work, and `ip neighbour replace` removes the mark.
 
 use std::collections::HashSet;
 use std::io;
@@ -40,23 +37,22 @@ use weir_path::ip::tables::{Neighbour, Tables};
 
 use super::netlink::{NetlinkSocket, Request, attribute, u16_at, u32_at};
 
-/// Neighbours that are verified in one go: a bound on the time that this takes, some 10 us each.
+/// Maximum neighbours verified in one call: a bound on its duration, some 10 us for each.
 const VERIFIED_MAX: usize = 4096;
 
-/// Neighbours that were asked for and that the tables say nothing of yet. More than any plane asks
-/// for at the same time.
+/// Maximum requested neighbours that the tables do not contain yet. More than any plane requests at the same time.
 const ASKED_MAX: usize = 1024;
-/// `gc_thresh2` of a kernel that nobody has told otherwise.
+/// Default of the kernel's `gc_thresh2`.
 const ENTRIES_DEFAULT: usize = 512;
-/// Neighbours that may be asked for at the same time, however full the kernel's table is.
+/// Number of neighbours that may be requested at the same time even if the kernel's table is full.
 const QUESTIONS_MIN: usize = 32;
 
-/// Asks for neighbours.
+/// Requests neighbours from the kernel.
 #[derive(Debug)]
 pub struct Neighbours {
     socket: NetlinkSocket,
     asked: HashSet<NeighbourKey>,
-    /// Entries for IPv4 and IPv6 beyond which the kernel throws some out.
+    /// Numbers of entries for IPv4 and IPv6 above which the kernel removes some.
     entries_max: [usize; 2],
 }
 
@@ -70,8 +66,8 @@ impl Neighbours {
         })
     }
 
-    /// Asks the kernel to find out the MAC address of a neighbour. Does not wait for the answer,
-    /// which comes with the tables. Asking again while the kernel is at it is harmless.
+    /// Asks the kernel for the MAC address of a neighbour. Does not wait for the answer, which comes with the tables. A
+    /// repeated request is harmless.
     pub fn resolve(&mut self, neighbour: NeighbourKey) -> io::Result<()> {
         let create = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         match self.socket.ask(&using(neighbour, create)) {
@@ -81,7 +77,7 @@ impl Neighbours {
             Err(error) => Err(error),
             Ok(()) => {
                 if self.asked.len() >= ASKED_MAX {
-                    self.asked.clear(); // what fails of them stays until the kernel removes it
+                    self.asked.clear(); // failed entries among them stay until the kernel removes them
                 }
                 self.asked.insert(neighbour);
                 Ok(())
@@ -89,16 +85,16 @@ impl Neighbours {
         }
     }
 
-    /// Asks no longer for a neighbour whose question was given up for another one.
+    /// Stops requesting a neighbour whose request was given up in favour of another one.
     pub fn give_up(&mut self, neighbour: NeighbourKey) -> io::Result<()> {
         match self.asked.remove(&neighbour) {
             true => gone_is_well(self.remove_unanswered(neighbour)),
-            false => Ok(()), // somebody else's question
+            false => Ok(()), // requested by another program
         }
     }
 
-    /// Removes what was asked for in vain, so that it does not fill the kernel's table. Gives how
-    /// many neighbours may be asked for at the same time, for IPv4 and IPv6.
+    /// Removes entries of unsuccessful requests, so that they do not fill the kernel's table. Returns the number of
+    /// neighbours that may be requested at the same time, for IPv4 and IPv6.
     pub fn update(&mut self, tables: &Tables) -> io::Result<[usize; 2]> {
         let known = |n: &NeighbourKey| tables.neighbours.get(n).copied();
         let ended: Vec<_> = self
@@ -115,11 +111,11 @@ impl Neighbours {
         }
         let mut present = [0; 2];
         for (_, address) in tables.neighbours.keys() {
-            // A group's entry is the first to go when the table is full.
+            // The entry of a multicast group is the first to go when the table is full.
             present[usize::from(address.is_ipv6())] += usize::from(!address.is_multicast());
         }
         let left = |family: usize| self.entries_max[family].saturating_sub(present[family]) / 2;
-        // A question of IPv6 makes two entries, one of them for the group that is asked.
+        // A request for an IPv6 neighbour creates two entries, one of them for the solicited-node group.
         Ok([left(0), left(1) / 2].map(|limit| limit.max(QUESTIONS_MIN)))
     }
 
@@ -131,7 +127,7 @@ impl Neighbours {
         })?;
         match address {
             IpAddr::V4(_) => Ok(()),
-            // The kernel has made an entry for the group that it has sent its question to, too.
+            // The kernel has also created an entry for the group to which it sent its solicitation.
             IpAddr::V6(address) => {
                 let group = (interface, IpAddr::V6(solicited_node(address)));
                 let made_for_it = Entry {
@@ -157,8 +153,8 @@ impl Neighbours {
         }
     }
 
-    /// Lets the kernel verify those of `in_use`, and of all gateways, that it has not heard of
-    /// recently. A gateway that it does not know is asked for. Of several errors the last is given.
+    /// Lets the kernel verify those of `in_use` and of all gateways that it has not heard of recently. Unknown gateways
+    /// are requested. If there are several errors, returns the last one.
     pub fn verify(&mut self, in_use: &[NeighbourKey], tables: &Tables) -> io::Result<()> {
         let others = in_use.iter().copied().filter(|n| !tables.is_gateway(*n));
         let mut result = Ok(());
@@ -178,8 +174,8 @@ impl Neighbours {
         result
     }
 
-    /// Lets the kernel act as if it had a packet for this neighbour, if the entry is one that it
-    /// made by itself, and `wanted`.
+    /// Makes the kernel act as if it had a packet for this neighbour, provided that it created the entry by itself and
+    /// that `wanted` holds.
     fn use_if(
         &mut self,
         neighbour: NeighbourKey,
@@ -192,7 +188,7 @@ impl Neighbours {
         }
     }
 
-    /// The kernel's entry as it is now.
+    /// The kernel's current entry.
     fn read(&mut self, neighbour: NeighbourKey) -> io::Result<Entry> {
         let request = request(libc::RTM_GETNEIGH, libc::NLM_F_ACK, neighbour, 0);
         let mut found = None;
@@ -203,7 +199,7 @@ impl Neighbours {
     }
 }
 
-/// The group that a neighbour listens to when it is asked for (RFC 4291, section 2.7.1).
+/// The group in which a neighbour receives solicitations for its address (RFC 4291, section 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from(PREFIX | address.to_bits() & 0x00ff_ffff)
@@ -215,7 +211,7 @@ fn entries_max(family: &str) -> usize {
     text.trim().parse().unwrap_or(ENTRIES_DEFAULT)
 }
 
-/// The parts of a neighbour's entry that matter here.
+/// The relevant parts of a neighbour's entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     state: u16,
@@ -224,7 +220,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// From `struct ndmsg` and attributes (linux/neighbour.h).
+    /// Parses `struct ndmsg` and attributes (linux/neighbour.h).
     fn read(payload: &[u8]) -> Option<Self> {
         const NDA_FLAGS_EXT: u16 = 15;
         let attributes = payload.get(NDMSG_BYTES..)?;
@@ -237,7 +233,7 @@ impl Entry {
         })
     }
 
-    /// Whether no operator and no program has a hand in it.
+    /// Whether neither an operator nor a program has set the entry.
     fn is_the_kernels_own(self) -> bool {
         self.state & (libc::NUD_PERMANENT | libc::NUD_NOARP) == 0
             && self.flags & libc::NTF_EXT_LEARNED == 0
@@ -248,7 +244,7 @@ impl Entry {
 /// Length of `struct ndmsg`.
 const NDMSG_BYTES: usize = 12;
 
-/// A request to use an entry as a packet would.
+/// A request to use an entry, as sending a packet would.
 fn using(neighbour: NeighbourKey, flags: libc::c_int) -> Request {
     let flags = flags | libc::NLM_F_ACK;
     request(libc::RTM_NEWNEIGH, flags, neighbour, libc::NTF_USE)
@@ -277,7 +273,7 @@ fn request(
     }
 }
 
-/// The entry or its interface may have gone away in the meantime.
+/// Ignores the error that the entry or its interface no longer exists.
 fn gone_is_well(result: io::Result<()>) -> io::Result<()> {
     let gone = |code: &i32| matches!(*code, libc::ENOENT | libc::ENODEV | libc::ENETDOWN);
     match result {

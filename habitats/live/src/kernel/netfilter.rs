@@ -1,5 +1,5 @@
-//! Rules of the box that transit through the router bypasses: those at the hooks that it would pass
-//! if the kernel forwarded it.
+//! Rules of the box that transit through the router bypasses: those at the hooks that it would pass if the kernel
+//! forwarded it.
 //!
 //! | family | hooks | when |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | bridge | prerouting, forward, postrouting | bridged, if the ports are in a bridge of the kernel |
 //! | legacy iptables, ip6tables | PREROUTING, FORWARD, POSTROUTING of raw, mangle, nat, filter, security | as ip and ip6 |
 //!
-//! A chain counts if it has a rule, or drops by policy. The router's own tables do not count. The
-//! egress hook does not either: what a packet socket sends passes it. Not seen are programs of
-//! other kinds at the same places (XDP, traffic control, BPF), and legacy ebtables.
+//! A chain counts if it has a rule or a drop policy. The router's own tables do not count. The egress hook does not
+//! count either, because frames sent by a packet socket pass it. Programs of other kinds at the same places (XDP,
+//! traffic control, BPF) and legacy ebtables are not detected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use weir_path::plane::Mode;
 use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
 use super::{iptables, links};
 
-/// A chain whose rules, or whose policy, transit bypasses.
+/// A chain whose rules or policy transit bypasses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BypassedChain {
     /// Family of nf_tables, or "iptables" or "ip6tables" (legacy).
@@ -30,11 +30,11 @@ pub struct BypassedChain {
     pub table: String,
     /// Its name.
     pub chain: String,
-    /// Where it is hooked.
+    /// Its hook.
     pub hook: String,
     /// Whether it has rules.
     pub has_rules: bool,
-    /// Whether it drops what no rule decides about.
+    /// Whether its policy is to drop.
     pub drops: bool,
 }
 
@@ -52,8 +52,7 @@ impl fmt::Display for BypassedChain {
     }
 }
 
-/// Finds the chains that transit between these interfaces bypasses. Of the calling thread's network
-/// namespace.
+/// Finds the chains that transit between these interfaces bypasses, in the calling thread's network namespace.
 pub fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedChain>> {
     let passed = Passed::of(mode, ports)?;
     let mut found = passed.select(&read_chains()?);
@@ -104,7 +103,7 @@ impl<'a> Passed<'a> {
         chains.iter().filter_map(describe).collect()
     }
 
-    /// The hook's name, if transit would pass the chain there.
+    /// The name of the chain's hook, if transit would pass it.
     fn hook(&self, family: u8, chain: &Chain) -> Option<&'static str> {
         let at_port = || {
             chain
@@ -126,7 +125,7 @@ impl<'a> Passed<'a> {
     }
 }
 
-/// Whether bridges hand IP frames to the chains of IP, as they do once br_netfilter is loaded.
+/// Whether bridges pass IP frames to the chains of IP, as they do once br_netfilter is loaded.
 fn bridges_call_ip() -> bool {
     ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"]
         .iter()
@@ -136,14 +135,14 @@ fn bridges_call_ip() -> bool {
         })
 }
 
-/// Whether a table has the name that guards give theirs: weir-PROCESS-NUMBER.
+/// Whether a table has a name of the form that guards give their tables: weir-PROCESS-NUMBER.
 fn is_own_table(table: &str) -> bool {
     let numbers = table.strip_prefix("weir-").and_then(|n| n.split_once('-'));
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
-/// A chain is known by its family, its table and its name.
+/// Identifies a chain by its family, its table and its name.
 type Key = (u8, String, String);
 
 /// A chain of nf_tables.
@@ -155,11 +154,11 @@ struct Chain {
     has_rules: bool,
 }
 
-/// The devices that a chain at a device hook names.
+/// The device names of a chain at a device hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Device {
     Name(String),
-    /// Every device whose name begins so (Linux 6.17).
+    /// Every device whose name has this prefix (Linux 6.17).
     Prefix(String),
 }
 
@@ -258,7 +257,7 @@ fn read_chain(payload: &[u8]) -> Option<(Key, Chain)> {
     Some((key, chain))
 }
 
-/// A kernel without nf_tables, or without legacy tables, says so by these errors.
+/// Whether the error means that the kernel has no nf_tables or no legacy tables.
 fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -15,11 +15,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sys;
 
-/// Bytes that hold any datagram of the kernel: it makes none beyond 32 KiB by itself.
+/// Buffer size for any datagram of the kernel, which creates none beyond 32 KiB by itself.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Length of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
-/// Messages that may come before the answer to a request.
+/// Maximum messages before the answer to a request.
 const ANSWERS_MAX: usize = 64;
 
 /// A netlink socket.
@@ -30,7 +30,7 @@ pub(crate) struct NetlinkSocket {
 }
 
 impl NetlinkSocket {
-    /// A socket for a protocol like `NETLINK_ROUTE`, in the calling thread's network namespace.
+    /// Opens a socket for a protocol like `NETLINK_ROUTE`, in the calling thread's network namespace.
     pub(crate) fn open(protocol: libc::c_int) -> io::Result<Self> {
         let protocol = Some(Protocol::from(protocol));
         let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, protocol)?;
@@ -45,9 +45,8 @@ impl NetlinkSocket {
         })
     }
 
-    /// Makes this the first file that the kernel releases when the process dies, of all that it has or
-    /// will have: it goes from the highest number down, and releasing a packet ring takes it tens of
-    /// milliseconds.
+    /// Makes this the first file that the kernel releases when the process dies, of all its present and future files.
+    /// The kernel releases files from the highest number down, and releasing a packet ring takes tens of milliseconds.
     pub(crate) fn released_first(self) -> Self {
         const HIGH: libc::c_int = 1000; // below the number of files that every process may have
         match sys::numbered_from(&self.socket, HIGH) {
@@ -82,31 +81,31 @@ impl NetlinkSocket {
             .or_else(|_| self.socket.set_send_buffer_size(bytes))
     }
 
-    /// Limits how long a receive waits.
+    /// Limits the time that a receive waits.
     pub(crate) fn set_receive_timeout(&self, limit: Duration) -> io::Result<()> {
         self.socket.set_read_timeout(Some(limit))
     }
 
-    /// Makes sending and receiving give `WouldBlock`.
+    /// Makes sending and receiving return `WouldBlock` instead of waiting.
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         self.socket.set_nonblocking(true)
     }
 
-    /// Sends a request and gives its sequence number.
+    /// Sends a request and returns its sequence number.
     pub(crate) fn send(&mut self, request: &Request) -> io::Result<u32> {
         self.sequence = self.sequence.wrapping_add(1);
         self.socket.send(&request.numbered(self.sequence))?;
         Ok(self.sequence)
     }
 
-    /// Sets sequence numbers aside, for messages that are numbered elsewhere; gives the first one.
+    /// Reserves sequence numbers for messages that are numbered elsewhere; returns the first one.
     pub(crate) fn reserve(&mut self, count: u32) -> u32 {
         let first = self.sequence.wrapping_add(1);
         self.sequence = self.sequence.wrapping_add(count);
         first
     }
 
-    /// Sends bytes that are finished messages.
+    /// Sends finished messages.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> io::Result<()> {
         self.socket.send(bytes).map(|_| ())
     }
@@ -117,8 +116,8 @@ impl NetlinkSocket {
         Ok(&buffer[..len])
     }
 
-    /// Sends a request and waits for the kernel's "done" or error. For blocking sockets; the
-    /// kernel answers such a request before it returns from the send.
+    /// Sends a request and waits for the kernel's "done" or error. For blocking sockets. The kernel answers such a
+    /// request before the send returns.
     pub(crate) fn ask(&mut self, request: &Request) -> io::Result<()> {
         let sequence = self.send(request)?;
         let mut buffer = vec![0; 8 * 1024];
@@ -134,7 +133,7 @@ impl NetlinkSocket {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Sends a dump request and hands each message of the answer to `take`. For blocking sockets.
+    /// Sends a dump request and passes each message of the answer to `take`. For blocking sockets.
     pub(crate) fn dump(
         &mut self,
         request: &Request,
@@ -168,21 +167,21 @@ impl AsRawFd for NetlinkSocket {
     }
 }
 
-/// A received message, without judgement.
+/// A received message, not validated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     /// Type of the message, like `RTM_NEWLINK`.
     pub(crate) kind: u16,
     /// Flags, like `NLM_F_MULTI`.
     pub(crate) flags: u16,
-    /// Number of the request that it answers.
+    /// Sequence number of the request that it answers.
     pub(crate) sequence: u32,
-    /// All behind the header.
+    /// The bytes after the header.
     pub(crate) payload: &'a [u8],
 }
 
 impl Message<'_> {
-    /// The end of an answer: good, or an error. None if this message is not an end.
+    /// The result at the end of an answer: success or an error. None if this message is not an end.
     pub(crate) fn result(&self) -> Option<io::Result<()>> {
         if self.kind != libc::NLMSG_ERROR as u16 && self.kind != libc::NLMSG_DONE as u16 {
             return None;
@@ -196,7 +195,7 @@ impl Message<'_> {
     }
 }
 
-/// The messages of a datagram; a malformed one ends it.
+/// The messages of a datagram; a malformed message ends the iteration.
 pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let header = bytes.first_chunk::<HEADER_BYTES>()?;
@@ -213,7 +212,7 @@ pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// Kind (without flag bits) and value of each attribute; a malformed one ends them.
+/// Kind (without flag bits) and value of each attribute; a malformed attribute ends the iteration.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16_at(bytes, 0)?);
@@ -229,32 +228,32 @@ pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(k, _)| *k == kind).map(|(_, v)| v)
 }
 
-/// A text attribute's text, without its closing zero.
+/// The text of a text attribute, without its closing zero.
 pub(crate) fn text(value: &[u8]) -> String {
     let value = value.strip_suffix(&[0]).unwrap_or(value);
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// The number at a place, in the machine's byte order.
+/// The number at an offset, in the machine's byte order.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..)?.first_chunk::<4>()?;
     Some(u32::from_ne_bytes(*bytes))
 }
 
-/// The short number at a place, in the machine's byte order.
+/// The 16-bit number at an offset, in the machine's byte order.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..)?.first_chunk::<2>()?;
     Some(u16::from_ne_bytes(*bytes))
 }
 
-/// A message in the making.
+/// A message under construction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
 }
 
 impl Request {
-    /// A request with its family's own header.
+    /// A request with the header of its family.
     pub(crate) fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -270,7 +269,7 @@ impl Request {
         self
     }
 
-    /// Adds an attribute that is a number in network byte order, as netfilter has them.
+    /// Adds an attribute that is a number in network byte order, as netfilter uses them.
     pub(crate) fn with_u32_be(self, kind: u16, value: u32) -> Self {
         self.with(kind, &value.to_be_bytes())
     }
@@ -280,7 +279,7 @@ impl Request {
         self.with(kind, &[text.as_bytes(), &[0]].concat())
     }
 
-    /// Adds an attribute that consists of those which `inner` adds.
+    /// Adds an attribute that consists of the attributes that `inner` adds.
     pub(crate) fn nested(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
         let start = self.bytes.len();
         self.put(kind | libc::NLA_F_NESTED as u16, &[]);
@@ -298,7 +297,7 @@ impl Request {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    /// Asks for an answer in any case; else the kernel answers only if it refuses.
+    /// Requests an answer in any case; by default, the kernel answers only if it refuses.
     pub(crate) fn acknowledged(mut self) -> Self {
         self.bytes[6] |= libc::NLM_F_ACK as u8;
         self

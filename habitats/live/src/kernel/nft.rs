@@ -1,6 +1,6 @@
 //! Transactions, chains and rules of nf_tables, family netdev, in the kernel's own form.
 //!
-//! No `nft` program is used: what is needed is little, and must work where none is installed.
+//! This does not use the `nft` program: little is needed, and it must work where `nft` is not installed.
 
 use std::io;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use crate::clock::UnixTime;
 
-/// A part of a transaction: what it is, for the error that names it, and its message.
+/// A part of a transaction: a name for error messages, and its message.
 pub(super) type Part = (String, Request);
 
-/// Why a transaction was not put in force; nothing of it was.
+/// Reason why a transaction failed; no part of it was put in force.
 #[derive(Debug)]
 pub(super) enum CommitError {
-    /// The netlink socket did not work, or the transaction as a whole was refused.
+    /// The netlink socket failed, or the whole transaction was refused.
     Socket(io::Error),
     /// The kernel refused a part.
     Refused {
-        /// Which part.
+        /// Name of the part.
         what: String,
-        /// Its reason.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -36,14 +36,14 @@ const NFT_MSG_NEWCHAIN: u8 = libc::NFT_MSG_NEWCHAIN as u8;
 const NFT_MSG_DELCHAIN: u8 = libc::NFT_MSG_DELCHAIN as u8;
 const NFT_MSG_NEWRULE: u8 = libc::NFT_MSG_NEWRULE as u8;
 const NFT_MSG_DELRULE: u8 = libc::NFT_MSG_DELRULE as u8;
-/// The table belongs to the socket that made it, and goes with that socket (Linux 5.12).
+/// The table belongs to the socket that created it, and vanishes with that socket (Linux 5.12).
 pub(super) const NFT_TABLE_F_OWNER: u32 = 2;
-/// Of linux/netfilter.h: a frame comes in.
+/// Of linux/netfilter.h: an incoming frame.
 pub(super) const NF_NETDEV_INGRESS: u32 = 0;
-/// Of linux/netfilter.h: the kernel sends a frame (Linux 5.16).
+/// Of linux/netfilter.h: a frame that the kernel sends (Linux 5.16).
 pub(super) const NF_NETDEV_EGRESS: u32 = 1;
 
-/// A transaction is one datagram; a port with every VLAN there is needs about a megabyte.
+/// A transaction is one datagram; a port with every possible VLAN needs about a megabyte.
 const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 
 /// A socket for transactions.
@@ -54,10 +54,10 @@ pub(super) fn open() -> io::Result<NetlinkSocket> {
     Ok(socket)
 }
 
-/// Sends messages as one transaction: all of it comes into force at one instant, or nothing does.
+/// Sends messages as one transaction: all of it comes into force at one instant, or none of it.
 ///
-/// Only the last message asks for an answer, since answers to all might be more than the socket
-/// holds; of others the kernel tells only that it refuses them, and in their order.
+/// Only the last message requests an answer, because answers to all might exceed the socket's buffer. For the other
+/// messages, the kernel reports refusals only, in their order.
 pub(super) fn commit(socket: &mut NetlinkSocket, batch: &[Part]) -> Result<(), CommitError> {
     let Some(((_, last), parts)) = batch.split_last() else {
         return Ok(());
@@ -102,13 +102,13 @@ pub(super) fn message(kind: u8, flags: libc::c_int) -> Request {
     Request::new(kind, flags, &[family, 0, 0, 0])
 }
 
-/// The begin or the end of a transaction of nf_tables.
+/// The begin or end message of an nf_tables transaction.
 fn boundary(kind: libc::c_int) -> Request {
     let [high, low] = (libc::NFNL_SUBSYS_NFTABLES as u16).to_be_bytes();
     Request::new(kind as u16, 0, &[0, 0, high, low])
 }
 
-/// A new table that belongs to the socket which commits this.
+/// Creates a table that belongs to the socket that commits this.
 pub(super) fn new_table(table: &str) -> Part {
     let message = message(NFT_MSG_NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
         .with_text(1, table)
@@ -116,34 +116,34 @@ pub(super) fn new_table(table: &str) -> Part {
     ("table".to_owned(), message)
 }
 
-/// Where frames come into a chain.
+/// The point at which frames enter a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hook {
     /// [`NF_NETDEV_INGRESS`] or [`NF_NETDEV_EGRESS`].
     pub(super) number: u32,
     /// The interface's name.
     pub(super) device: String,
-    /// The interface's number: one that comes back under its name is another one.
+    /// The interface's index: an interface that comes back under the same name has a different index.
     pub(super) index: u32,
-    /// Lower ones first.
+    /// Order at the hook, lowest first.
     pub(super) priority: i32,
     /// The policy: what happens to frames that match no rule.
     pub(super) drops: bool,
 }
 
-/// A chain as it should be.
+/// A chain in its wanted state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     /// Its name.
     pub(super) name: String,
-    /// None: other chains' rules jump to it.
+    /// If there is none, rules of other chains jump to this chain.
     pub(super) hook: Option<Hook>,
     /// Its rules, in order.
     pub(super) rules: Vec<Rule>,
 }
 
 impl Chain {
-    /// A chain that rules of others jump to.
+    /// A chain that rules of other chains jump to.
     pub(super) fn unhooked(name: impl Into<String>, rules: Vec<Rule>) -> Self {
         Self {
             name: name.into(),
@@ -152,7 +152,7 @@ impl Chain {
         }
     }
 
-    /// The chain itself: makes it unless it is there.
+    /// Creates the chain itself, unless it exists.
     pub(super) fn declare(&self, table: &str) -> Part {
         let Self { name, hook, .. } = self;
         let chain = message(NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE)
@@ -177,7 +177,7 @@ impl Chain {
         (format!("chain at the {side} of {}", hook.device), chain)
     }
 
-    /// Its rules, in place of those that it has.
+    /// Replaces the chain's rules by these.
     pub(super) fn fill<'a>(&'a self, table: &'a str) -> impl Iterator<Item = Part> + 'a {
         let name = &self.name;
         let flush = message(NFT_MSG_DELRULE, 0)
@@ -207,7 +207,7 @@ pub(super) fn delete_chain(table: &str, name: &str) -> Part {
 /// `enum nft_payload_bases`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
-    /// The Ethernet header, with the outermost tag even where that lies beside the frame.
+    /// The Ethernet header, with the outermost tag even if that is stored outside the frame.
     Link = 0,
     /// The IP header.
     Network = 1,
@@ -215,8 +215,8 @@ pub(super) enum Base {
     Transport = 2,
 }
 
-/// How a loaded value is compared. For numbers in the machine's byte order, which are compared
-/// byte by byte, only values below 256 give the same in both byte orders.
+/// How a loaded value is compared. The comparison is byte by byte. So for numbers in the machine's byte order, only
+/// values below 256 give the same result on machines of both byte orders.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Compare {
     Equal = 0,
@@ -230,11 +230,11 @@ const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const NFT_JUMP: u32 = -3_i32 as u32;
 const NFT_GOTO: u32 = -4_i32 as u32;
-/// The register that expressions pass their value in.
+/// The register in which expressions pass their value.
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 
-/// A rule: matches, each of which ends it unless it holds, and what then becomes of the frame.
+/// A rule: matches, each of which ends the rule if it fails, then the verdict on the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule(Request);
 
@@ -248,7 +248,7 @@ impl Rule {
         Self(self.0.nested(1, |e| e.with_text(1, name).nested(2, data)))
     }
 
-    /// Compares what was loaded last.
+    /// Compares the value loaded last.
     pub(super) fn is(self, how: Compare, value: &[u8]) -> Self {
         self.expression("cmp", |data| {
             data.with_u32_be(1, REGISTER)
@@ -263,21 +263,21 @@ impl Rule {
         })
     }
 
-    /// The Ethernet type behind the outermost tag.
+    /// Matches the Ethernet type after the outermost tag.
     pub(super) fn protocol(self, ethertype: u16) -> Self {
         const NFT_META_PROTOCOL: u32 = 1;
         self.meta(NFT_META_PROTOCOL)
             .is(Compare::Equal, &ethertype.to_be_bytes())
     }
 
-    /// The frame was sent with this mark (`SO_MARK`).
+    /// Matches frames that were sent with this mark (`SO_MARK`).
     pub(super) fn marked(self, mark: u32) -> Self {
         const NFT_META_MARK: u32 = 3;
         self.meta(NFT_META_MARK)
             .is(Compare::Equal, &mark.to_ne_bytes())
     }
 
-    /// Loads whose frame it is: `PACKET_HOST` and so on.
+    /// Loads the frame's packet type: `PACKET_HOST` and so on.
     pub(super) fn packet_type(self) -> Self {
         const NFT_META_PKTTYPE: u32 = 19;
         self.meta(NFT_META_PKTTYPE)
@@ -289,8 +289,8 @@ impl Rule {
         self.meta(NFT_META_L4PROTO)
     }
 
-    /// Matches frames by the wall clock at which the rule sees them: `Below` for earlier than `when`, `AtLeast` for
-    /// `when` and later. nf_tables compares bytes, hence the network order.
+    /// Matches frames by the wall clock at which the rule evaluates them: `Below` for earlier than `when`, `AtLeast`
+    /// for `when` and later. nf_tables compares bytes, so the value is in network byte order.
     pub(super) fn time(self, how: Compare, when: UnixTime) -> Self {
         const NFT_META_TIME_NS: u32 = 30;
         const NFT_BYTEORDER_HTON: u32 = 1;
@@ -316,7 +316,7 @@ impl Rule {
         })
     }
 
-    /// Keeps only these bits of what was loaded last.
+    /// Keeps only these bits of the value loaded last.
     pub(super) fn mask(self, mask: &[u8]) -> Self {
         let zeros = vec![0; mask.len()];
         self.expression("bitwise", |data| {
@@ -328,7 +328,7 @@ impl Rule {
         })
     }
 
-    /// Loads the kind of route that the destination has: `RTN_LOCAL` and so on.
+    /// Loads the route type of the destination: `RTN_LOCAL` and so on.
     pub(super) fn destination_kind(self) -> Self {
         const FIB_ADDRTYPE: u32 = 3;
         const FIB_F_DADDR: u32 = 2;
@@ -339,7 +339,7 @@ impl Rule {
         })
     }
 
-    /// The IPv4 header has this option.
+    /// Matches IPv4 headers with this option.
     pub(super) fn ip_option(self, option: u8) -> Self {
         const NFT_EXTHDR_F_PRESENT: u32 = 1;
         const NFT_EXTHDR_OP_IPV4: u32 = 2;
@@ -354,8 +354,8 @@ impl Rule {
         .is(Compare::Equal, &[1])
     }
 
-    /// Matches frames within a rate (`over` is false), or beyond it. The kernel's bucket holds
-    /// `burst_bytes`, and a second's bytes beside.
+    /// Matches frames within a rate, or above it if `over` is set. The kernel's bucket holds `burst_bytes` and one
+    /// second's bytes in addition.
     pub(super) fn rate(self, bytes_per_second: u64, burst_bytes: u32, over: bool) -> Self {
         const NFT_LIMIT_PKT_BYTES: u32 = 1;
         const NFT_LIMIT_F_INV: u32 = 1;
@@ -368,7 +368,7 @@ impl Rule {
         })
     }
 
-    /// Counts what comes this far.
+    /// Counts the frames that reach this point.
     pub(super) fn counted(self) -> Self {
         self.expression("counter", |data| data)
     }
@@ -387,22 +387,22 @@ impl Rule {
         })
     }
 
-    /// The frame goes on.
+    /// Accepts the frame.
     pub(super) fn accept(self) -> Self {
         self.verdict(NF_ACCEPT, None)
     }
 
-    /// The frame ends.
+    /// Drops the frame.
     pub(super) fn drop(self) -> Self {
         self.verdict(NF_DROP, None)
     }
 
-    /// The rules of that chain decide, and if they do not, the rules behind this one.
+    /// Continues with the rules of that chain, and after them with the rules after this one.
     pub(super) fn jump(self, chain: &str) -> Self {
         self.verdict(NFT_JUMP, Some(chain))
     }
 
-    /// The rules of that chain decide.
+    /// Continues with the rules of that chain, and does not return.
     pub(super) fn goto(self, chain: &str) -> Self {
         self.verdict(NFT_GOTO, Some(chain))
     }
@@ -412,8 +412,8 @@ impl Rule {
 mod tests {
     use super::*;
 
-    /// `nft add rule netdev weir p meta pkttype host fib daddr type unicast drop`, nft 1.0.6,
-    /// seen by strace: table, chain, expressions.
+    /// `nft add rule netdev weir p meta pkttype host fib daddr type unicast drop`, nft 1.0.6, recorded with strace:
+    /// table, chain, expressions.
     #[rustfmt::skip]
     const RECORDED: &[u8] = &[
         0x09, 0, 0x01, 0, b'w', b'e', b'i', b'r', 0, 0, 0, 0,

@@ -1,7 +1,7 @@
-//! All routes that the kernel has for each prefix, of which one is in force.
+//! All routes of the kernel for each prefix, of which one is in force.
 //!
-//! A prefix may have routes in several tables and of several metrics. In force is the first that
-//! works in the order local table, main, default; then lowest metric; then the kernel's own order.
+//! A prefix may have routes in several tables and with several metrics. In force is the first working route in this
+//! order: tables local, main, default; then lowest metric; then the kernel's own order.
 
 use std::collections::HashMap;
 
@@ -23,16 +23,16 @@ pub(super) struct Candidate {
     metric: u32,
     /// The action of the route itself.
     way: Way,
-    /// The next-hop object that it refers to instead.
+    /// The next-hop object that the route refers to instead.
     object: Option<u32>,
 }
 
-/// Where a route leads.
+/// The destination of a route.
 #[derive(Clone, Debug)]
 enum Way {
-    /// Nowhere: it says itself what to do.
+    /// No next hop: the route itself states the action.
     Fixed(Action),
-    /// Out by one of these.
+    /// One of these next hops.
     Hops(Vec<Hop>),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Routes {
     objects: HashMap<u32, NextHopKind>,
 }
 
-/// Members of a group are single objects: the kernel allows no deeper nesting.
+/// Members of a group are single objects: the kernel permits no deeper nesting.
 const NESTING_MAX: u32 = 1;
 
 impl Routes {
@@ -70,7 +70,7 @@ impl Routes {
         })
     }
 
-    /// Takes a new route in. False if only reading everything again can tell what it replaced.
+    /// Inserts a new route. False if the route that it replaced can be found only by reading everything again.
     pub(super) fn insert(&mut self, prefix: IpNet, new: Candidate, place: Placement) -> bool {
         let list = self.candidates.entry(prefix).or_default();
         let order = |c: &Candidate| (c.rank, c.metric);
@@ -90,12 +90,12 @@ impl Routes {
             return true;
         }
         if let Some(at) = same {
-            // The kernel has no route twice; what may differ is which next hops work.
+            // The kernel never has the same route twice; the only possible difference is which next hops work.
             list[at] = new;
             return true;
         }
         if prefix.addr().is_ipv6() {
-            // A route that grows a next hop is announced whole.
+            // A route that gains a next hop is announced as a whole.
             list.retain(|c| !(rival(c) && new.covers(c)));
         }
         let at = match place {
@@ -106,7 +106,7 @@ impl Routes {
         true
     }
 
-    /// Removes a route. False if it was not known in this form.
+    /// Removes a route. False if it is not stored in this form.
     pub(super) fn remove(&mut self, prefix: &IpNet, gone: &Candidate) -> bool {
         let Some(list) = self.candidates.get_mut(prefix) else {
             return true;
@@ -116,7 +116,7 @@ impl Routes {
             list.remove(at);
             true
         } else if prefix.addr().is_ipv4() {
-            // Never in part. A next-hop object's route may be known in another form.
+            // Never removed in part. The route of a next-hop object may be stored in another form.
             let at = list.iter().position(rival);
             at.map(|at| list.remove(at)).is_some()
         } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
@@ -131,7 +131,7 @@ impl Routes {
         known
     }
 
-    /// Stores a next-hop object and gives the prefixes whose routes go by it.
+    /// Stores a next-hop object and returns the prefixes whose routes use it.
     pub(super) fn set_object(&mut self, object: NextHopObject) -> Vec<IpNet> {
         let id = object.id;
         let old = self.objects.insert(id, object.kind);
@@ -141,15 +141,15 @@ impl Routes {
         self.users(id)
     }
 
-    /// Forgets a next-hop object; says whether a route or a group went by it.
+    /// Removes a next-hop object; returns whether a route or a group used it.
     pub(super) fn remove_object(&mut self, id: u32) -> bool {
         let used = !self.users(id).is_empty();
         self.objects.remove(&id);
         used
     }
 
-    /// The prefixes whose routes go by an object. Walks all routes: objects change seldom, and
-    /// the copy that is published afterwards costs more.
+    /// The prefixes whose routes use an object. Visits all routes: objects change seldom, and the copy for the
+    /// publication that follows costs more.
     fn users(&self, id: u32) -> Vec<IpNet> {
         let in_group = |kind: &NextHopKind| match kind {
             NextHopKind::Group(members) => members.iter().any(|(member, _)| *member == id),
@@ -170,7 +170,7 @@ impl Routes {
             .collect()
     }
 
-    /// Where an object leads; None if it is not known.
+    /// The destination of an object; None if it is not known.
     fn object_way(&self, id: u32, nesting: u32) -> Option<Way> {
         Some(match self.objects.get(&id)? {
             NextHopKind::Blackhole => Way::Fixed(Action::Blackhole),
@@ -198,7 +198,7 @@ impl Routes {
                             hop.iter_mut().for_each(|h| h.next.weight = *weight);
                             hops.extend(hop);
                         }
-                        // A group with a blackhole has no other member.
+                        // A group with a blackhole has no other members.
                         Some(fixed) => return Some(fixed),
                         None => {}
                     }
@@ -210,7 +210,7 @@ impl Routes {
 }
 
 impl Candidate {
-    /// Whether both are the same route; which of its next hops work does not count.
+    /// Whether both are the same route, regardless of which next hops work.
     fn is(&self, other: &Self) -> bool {
         let plain = |c: &Self| (c.rank, c.metric, c.object);
         let ways = match (&self.way, &other.way) {
@@ -223,7 +223,7 @@ impl Candidate {
         plain(self) == plain(other) && ways
     }
 
-    /// Whether all next hops of `other` are among this one's.
+    /// Whether all next hops of `other` are among those of this route.
     fn covers(&self, other: &Self) -> bool {
         match (&self.way, &other.way) {
             (Way::Hops(ours), Way::Hops(theirs)) => {
@@ -251,7 +251,7 @@ impl Hop {
 }
 
 impl Way {
-    /// Dead next hops are left out, and those without carrier while another one has it.
+    /// The action without dead next hops, and without those without carrier if another one has a carrier.
     fn action(&self) -> Action {
         let hops = match self {
             Self::Fixed(action) => return action.clone(),
@@ -263,8 +263,8 @@ impl Way {
     }
 }
 
-/// Reads a route message; None for routes that forwarding does not use: other tables,
-/// multicast, by type of service or source, cached ones.
+/// Reads a route message; None for routes that forwarding does not use: other tables, multicast, selection by type of
+/// service or source, cached routes.
 pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
     let header = &message.header;
     let any: IpAddr = match header.address_family {
@@ -298,7 +298,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
         RouteType::Unicast => attributes.way(header.flags, any),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Way::Fixed(Action::Local),
         RouteType::BlackHole => Way::Fixed(Action::Blackhole),
-        // "Throw" goes on in the next rule's table, where there is nothing for us.
+        // "Throw" continues in the next rule's table, which has nothing for us.
         RouteType::Unreachable | RouteType::Throw => Way::Fixed(Action::Unreachable),
         RouteType::Prohibit => Way::Fixed(Action::Prohibit),
         _ => return None,
@@ -315,7 +315,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
     Some((prefix.trunc(), candidate))
 }
 
-/// The attributes of a route that tell its way out.
+/// The attributes of a route that determine its next hops.
 #[derive(Default)]
 struct Attributes {
     interface: u32,
@@ -378,7 +378,7 @@ impl Attributes {
         }
         let mut hops = std::mem::take(&mut self.several);
         if family_of.is_ipv6() {
-            // The kernel names the next hop of a change first; a flow must stay where it is.
+            // The kernel lists the next hop that changed first; a flow must keep its next hop.
             hops.sort_by_key(|hop| (hop.next.interface, hop.next.gateway));
         }
         Way::Hops(hops)

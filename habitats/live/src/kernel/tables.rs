@@ -1,4 +1,4 @@
-//! From the kernel's messages to [`Tables`], without sockets.
+//! Converts the kernel's messages to [`Tables`], without sockets.
 //!
 //! ```text
 //! KernelMessage --apply--> TableState --tables()--> Tables
@@ -6,15 +6,14 @@
 //!                              +--> Effect: nothing | changed | read everything again
 //! ```
 //!
-//! A state is filled by applying every message of a dump, and kept up to date by applying each
-//! change. Where the kernel changes its tables without a message for each change (routes that
-//! vanish with their link or their source address), [`Effect::Reread`] says that only a new dump
-//! can tell.
+//! Applying every message of a dump fills a state, and applying each change keeps it up to date. In some cases the
+//! kernel changes its tables without a message for each change (routes vanish with their link or their source address).
+//! Then [`Effect::Reread`] requests a new dump.
 //!
-//! Deviation: the kernel looks into the tables local, main and default one after the other; we
-//! join them, so that the longest prefix of all three wins (a difference only where `main` has a
-//! route inside 127.0.0.0/8, or `default` a longer one than `main`). Other tables, rules, types of
-//! service and source-specific routes are not followed; a route into a tunnel is "unreachable".
+//! Deviation: the kernel searches the tables local, main and default one after the other. We join them, so that the
+//! longest prefix of all three wins (different only where `main` has a route inside 127.0.0.0/8, or `default` a longer
+//! one than `main`). Other tables, rules, types of service and source-specific routes are not followed; a route into a
+//! tunnel counts as "unreachable".
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -33,12 +32,12 @@ use weir_path::ip::tables::{Interface, Mac, Neighbour, Tables};
 use super::message::{ConfOf, KernelMessage, Placement};
 use super::routes::{self, Routes};
 
-/// A copy of the kernel's tables, with what is needed to follow their changes.
+/// A copy of the kernel's tables, with the data needed to follow their changes.
 #[derive(Clone, Debug, Default)]
 pub struct TableState {
     tables: Tables,
     routes: Routes,
-    /// Of each interface, whether it is up and whether it has a carrier: routes depend on both.
+    /// For each interface, whether it is up and whether it has a carrier: routes depend on both.
     working: HashMap<u32, LinkFlags>,
     rp_filter: HashMap<ConfOf, u32>,
 }
@@ -46,14 +45,14 @@ pub struct TableState {
 /// An interface is up and has a carrier.
 const WORKS: LinkFlags = LinkFlags::Up.union(LinkFlags::Running);
 
-/// The effect of a message.
+/// The effect of a message on the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Forwarding sees no difference.
+    /// No difference for forwarding.
     Nothing,
-    /// The tables differ now.
+    /// The tables have changed.
     Changed,
-    /// The tables may differ now, and more has changed than the message says.
+    /// The tables may have changed, and more has changed than the message contains.
     Reread,
 }
 
@@ -63,7 +62,7 @@ impl TableState {
         &self.tables
     }
 
-    /// Takes one message in.
+    /// Applies one message.
     pub fn apply(&mut self, message: KernelMessage) -> Effect {
         match message {
             KernelMessage::Route(message, place) => self.apply_route_message(message, place),
@@ -82,7 +81,7 @@ impl TableState {
         }
     }
 
-    /// As the kernel does: the larger one of an interface's value and that of all.
+    /// As in the kernel, the larger of an interface's value and the value for all.
     fn refresh_source_checks(&mut self, changed: ConfOf) -> Effect {
         let all = self.rp_filter.get(&ConfOf::All).copied().unwrap_or(0);
         let mut effect = Effect::Nothing;
@@ -134,7 +133,7 @@ impl TableState {
         }
         let worked = self.working.insert(index, working);
         let effect = match before {
-            // Routes come and go with their link, many of them without a message.
+            // Routes appear and vanish with their link, many of them without a message.
             Some(_) if worked != Some(working) => Effect::Reread,
             Some(before) if *before == now => Effect::Nothing,
             _ => Effect::Changed,
@@ -188,7 +187,7 @@ impl TableState {
         }
     }
 
-    /// The interface and the address that a message is about.
+    /// The interface and the address of a message.
     fn find_address(&mut self, message: &AddressMessage) -> Option<(&mut Interface, IpNet)> {
         let (mut local, mut peer) = (None, None);
         for attribute in &message.attributes {
@@ -231,12 +230,12 @@ impl TableState {
         effects.max().unwrap_or(Effect::Nothing)
     }
 
-    /// Puts the right route of a prefix into force.
+    /// Puts the right route of a prefix in force.
     fn refresh(&mut self, prefix: &IpNet) -> Effect {
         let now = self.routes.in_force(prefix);
         let same = match self.tables.route(prefix.addr()) {
             Some((found, route)) if found == *prefix => now.as_ref() == Some(route),
-            // A longer prefix hides the one we look for; at worst this publishes once too often.
+            // A longer prefix hides the one that we search for; at worst this publishes once too often.
             Some((found, _)) if found.prefix_len() > prefix.prefix_len() => false,
             _ => now.is_none(),
         };
@@ -302,7 +301,7 @@ fn neighbour_key(message: &NeighbourMessage) -> Option<(u32, IpAddr)> {
     Some((message.header.ifindex, address?))
 }
 
-/// The meaning of a value of `rp_filter`.
+/// The meaning of an `rp_filter` value.
 fn source_check(rp_filter: u32) -> SourceCheck {
     match rp_filter {
         0 => SourceCheck::Off,
@@ -536,7 +535,7 @@ mod tests {
         ));
         let both = [hop(1, Some("10.0.1.2"), 1), hop(2, Some("10.0.2.2"), 3)];
         assert_eq!(state.hops("10.9.0.1"), both);
-        // Without carrier is better than nothing: the kernel would use it too.
+        // A next hop without carrier is better than none: the kernel would use it too.
         state.add(route("10.8.0.0/16", 0, multipath(vec![uncarried])));
         assert_eq!(state.hops("10.8.0.1"), [hop(4, Some("10.0.4.2"), 1)]);
     }

@@ -6,11 +6,10 @@
 //!                                          +-- yes --> the kernel
 //! ```
 //!
-//! The kernel's forwarding stays switched on. While this process lives, an nf_tables table of
-//! family netdev lets through to the kernel, behind the packet tap, only what is for the box
-//! itself, and drops everything else; the table has an owner, our socket, so it vanishes with the
-//! process however that ends, and the kernel forwards again (fail open). Needs nf_tables with
-//! `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev family, and works in a
+//! The kernel's forwarding stays switched on. While this process is alive, an nf_tables table of family netdev, behind
+//! the packet tap, passes only frames for the box itself to the kernel and drops everything else. The table is owned by
+//! our socket, so it vanishes with the process, however that ends, and the kernel forwards again (fail open). This
+//! needs nf_tables with `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev family, and works in a
 //! user namespace too. Rules installed for a routed port:
 //!
 //! ```text
@@ -34,18 +33,16 @@
 //! }
 //! ```
 //!
-//! - The hook sees a frame after the kernel has taken off its outermost tag, and only then. Tags
-//!   with VLAN 0 behind it the kernel takes off later, one after the other, and forwards what is
-//!   inside: so what counts is the Ethernet type behind the outermost tag, and a further tag is no
-//!   type that passes.
-//! - A VLAN device hands its frames to the kernel by a hook of its own, so it gets a chain of its
-//!   own: the kernel does not forward what comes in by it either. Devices are followed
-//!   ([`TransitGuard::follow_links`]): a new one works once its chain is there. One that lives in
-//!   another network namespace is not seen from here, and gets nothing.
-//! - A packet to the box with a source route would be sent on by the kernel: it ends.
-//! - Link-local IPv6 needs no rule: the fib asks for them on the interface they came in by, finds
-//!   ours local, and the kernel forwards no others.
-//! - Of a bridged port everything is dropped.
+//! - The hook sees a frame after the kernel has removed its outermost tag, and only once. The kernel removes further
+//!   tags with VLAN 0 later, one after the other, and forwards the packet inside. So the decisive value is the Ethernet
+//!   type after the outermost tag, and the type of a further tag does not pass.
+//! - A VLAN device passes its frames to the kernel through its own hook, so it gets its own chain: the kernel must not
+//!   forward the frames that arrive there either. Devices are followed ([`TransitGuard::follow_links`]): a new one
+//!   works once its chain exists. A device in another network namespace is invisible here, and receives nothing.
+//! - The kernel would forward a packet to the box that has a source route, so the packet is dropped.
+//! - Link-local IPv6 needs no rule: the fib looks addresses up on the incoming interface and finds ours local, and the
+//!   kernel does not forward others.
+//! - At a bridged port, everything is dropped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -61,18 +58,18 @@ use super::netlink::NetlinkSocket;
 use super::nft::{self, Chain, CommitError, Compare, Rule};
 use crate::clock::UnixTime;
 
-/// Why transit cannot be kept away from the kernel.
+/// Reason why transit cannot be kept away from the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The netlink socket did not work.
+    /// The netlink socket failed.
     #[error("cannot talk to the kernel's nf_tables: {0}")]
     Socket(#[from] io::Error),
     /// The kernel refused a part.
     #[error("the kernel refused the {what}: {source}")]
     Refused {
-        /// Which part.
+        /// Name of the part.
         what: String,
-        /// Its reason.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -92,7 +89,7 @@ impl Error {
     }
 }
 
-/// Keeps transit away from the kernel while it exists.
+/// Keeps transit away from the kernel as long as it exists.
 #[derive(Debug)]
 pub struct TransitGuard {
     socket: NetlinkSocket, // the table's owner: the table goes when this closes
@@ -108,19 +105,19 @@ pub struct TransitGuard {
 #[derive(Clone, Copy, Debug)]
 struct Protected {
     mode: Mode,
-    /// The most that the box's own packets may take of it.
+    /// Maximum rate of the box's own packets at this port.
     local: Option<Rate>,
-    /// The frames at the times that compare so with this one are the kernel's ([`super::handover`]).
+    /// The frames whose time compares like this with that instant belong to the kernel ([`super::handover`]).
     kernels: Option<(Compare, UnixTime)>,
 }
 
-/// Tells several guards of one process apart.
+/// Distinguishes several guards of one process.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
 impl TransitGuard {
-    /// Puts the rules of these ports into force, all or none of them, in the calling thread's
-    /// network namespace. Of a routed port the router alone has what the kernel would forward, of a
-    /// bridged one everything.
+    /// Puts the rules of these ports in force, for all of them or none, in the calling thread's network namespace. At a
+    /// routed port the kernel then gets no frames that it would forward, and at a bridged port it gets no frames at
+    /// all.
     pub fn install(ports: &[(&str, Mode)]) -> Result<Self, Error> {
         let number = GUARDS.fetch_add(1, Ordering::Relaxed);
         let mut guard = Self {
@@ -144,8 +141,8 @@ impl TransitGuard {
         Ok(guard)
     }
 
-    /// Puts the rules of ports into force at one instant, anew if they had some: a chain goes with its
-    /// interface. Some of their frames are the kernel's.
+    /// Puts the rules of ports in force at one instant, again if they had some: a chain vanishes with its interface.
+    /// `kernels` tells which of their frames belong to the kernel.
     pub(super) fn protect(
         &mut self,
         ports: &[(&str, Mode)],
@@ -163,12 +160,12 @@ impl TransitGuard {
         }
         let done = self.renew(ports);
         if done.is_err() {
-            self.ports = before; // nobody else puts in force later what was refused now
+            self.ports = before; // so that no later call puts the refused rules in force
         }
         done
     }
 
-    /// Puts the chains of these ports into force, also those that are there already.
+    /// Puts the chains of these ports in force, even those that exist already.
     fn renew(&mut self, ports: &[(&str, Mode)]) -> Result<(), Error> {
         let links = links::read()?;
         let chains = ports.iter().flat_map(|(port, _)| self.chains(port, &links));
@@ -177,7 +174,7 @@ impl TransitGuard {
             self.in_force.remove(&chain.name);
         }
         match self.put(None, chains.clone()) {
-            // The chain is still at the interface that had this name before.
+            // The chain is still attached to the interface that had this name before.
             Err(error) if error.refused_with(libc::EEXIST) => {
                 self.remove_all(chains.clone())?;
                 self.put(None, chains)
@@ -186,7 +183,7 @@ impl TransitGuard {
         }
     }
 
-    /// Sets which frames of these ports are the kernel's, at one instant.
+    /// Sets, at one instant, which frames of these ports belong to the kernel.
     pub(super) fn set_kernels<'a>(
         &mut self,
         ports: impl IntoIterator<Item = &'a str>,
@@ -203,7 +200,7 @@ impl TransitGuard {
         self.put(None, chains)
     }
 
-    /// Limits what the box itself sends out of these ports no longer.
+    /// Ends the limits on the box's own packets at these ports.
     pub(super) fn end_limits<'a>(
         &mut self,
         ports: impl IntoIterator<Item = &'a str>,
@@ -217,7 +214,7 @@ impl TransitGuard {
         self.sweep(&links::read()?)
     }
 
-    /// Keeps what was dropped at a port whose chains go.
+    /// Keeps the drop counter of a port whose chains will be removed.
     fn keep_count(&mut self, port: &str) -> io::Result<()> {
         let is_limited = self.ports.get(port).is_some_and(|p| p.local.is_some());
         if is_limited && let Some(count) = local::dropped(&mut self.socket, &self.table)?.get(port)
@@ -234,7 +231,7 @@ impl TransitGuard {
         self.sweep(&links::read()?)
     }
 
-    /// Looks at the interfaces anew: VLAN and macvlan devices on the ports come and go.
+    /// Reads the interfaces again: VLAN and macvlan devices on the ports come and go.
     pub fn follow_links(&mut self) -> Result<(), Error> {
         let links = links::read()?;
         let here = |port: &&String| links.values().any(|link| link.name == **port);
@@ -244,14 +241,14 @@ impl TransitGuard {
         self.sweep(&links)
     }
 
-    /// Limits what the box itself sends out of a port, or no longer. Gives false if this kernel
-    /// has no hook for that (before Linux 5.16).
+    /// Limits the box's own packets at a port, or ends the limit. Returns false if this kernel has no hook for that
+    /// (before Linux 5.16).
     pub fn limit_local(&mut self, port: &str, most: Option<Rate>) -> Result<bool, Error> {
         let Some(protected) = self.ports.get_mut(port) else {
             return Ok(true);
         };
         if matches!(protected.kernels, Some((Compare::AtLeast, _))) {
-            return Ok(true); // the kernel gets its transit back, which is not the machine's own
+            return Ok(true); // transit goes back to the kernel, and must not be limited
         }
         protected.local = most;
         let links = links::read()?;
@@ -270,7 +267,7 @@ impl TransitGuard {
         }
     }
 
-    /// Packets that [`TransitGuard::limit_local`] has dropped, by interface, since it was first asked for.
+    /// Packets that [`TransitGuard::limit_local`] has dropped, by interface, since its first call.
     pub fn local_dropped(&mut self) -> io::Result<BTreeMap<String, Tally>> {
         let mut dropped = local::dropped(&mut self.socket, &self.table)?;
         for (port, count) in &self.dropped_before {
@@ -279,13 +276,13 @@ impl TransitGuard {
         Ok(dropped)
     }
 
-    /// The chains of a port and of the devices on it; those that are jumped to come first.
+    /// The chains of a port and of the devices on it; chains that others jump to come first.
     fn chains(&self, port: &str, links: &Links) -> Vec<Chain> {
         let Some(protected) = self.ports.get(port) else {
             return Vec::new();
         };
         let index = links.iter().find(|(_, link)| link.name == port);
-        let index = index.map_or(0, |(index, _)| *index); // a missing one is the kernel's to refuse
+        let index = index.map_or(0, |(index, _)| *index); // the kernel refuses a missing one
         let mut chains = Vec::new();
         match protected.mode {
             Mode::Routed => {
@@ -314,8 +311,8 @@ impl TransitGuard {
         chains
     }
 
-    /// Devices that stand on an interface, and on those: number and name of each whose frames the
-    /// kernel's IP gets, and that is no port itself.
+    /// Devices on top of an interface, directly or indirectly: index and name of each whose frames reach the kernel's
+    /// IP and that is not a port itself.
     fn above(&self, below: u32, links: &Links) -> Vec<(u32, String)> {
         let mut found = Vec::new();
         let mut bases = vec![below];
@@ -333,7 +330,7 @@ impl TransitGuard {
         found
     }
 
-    /// Puts chains into force as far as they are not: all of them at one instant, or none.
+    /// Puts those chains in force that are not in force yet: all of them at one instant, or none.
     fn put(&mut self, first: Option<nft::Part>, chains: Vec<Chain>) -> Result<(), Error> {
         let missing = |chain: &Chain| self.in_force.get(&chain.name) != Some(chain);
         let chains: Vec<_> = chains.into_iter().filter(missing).collect();
@@ -350,7 +347,7 @@ impl TransitGuard {
         Ok(())
     }
 
-    /// Removes the chains that nobody wants any more.
+    /// Removes the chains that are no longer needed.
     fn sweep(&mut self, links: &Links) -> Result<(), Error> {
         let ports = self.ports.keys();
         let wanted = ports.flat_map(|port| self.chains(port, links));
@@ -361,13 +358,13 @@ impl TransitGuard {
         self.remove_all(unwanted)
     }
 
-    /// Removes chains, those first that jump to others: from a hook, and then by their names.
+    /// Removes chains; those that jump to others come first: hooked chains, then the others by name.
     fn remove_all(&mut self, mut chains: Vec<Chain>) -> Result<(), Error> {
         chains.sort_by(|a, b| (a.hook.is_none(), &a.name).cmp(&(b.hook.is_none(), &b.name)));
         chains.iter().try_for_each(|chain| self.remove(&chain.name))
     }
 
-    /// Removes a chain, which may have gone with its interface.
+    /// Removes a chain, which may have vanished with its interface.
     fn remove(&mut self, chain: &str) -> Result<(), Error> {
         let removal = nft::delete_chain(&self.table, chain);
         let removed = nft::commit(&mut self.socket, &[removal]);

@@ -1,4 +1,4 @@
-//! Netfilter rules of the machine that forwarded packets bypass: at the start, when a configuration is put in
+//! Netfilter rules of the machine that forwarded packets bypass: checked at the start, before a configuration is put in
 //! force, and while the router runs.
 
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use super::running::{Running, lock};
 use crate::kernel::announcements::Announcements;
 use crate::kernel::netfilter::{self as rules, BypassedChain};
 
-/// Shortest time between two readings of the rules, however fast they change.
+/// Shortest time between two readings of the rules, even if they change faster.
 const GAP: Duration = Duration::from_secs(1);
 /// Longest time between two readings: legacy iptables announces nothing.
 const GAP_MAX: Duration = Duration::from_secs(10);
 
-/// The bypassed chains, each with whether it was there at the start.
+/// The bypassed chains, each with whether it existed at the start.
 pub type Bypassed = BTreeMap<BypassedChain, bool>;
 
 pub(super) fn read(plan: &Plan) -> io::Result<Vec<BypassedChain>> {
@@ -33,7 +33,7 @@ fn names<'a>(chains: impl IntoIterator<Item = &'a BypassedChain>) -> String {
     names.join("; ")
 }
 
-/// Records chains that a new plan permits to bypass, so that they do not count as new when it is in force.
+/// Records chains that a new plan permits to bypass, so that they do not count as new once the plan is in force.
 pub(super) fn permit(chains: Vec<BypassedChain>, bypassed: &Mutex<Bypassed>) {
     let mut bypassed = lock(bypassed);
     for chain in chains {
@@ -41,7 +41,7 @@ pub(super) fn permit(chains: Vec<BypassedChain>, bypassed: &Mutex<Bypassed>) {
     }
 }
 
-/// Reads the machine's rules again whenever they change. Returns only to end the router.
+/// Reads the machine's rules again whenever they change. Returns only if the router must stop.
 pub(super) async fn follow(running: Arc<Running>) -> String {
     let mut announcements = match Announcements::of_rules() {
         Ok(announcements) => Some(announcements),
@@ -50,7 +50,7 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
             None
         }
     };
-    // At the start, permitted chains were logged, and others were refused.
+    // At the start, permitted chains were logged and others were refused.
     let mut first = true;
     loop {
         let began = Instant::now();
@@ -91,7 +91,7 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
     }
 }
 
-/// Replaces the known chains by those that were read; logs and returns the new ones.
+/// Replaces the known chains by those just read; logs and returns the new ones.
 fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Vec<BypassedChain> {
     let before = std::mem::take(known);
     let mut new = Vec::new();

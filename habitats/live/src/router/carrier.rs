@@ -1,4 +1,4 @@
-//! Carries the element's effects out: claims, devices, rules, and what runs on the forwarding thread.
+//! Carries out the element's effects: claims, devices, rules, and changes on the forwarding thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -26,10 +26,10 @@ use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::{Handle, Worker};
 
-/// Everything of the machine that the router holds.
+/// All resources of the machine that the router holds.
 pub(super) struct Carrier {
     claims: Claims,
-    /// Locked for single changes only, so that a reader of its counters does not wait.
+    /// Locked for single changes only, so that readers of its counters do not wait.
     guard: Arc<Mutex<TransitGuard>>,
     /// Devices of ports that are not added yet, by name of the port.
     opened: BTreeMap<String, (Mode, Opened)>,
@@ -37,12 +37,12 @@ pub(super) struct Carrier {
     worker: Option<Handle>,
     launched: Option<Launched>,
     bypassed: Arc<Mutex<Bypassed>>,
-    /// Where the end of a long effect is reported; used once.
+    /// The receiver of the result of a long effect; used once.
     report: Option<mpsc::Sender<Input>>,
     runtime: tokio::runtime::Handle,
 }
 
-/// The forwarding thread, and what came with it.
+/// The forwarding thread and its companions.
 pub(super) struct Launched {
     pub(super) handle: Handle,
     pub(super) thread: JoinHandle<Worker>,
@@ -56,7 +56,7 @@ fn failed(what: &str, error: &dyn Display) -> String {
 }
 
 impl Carrier {
-    /// Makes what keeps claims and rules; nothing is claimed or taken yet. To be called in a runtime.
+    /// Creates the holders of claims and rules; nothing is claimed or taken yet. Call it within a runtime.
     pub(super) fn new(plan: &Plan, report: mpsc::Sender<Input>) -> Result<Self, String> {
         let owner = format!("process {}, {}", std::process::id(), plan.router.socket);
         let guard = TransitGuard::install(&[])
@@ -89,7 +89,7 @@ impl Carrier {
         self.launched.take()
     }
 
-    /// The kernel's tables have been read, for the effect [`Effect::ReadTables`].
+    /// Completes the effect [`Effect::ReadTables`], after the kernel's tables have been read.
     pub(super) fn tables_read(&mut self, tables: Result<Tables, String>) -> Completion {
         match tables {
             Ok(tables) => {
@@ -100,7 +100,7 @@ impl Carrier {
         }
     }
 
-    /// Carries an effect out; none if its end will be reported later.
+    /// Carries out an effect; none if its completion will be reported later.
     pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Completion> {
         if effect == Effect::ReadTables {
             return self.read_tables();
@@ -109,7 +109,7 @@ impl Carrier {
         Some(done.unwrap_or_else(Completion::Failed))
     }
 
-    /// The kernel may take long to tell its tables, and meanwhile the router may have to stop.
+    /// The kernel may take a long time to deliver its tables, and the router may have to stop meanwhile.
     fn read_tables(&mut self) -> Option<Completion> {
         let Some(report) = self.report.take() else {
             return Some(Completion::Failed("the tables were read before".to_owned()));
@@ -117,7 +117,7 @@ impl Carrier {
         self.runtime.spawn(async move {
             let tables = follow::read().await;
             let tables = tables.map_err(|e| failed("kernel tables", &e));
-            let _ = report.send(Input::Tables(tables)); // nobody waits any more: the router ends
+            let _ = report.send(Input::Tables(tables)); // without a receiver, the router is stopping
         });
         None
     }
@@ -198,8 +198,8 @@ impl Carrier {
         Ok(())
     }
 
-    /// The devices of ports that are to be added, each with the longest frame of its interface. Neither is to be
-    /// asked for on the forwarding thread, which opens no sockets.
+    /// The devices of ports to be added, each with the longest frame of its interface. Neither may be determined on the
+    /// forwarding thread, which opens no sockets.
     fn with_devices(&mut self, ports: Vec<PortPlan>) -> Result<Vec<ports::Addition>, String> {
         let with_device = |port: PortPlan| {
             let opened = self.opened.remove(&port.name);
@@ -251,7 +251,7 @@ impl Carrier {
     }
 
     fn give_back(&self, places: &[Place]) -> Result<Completion, String> {
-        // Rules go with their interface.
+        // Rules vanish with their interface.
         let there = interfaces(places).filter(|interface| af_packet::index(interface).is_ok());
         let until = lock(&self.guard).give_back(&there.collect::<Vec<_>>());
         until.map(moment).map_err(|e| e.to_string())

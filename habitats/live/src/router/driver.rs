@@ -1,4 +1,4 @@
-//! The thread that lets the element run: it hands in requests, events and time, and carries effects out.
+//! The thread that runs the element: it passes requests, events and time to the element, and carries out the effects.
 //!
 //! ```text
 //!  operators, signals -- requests --+                                      +--> machine, forwarding thread
@@ -6,7 +6,7 @@
 //!  runtime ------------- tables ----+                                      +--> what is in force
 //! ```
 //!
-//! Between two effects it takes what has come in, so that the element knows at once that the router shall stop.
+//! Between two effects it takes pending inputs, so that the element knows immediately when the router should stop.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,22 +25,22 @@ use crate::clock;
 
 /// An input of the element.
 pub(super) enum Input {
-    /// Somebody asks for something, and waits for the answer.
+    /// A request whose sender waits for the answer.
     Request(Request, oneshot::Sender<Answer>),
-    /// A device did something.
+    /// An event of a device.
     Event(Event),
     /// The kernel's tables have been read for the first time.
     Tables(Result<Tables, String>),
 }
 
-/// The forwarding thread has started, with this in force.
+/// The forwarding thread, just started, and the state in force.
 pub(super) type Launch = (Launched, Arc<Published>);
 
 pub(super) struct Driver {
     element: Element,
     carrier: Carrier,
     inbox: mpsc::Receiver<Input>,
-    /// Where answers are awaited, by ticket.
+    /// Pending answers, by ticket.
     waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
     tickets: u64,
     published: Option<Arc<Published>>,
@@ -48,7 +48,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts the thread. It ends when every sender of its inbox is gone, and gives back what it holds.
+    /// Starts the thread. When every sender of its inbox is gone, it releases everything that it holds and ends.
     pub(super) fn start(
         carrier: Carrier,
         inbox: mpsc::Receiver<Input>,
@@ -88,7 +88,7 @@ impl Driver {
         }
     }
 
-    /// Does everything that the element asks for now.
+    /// Carries out all effects that the element wants now.
     fn carry_on(&mut self) {
         loop {
             while let Ok(input) = self.inbox.try_recv() {
@@ -141,7 +141,7 @@ impl Driver {
         let published = Arc::new(Published::new(in_force));
         self.published = Some(Arc::clone(&published));
         if let (Some(launched), Some(launch)) = (self.carrier.take_launched(), self.launch.take()) {
-            let _ = launch.send((launched, published)); // nobody waits any more: the router ends
+            let _ = launch.send((launched, published)); // without a receiver, the router is stopping
         }
     }
 }

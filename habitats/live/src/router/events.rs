@@ -1,5 +1,5 @@
-//! Handles the events of the forwarding thread: asks the kernel for neighbours, verifies those in use, hands
-//! device events to the element, and drops old tables, which takes too long on the forwarding thread.
+//! Handles the events of the forwarding thread: asks the kernel for neighbours, verifies those in use, passes device
+//! events to the element, and drops old tables, which would take too long on the forwarding thread.
 
 use std::io;
 use std::sync::Arc;
@@ -14,37 +14,36 @@ use super::running::{Running, lock};
 use crate::kernel::neighbours::Neighbours;
 use crate::worker::{Event, Worker};
 
-/// Neighbour requests that may wait. One that does not fit is lost, and its packets are dropped;
-/// the next packet after that asks again.
+/// Maximum pending neighbour requests. A request that does not fit is lost, and its packets are dropped; the next
+/// packet after that repeats the request.
 const REQUESTS_MAX: usize = 1024;
 /// Requests that are handled together.
 const BATCH_MAX: usize = 256;
-/// The neighbours in use are verified at least this far apart. The kernel marks an entry stale
-/// 15 to 45 s after the neighbour's last answer, and probes 5 s later: so a changed MAC address is noticed
-/// about as soon as by the kernel's own forwarding.
+/// Shortest time between two verifications of the neighbours in use. The kernel marks an entry stale 15 to 45 s after
+/// the neighbour's last answer, and probes 5 s later. So a changed MAC address is noticed about as soon as by the
+/// kernel's own forwarding.
 const VERIFY_PERIOD: Duration = Duration::from_secs(5);
 
-/// Events of the forwarding thread. Senders of packets to new addresses cause requests, without bound; all
-/// other events come from the machine itself, are few, and must not be lost.
+/// Events of the forwarding thread. Packets to new addresses cause neighbour requests without bound. All other events
+/// come from the machine itself, are few, and must not be lost.
 pub struct Inbox {
     requests: mpsc::Receiver<NeighbourRequest>,
     events: mpsc::UnboundedReceiver<Event>,
 }
 
 impl Inbox {
-    /// The function that the forwarding thread calls for each event, and the inbox where they arrive.
+    /// The function that the forwarding thread calls for each event, and the inbox that receives the events.
     pub(super) fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
         let (ask, requests) = mpsc::channel(REQUESTS_MAX);
         let (send, events) = mpsc::unbounded_channel();
         let event = move |event| match event {
             Event::NeighbourRequest(request) => drop(ask.try_send(request)),
-            other => drop(send.send(other)), // nobody listens any more: the router ends
+            other => drop(send.send(other)), // without a receiver, the router is stopping
         };
         (Box::new(event), Self { requests, events })
     }
 
-    /// The next event, or requests that are added to `requests`; `None` when the forwarding thread has
-    /// ended.
+    /// The next event, or requests that are added to `requests`; `None` when the forwarding thread has ended.
     async fn next(&mut self, requests: &mut Vec<NeighbourRequest>) -> Option<Next> {
         tokio::select! {
             biased;
@@ -102,8 +101,8 @@ pub(super) async fn handle_events(running: Arc<Running>, mut inbox: Inbox) -> St
     }
 }
 
-/// Talks to the kernel about neighbours on a thread that may wait: the kernel answers only when
-/// nobody else changes the network, and that may take longer than the watchdog allows.
+/// Sends neighbour requests to the kernel on a thread that may block: the kernel answers only when nobody else is
+/// changing the network, and that may take longer than the watchdog permits.
 async fn on_neighbours(
     running: &Arc<Running>,
     work: impl FnOnce(&Running, &mut Neighbours) -> io::Result<()> + Send + 'static,
@@ -117,7 +116,7 @@ async fn on_neighbours(
     }
 }
 
-/// Under a scan a request may be given up before it is carried out: then the kernel is never asked.
+/// Under a scan, a request may be given up before it is carried out; then it never reaches the kernel.
 fn carry_out(neighbours: &mut Neighbours, requests: &[NeighbourRequest]) {
     let later = |at: usize, request: NeighbourRequest| requests[at..].contains(&request);
     for (at, request) in requests.iter().enumerate() {
@@ -174,7 +173,7 @@ mod tests {
     use crate::kernel::transit::TransitGuard;
     use crate::router::running::Published;
 
-    /// A router whose only interface is not there.
+    /// A router whose only interface does not exist.
     fn router() -> (Arc<Running>, Inbox) {
         let port = ComponentPath::new(["port", "nowhere"]);
         let plan = Plan::check(&[Change::block(port)]).unwrap();
@@ -193,12 +192,12 @@ mod tests {
         let published = Arc::new(Published::new(Arc::new(in_force)));
         let guard = Arc::new(Mutex::new(TransitGuard::install(&[]).unwrap()));
         let launched = (handle, Arc::default(), Neighbours::new().unwrap());
-        let element = std::sync::mpsc::channel().0; // nobody listens
+        let element = std::sync::mpsc::channel().0; // no receiver
         let running = Running::new(launched, published, guard, Arc::default(), element);
         (Arc::new(running), inbox)
     }
 
-    /// Turns that the control thread has while the kernel does not answer for this time.
+    /// Turns of the control thread while the kernel does not answer for this time.
     async fn turns_in_a_stall(stall: Duration) -> u32 {
         let (running, inbox) = router();
         let events = tokio::spawn(handle_events(Arc::clone(&running), inbox));

@@ -1,7 +1,6 @@
-//! The router's log: one line for each event that an operator would ask about later.
+//! The router's log: one line for each event that an operator may want to look up later.
 //!
-//! Level `info` has starts and stops; `debug` adds what the kernel's tables changed and which neighbours were
-//! asked for.
+//! Level `info` has starts and stops; `debug` adds changes of the kernel's tables and requests for neighbours.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,7 +13,7 @@ use weir_path::plane::{Plane, PlanePort};
 
 use weir_element::{InForce, Notice, Place, differences};
 
-/// Changes in one line; more are counted.
+/// Maximum changes in one line; the others are counted.
 const CHANGES_SHOWN_MAX: usize = 20;
 
 /// The router has started, with these ports.
@@ -113,7 +112,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of a plane whose ports are still there.
+    /// Totals of a plane whose ports still exist.
     pub fn of(plane: &Plane) -> Self {
         let sum = |count: fn(&PlanePort) -> Tally| {
             let counts = plane.ports().iter().map(count);
@@ -128,7 +127,7 @@ impl Totals {
     }
 }
 
-/// The router stops; its totals, if the forwarding thread could still answer.
+/// The router stops; logs its totals if the forwarding thread could still report them.
 pub fn stopped(totals: Option<Totals>, started: Instant) {
     let uptime_s = started.elapsed().as_secs();
     let Some(Totals {
@@ -151,7 +150,7 @@ pub fn stopped(totals: Option<Totals>, started: Instant) {
     );
 }
 
-/// Changes in one line; many are cut and counted.
+/// Changes in one line; a long list is cut, and the rest is counted.
 pub fn listed(messages: &[String]) -> String {
     let shown: Vec<&str> = messages
         .iter()

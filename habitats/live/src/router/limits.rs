@@ -1,5 +1,5 @@
-//! Keeps rules in the kernel up to date: the limit of the machine's own packets, as the rates of ports change,
-//! and the guard's rules, as devices come and go on ports.
+//! Keeps rules in the kernel up to date: the limit on the machine's own packets when rates of ports change, and the
+//! guard's rules when devices on ports come and go.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use super::running::{Running, lock};
 use crate::kernel::announcements::Announcements;
 use crate::kernel::transit;
 
-/// Time for which changes of interfaces are gathered: they come in groups.
+/// Time for which changes of interfaces are gathered, because they come in groups.
 const GATHER: Duration = Duration::from_millis(10);
 /// Shortest time between two readings of the interfaces.
 const LINKS_GAP: Duration = Duration::from_millis(100);
-/// Shortest time between two renewals of the limits: a renewed limit begins with a full bucket, and a
-/// controller changes rates many times a second.
+/// Shortest time between two renewals of the limits: a renewed limit starts with a full bucket, and a controller
+/// changes rates many times a second.
 const LIMITS_GAP: Duration = Duration::from_secs(5);
 
-/// Gives false if the kernel cannot limit. One port's failure leaves the others their limits.
+/// Returns false if the kernel cannot limit. If one port fails, the others still get their limits.
 fn limit(running: &Running) -> Result<bool, transit::Error> {
     let mut limited = Ok(true);
     for (interface, most) in running.local_limits() {
@@ -31,7 +31,7 @@ fn limit(running: &Running) -> Result<bool, transit::Error> {
     limited
 }
 
-/// Renews the limits when the rates of the plan in force change, from the start on.
+/// Renews the limits at the start and whenever the rates of the plan in force change.
 pub(super) async fn follow_rates(running: Arc<Running>) -> String {
     loop {
         let limited = Arc::clone(&running);
@@ -65,7 +65,7 @@ pub(super) async fn follow_links(running: Arc<Running>) -> String {
         let followed = tokio::task::spawn_blocking(move || lock(&guarded.guard).follow_links());
         match followed.await {
             Ok(Ok(())) => {}
-            // A device that has gone in the meantime; that will be announced too.
+            // The device has gone in the meantime; that will be announced too.
             Ok(Err(error)) => tracing::debug!(%error, "the guard does not follow the interfaces"),
             Err(error) => return error.to_string(),
         }

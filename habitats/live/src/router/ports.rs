@@ -1,4 +1,4 @@
-//! The ports of a running router: opened, added, changed, removed.
+//! The ports of a running router: opening, adding, changing, removing.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -14,12 +14,12 @@ use crate::device::af_packet::{self, AfPacket, Options};
 use crate::device::{Device, Tenure};
 use crate::worker::{Event, Opener, Worker};
 
-/// Ethernet header and two tags.
+/// Length of an Ethernet header and two tags.
 const LAYER_2_BYTES: u32 = 22;
-/// The MTU of an interface that is not there.
+/// The assumed MTU of an interface that does not exist.
 const MTU_DEFAULT: u32 = 1500;
 
-/// The worker with these ports. All frames are the kernel's until the ports' tenure is set.
+/// A worker with these ports. All frames belong to the kernel until the ports' tenure is set.
 pub(super) fn worker(
     router: &RouterPlan,
     limits: Limits,
@@ -36,15 +36,15 @@ pub(super) fn worker(
     worker
 }
 
-/// A seed that no sender can know: the standard library keys its own hash maps with it.
+/// A seed that senders cannot know; the standard library keys its own hash maps with it.
 fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A device if it could be opened, and how to open it (again).
+/// A device if it could be opened, and the function that opens it (again).
 pub(super) type Opened = (Option<Box<dyn Device>>, Opener);
 
-/// A port that is to be added.
+/// A port to be added.
 pub(super) struct Addition {
     pub(super) port: PortPlan,
     pub(super) mode: Mode,
@@ -115,8 +115,8 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
     }
 }
 
-/// The longest frame of a port's interface, as the kernel's tables have it: no socket is opened on the
-/// forwarding thread.
+/// The longest frame of a port's interface according to the kernel's tables: no socket is opened on the forwarding
+/// thread.
 fn frame_bytes_now(plane: &Plane, number: usize) -> u32 {
     let interface = &plane.ports()[number].interface;
     let mut interfaces = plane.tables().interfaces.values();
@@ -124,7 +124,7 @@ fn frame_bytes_now(plane: &Plane, number: usize) -> u32 {
     mtu.unwrap_or(MTU_DEFAULT) + LAYER_2_BYTES
 }
 
-/// On the forwarding thread: queues nothing more at these ports.
+/// On the forwarding thread: closes the queues of these ports to further packets.
 pub(super) fn close(worker: &mut Worker, names: &[String]) {
     for name in names {
         if let Some(number) = number(worker, name) {
@@ -133,7 +133,7 @@ pub(super) fn close(worker: &mut Worker, names: &[String]) {
     }
 }
 
-/// On the forwarding thread: removes these ports, and ends what they still hold.
+/// On the forwarding thread: removes these ports, and drops the packets that they still hold.
 pub(super) fn remove(worker: &mut Worker, names: &[String]) {
     for name in names {
         if let Some(number) = number(worker, name) {
@@ -142,7 +142,7 @@ pub(super) fn remove(worker: &mut Worker, names: &[String]) {
     }
 }
 
-/// On the forwarding thread: says which frames of these ports are the router's.
+/// On the forwarding thread: sets which frames of these ports belong to the router.
 pub(super) fn set_tenure(worker: &mut Worker, names: &[String], tenure: Tenure) {
     for name in names {
         if let Some(number) = number(worker, name) {
@@ -156,8 +156,8 @@ pub(super) fn is_open(worker: &Worker, name: &str) -> bool {
     number(worker, name).is_some_and(|number| worker.is_open(number))
 }
 
-/// On the forwarding thread: whether these ports have taken every frame of their tenure and sent
-/// what they held. One that is gone has.
+/// On the forwarding thread: whether these ports have taken every frame of their tenure and sent every packet that they
+/// held. A port that no longer exists counts as drained.
 pub(super) fn are_drained(worker: &Worker, names: &[String]) -> bool {
     let mut numbers = names.iter().filter_map(|name| number(worker, name));
     numbers.all(|number| worker.is_drained(number))
@@ -168,7 +168,7 @@ fn number(worker: &Worker, name: &str) -> Option<usize> {
     ports.position(|slot| slot.name == name)
 }
 
-/// The longest frame of an interface, its Ethernet header and tags included. Opens a socket.
+/// The longest frame of an interface, including its Ethernet header and tags. Opens a socket.
 pub(super) fn frame_bytes_max(interface: &str) -> usize {
     let mtu = af_packet::mtu(interface);
     mtu.unwrap_or(MTU_DEFAULT as usize) + LAYER_2_BYTES as usize

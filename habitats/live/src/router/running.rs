@@ -19,7 +19,7 @@ use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::Handle;
 
-/// Changes of single components follow each other at least this far apart.
+/// Shortest time between two changes of single components.
 const CHANGE_GAP: Duration = Duration::from_millis(1);
 
 /// The running router.
@@ -28,7 +28,7 @@ pub struct Running {
     pub handle: Handle,
     /// The latest snapshot of the kernel's tables.
     pub tables: ArcSwap<Tables>,
-    /// There is a new snapshot.
+    /// Notifies of a new snapshot.
     pub(super) tables_changed: Notify,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
@@ -37,15 +37,15 @@ pub struct Running {
     /// Rules of the machine that forwarded packets bypass.
     pub bypassed: Arc<Mutex<Bypassed>>,
     element: mpsc::Sender<Input>,
-    /// Time of the last change of single components. The next one holds the lock while it waits for its turn, and
+    /// Time of the last change of single components. The next change holds the lock while it waits for its turn, and
     /// nothing else waits for the lock.
     changed: Mutex<Instant>,
 }
 
-/// A snapshot of what is in force, for everybody to read.
+/// A snapshot of the state in force, for all readers.
 pub(super) struct Published {
     in_force: ArcSwap<InForce>,
-    /// A plan was put in force whose rates may be others, or a port has another interface.
+    /// Notifies of a new plan whose rates may differ, or of a port with another interface.
     pub(super) rates_changed: Notify,
 }
 
@@ -89,14 +89,14 @@ impl Running {
         self.published.in_force.load_full()
     }
 
-    /// Puts a plan in force and says what changed, or changes nothing and says why. Waits, for seconds if
-    /// ports have to drain.
+    /// Puts a plan in force and returns the changes, or changes nothing and returns the reasons. May block for seconds
+    /// if ports have to drain.
     pub fn apply(&self, plan: Plan) -> Answer {
         self.ask(Request::Apply(plan))
     }
 
-    /// Carries out operations on the plan in force, all of them or none; says what changed, or why nothing did. Waits,
-    /// for seconds if ports have to drain.
+    /// Carries out operations on the plan in force, all of them or none; returns the changes, or the reasons why nothing
+    /// changed. Blocks, for seconds if ports have to drain.
     pub fn change(&self, operations: Vec<Operation>) -> Answer {
         self.wait_for_turn();
         self.ask(Request::Change(operations))
@@ -115,20 +115,19 @@ impl Running {
         answered.blocking_recv().map_err(|_| ended())?
     }
 
-    /// Bounds the changes per second, so that endless changes do not disturb forwarding.
+    /// Limits the changes per second, so that endless changes do not disturb forwarding.
     fn wait_for_turn(&self) {
         let mut changed = lock(&self.changed);
         thread::sleep(CHANGE_GAP.saturating_sub(changed.elapsed()));
         *changed = Instant::now();
     }
 
-    /// A device of a port did something.
+    /// Passes an event of a port's device to the element.
     pub(super) fn handle_event(&self, event: Event) {
         let _ = self.element.send(Input::Event(event)); // the router ends
     }
 
-    /// Of each interface, the most that the machine's own packets may take of it; none where nothing is
-    /// paced.
+    /// For each interface, the maximum rate of the machine's own packets; none if its port is not paced.
     pub(super) fn local_limits(&self) -> Vec<(String, Option<Rate>)> {
         let InForce { plan, taken, .. } = &*self.in_force();
         let limit = |port: &PortPlan| {
@@ -139,8 +138,8 @@ impl Running {
     }
 }
 
-/// Locks even after another thread panicked with the lock held. Only builds that unwind get here: a panic ends a
-/// release.
+/// Locks even after another thread panicked with the lock held. This happens only in builds that unwind: in a release
+/// build, a panic ends the process.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

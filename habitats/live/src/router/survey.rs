@@ -13,7 +13,7 @@ use crate::device::af_packet;
 use crate::kernel::bridge;
 use crate::kernel::netfilter::BypassedChain;
 
-/// Settings that switch the kernel's forwarding off when they are 0.
+/// Settings that switch off the kernel's forwarding when they are 0.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
 /// Reads the facts for a start. If an interface cannot be a port, nothing else matters.
@@ -38,7 +38,7 @@ pub(super) fn all(plan: &Plan) -> (Facts, Vec<BypassedChain>) {
         unfit: unfit(plan),
         bypassed: chains.iter().map(ToString::to_string).collect(),
         forwarding_off: forwarding_off(),
-        // Without netlink no router will start anyway.
+        // Without netlink, no router can start anyway.
         bridges: match plan.router.mode {
             Mode::Bridged => bridge::masters().ok(),
             Mode::Routed => None,
@@ -48,7 +48,7 @@ pub(super) fn all(plan: &Plan) -> (Facts, Vec<BypassedChain>) {
     (facts, chains)
 }
 
-/// Reads the frame sizes only: they alone matter as long as every port keeps its interface.
+/// Reads the frame sizes only: nothing else matters as long as every port keeps its interface.
 pub(super) fn frames(plan: &Plan) -> Facts {
     let sizes = plan.ports.iter();
     let sizes = sizes.map(|port| (port.interface.clone(), frame_bytes_max(&port.interface)));

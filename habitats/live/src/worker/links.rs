@@ -1,4 +1,4 @@
-//! The devices of a worker's ports, opened and closed on a thread of their own.
+//! The devices of a worker's ports, opened and closed on a separate thread.
 //!
 //! ```text
 //!  worker's thread                         weir-devices
@@ -6,9 +6,9 @@
 //!  to be tried again -- Open ------------> opens it --- command ---> Worker::opened
 //! ```
 //!
-//! Closing a packet ring waits until no processor uses it any more (RCU), tens of milliseconds for each.
-//! Opening one asks the kernel about the interface, and its lock may be held by another process that changes the network.
-//! Forwarding waits for neither.
+//! Closing a packet ring takes tens of milliseconds for each: it waits until no processor uses the ring any more (RCU).
+//! Opening one asks the kernel about the interface, and another process that changes the network may hold the necessary
+//! lock. Forwarding waits for neither.
 
 use std::io;
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ use weir_base::{Instant, Span};
 use super::{BURST_MAX, Handle, LinkState, Opener};
 use crate::device::{Counters, Device};
 
-/// After this time a device that is gone is tried again, if its interface is up.
+/// Time after which a lost device is tried again, if its interface is up.
 const REOPEN_RETRY: Span = Span::from_millis(500);
 
 /// A port's device, or the attempt to open it again.
@@ -27,11 +27,11 @@ pub(super) struct Link {
     pub(super) device: Option<Box<dyn Device>>,
     /// None while the device is being opened.
     open: Option<Opener>,
-    /// Tells links apart: a port's number changes when a port before it is removed.
+    /// Identifies a link: a port's number changes when a port before it is removed.
     pub(super) id: u64,
     retry_at: Instant,
     counters: Counters,
-    /// Frames taken beyond its share, counted in ordinary frames.
+    /// Frames taken beyond its share, in ordinary frames.
     pub(super) overdrawn: usize,
 }
 
@@ -54,7 +54,7 @@ impl Link {
         share
     }
 
-    /// Gives its device away, if it has one.
+    /// Takes its device away, if it has one.
     pub(super) fn close(&mut self) -> Option<Box<dyn Device>> {
         self.counters = self.state().counters;
         self.device.take()
@@ -73,17 +73,17 @@ impl Link {
         }
     }
 
-    /// When opening it should be tried again, if it is to be.
+    /// The time of the next attempt to open it, if there is one.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         (self.device.is_none() && self.open.is_some()).then_some(self.retry_at)
     }
 
-    /// Puts the next attempt off.
+    /// Postpones the next attempt.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.retry_at = now + REOPEN_RETRY;
     }
 
-    /// An attempt to open it has ended.
+    /// Records the end of an attempt to open it.
     pub(super) fn tried(&mut self, open: Opener, device: Option<Box<dyn Device>>) {
         self.open = Some(open);
         self.device = device;
@@ -100,10 +100,10 @@ enum Job {
     },
 }
 
-/// The thread that opens and closes devices. It ends with this value, when it has done what is left.
+/// The thread that opens and closes devices. After this value is dropped, it finishes its pending jobs and ends.
 #[derive(Default)]
 pub(super) struct Doorkeeper {
-    /// None before the worker runs: nobody waits for it then.
+    /// None before the worker runs: until then, nothing waits for the calling thread.
     jobs: Option<mpsc::Sender<Job>>,
 }
 
@@ -125,7 +125,7 @@ impl Doorkeeper {
         }
     }
 
-    /// Opens a link's device; [`super::Worker::opened`] hears of the end.
+    /// Opens a link's device; [`super::Worker::opened`] receives the result.
     pub(super) fn open(&self, link: &mut Link, interface: &str) {
         if let Some(open) = link.open.take() {
             self.order(Job::Open {
@@ -154,7 +154,7 @@ fn carry_out(job: Job, worker: &Handle) {
             mut open,
         } => {
             let opened = open(&interface);
-            // Nobody is there any more: the device is closed here and now.
+            // If the worker has gone, the device is closed here.
             let _ = worker.post(move |worker| worker.opened(link, open, opened));
         }
     }

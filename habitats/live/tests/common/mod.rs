@@ -1,7 +1,7 @@
-//! A network namespace for each test, made by running the test again in one.
+//! A network namespace for each test, created by running the test again inside one.
 //!
-//! Nothing outside the namespaces is touched, and they vanish with their processes, which end
-//! after [`SECONDS_MAX`] whatever happens.
+//! Nothing outside the namespaces is touched. They vanish with their processes, which end after [`SECONDS_MAX`] in any
+//! case.
 
 #![allow(dead_code)] // each test file uses a part
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
@@ -9,13 +9,13 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// No test takes longer.
+/// Longest duration of a test.
 const SECONDS_MAX: u64 = 60;
-/// Set in the process that runs in the namespace.
+/// Environment variable that is set in the process in the namespace.
 const INSIDE: &str = "WEIR_TEST_INSIDE";
 
-/// Runs `body` in a fresh network namespace; `test` is the name of the calling test. Says so and
-/// returns where that is not permitted.
+/// Runs `body` in a new network namespace; `test` is the name of the calling test. If that is not permitted, prints a
+/// message and returns.
 pub(crate) fn in_namespace(test: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         run("ip link set lo up");
@@ -37,7 +37,7 @@ pub(crate) fn in_namespace(test: &str, body: impl FnOnce()) {
     assert!(status, "{test} failed in its namespace");
 }
 
-/// A process that is killed when this value goes.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Stopped(pub(crate) Child);
 
 impl Drop for Stopped {
@@ -58,7 +58,7 @@ fn wait(mut child: Stopped, limit: Duration) -> bool {
     false
 }
 
-/// How `unshare` makes a network namespace here: as root, or in a user namespace.
+/// Flags with which `unshare` can create a network namespace here: as root, or in a user namespace.
 fn permitted_flags() -> Option<&'static str> {
     let works = |flags: &&str| {
         Command::new("unshare")
@@ -70,7 +70,7 @@ fn permitted_flags() -> Option<&'static str> {
     ["-n", "-Urn"].into_iter().find(works)
 }
 
-/// Runs a shell command, which must succeed, and gives its output.
+/// Runs a shell command, which must succeed, and returns its output.
 pub(crate) fn run(command: &str) -> String {
     let output = Command::new("timeout")
         .args(["20", "sh", "-c", command])
@@ -139,9 +139,9 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Hosts `a` (10.0.1.2) and `b` (10.0.2.2) on either side of this namespace, whose interfaces
-/// `ra` (10.0.1.1) and `rb` (10.0.2.1) have the MAC addresses 02:..:0a and 02:..:0b; IPv6 alike
-/// in fd00:1::/64 and fd00:2::/64. The kernel forwards.
+/// Hosts `a` (10.0.1.2) and `b` (10.0.2.2) on either side of this namespace, whose interfaces `ra` (10.0.1.1) and `rb`
+/// (10.0.2.1) have the MAC addresses 02:..:0a and 02:..:0b; likewise for IPv6 in fd00:1::/64 and fd00:2::/64. The
+/// kernel forwards.
 pub(crate) fn two_hosts() -> (Peer, Peer) {
     let (a, b) = (Peer::new(), Peer::new());
     for (peer, side, net) in [(&a, "a", 1), (&b, "b", 2)] {
