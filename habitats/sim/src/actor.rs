@@ -1,21 +1,21 @@
-//! Actors act at times of their own: controllers and samplers.
+//! Actors, which act at times of their own: controllers and samplers.
 
 use weir_base::{Instant, Span};
 
 use crate::fabric::Fabric;
 use crate::network::PortId;
 
-/// An actor reads the network, and may change it, at times of its own.
+/// An actor reads the network, and may change it, at times of its own choice.
 pub trait Actor: Send {
-    /// Its turn. Gives the time of its next turn; none ends it.
+    /// Handles its turn. Returns the time of its next turn, or none if there is no further turn.
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant>;
 }
 
-/// Lets idle ports give back their memory, now and then.
+/// Periodically lets idle ports release their memory.
 #[derive(Debug)]
 pub(crate) struct Housekeeper;
 
-/// How often. A queue that is busy at all that time keeps its memory.
+/// Time between two turns. A queue that is busy at every turn keeps its memory.
 const HOUSEKEEPING: Span = Span::from_secs(1);
 
 impl Actor for Housekeeper {
@@ -27,7 +27,7 @@ impl Actor for Housekeeper {
     }
 }
 
-/// Records the queues of watched ports at even steps of time.
+/// Records the queues of watched ports at regular intervals.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     pub(crate) ports: Vec<PortId>,

@@ -6,44 +6,44 @@
 //!   the slot in hand     in no order; a bitmap finds the next     the wheel turns, 67 ms
 //! ```
 //!
-//! An event goes to the wheel in constant time and is sorted only within its slot, when that is
-//! reached; mostly it is alone there. What lies further ahead than the wheel turns (mostly
-//! retransmission timers, which are few, because they are moved lazily) waits in a heap. Entries live
-//! in one array and are used again: in steady state nothing is allocated.
+//! An event is added to the wheel in constant time, and sorted only within its slot, when that slot is reached; mostly
+//! it is alone there. Events beyond one turn of the wheel wait in a heap; these are mostly retransmission timers, which
+//! are few, because they are moved lazily. Entries are kept in one array and reused: in steady state nothing is
+//! allocated.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use weir_base::Instant;
 
-/// A slot is 2^10 ns long.
+/// The length of a slot is 2^10 ns.
 const SLOT_SHIFT: u32 = 10;
-/// Slots of the wheel, a power of two.
+/// Number of slots of the wheel, a power of two.
 const SLOTS: u64 = 1 << 16;
 const WORDS: usize = SLOTS as usize / 64;
 const NONE: u32 = u32::MAX;
-/// Events of a slot that are sorted by insertion.
+/// Maximum events of a slot that are sorted by insertion.
 const INSERTED_MAX: usize = 32;
 
-/// Events of type `E` in the order of their time; of one time, in the order of their scheduling.
+/// Events of type `E` ordered by time; events of the same time are in the order of their scheduling.
 #[derive(Debug)]
 pub struct Queue<E> {
     entries: Vec<Entry<E>>,
     free: u32,
     serial: u64,
-    /// The first event of the slot in hand and of earlier ones, which are a sorted list.
+    /// The first event of the current slot and of earlier ones, which form a sorted list.
     first: u32,
-    /// The slot in hand, counted from time zero.
+    /// The number of the current slot, counted from time zero.
     hand: u64,
     wheel: Box<[u32; SLOTS as usize]>,
-    /// A bit for each slot that is not empty.
+    /// One bit for each slot, set if the slot is not empty.
     occupied: Box<[u64; WORDS]>,
     far: BinaryHeap<Reverse<Key>>,
-    /// For sorting a slot.
+    /// Memory for sorting a slot.
     scratch: Vec<Key>,
 }
 
-/// Orders by time, then by serial number; the third is the entry.
+/// Sort key: time, then serial number, then the index of the entry.
 type Key = (u64, u64, u32);
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ struct Entry<E> {
     time: u64,
     serial: u64,
     event: E,
-    /// The next of its list.
+    /// The next entry of its list.
     next: u32,
 }
 
@@ -72,7 +72,7 @@ impl<E: Copy> Default for Queue<E> {
 }
 
 impl<E: Copy> Queue<E> {
-    /// Schedules an event. A time that has passed already means: next.
+    /// Schedules an event. An event with a time in the past comes next.
     #[inline]
     pub fn push(&mut self, at: Instant, event: E) {
         let time = at.as_nanos();
@@ -96,7 +96,7 @@ impl<E: Copy> Queue<E> {
             }
             None => self.add(entry),
         };
-        // Neither now nor after a turn of the wheel.
+        // Neither in the current slot nor beyond one turn of the wheel.
         if ahead.wrapping_sub(1) < SLOTS - 1 {
             self.wheel[place] = index;
             self.occupied[place / 64] |= 1 << (place % 64);
@@ -113,8 +113,8 @@ impl<E: Copy> Queue<E> {
         (self.entries.len() - 1) as u32
     }
 
-    /// Puts an event that is not for the wheel into the slot in hand, or among those far ahead. It is a
-    /// function of its own so that the common case is short.
+    /// Puts an event that is not for the wheel into the current slot or into the heap. This is a separate function to
+    /// keep the common case short.
     #[inline(never)]
     fn put_elsewhere(&mut self, index: u32, ahead: u64) {
         match ahead {
@@ -136,7 +136,7 @@ impl<E: Copy> Queue<E> {
         Some(Instant::from_nanos(entry.time))
     }
 
-    /// Takes the next event if it is due at `time` or before.
+    /// Takes the next event if its time is not later than `time`.
     #[inline]
     pub fn pop_until(&mut self, time: Instant) -> Option<(Instant, E)> {
         if self.next_time()? > time {
@@ -149,7 +149,7 @@ impl<E: Copy> Queue<E> {
         Some((Instant::from_nanos(entry.time), entry.event))
     }
 
-    /// Events that are scheduled.
+    /// Number of scheduled events.
     pub fn len(&self) -> usize {
         let unused = std::iter::successors(self.entry(self.free), |entry| self.entry(entry.next));
         self.entries.len() - unused.count()
@@ -164,7 +164,7 @@ impl<E: Copy> Queue<E> {
         self.entries.get(index as usize)
     }
 
-    /// Moves the hand to the next slot with events, and takes those in hand.
+    /// Advances to the next slot with events, and takes its events.
     #[inline]
     fn turn(&mut self) {
         let never = u64::MAX;
@@ -189,7 +189,7 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Sorts the slot in hand, with what comes to it from afar.
+    /// Sorts the current slot, including the events that come from the heap.
     #[inline(never)]
     fn sort(&mut self) {
         let mut rest = std::mem::replace(&mut self.first, NONE);
@@ -199,8 +199,8 @@ impl<E: Copy> Queue<E> {
             self.far.pop();
             self.entries[index as usize].next = std::mem::replace(&mut rest, index);
         }
-        // What was scheduled last is first in the list, and mostly comes last: each of these finds its
-        // place at once.
+        // The event that was scheduled last is first in the list and mostly has the latest time, so each of these finds
+        // its place immediately.
         for _ in 0..INSERTED_MAX {
             let Some(entry) = self.entry(rest) else {
                 return;
@@ -221,7 +221,7 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Puts an event of the slot in hand at its place: mostly the first, or close to it.
+    /// Inserts an event of the current slot at its place: mostly the first, or close to it.
     #[inline]
     fn insert(&mut self, index: u32) {
         let key = |entry: &Entry<E>| (entry.time, entry.serial);
@@ -241,16 +241,16 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// The first slot after the hand, within one turn, that is not empty.
+    /// The first slot after the current one, within one turn, that is not empty.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
         let first = self.hand + 1;
         let mut index = (first % SLOTS / 64) as usize;
         let near = self.occupied[index] >> (first % 64);
         if near != 0 {
-            return Some(first + u64::from(near.trailing_zeros())); // mostly so
+            return Some(first + u64::from(near.trailing_zeros())); // the usual case
         }
-        // All other words, and the first one again for its lower bits.
+        // All other words, and then the first one again for its lower bits.
         let mut slot = first - first % 64;
         for _ in 0..WORDS {
             index = (index + 1) % WORDS;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a tree, over times from one slot to many turns of the wheel.
+        /// Compared with a tree, over times from one slot to many turns of the wheel.
         #[test]
         fn events_come_as_from_a_sorted_map(steps in prop::collection::vec((0_u64..28, any::<u32>(), 0_usize..3), 1..400)) {
             let mut queue = Queue::default();

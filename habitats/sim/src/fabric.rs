@@ -1,4 +1,4 @@
-//! The fabric: time, events, packets, ports and the routes between them; everything but the endpoints.
+//! The fabric: time, events, packets, ports and the routes between them; everything except the endpoints.
 //!
 //! ```text
 //!            send()                    step                   arrive
@@ -8,11 +8,10 @@
 //!
 //! # The order at one instant
 //!
-//! First everything happens that happens at this instant: packets arrive, timers run, endpoints
-//! send; each only *touches* ports. Then every port that was touched makes one step; those first whose
-//! packets arrive at once, because their link has neither rate nor delay. So all that arrives
-//! at one instant is queued before a port starts its next frame, exactly as in a live router that
-//! comes late and replays a whole batch.
+//! First, all events of this instant are handled: packets arrive, timers run, endpoints send; all of these only *touch*
+//! ports. Then every touched port makes one step. Ports whose link has neither rate nor delay come first, because their
+//! packets arrive at the same instant. So all arrivals of an instant are queued before a port starts its next frame,
+//! exactly as in a live router that is late and replays a whole batch.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -35,25 +34,25 @@ use crate::wire::{PortView, Sender, Wire};
 /// An event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The first frame that this port has sent arrives.
+    /// The first frame in flight from this port arrives.
     Arrive(PortId),
-    /// A port wants to be stepped.
+    /// A port is due for a step.
     Wake(PortId),
-    /// An endpoint begins.
+    /// An endpoint starts.
     Start(EndpointId),
-    /// Its application stops.
+    /// An endpoint's application stops.
     Stop(EndpointId),
-    /// A web client begins a fetch.
+    /// A web client starts a fetch.
     Fetch(u32),
     /// A timer of the endpoint's protocol.
     Timeout(EndpointId),
-    /// The endpoint's application wants to send.
+    /// An endpoint's application is due to send.
     Tick(EndpointId),
     /// An actor's turn.
     Act(u32),
 }
 
-/// An event as it waits: in one word, which goes from hand to hand in a register.
+/// An event as stored in the queue: packed into one word, so that it is passed in a register.
 ///
 /// ```text
 ///   63      32 31      4 3    0
@@ -124,7 +123,7 @@ pub struct Fabric {
     routes: Routes,
     hops: Hops,
     touched: Vec<PortId>,
-    /// Touched ports whose packets arrive at the instant at which they are sent.
+    /// Touched ports whose packets arrive at the instant of sending.
     timeless: Vec<PortId>,
     delivered: u64,
     lost: u64,
@@ -156,7 +155,7 @@ impl Fabric {
         }
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -176,12 +175,12 @@ impl Fabric {
         Ok(())
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.happened
     }
 
-    /// The books of all packets: created, delivered, lost, in flight. The first is the sum of the others.
+    /// Totals of all packets: created, delivered, lost, in flight. The first is the sum of the others.
     pub fn books(&self) -> [u64; 4] {
         let under_way = self.flights.under_way() as u64;
         [self.flights.created(), self.delivered, self.lost, under_way]
@@ -202,11 +201,11 @@ impl Fabric {
         uplink.unwrap_or_else(|| unreachable!("endpoints are on hosts"))
     }
 
-    /// Whether packets between two hosts take any time, whichever of several equal paths their flow takes;
+    /// Whether packets between two hosts take any time, on every one of several equal paths that their flow may use;
     /// none if there is no path.
     pub(crate) fn path_takes_time(&self, from: NodeId, to: NodeId) -> Option<bool> {
-        // Every port of every path, and whether some path to behind it takes no time. All paths that lead
-        // to a node have the same number of hops, because they are the shortest ones.
+        // Every port of every path, with whether some path to the node behind it takes no time. All paths to a node
+        // have the same number of hops, because they are shortest paths.
         let mut ports = BTreeMap::from([(self.nodes[from.0 as usize].uplink?, true)]);
         loop {
             let mut nodes = BTreeMap::new();
@@ -228,7 +227,7 @@ impl Fabric {
         }
     }
 
-    /// The first hop of a flow with this key from one host to another, behind the port of the first.
+    /// The first hop of a flow with this key from one host to another, after the port of the first host.
     pub(crate) fn first_hop(&mut self, from: NodeId, to: NodeId, key: &FlowKey) -> Hop {
         let hash = self.flights.keys.hash_key(key);
         let mut node = self.wires[self.uplink(from).0 as usize].to;
@@ -261,7 +260,7 @@ impl Fabric {
         self.offer(route.uplink, frame);
     }
 
-    /// A frame comes to a port.
+    /// Offers a frame to a port.
     #[inline(always)]
     fn offer(&mut self, port: PortId, frame: Frame) {
         let wire = &mut self.wires[port.0 as usize];
@@ -272,7 +271,7 @@ impl Fabric {
                     self.fates.discard(packet, Reason::QueueFull);
                     return self.reap(port);
                 };
-                // Its arrival is scheduled as the frame before arrives; without one, by a step.
+                // Its arrival is scheduled when the previous frame arrives, or by a step if there is no previous frame.
                 let is_next = wire.ring.last().is_none_or(|l| l.arrival <= self.now);
                 wire.ring.push(Frame {
                     arrival: sending.end + wire.delay,
@@ -308,7 +307,7 @@ impl Fabric {
         }
     }
 
-    /// The next event that is due at `until` or before; none while ports are to be stepped first.
+    /// The next event not later than `until`; none while touched ports wait for their step.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<Event> {
         let is_settled = self.touched.is_empty() && self.timeless.is_empty();
@@ -319,13 +318,13 @@ impl Fabric {
         Some(event.into())
     }
 
-    /// Lets something happen at a time.
+    /// Schedules an event.
     #[inline]
     pub(crate) fn schedule(&mut self, at: Instant, event: Event) {
         self.events.push(at, event.into());
     }
 
-    /// A port's timer; out of date unless it is the one that the port waits for.
+    /// Handles a port's timer, which is obsolete unless the port waits for this time.
     #[inline]
     pub(crate) fn wake(&mut self, port: PortId) {
         if let Sender::Stepped(stepped) = &mut self.wires[port.0 as usize].sender
@@ -336,16 +335,16 @@ impl Fabric {
         }
     }
 
-    /// The first frame on a wire has arrived. A router passes it on; a frame that has come to its host is
-    /// given back.
+    /// Handles the arrival of the first frame on a wire. A router forwards it; if it has reached its host, it is
+    /// returned.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, port: PortId) -> Option<Frame> {
         let wire = &mut self.wires[port.0 as usize];
         let frame = wire.pop()?;
         if let Some(next) = wire.next_arrival(self.now) {
             self.events.push(next.arrival, Event::Arrive(port).into());
-            // The memory that it will need was last used a round trip ago: it comes back into the cache
-            // while there is other work to do.
+            // The memory for the next hop was last used one round trip ago: prefetch it into the cache while there is
+            // other work to do.
             match self.hops.port(next.hop) {
                 None => {
                     black_box(self.flights.get(next.slot).sent);
@@ -363,7 +362,7 @@ impl Fabric {
         Some(frame)
     }
 
-    /// A host takes what a frame carries.
+    /// Delivers a frame to its host, and returns the content.
     #[inline]
     pub(crate) fn take(&mut self, frame: &Frame) -> Flight {
         self.delivered += 1;
@@ -371,8 +370,8 @@ impl Fabric {
         *self.flights.get(frame.slot)
     }
 
-    /// Every port that was touched at this instant makes a step. Ports that take no time come first; if one of
-    /// their packets arrives at this instant, the others wait for it. Says whether any port was touched.
+    /// Makes one step of every port that was touched at this instant. Ports that take no time come first; if one of
+    /// their packets arrives at this instant, the other ports wait for it. Returns whether any port was touched.
     #[inline]
     pub(crate) fn settle(&mut self) -> bool {
         if self.touched.is_empty() && self.timeless.is_empty() {
@@ -420,7 +419,7 @@ impl Fabric {
     #[inline]
     fn reap(&mut self, port: PortId) {
         if self.fates.to_be_freed().is_empty() {
-            return; // mostly so, and setting up a drain costs more than the rest of a step
+            return; // usual case: setting up a drain costs more than the rest of a step
         }
         for (slot, reason) in self.fates.freed() {
             let flight = self.flights.get(slot);

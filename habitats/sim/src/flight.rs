@@ -1,4 +1,4 @@
-//! The content of packets in virtual time: a modelled segment or datagram instead of bytes.
+//! The content of packets in virtual time: a modelled segment or datagram without bytes.
 
 use weir_base::{Instant, Span};
 use weir_packet::{Keys, Packet, Shared, Slot};
@@ -9,16 +9,16 @@ use crate::frame::Frame;
 use crate::route::Hop;
 use crate::tcp::Segment;
 
-/// The content of a packet, from the host that makes it to the one that takes it.
+/// A packet's content, from the host that sends it to the host that receives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Flight {
-    /// The endpoint that it is for.
+    /// The receiving endpoint.
     pub to: EndpointId,
-    /// When the host made it.
+    /// Time of sending.
     pub sent: Instant,
-    /// The traffic that it counts for.
+    /// The traffic whose meter counts it.
     pub traffic: u32,
-    /// The flow that it is of.
+    /// Its flow.
     pub flow: u32,
     /// The content.
     pub content: Content,
@@ -57,7 +57,7 @@ pub(crate) struct Flights {
     next_id: u64,
 }
 
-/// Data of a packet at a stepped port, beside its descriptor: small enough to stay in a cache.
+/// Data of a packet at a stepped port, next to its descriptor: small enough to stay in a cache.
 #[derive(Clone, Copy, Debug)]
 struct Label {
     id: u64,
@@ -66,7 +66,7 @@ struct Label {
 }
 
 impl Flights {
-    /// No packets yet; flow hashes are keyed with `secret`.
+    /// No packets yet; `secret` is the key of flow hashes.
     pub(crate) fn new(secret: (u64, u64)) -> Self {
         Self {
             keys: Keys::new(0, secret),
@@ -77,7 +77,7 @@ impl Flights {
         }
     }
 
-    /// A place for a new packet that carries `flight`.
+    /// Creates a packet that carries `flight`, and returns its slot.
     #[inline]
     pub(crate) fn create(&mut self, flight: Flight, key: Shared) -> Slot {
         let label = Label {
@@ -101,7 +101,7 @@ impl Flights {
         slot
     }
 
-    /// The descriptor of a frame, for a port to which it comes at `now`.
+    /// The descriptor of a frame, for a port at which it arrives at `now`.
     #[inline]
     pub(crate) fn packet(&mut self, frame: &Frame, now: Instant) -> Packet {
         let label = &mut self.labels[frame.slot.0 as usize];
@@ -113,7 +113,7 @@ impl Flights {
         }
     }
 
-    /// The frame of a packet that a port sends, and that then travels for `delay`.
+    /// The frame of a packet that a port sends and that then travels for `delay`.
     #[inline]
     pub(crate) fn frame(&self, packet: &Packet, sending: Transmission, delay: Span) -> Frame {
         Frame {
@@ -139,12 +139,12 @@ impl Flights {
         self.free.push(slot);
     }
 
-    /// Packets made so far.
+    /// Number of packets created so far.
     pub(crate) fn created(&self) -> u64 {
         self.next_id
     }
 
-    /// Packets in flight.
+    /// Number of packets in flight.
     pub(crate) fn under_way(&self) -> usize {
         self.flights.len() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! Flow specifications: from where to where, when, and what the sender does.
+//! Flow specifications: ends, time, and the sender's behaviour.
 
 use std::net::IpAddr;
 
@@ -7,36 +7,36 @@ use weir_base::Instant;
 use crate::network::NodeId;
 use weir_base::pace::Load;
 
-/// What a TCP flow's application does.
+/// The behaviour of a TCP flow's application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sender {
     /// Sends as much as it can.
     Greedy,
     /// Sends this number of bytes and closes.
     Transfer(u64),
-    /// Offers a load; a transfer ends when this number of bytes is written.
+    /// Offers a load; a transfer ends when this number of bytes has been written.
     Paced(Load, Option<u64>),
 }
 
-/// A flow: its ends, its time, and the traffic that it counts for.
+/// A flow: its ends, its time, and its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSpec {
     /// The host that sends the data.
     pub from: NodeId,
-    /// The host that receives them.
+    /// The host that receives the data.
     pub to: NodeId,
     /// Port of the receiver.
     pub port: u16,
-    /// Over IPv6.
+    /// Whether the flow uses IPv6.
     pub ipv6: bool,
-    /// Another source address than the host's own.
+    /// A source address that replaces the host's own.
     pub source: Option<IpAddr>,
-    /// The first packet.
+    /// Time of the first packet.
     pub start: Instant,
-    /// The application stops.
+    /// Time at which the application stops.
     pub stop: Instant,
-    /// The traffic that it counts for.
+    /// The traffic whose meter counts it.
     pub traffic: u32,
-    /// Names its random stream.
+    /// Name of its random stream.
     pub name: String,
 }

@@ -1,51 +1,51 @@
-//! A packet between two nodes, and the ring in which such packets stand.
+//! A packet between two nodes, and the ring that holds such packets.
 
 use weir_base::Instant;
 use weir_packet::{Class, Ecn, Slot};
 
 use crate::route::Hop;
 
-/// A packet that waits for a link or travels on it, in half a cache line.
+/// A packet that waits for a link or travels on it. Its size is half a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frame {
     /// Time of arrival at the other end of the link.
     pub(crate) arrival: Instant,
-    /// When the link starts to send it.
+    /// Time at which the link starts to send it.
     pub(crate) start: Instant,
-    /// The slot of its content.
+    /// The slot that holds its content.
     pub(crate) slot: Slot,
     /// Its next hop at the other end.
     pub(crate) hop: Hop,
-    /// Its length in layer 2.
+    /// Its layer-2 length.
     pub(crate) len: u32,
     pub(crate) class: Class,
     pub(crate) ecn: Ecn,
 }
 
-/// Frames in their order; it grows as they come.
+/// A queue of frames that grows as needed.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     /// A power of two of places, or none.
     places: Box<[Frame]>,
-    /// Frames that have left, and those that have come: positions, modulo the places.
+    /// Numbers of frames that have left and that have come: positions, modulo the number of places.
     left: usize,
     come: usize,
 }
 
 impl Ring {
-    /// Frames in it.
+    /// Number of frames.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.come - self.left
     }
 
-    /// Whether there is none.
+    /// Whether there are no frames.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.come == self.left
     }
 
-    /// The frame at a place, counted from the first.
+    /// The frame at a position, counted from the first.
     #[inline]
     pub(crate) fn get(&self, place: usize) -> Option<&Frame> {
         if place >= self.len() {
@@ -60,7 +60,7 @@ impl Ring {
         self.get(self.len().wrapping_sub(1))
     }
 
-    /// Adds a frame behind all others.
+    /// Adds a frame at the end.
     #[inline]
     pub(crate) fn push(&mut self, frame: Frame) {
         if self.len() == self.places.len() {
@@ -77,12 +77,12 @@ impl Ring {
         let frame = *self.get(0)?;
         self.left += 1;
         if self.is_empty() {
-            (self.left, self.come) = (0, 0); // back to the start of its memory, which is warm
+            (self.left, self.come) = (0, 0); // back to the start of its memory, which is in the cache
         }
         Some(frame)
     }
 
-    /// Gives back all memory, if it is empty.
+    /// Releases all memory if it is empty.
     pub(crate) fn relax(&mut self) {
         if self.is_empty() {
             *self = Self::default();

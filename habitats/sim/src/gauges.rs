@@ -1,12 +1,12 @@
-//! The gauges of a watched queue over time: mean and deviation of each, and what happened around the runs of
+//! The gauges of a watched queue over time: mean and standard deviation of each, and the samplings around the runs of
 //! its mechanism, if it has one.
 
 use weir_base::Instant;
 
-/// The gauge that counts runs of a mechanism.
+/// Name of the gauge that counts runs of a mechanism.
 const RUNS: &str = "runs";
 
-/// A gauge at all samplings in the window.
+/// The values of one gauge at all samplings in the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
     /// Its name.
@@ -31,7 +31,7 @@ impl Gauge {
         }
     }
 
-    /// One more value (Welford's method).
+    /// Adds a value (Welford's method).
     fn add(&mut self, value: f64) {
         self.count += 1;
         let distance = value - self.mean;
@@ -43,16 +43,16 @@ impl Gauge {
 /// All gauges of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
-    /// In the order in which the queue reports them.
+    /// All gauges, in the order in which the queue reports them.
     pub all: Vec<Gauge>,
-    /// Pairs of neighbouring samplings, by number, between which a run of the mechanism began.
+    /// Numbers of the pairs of neighbouring samplings between which a run of the mechanism began.
     pub runs: Vec<usize>,
     runs_before: u64,
     samplings: usize,
 }
 
 impl Gauges {
-    /// Takes in a sampling; in the window it counts.
+    /// Processes a sampling, which counts if it is in the window.
     pub(crate) fn sample(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Gauges {
                     mean: 0.0,
                     squares: 0.0,
                 };
-                self.all.truncate(place); // another discipline: its gauges begin anew
+                self.all.truncate(place); // another discipline: its gauges start again
                 self.all.push(gauge);
             }
             self.all[place].add(value as f64);

@@ -1,4 +1,4 @@
-//! How well a discipline identifies hogs. The truth is in the scenario, which says whose flows are hogs.
+//! Measures how well a discipline identifies hogs. The scenario knows the truth: it says whose flows are hogs.
 //!
 //! ```text
 //!   every packet of a hog offered to the port ──> records: first and latest packet of each hog
@@ -6,8 +6,8 @@
 //!   every 10 ms: what the discipline says of flows ────────────+──> right, wrong, missed; first time right
 //! ```
 //!
-//! Flows are distinguished as the discipline does: if it goes by destination, a destination is a hog if a hog
-//! sends to it. A hog counts as missed only while it is present: it sent something in the last 200 ms.
+//! Flows are distinguished in the same way as by the discipline: if its key is the destination, a destination is a hog
+//! if a hog sends to it. A hog counts as missed only while it is present: it sent something in the last 200 ms.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::network::PortId;
 
 /// Time between two samples.
 const STEP: Span = Span::from_millis(10);
-/// A hog that was silent for longer is absent.
+/// A hog that has been silent for longer counts as absent.
 const PRESENT: Span = Span::from_millis(200);
 
 /// The packets of one hog.
@@ -35,17 +35,17 @@ struct HogRecord {
 /// The verdicts of a discipline about flows, compared with the truth.
 #[derive(Clone, Debug)]
 pub struct Identification {
-    /// The window begins.
+    /// Start of the window.
     from: Instant,
-    /// By traffic, whether its flows are hogs.
+    /// For each traffic, whether its flows are hogs.
     hogs: Vec<bool>,
-    /// The key by which the discipline tells flows apart.
+    /// The key by which the discipline distinguishes flows.
     kind: KeyKind,
     records: BTreeMap<FlowKey, HogRecord>,
     /// Whether the discipline has ever reported a flow.
     speaks: bool,
     samples: u64,
-    /// Sums over the samplings in the window: hogs taken for hogs, others taken for hogs, hogs present.
+    /// Sums over the samplings in the window: hogs identified as hogs, other flows identified as hogs, hogs present.
     right: u64,
     wrong: u64,
     there: u64,
@@ -54,20 +54,20 @@ pub struct Identification {
 /// Precision, recall and speed of an identification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
-    /// Of the flows taken for hogs, the share that are hogs; none if it never took one for a hog.
+    /// Share of hogs among the flows identified as hogs; none if no flow was ever identified as a hog.
     pub precision: Option<f64>,
-    /// Of the hogs present, the share that is taken for hogs; none if there never was one.
+    /// Share of the present hogs that are identified as hogs; none if no hog was ever present.
     pub recall: Option<f64>,
-    /// Flows taken for hogs that are none, on average.
+    /// Mean number of flows identified as hogs that are not hogs.
     pub false_positives: f64,
-    /// Seconds from a hog's first packet to its first identification, of each that was identified.
+    /// Seconds from a hog's first packet to its first identification, for each identified hog.
     pub detection_s: Vec<f64>,
     /// Hogs that were never identified.
     pub undetected: usize,
 }
 
 impl Identification {
-    /// No packets yet.
+    /// An identification without packets.
     pub(crate) fn new(from: Instant, hogs: Vec<bool>) -> Self {
         Self {
             from,
@@ -82,7 +82,7 @@ impl Identification {
         }
     }
 
-    /// A packet of this traffic is offered to the port.
+    /// Records that a packet of this traffic is offered to the port.
     #[inline]
     pub(crate) fn offered(&mut self, traffic: u32, key: &FlowKey, now: Instant) {
         if self.hogs[traffic as usize] {
@@ -120,7 +120,7 @@ impl Identification {
             match self.records.get_mut(&key) {
                 Some(record) => {
                     record.identified.get_or_insert(now);
-                    right += u64::from(is_there(record)); // a hog that has gone is still remembered
+                    right += u64::from(is_there(record)); // records of absent hogs are kept
                 }
                 None => wrong += 1,
             }
@@ -133,7 +133,7 @@ impl Identification {
         }
     }
 
-    /// Joins hogs that are one flow for the discipline.
+    /// Merges hogs that are a single flow for the discipline.
     fn merge(&mut self) {
         for (key, record) in std::mem::take(&mut self.records) {
             let merged = self.records.entry(key.project(self.kind)).or_insert(record);
@@ -142,7 +142,7 @@ impl Identification {
         }
     }
 
-    /// The result; none if the discipline reports no flows, or nothing was sampled.
+    /// The result; none if the discipline does not report flows, or nothing was sampled.
     pub fn quality(&self) -> Option<Quality> {
         if !self.speaks || self.samples == 0 {
             return None;
@@ -194,7 +194,7 @@ mod tests {
         FlowKey::ip([10, 0, 0, n].into(), [192, 0, 2, n / 2].into(), 17, 1, 2)
     }
 
-    /// Offers packets of these flows, a millisecond apart; flows 0 and 1 are hogs.
+    /// Offers packets of these flows, one millisecond apart; flows 0 and 1 are hogs.
     fn examined(settings: &[(&str, &str)], flows: &[u8], samples: &[usize]) -> Identification {
         let settings: Vec<_> = settings
             .iter()
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // With a threshold of three packets: after six, flow 0 (four) is a hog, flow 1 (one) is not yet,
-        // nor is flow 2 (one). After twelve, flow 2 (six) is taken for one, which it is not.
+        // The threshold is three packets: after six packets, flow 0 (four) is identified as a hog, flow 1 (one) and
+        // flow 2 (one) are not. After twelve, flow 2 (six) is wrongly identified as a hog.
         let settings = [("threshold", "3 packets")];
         let flows = [0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 0];
         let quality = examined(&settings, &flows, &[5, 11]).quality().unwrap();

@@ -8,20 +8,20 @@
 //! ```
 //!
 //! - [`network`]: hosts, routers, links
-//! - [`simulation`]: a run: traffic on a network, and the loop of events
+//! - [`simulation`]: a run: traffic on a network, and the event loop
 //! - [`flow_spec`]: the specification of a flow
-//! - [`fabric`]: packets on their way: the order at one instant, ports, losses
-//! - [`wire`]: one direction of a link: what sends, and what travels; `frame`: how that stands in memory;
-//!   `plain`: a FIFO without events of its own; `route`: what routers do, and the path of each connection
+//! - [`fabric`]: packets in transit: the order at one instant, ports, losses
+//! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
+//!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
 //! - [`event`]: the queue of events
-//! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]:
-//!   applications
-//! - [`meter`]: what is counted; [`passage`]: when flows pass a port; [`gauges`]: those of its queue; [`trace`]: what passes a port, as a capture
-//! - [`identification`]: how well a discipline identifies hogs
+//! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]: applications
+//! - [`meter`]: the counts of a run; [`passage`]: the passage of flows at a port; [`gauges`]: the gauges of its queue;
+//!   [`trace`]: the packets of a port, as a capture
+//! - [`identification`]: quality of a discipline's identification of hogs
 //! - [`actor`]: samplers and controllers, which act at times of their own
 //!
-//! A run depends on the seed and on nothing else: every user of chance has a stream of its own, and
-//! events of one instant happen in the order of their scheduling.
+//! A run depends on the seed and nothing else: every component that uses random numbers has its own stream, and events
+//! of one instant are handled in the order of their scheduling.
 
 pub mod actor;
 pub mod endpoint;

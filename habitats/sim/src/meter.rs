@@ -1,5 +1,5 @@
-//! The counts of a run. Everything is counted in the window (the run without its warm-up); curves and the
-//! rows of flows cover the whole run.
+//! The counts of a run. All counts are for the window (the run without its warm-up), except curves and the rows of
+//! flows, which cover the whole run.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::network::PortId;
 use crate::passage::Passages;
 use crate::trace::Trace;
 
-/// Delays from a microsecond on, to three digits. Memory grows with the longest of them.
+/// Range and precision of delays: from one microsecond, with three digits. Memory grows with the longest delay.
 const TIME_MIN_NANOS: u64 = 1024;
 const TIME_MAX_NANOS: u64 = 1_000_000_000_000;
 const DIGITS: u8 = 3;
 
-/// Delays, with their mean and percentiles.
+/// The distribution of delays, with mean and percentiles.
 #[derive(Clone, Debug)]
 pub struct Delays {
     histogram: Histogram<u32>,
@@ -32,7 +32,7 @@ pub struct Delays {
 impl Default for Delays {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(TIME_MIN_NANOS, 2 * TIME_MIN_NANOS, DIGITS);
-        // The bounds are constants, and permitted ones.
+        // The bounds are constants and valid.
         let mut histogram = histogram.unwrap_or_else(|error| unreachable!("{error}"));
         histogram.auto(true);
         Self {
@@ -44,7 +44,7 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// Counts a time.
+    /// Adds a delay.
     #[inline]
     pub fn record(&mut self, span: Span) {
         let nanos = span.as_nanos().min(TIME_MAX_NANOS);
@@ -66,7 +66,7 @@ impl Delays {
         (count > 0).then(|| self.sum_nanos as f64 / 1e9 / count as f64)
     }
 
-    /// The time in seconds that the share `p` of all does not exceed.
+    /// The time in seconds that a share `p` of all delays does not exceed.
     pub fn percentile(&self, p: f64) -> Option<f64> {
         let nanos = self.histogram.value_at_quantile(p).min(self.max_nanos);
         (self.count() > 0).then(|| nanos as f64 / 1e9)
@@ -76,21 +76,21 @@ impl Delays {
 /// The counts of one traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
-    /// Packets with payload that its hosts sent: layer-2 bytes.
+    /// Packets with payload sent by its hosts, in layer-2 bytes.
     pub sent: Tally,
-    /// Packets with payload that its hosts received.
+    /// Packets with payload received by its hosts.
     pub received: Tally,
-    /// Payload that has arrived, each byte once, by interval, over the whole run.
+    /// Payload that has arrived, by interval, over the whole run; each byte counts once.
     pub arrived: Vec<u64>,
     /// The same in the window, exactly.
     pub window_bytes: u64,
-    /// Payload that the applications offered; none if they were greedy.
+    /// Payload offered by the applications; none if they were greedy.
     pub offered_bytes: Option<u64>,
-    /// From a host's sending to a host's receiving, of packets with payload.
+    /// Delay of packets with payload, from sending host to receiving host.
     pub delay: Delays,
-    /// The same of datagrams, by interval, over the whole run: the sum in nanoseconds, and how many.
+    /// The same for datagrams, by interval, over the whole run: the sum in nanoseconds, and the number.
     pub transits: Vec<(u64, u64)>,
-    /// The jitter of RFC 3550 (section 6.4.1) after each packet: its sum, in seconds, and how many.
+    /// The jitter of RFC 3550 (section 6.4.1) after each packet: the sum in seconds, and the number.
     pub jitter: (f64, u64),
 }
 
@@ -99,11 +99,11 @@ pub struct Meter {
 pub struct Flow {
     /// Its traffic.
     pub traffic: u32,
-    /// When its first packet was sent.
+    /// Time at which its first packet was sent.
     pub start: Instant,
-    /// When the connection was established.
+    /// Time at which the connection was established.
     pub connected: Option<Instant>,
-    /// When the last byte of a transfer was received, or the sender had closed.
+    /// Time at which the last byte of a transfer was received, or the sender had closed.
     pub end: Option<Instant>,
     /// Bytes of the transfer, if it has a size.
     pub size: Option<u64>,
@@ -117,15 +117,15 @@ pub struct Flow {
 #[derive(Debug, Default)]
 pub struct Watch {
     from: Instant,
-    /// Packets held, at each sampling, over the whole run.
+    /// Packets in the queue at each sampling, over the whole run.
     pub queue_packets: Vec<u64>,
-    /// Bytes held.
+    /// Bytes in the queue at each sampling, over the whole run.
     pub queue_bytes: Vec<u64>,
     /// Time in the queue.
     pub sojourn: Delays,
-    /// Packets that the link started to send.
+    /// Packets that the link has started to send.
     pub sent: Tally,
-    /// Packets that left, by traffic and by class (0 or 1), if the discipline gives classes.
+    /// Packets that left, by traffic and by class (0 or 1), if the discipline reports classes.
     pub classes: Option<Vec<[u64; 2]>>,
     /// The flows that the discipline tracks, if it tracks flows by their keys.
     pub tracked: Option<TrackedFlows>,
@@ -133,31 +133,31 @@ pub struct Watch {
     pub gauges: Gauges,
     /// The passage of each flow.
     pub passages: Passages,
-    /// The identified hogs compared with the truth, if the scenario has it.
+    /// The identified hogs compared with the truth, if the scenario contains it.
     pub identification: Option<Identification>,
-    /// The packets themselves, if a trace was asked for.
+    /// The packets themselves, if a trace was requested.
     pub trace: Option<Trace>,
 }
 
-/// Flows that a discipline tracks, counted at each sampling.
+/// Numbers of flows that a discipline tracks, counted at each sampling.
 #[derive(Clone, Debug)]
 pub struct TrackedFlows {
-    /// Samplings in the window.
+    /// Number of samplings in the window.
     pub samples: u64,
-    /// By traffic: sums over the samplings in the window.
+    /// For each traffic: sums over the samplings in the window.
     pub flows: Vec<TrackedCounts>,
-    /// By traffic, at each sampling of the whole run: flows tracked or accepted.
+    /// For each traffic, at each sampling of the whole run: flows tracked or accepted.
     pub curves: Vec<Vec<u32>>,
 }
 
-/// Flows of one traffic, by how the discipline treats them.
+/// Numbers of flows of one traffic, by their treatment in the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackedCounts {
     /// Tracked by a classifier, or accepted by an admission control.
     pub tracked: u64,
-    /// Of these, those treated as hogs.
+    /// Tracked or accepted flows that are treated as hogs.
     pub hogs: u64,
-    /// Not accepted yet.
+    /// Flows that are not accepted yet.
     pub waiting: u64,
 }
 
@@ -169,7 +169,7 @@ impl Watch {
         }
     }
 
-    /// Counts packets by class, too, and the flows that the discipline tracks.
+    /// Also counts packets by class, and the flows that the discipline tracks.
     pub(crate) fn track_flows(&mut self, traffics: usize) {
         self.classes = Some(vec![[0; 2]; traffics]);
         self.tracked = Some(TrackedFlows {
@@ -179,7 +179,7 @@ impl Watch {
         });
     }
 
-    /// A packet comes to the port.
+    /// Records that a packet arrives at the port.
     pub(crate) fn offered(&mut self, flight: &Flight, key: &FlowKey, now: Instant) {
         self.passages.offered(flight.flow, now);
         if let Some(identification) = &mut self.identification {
@@ -187,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// A packet leaves it.
+    /// Records that a packet leaves the port.
     pub(crate) fn passed(&mut self, packet: &Packet, flight: &Flight, key: &FlowKey, at: Instant) {
         self.departed(packet, at, flight.flow, flight.traffic);
         if let Some(trace) = &mut self.trace {
@@ -195,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// A packet is dropped there.
+    /// Records that a packet is dropped at the port.
     pub(crate) fn lost(&mut self, flight: &Flight, key: &FlowKey, now: Instant, reason: Reason) {
         if reason == Reason::NotAdmitted {
             self.passages.refused(flight.flow, now);
@@ -205,7 +205,7 @@ impl Watch {
         }
     }
 
-    /// A packet of the flow `flow` of `traffic` has left.
+    /// Counts a packet of the flow `flow` of `traffic` that has left.
     #[inline]
     fn departed(&mut self, packet: &Packet, at: Instant, flow: u32, traffic: u32) {
         self.passages.departed(flow, traffic, packet.enqueued, at);
@@ -218,7 +218,7 @@ impl Watch {
         }
     }
 
-    /// Samples the discipline's gauges, and the flows that it tracks; `traffic` gives the traffic of a flow key.
+    /// Samples the discipline's gauges and the flows that it tracks; `traffic` maps a flow key to its traffic.
     pub(crate) fn sample(
         &mut self,
         queue: &Metered,
@@ -233,7 +233,7 @@ impl Watch {
         };
         let mut seen = vec![TrackedCounts::default(); tracked.flows.len()];
         queue.flows(now, &mut |flow| {
-            // Another key than the 5-tuple does not tell whose packets these are.
+            // A key other than the 5-tuple does not identify the traffic of these packets.
             let Some(traffic) = traffic(&flow.key) else {
                 return;
             };
@@ -261,12 +261,12 @@ impl Watch {
     }
 }
 
-/// Packets lost of one traffic, at one port, for one reason.
+/// Lost packets of one traffic, at one port, for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// All of them: acknowledgments, SYNs and FINs too.
+    /// All packets, including acknowledgments, SYNs and FINs.
     pub packets: u64,
-    /// Those with payload, and their bytes of it.
+    /// Packets with payload, and their bytes of payload.
     pub payload: Tally,
 }
 
@@ -276,22 +276,22 @@ pub type Losses = BTreeMap<(u32, PortId, &'static str), Loss>;
 /// All counts of a run.
 #[derive(Debug, Default)]
 pub struct Meters {
-    /// The window begins.
+    /// Start of the window.
     pub from: Instant,
     /// Step of the curves.
     pub interval: Span,
-    /// By traffic.
+    /// The meters by traffic.
     pub traffics: Vec<Meter>,
     /// Every flow.
     pub flows: Vec<Flow>,
-    /// Packets that were lost.
+    /// Lost packets.
     pub losses: Losses,
-    /// The traffic behind each well-known port.
+    /// The traffic of each well-known port.
     pub(crate) ports: BTreeMap<u16, u32>,
 }
 
 impl Meters {
-    /// The traffic of a flow: one of its two ports is the traffic's own.
+    /// The traffic of a flow, identified by one of the flow's two ports.
     pub(crate) fn traffic(&self, key: &FlowKey) -> Option<u32> {
         let of = |port| self.ports.get(&port).copied();
         of(key.destination_port).or_else(|| of(key.source_port))
@@ -317,7 +317,7 @@ impl Meters {
         }
     }
 
-    /// A packet with payload has come to its host.
+    /// Counts a packet with payload that has reached its host.
     #[inline]
     pub(crate) fn received(&mut self, flight: &Flight, now: Instant, jitter: &mut Jitter) {
         let transit = now.since(flight.sent);
@@ -331,7 +331,7 @@ impl Meters {
         }
     }
 
-    /// A datagram has come to its host.
+    /// Counts a datagram that has reached its host.
     pub(crate) fn datagram(&mut self, flight: &Flight, now: Instant) {
         let place = (now.as_nanos() / self.interval.as_nanos()) as usize;
         let transits = &mut self.traffics[flight.traffic as usize].transits;
@@ -343,7 +343,7 @@ impl Meters {
         *count += 1;
     }
 
-    /// Bytes of a flow have arrived, in order or not; each byte counts once.
+    /// Counts bytes of a flow that have arrived, in order or not; each byte counts once.
     #[inline]
     pub(crate) fn arrived(&mut self, flow: u32, now: Instant, bytes: u64) {
         let flow = &mut self.flows[flow as usize];
@@ -365,19 +365,19 @@ impl Meters {
         }
     }
 
-    /// The sender of a flow has closed.
+    /// Records that the sender of a flow has closed.
     pub(crate) fn closed(&mut self, flow: u32, now: Instant) {
         let flow = &mut self.flows[flow as usize];
         flow.end = flow.end.or(Some(now));
     }
 
-    /// The receiver of a flow has its connection.
+    /// Records that the receiver of a flow has established the connection.
     pub(crate) fn connected(&mut self, flow: u32, now: Instant) {
         let flow = &mut self.flows[flow as usize];
         flow.connected = flow.connected.or(Some(now));
     }
 
-    /// An application offered bytes.
+    /// Counts bytes offered by an application.
     #[inline]
     pub(crate) fn offered(&mut self, traffic: u32, now: Instant, bytes: u64) {
         let offered = &mut self.traffics[traffic as usize].offered_bytes;
@@ -396,7 +396,7 @@ pub(crate) struct Jitter {
 }
 
 impl Jitter {
-    /// The jitter in seconds after a packet that took this long.
+    /// The jitter in seconds after a packet with this transit time.
     #[inline]
     fn of(&mut self, transit: Span) -> f64 {
         if let Some(before) = self.transit.replace(transit) {

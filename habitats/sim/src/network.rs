@@ -5,7 +5,7 @@
 //!   a      ◀── delay ◀── rate ── b.port     each direction has a port of its own
 //! ```
 //!
-//! Paths are the shortest in hops. Of several equally short ones each flow takes one, by its hash.
+//! Routing uses shortest-hop paths. Among several equally short paths, the hash of a flow selects one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -26,10 +26,10 @@ pub struct NodeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
-/// Longest frame, for the size of a port's burst; in virtual time no port is ever late.
+/// Longest frame, for the size of a port's burst; in virtual time, a port is never late.
 const FRAME_BYTES_MAX: u32 = 1514;
 
-/// Why a network or its traffic is refused.
+/// Reason why a network or its traffic is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// A host has no link, or more than one.
@@ -38,12 +38,12 @@ pub enum NetworkError {
     /// There is no path between two nodes.
     #[error("there is no path from {0} to {1}")]
     NoPath(String, String),
-    /// A packet would get from one to the other, and perhaps back, in no time at all.
+    /// A packet would travel from one to the other, and perhaps back, without any time passing.
     #[error("the path from {0} to {1} takes no time: none of its links has a rate or a delay")]
     NoTime(String, String),
 }
 
-/// One end of a link: how it sends.
+/// One end of a link, with the way in which it sends.
 #[derive(Clone, Debug)]
 pub struct End {
     /// The node.
@@ -54,7 +54,7 @@ pub struct End {
     pub spec: Spec,
 }
 
-/// A network while it is described.
+/// A network under construction.
 #[derive(Debug, Default)]
 pub struct Network {
     nodes: Vec<Node>,
@@ -102,8 +102,8 @@ impl Network {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Joins two nodes. `overhead` is what a frame costs on the wire beyond its layer-2 length.
-    /// Gives the port of each end.
+    /// Joins two nodes. `overhead` is the cost of a frame on the wire beyond its layer-2 length. Returns the port of
+    /// each end.
     pub fn link(
         &mut self,
         ends: [End; 2],

@@ -1,4 +1,4 @@
-//! Which ports of a simulation are recorded, and how. All of it is set up before the run.
+//! Selects the ports of a simulation that are recorded, and the records. All of this is set up before the run.
 
 use weir_base::Instant;
 
@@ -10,8 +10,8 @@ use crate::simulation::Simulation;
 use crate::trace::Trace;
 
 impl Simulation {
-    /// Keeps these ports up to date at every instant, for actors that read or change them. An actor must not
-    /// read other ports.
+    /// Keeps these ports up to date at every instant, for actors that read or change them. An actor must not read any
+    /// other port.
     pub fn expose(&mut self, ports: &[PortId]) {
         for port in ports {
             self.fabric.wires[port.0 as usize].stepped();
@@ -36,7 +36,7 @@ impl Simulation {
         self.actor(Box::new(sampler), Instant::ZERO);
     }
 
-    /// Compares the hogs that the queues of these ports report with the truth: `hogs` says for each traffic
+    /// Compares the hogs that the queues of these ports report with the truth: `hogs` contains, for each traffic,
     /// whether its flows are hogs. The ports must be watched.
     pub fn examine(&mut self, ports: &[PortId], hogs: &[bool]) {
         let from = self.fabric.meters.from;
@@ -61,7 +61,7 @@ impl Simulation {
         watch.trace = Some(Trace::new(packets));
     }
 
-    /// What was recorded of a port, if it is watched.
+    /// The record of a port, if it is watched.
     pub fn watched(&self, port: PortId) -> Option<&Watch> {
         self.fabric.wires[port.0 as usize].watch()
     }

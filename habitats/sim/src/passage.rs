@@ -1,4 +1,4 @@
-//! The passage of each flow at a watched port: when it came, when its first packet left, and its longest
+//! The passage of each flow at a watched port: the arrival and the departure of its first packet, and its longest
 //! outage.
 //!
 //! ```text
@@ -6,38 +6,38 @@
 //!   |------- it waits -----|==== === ======  outage  =======|
 //! ```
 //!
-//! With admission control, the time between the first two is its acceptance delay. A flow that passed and is
-//! refused again at once does not count as accepted for its goodput: a mechanism that lets waiting flows in
-//! for a moment cleans up after itself. The port itself need not track flows.
+//! With admission control, the time between the first two is its acceptance delay. A flow that passed but is refused
+//! again soon does not count as accepted for its goodput: a mechanism that admits waiting flows for a moment cleans up
+//! afterwards. The port itself need not track flows.
 
 use weir_base::{Instant, Span};
 
-/// The interval in which flows that send are counted.
+/// The interval in which sending flows are counted.
 pub const SENDING_STEP: Span = Span::from_secs(10);
-/// A flow that is refused sooner than this after it passed was not kept: a clean-up comes within a second,
-/// and the next packet of the flow some round trips later.
+/// A flow that is refused sooner than this after it passed was not kept: a clean-up follows within a second, and the
+/// next packet of the flow some round trips later.
 const KEPT_AFTER: Span = Span::from_secs(2);
-/// Packets after which a flow is established: a later pause is an outage.
+/// Number of packets after which a flow is established: a later pause is an outage.
 const ESTABLISHED_PACKETS: u64 = 1000;
 
 /// One flow at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// When its first packet came to the port.
+    /// Arrival of its first packet at the port.
     pub offered: Option<Instant>,
-    /// When the first one left.
+    /// Departure of the first packet.
     pub passed: Option<Instant>,
-    /// When the first packet left after which the flow was kept.
+    /// Departure of the first packet after which the flow was kept.
     pub kept: Option<Instant>,
-    /// When its latest packet was refused.
+    /// Time at which its latest packet was refused.
     refused: Instant,
-    /// When the latest one left.
+    /// Departure of the latest packet.
     pub latest: Instant,
-    /// How many have left.
+    /// Number of packets that have left.
     pub packets: u64,
-    /// The longest time between two that left, once the flow was established.
+    /// Longest time between two departures after the flow was established.
     pub outage: Span,
-    /// The step in which it was counted as sending, from one on.
+    /// Number of the latest step, from one on, in which it was counted as sending.
     counted: u64,
 }
 
@@ -53,8 +53,8 @@ impl Passage {
         counted: 0,
     };
 
-    /// The longest time without a packet up to `end`, if the flow was established; one that goes on sending
-    /// until it ends has no outage at its end.
+    /// The longest time without a packet up to `end`, if the flow was established. A flow that sends until it ends has
+    /// no outage at its end.
     pub fn outage_until(&self, end: Instant, has_ended: bool) -> Option<Span> {
         if self.packets < ESTABLISHED_PACKETS {
             return None;
@@ -71,7 +71,7 @@ impl Passage {
 #[derive(Clone, Debug, Default)]
 pub struct Passages {
     flows: Vec<Passage>,
-    /// In each step, by traffic: flows of which a packet left.
+    /// For each step and traffic: the number of flows with a packet that left.
     pub sending: Vec<Vec<u64>>,
 }
 
@@ -82,7 +82,7 @@ impl Passages {
         flow.copied().unwrap_or(Passage::NONE)
     }
 
-    /// A packet came.
+    /// Records that a packet arrived.
     #[inline]
     pub(crate) fn offered(&mut self, flow: u32, now: Instant) {
         let passage = self.place(flow);
@@ -91,19 +91,19 @@ impl Passages {
         }
     }
 
-    /// A packet came and was not admitted.
+    /// Records that a packet arrived and was not admitted.
     pub(crate) fn refused(&mut self, flow: u32, now: Instant) {
         let passage = self.place(flow);
         passage.refused = now;
         passage.kept = passage.kept.filter(|at| now.since(*at) >= KEPT_AFTER);
     }
 
-    /// A packet left that had come at `enqueued`.
+    /// Records that a packet left which had arrived at `enqueued`.
     #[inline]
     pub(crate) fn departed(&mut self, flow: u32, traffic: u32, enqueued: Instant, now: Instant) {
         let step = now.as_nanos() / SENDING_STEP.as_nanos();
         let passage = self.place(flow);
-        // A packet that was queued before the refusal does not show that the flow is accepted again.
+        // A packet that was queued before the refusal does not prove that the flow is accepted again.
         if passage.kept.is_none() && enqueued >= passage.refused {
             passage.kept = Some(now);
         }
@@ -184,11 +184,11 @@ mod tests {
         let kept = |passages: &Passages| passages.get(0).kept;
         passages.departed(0, 0, at(1000), at(1200));
         assert_eq!(kept(&passages), Some(at(1200)));
-        // Cleaned up; what was queued before still leaves.
+        // The flow is cleaned up; packets queued before still leave.
         passages.refused(0, at(1600));
         passages.departed(0, 0, at(1500), at(1700));
         assert_eq!(kept(&passages), None);
-        // The next run lets it in for good, and a later one takes it off the list for a moment.
+        // The next run admits the flow for good, and a later run takes it off the list for a moment.
         passages.departed(0, 0, at(4000), at(4100));
         passages.refused(0, at(6100));
         passages.departed(0, 0, at(7000), at(7000));

@@ -5,20 +5,18 @@
 //!                       └──── no ───▶ dropped
 //! ```
 //!
-//! A FIFO decides about a packet when it comes, and nothing that comes later changes when it leaves.
-//! So the start and the end of its transmission are known at once, and the only event that it needs
-//! is its arrival at the next node. The backlog is counted when somebody asks: the frames in the ring that
-//! start later.
+//! A FIFO decides about a packet on arrival, and no later arrival changes the packet's departure. So the start and the
+//! end of its transmission are known immediately, and the only event needed is its arrival at the next node. The
+//! backlog is counted on demand: the frames in the ring that start later.
 //!
-//! The result is bit-identical to that of a [`Port`](weir_path::egress::port::Port) with a `fifo` (the tests
-//! compare the two). As there, the link starts a frame after everything else at that instant: a frame
-//! that starts *now* still takes a place of the queue.
+//! The result is bit-identical to that of a [`Port`](weir_path::egress::port::Port) with a `fifo` (the tests compare
+//! the two). In both, the link starts a frame after everything else at that instant: a frame that starts *now* still
+//! occupies a place in the queue.
 //!
-//! Events of one instant happen in the order of their scheduling, and that must stay the same, too. A port
-//! schedules an arrival when it starts a frame while no other one travels; else the arrival of the one
-//! before does. If a link has a delay, then a frame that had to wait always starts while the one before
-//! travels. So only a link with a delay has a plain queue, and only a frame that finds nothing before it
-//! needs the step of its instant.
+//! Events of one instant are handled in the order of their scheduling, and that order must be the same, too. A port
+//! schedules an arrival when it starts a frame while no other frame travels; otherwise the arrival of the previous
+//! frame schedules it. If a link has a delay, a frame that had to wait always starts while the previous one travels. So
+//! only a link with a delay has a plain queue, and only a frame with no frame before it needs a step at its instant.
 
 use weir_base::{Instant, Tally};
 use weir_discipline::metered::Ledger;
@@ -28,22 +26,22 @@ use weir_path::egress::transmitter::Transmitter;
 
 use crate::frame::Ring;
 
-/// A drop-tail queue with its transmitter. What it holds is in the ring behind.
+/// A drop-tail queue with its transmitter. Its packets are in the ring of the wire.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// Packets that may wait.
+    /// Maximum packets that may wait.
     limit: usize,
     /// The parameters that set the limit.
     spec: Box<Spec>,
     transmitter: Transmitter,
     received: Tally,
     dropped: Tally,
-    /// No frame of the ring before this place waits.
+    /// No frame before this position of the ring waits.
     waiting_from: usize,
 }
 
 impl Plain {
-    /// Whether a discipline is a FIFO, which can be computed ahead.
+    /// Whether a discipline is a FIFO, whose departures can be computed in advance.
     pub(crate) fn can_be(spec: &Spec) -> bool {
         spec.kind() == fifo::MANUAL.name
     }
@@ -61,11 +59,11 @@ impl Plain {
         }
     }
 
-    /// A packet of `bytes` bytes comes at `now`: says when the link sends it; none if there is no room.
+    /// Offers a packet of `bytes` bytes at `now`; returns the time of its transmission, or none if there is no room.
     #[inline(always)]
     pub(crate) fn admit(&mut self, bytes: u64, now: Instant, ring: &Ring) -> Option<Transmission> {
         self.received.count(bytes);
-        // The ring is short most of the time, and its packets need not be counted.
+        // The ring is short most of the time, and then its packets need not be counted.
         if ring.len() >= self.limit && self.waiting(now, ring) >= self.limit {
             self.dropped.count(bytes);
             return None;
@@ -73,13 +71,13 @@ impl Plain {
         Some(self.transmitter.send(bytes, now))
     }
 
-    /// The ring has given out its first frame.
+    /// Records that the ring has given out its first frame.
     #[inline]
     pub(crate) fn popped(&mut self) {
         self.waiting_from = self.waiting_from.saturating_sub(1);
     }
 
-    /// Packets that the link has not started before `now`.
+    /// Number of packets that the link has not started before `now`.
     #[inline(never)]
     fn waiting(&mut self, now: Instant, ring: &Ring) -> usize {
         while let Some(frame) = ring.get(self.waiting_from)
@@ -90,7 +88,7 @@ impl Plain {
         ring.len() - self.waiting_from
     }
 
-    /// The backlog after everything that is due at `now`.
+    /// The backlog after all events due at `now`.
     pub(crate) fn backlog(&self, now: Instant, ring: &Ring) -> Tally {
         let frames = (self.waiting_from..ring.len()).filter_map(|place| ring.get(place));
         let waiting = frames.filter(|frame| frame.start > now);
@@ -99,7 +97,7 @@ impl Plain {
         })
     }
 
-    /// The ledger after everything that is due at `now`.
+    /// The ledger after all events due at `now`.
     pub(crate) fn ledger(&self, now: Instant, ring: &Ring) -> Ledger {
         Ledger {
             received: self.received,
@@ -119,7 +117,7 @@ impl Plain {
         &self.spec
     }
 
-    /// Puts other parameters in force. A lower limit drops nothing that is queued.
+    /// Puts other parameters in force. A lower limit does not drop queued packets.
     pub(crate) fn set(&mut self, spec: Spec) -> Result<(), SpecMismatch> {
         if !Self::can_be(&spec) {
             return Err(SpecMismatch {
@@ -132,7 +130,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Bytes of memory that the discipline has taken: its packets are in the ring.
+    /// Bytes of memory used by the discipline: its packets are in the ring.
     pub(crate) fn state_bytes(&self) -> usize {
         size_of_val(self)
     }
@@ -155,8 +153,8 @@ mod tests {
 
     const DELAY: Span = Span::from_nanos(1);
 
-    /// Offers packets of these lengths after these times to a plain queue and to a port; compares what is
-    /// sent and when, the ledgers and the backlogs.
+    /// Offers packets of these lengths after these times to a plain queue and to a port; compares the packets sent and
+    /// their times, the ledgers and the backlogs.
     fn compare(
         limit: i64,
         rate: Option<Rate>,
@@ -183,7 +181,7 @@ mod tests {
         let (mut now, mut wake) = (Instant::ZERO, None);
         for (number, (gap, len)) in packets.iter().enumerate() {
             let at = now + Span::from_nanos(*gap);
-            // All that is due before the packet comes; and if it comes later, all that is due now.
+            // All events due before the packet arrives; and if it arrives later, all events due now.
             while let Some(due) = wake.filter(|due| *due < at) {
                 wake = step(&mut port, due);
             }
@@ -223,13 +221,13 @@ mod tests {
         Ok(())
     }
 
-    /// The latest instant before one.
+    /// The latest instant before this one.
     fn wake_before(at: Instant) -> Instant {
         at.before(Span::from_nanos(1))
     }
 
     proptest! {
-        /// Gaps of whole serialisation times make ends, starts and arrivals meet at one instant.
+        /// Gaps of whole serialisation times make ends, starts and arrivals coincide.
         #[test]
         fn a_plain_queue_sends_what_a_port_sends_and_when(
             limit in 1_i64..6,

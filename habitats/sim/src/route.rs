@@ -1,7 +1,7 @@
-//! Where packets go: what each router does with them, and the path that each connection takes.
+//! Routing: the decisions of each router, and the path of each connection.
 //!
-//! A router decides as a live one does, by [`next_hop`]. It decides once for each connection, because
-//! neither routes nor flow keys change during a run; the frames of the connection follow its path.
+//! A router decides like a live one, by [`next_hop`]. It decides once for each connection, because neither routes nor
+//! flow keys change during a run; the frames of the connection follow its path.
 //!
 //! ```text
 //!   hops:  ... | port, port, END | port, port, port, END | ...      one path, behind its host's port
@@ -18,7 +18,7 @@ use crate::network::{NodeId, PortId};
 /// The routes of every router, to every node.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    /// For each router, by destination: the place of its action, or `NO_ROUTE`; empty for a host.
+    /// For each router, by destination: the index of its action, or `NO_ROUTE`; empty for a host.
     places: Vec<Vec<u32>>,
     actions: Vec<Action>,
 }
@@ -55,16 +55,16 @@ impl Routes {
         self.places[router] = first.into_iter().map(place).collect();
     }
 
-    /// The port by which `router` sends a flow with this hash to `destination`.
+    /// The port through which `router` sends a flow with this hash to `destination`.
     pub(crate) fn port(&self, router: NodeId, destination: NodeId, hash: u64) -> Option<PortId> {
-        // Each router looks at the hash in a way of its own, as live ones have secrets of their own: what
-        // a flow chose at one must not decide what it chooses at the next.
+        // Each router rotates the hash by a different amount, as live routers have their own secrets: the choice at one
+        // router must not determine the choice at the next.
         let hash = hash.rotate_left(router.0.wrapping_mul(11));
         let next_hop = next_hop(self.action(router, destination), hash).ok()?;
         Some(PortId(next_hop.interface))
     }
 
-    /// All ports by which `router` may send to `destination`.
+    /// All ports through which `router` may send to `destination`.
     pub(crate) fn ports(
         &self,
         router: NodeId,
@@ -77,7 +77,7 @@ impl Routes {
         next_hops.iter().map(|hop| PortId(hop.interface))
     }
 
-    /// The route of a router to a node. A host has none: it forwards nothing.
+    /// The route of a router to a node. A host has none, because it does not forward.
     fn action(&self, router: NodeId, destination: NodeId) -> Option<&Action> {
         let places = &self.places[router.0 as usize];
         let place = *places.get(destination.0 as usize)?;
@@ -100,12 +100,12 @@ impl Hop {
 /// The end of a path.
 const END: u32 = u32::MAX;
 
-/// The hops of all paths, one path behind the other. They are kept for the whole run, as flow keys are.
+/// The hops of all paths, one path after another. They are kept for the whole run, like flow keys.
 #[derive(Debug, Default)]
 pub(crate) struct Hops(Vec<u32>);
 
 impl Hops {
-    /// Keeps a path through these ports; gives its first hop.
+    /// Stores a path through these ports; returns its first hop.
     pub(crate) fn keep(&mut self, ports: impl Iterator<Item = PortId>) -> Hop {
         let first = Hop(self.0.len() as u32);
         self.0.extend(ports.map(|port| port.0));
@@ -113,7 +113,7 @@ impl Hops {
         first
     }
 
-    /// The port by which a packet goes on; none if it has come to its host.
+    /// The port through which a packet continues; none if it has reached its host.
     #[inline]
     pub(crate) fn port(&self, hop: Hop) -> Option<PortId> {
         match self.0[hop.0 as usize] {

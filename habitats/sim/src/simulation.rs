@@ -1,4 +1,4 @@
-//! A run: endpoints on a fabric, and the loop that lets events happen.
+//! A run: endpoints on a fabric, and the event loop.
 
 use std::collections::BTreeMap;
 
@@ -20,19 +20,19 @@ use crate::tcp::{Connection, Options, Segment};
 use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY, Web};
 use weir_base::pace::{Load, Pace};
 
-/// The first source port that is given out.
+/// The first source port that is assigned.
 const PORT_FIRST: u16 = 10_000;
 
 /// The window of a measurement, and its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measurement {
-    /// The window begins.
+    /// Start of the window.
     pub from: Instant,
-    /// It ends, with the run.
+    /// End of the window and of the run.
     pub until: Instant,
     /// Step of all curves.
     pub step: Span,
-    /// Traffics.
+    /// Number of traffics.
     pub traffics: u32,
 }
 
@@ -41,7 +41,7 @@ pub struct Simulation {
     pub(crate) fabric: Fabric,
     endpoints: Endpoints,
     clients: Vec<Client>,
-    /// The client behind an endpoint, by the endpoint's place.
+    /// The client of an endpoint, by the endpoint's place.
     fetching: Vec<Option<u32>>,
     fetches: Vec<Fetch>,
     actors: Vec<Box<dyn Actor>>,
@@ -50,7 +50,7 @@ pub struct Simulation {
     next_port: u16,
     /// The run's end.
     end: Instant,
-    /// The flow that all fetches of a web traffic count for.
+    /// The flow that counts all fetches of a web traffic.
     web_flows: BTreeMap<u32, u32>,
 }
 
@@ -92,7 +92,7 @@ impl Simulation {
         self.fabric.schedule(first, Event::Act(number));
     }
 
-    /// Adds a TCP connection. Its receiver has the same options.
+    /// Adds a TCP connection. Its receiver uses the same options.
     pub fn tcp(
         &mut self,
         flow_spec: &FlowSpec,
@@ -155,7 +155,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs all events up to `until`.
+    /// Handles all events up to `until`.
     pub fn run_until(&mut self, until: Instant) {
         loop {
             while let Some(event) = self.fabric.next(until) {
@@ -171,23 +171,23 @@ impl Simulation {
         self.fabric.now = self.fabric.now.max(until);
     }
 
-    /// Time, ports, counts of packets and events.
+    /// The fabric: time, ports, numbers of packets and events.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// The counts.
+    /// The counts of the run.
     pub fn meters(&self) -> &Meters {
         &self.fabric.meters
     }
 
-    /// Every fetch; those that have not ended have no end.
+    /// Every fetch; unfinished ones have no end.
     pub fn fetches(&self) -> impl Iterator<Item = Fetch> {
         let current = self.clients.iter().filter_map(|client| client.current);
         self.fetches.iter().copied().chain(current)
     }
 
-    /// A frame arrives at the other end of a wire.
+    /// Handles the arrival of a frame at the other end of a wire.
     #[inline(always)]
     fn arrive(&mut self, port: PortId) {
         if let Some(frame) = self.fabric.arrive(port) {
@@ -195,7 +195,7 @@ impl Simulation {
         }
     }
 
-    /// A frame has come to its host.
+    /// Handles a frame that has reached its host.
     #[inline(never)]
     fn receive(&mut self, frame: &Frame) {
         let flight = &self.fabric.take(frame);
@@ -209,7 +209,7 @@ impl Simulation {
                 }
             }
             Some(Endpoint::Sink(sink)) => sink.receive(flight, &mut self.fabric),
-            Some(Endpoint::Source(_)) | None => {} // of a connection that is gone
+            Some(Endpoint::Source(_)) | None => {} // for a connection that is gone
         }
     }
 
@@ -249,7 +249,7 @@ impl Simulation {
         }
     }
 
-    /// Acts on an endpoint's progress.
+    /// Handles an endpoint's progress.
     #[inline]
     fn note(&mut self, id: EndpointId, progress: Progress) {
         match progress {
@@ -259,7 +259,7 @@ impl Simulation {
         }
     }
 
-    /// A fetch has ended well.
+    /// Handles the successful end of a fetch.
     fn answered(&mut self, id: EndpointId) {
         let Some(number) = self.fetching[id.place as usize] else {
             return;
@@ -271,7 +271,7 @@ impl Simulation {
         self.end_fetch(number, connected, false);
     }
 
-    /// An end of a connection is done; when both are, they are forgotten.
+    /// Handles an end of a connection that is done; when both are, they are removed.
     fn closed(&mut self, id: EndpointId) {
         let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) else {
             return;
@@ -312,7 +312,7 @@ impl Simulation {
         self.fabric.schedule(next, Event::Fetch(number));
     }
 
-    /// A client begins its next fetch.
+    /// Starts a client's next fetch.
     fn fetch(&mut self, number: usize) {
         let now = self.fabric.now;
         let client = &mut self.clients[number];
@@ -344,7 +344,7 @@ impl Simulation {
         self.happen(Event::Start(ends[0]));
     }
 
-    /// Two ends of a connection; the first opens it.
+    /// Creates the two ends of a connection; the first one opens it.
     fn connect(
         &mut self,
         flow_spec: &FlowSpec,
@@ -382,7 +382,7 @@ impl Simulation {
         ends
     }
 
-    /// The routes of a flow's packets, there and back.
+    /// The routes of a flow's packets in both directions.
     fn routes(
         &mut self,
         flow_spec: &FlowSpec,
@@ -446,7 +446,7 @@ impl Simulation {
         self.fabric.meters.flows.len() as u32 - 1
     }
 
-    /// All fetches of a traffic count as one flow; each fetch is recorded by itself.
+    /// The flow of a web traffic. All its fetches count as one flow; each fetch is recorded separately.
     fn web_flow(&mut self, traffic: u32) -> u32 {
         if let Some(flow) = self.web_flows.get(&traffic) {
             return *flow;

@@ -5,13 +5,12 @@
 //!        ─▶ reaped, with its reason ────────────────────┴─▶ Trace ─▶ pcapng
 //! ```
 //!
-//! Packets of the simulator have no bytes. The file gets headers with the values of the model, and the
-//! length of the packet; the payload is missing, as in a capture with a short snap length. Addresses of the
-//! link layer are made up, checksums of TCP and UDP are zero. Windows
-//! are shifted by [`WINDOW_SHIFT`], which every SYN announces.
+//! Packets of the simulator have no bytes. The file contains headers with the values of the model, and the length of
+//! each packet; the payload is missing, as in a capture with a short snap length. Link-layer addresses are invented,
+//! and checksums of TCP and UDP are zero. Windows are shifted by [`WINDOW_SHIFT`], which every SYN announces.
 //!
-//! A packet that leaves with "congestion experienced" is "marked", whoever marked it. A dropped packet has
-//! the ECN bits of its sender.
+//! A packet that leaves with "congestion experienced" is "marked", no matter where it was marked. A dropped packet has
+//! the ECN bits set by its sender.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -28,7 +27,7 @@ use crate::tcp::{Flags, Segment};
 pub const WINDOW_SHIFT: u8 = 10;
 /// The longest headers: Ethernet, IPv6, TCP with forty bytes of options.
 const HEADERS_BYTES_MAX: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + tcp::HEADER_LEN_MAX;
-/// Link-layer addresses that nobody owns (locally administered).
+/// Locally administered link-layer addresses, which belong to no device.
 const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const THERE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
@@ -44,7 +43,7 @@ pub struct Trace {
 /// A packet that left a port or was dropped there.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced {
-    /// When.
+    /// Time of departure or drop.
     pub at: Instant,
     /// Addresses and ports.
     pub key: FlowKey,
@@ -57,7 +56,7 @@ pub struct Traced {
 }
 
 impl Trace {
-    /// Room for the first `limit` packets.
+    /// A trace with room for the first `limit` packets.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -67,7 +66,7 @@ impl Trace {
         }
     }
 
-    /// A packet starts to leave.
+    /// Records that a packet starts to leave.
     pub(crate) fn departed(&mut self, at: Instant, key: &FlowKey, content: &Content, ecn: Ecn) {
         let fate = match ecn {
             Ecn::Congested => Fate::Marked,
@@ -76,7 +75,7 @@ impl Trace {
         self.add(at, key, content, ecn, fate);
     }
 
-    /// A packet is dropped.
+    /// Records that a packet is dropped.
     pub(crate) fn lost(&mut self, at: Instant, key: &FlowKey, content: &Content, reason: Reason) {
         let ecn = match content {
             Content::Tcp(segment) if segment.ecn_capable => Ecn::Capable0,
@@ -100,7 +99,7 @@ impl Trace {
         });
     }
 
-    /// The packets, in the order of their time.
+    /// The packets, ordered by time.
     pub fn packets(&self) -> &[Traced] {
         &self.packets
     }
@@ -129,7 +128,7 @@ impl Trace {
 }
 
 impl Traced {
-    /// Bytes of the transport header and what follows it.
+    /// Length of the transport header and the bytes after it.
     fn transport_bytes(&self) -> u32 {
         let header = match &self.content {
             Content::Tcp(segment) => segment.header_bytes(),
@@ -209,7 +208,7 @@ impl Traced {
                 let repr = tcp::Repr {
                     source_port: source,
                     destination_port: destination,
-                    // Numbers of the model never wrap, those of a header do.
+                    // Sequence numbers of the model never wrap; those of a header do.
                     sequence: segment.sequence as u32,
                     acknowledgment: if has_ack {
                         segment.acknowledgment as u32
@@ -339,7 +338,7 @@ mod tests {
             ] {
                 for sack in [SackBlocks::default(), SackBlocks::new(100, &sacked)] {
                     if flags.contains(Flags::SYN) && !sack.is_empty() {
-                        continue; // nobody sends such
+                        continue; // never sent
                     }
                     let segment = Segment {
                         sequence: (1 << 40) + 7,

@@ -1,7 +1,7 @@
-//! Web clients: closed loops, a new connection for each fetch.
+//! Web clients: closed loops with a new connection for each fetch.
 //!
-//! Every fetch is recorded. Those that the end of the run cuts off count with their age: a mean over the
-//! finished ones alone would praise a router that starves the rest.
+//! Every fetch is recorded. Fetches that are unfinished at the end of the run count with their age: a mean over the
+//! finished ones alone would favour a router that starves the others.
 
 use weir_base::{Instant, Sizes, Span, Stream, Times};
 
@@ -10,7 +10,7 @@ use crate::tcp::Options;
 
 /// Bytes of a request.
 pub(crate) const REQUEST_BYTES: u32 = 100;
-/// Pause after a connection that could not be made, as the lab's clients make it.
+/// Pause after a failed connection, the same as in the lab's clients.
 pub(crate) const RETRY: Span = Span::from_millis(100);
 
 /// A web traffic between two hosts.
@@ -22,7 +22,7 @@ pub struct Web {
     pub client: NodeId,
     /// Port of the server.
     pub port: u16,
-    /// Over IPv6.
+    /// Whether the traffic uses IPv6.
     pub ipv6: bool,
     /// Options of both ends.
     pub options: Options,
@@ -30,34 +30,34 @@ pub struct Web {
     pub sizes: Sizes,
     /// Pause between two fetches.
     pub think: Times,
-    /// The first fetch.
+    /// Time of the first fetch.
     pub start: Instant,
-    /// No fetch begins later.
+    /// No fetch starts later.
     pub stop: Instant,
-    /// The traffic that it counts for.
+    /// The traffic whose meter counts it.
     pub traffic: u32,
 }
 
 /// One fetch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fetch {
-    /// The traffic.
+    /// Its traffic.
     pub traffic: u32,
-    /// The client.
+    /// Its client.
     pub client: u32,
     /// Bytes of the file.
     pub bytes: u64,
-    /// When the client asked for the connection.
+    /// Time at which the client requested the connection.
     pub start: Instant,
-    /// When the connection was established.
+    /// Time at which the connection was established.
     pub connected: Option<Instant>,
-    /// When the file had arrived, or the client gave up; none if neither has happened.
+    /// Time at which the file had arrived or the client gave up; none if neither has happened.
     pub end: Option<Instant>,
-    /// The connection could not be made.
+    /// Whether the connection failed.
     pub failed: bool,
 }
 
-/// A client in its loop.
+/// A client and its loop.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) web: Web,
@@ -82,7 +82,7 @@ impl Client {
         fetch
     }
 
-    /// When the next fetch begins after one that ended now.
+    /// Time at which the next fetch starts, after one that ended now.
     pub(crate) fn next_start(&mut self, now: Instant) -> Instant {
         now + self.web.think.sample(&mut self.stream)
     }

@@ -1,4 +1,4 @@
-//! One direction of a link: its sender, and the frames on it.
+//! One direction of a link: its sender and its frames.
 
 use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::metered::Ledger;
@@ -19,15 +19,15 @@ pub(crate) struct Wire {
     pub(crate) to: NodeId,
     /// Propagation delay of the link.
     pub(crate) delay: Span,
-    /// Frames that travel, and behind a plain queue those that wait.
+    /// Frames in flight and, for a plain queue, also those that wait.
     pub(crate) ring: Ring,
-    /// Whether it is on the list of those to be stepped at this instant.
+    /// Whether it is on the list of ports to be stepped at this instant.
     pub(crate) touched: bool,
 }
 
 /// The sender of a link.
 pub(crate) enum Sender {
-    /// A FIFO that nobody watches, in front of a link with a delay.
+    /// A FIFO that is not watched, in front of a link with a delay.
     Plain(Plain),
     /// Any other port.
     Stepped(Box<Stepped>),
@@ -36,7 +36,7 @@ pub(crate) enum Sender {
 /// A port that is stepped at each of its events.
 pub(crate) struct Stepped {
     pub(crate) port: Port,
-    /// Time of its next step; events for other times are out of date.
+    /// Time of its next step; events for other times are obsolete.
     pub(crate) wake: Instant,
     /// Its record.
     pub(crate) watch: Option<Box<Watch>>,
@@ -51,8 +51,8 @@ impl Stepped {
         }
     }
 
-    /// Does what is due at `now`: frames that the link starts go to `ring`, and travel for `delay`. Gives
-    /// the time of the next step, if that is not known yet.
+    /// Does the work due at `now`: frames that the link starts are added to `ring`, and travel for `delay`. Returns the
+    /// time of the next step, unless that is already scheduled.
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -87,7 +87,7 @@ impl Stepped {
 }
 
 impl Wire {
-    /// A wire at time zero, to the node `to`. Its discipline owns a stream of each name below `streams`.
+    /// A wire at time zero, to the node `to`. Its discipline takes its random streams from below `streams`.
     pub(crate) fn new(spec: Spec, link: Link, to: NodeId, delay: Span, streams: &Streams) -> Self {
         let sender = if delay > Span::ZERO && Plain::can_be(&spec) {
             Sender::Plain(Plain::new(spec, link, Instant::ZERO))
@@ -104,11 +104,11 @@ impl Wire {
         }
     }
 
-    /// Makes sure, before the run, that it is stepped at each event, so that it can be watched.
+    /// Makes it a stepped port before the run, so that it can be watched.
     pub(crate) fn stepped(&mut self) -> &mut Stepped {
         if let Sender::Plain(plain) = &self.sender {
             debug_assert!(self.ring.is_empty(), "the run has begun");
-            let no_chance = Streams::new(0); // a FIFO has no use of it
+            let no_chance = Streams::new(0); // a FIFO uses no random numbers
             let port = Port::new(
                 plain.spec().clone(),
                 *plain.link(),
@@ -132,17 +132,17 @@ impl Wire {
         self.ring.pop()
     }
 
-    /// The frame that is the next to arrive, after one that has arrived at `now`; none if the step
-    /// of this instant sees to it.
+    /// The frame that arrives next, after one that has arrived at `now`; none if the step of this instant will schedule
+    /// it.
     #[inline]
     pub(crate) fn next_arrival(&self, now: Instant) -> Option<&Frame> {
         let first = self.ring.get(0)?;
-        // A plain wire is touched by a packet before which all others arrive now.
+        // A plain wire is touched by a packet if all earlier packets have arrived by now.
         let waits = self.touched && matches!(self.sender, Sender::Plain(_)) && first.arrival > now;
         (!waits).then_some(first)
     }
 
-    /// Whether a frame arrives later than it is sent.
+    /// Whether frames arrive later than they are sent.
     pub(crate) fn takes_time(&self) -> bool {
         match &self.sender {
             Sender::Plain(_) => true,
@@ -160,7 +160,7 @@ impl Wire {
         }
     }
 
-    /// Its record, with its port.
+    /// Its record and its port.
     pub(crate) fn watched(&mut self) -> Option<(&Port, &mut Watch)> {
         match &mut self.sender {
             Sender::Plain(_) => None,
@@ -176,7 +176,7 @@ impl Wire {
         }
     }
 
-    /// Gives back memory that is not needed now.
+    /// Releases memory that is not needed now.
     pub(crate) fn relax(&mut self) {
         self.ring.relax();
         if let Sender::Stepped(stepped) = &mut self.sender {
@@ -185,14 +185,14 @@ impl Wire {
     }
 }
 
-/// A port after everything that is due at this instant.
+/// A view of a port after all events due at this instant.
 pub struct PortView<'a> {
     pub(crate) wire: &'a Wire,
     pub(crate) now: Instant,
 }
 
 impl<'a> PortView<'a> {
-    /// Packets that went through.
+    /// The ledger of its packets.
     pub fn ledger(&self) -> Ledger {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.ledger(self.now, &self.wire.ring),
@@ -205,7 +205,7 @@ impl<'a> PortView<'a> {
         self.ledger().sent
     }
 
-    /// Packets that are held.
+    /// Packets in the queue.
     pub fn backlog(&self) -> Tally {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.backlog(self.now, &self.wire.ring),
@@ -229,12 +229,12 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// Whether nothing is held.
+    /// Whether the queue is empty.
     pub fn is_idle(&self) -> bool {
         self.backlog() == Tally::ZERO
     }
 
-    /// Bytes of memory that the discipline has taken.
+    /// Bytes of memory used by the discipline.
     pub fn state_bytes(&self) -> usize {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.state_bytes(),

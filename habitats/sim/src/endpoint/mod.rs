@@ -1,4 +1,4 @@
-//! The ends of flows: a protocol below, an application above.
+//! The ends of flows: a protocol with an application on top.
 
 pub(crate) mod tcp;
 pub(crate) mod udp;
@@ -11,18 +11,18 @@ use crate::flight::{Content, Flight};
 use crate::network::PortId;
 use crate::route::Hop;
 
-/// An endpoint. Late packets and timers of an earlier user of the same place have another
-/// generation, and are ignored.
+/// Identifies an endpoint. A place is reused with a new generation, so late packets and timers of its earlier user are
+/// recognised and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointId {
     pub(crate) place: u32,
     pub(crate) generation: u32,
 }
 
-/// Generations wrap: they have 28 bits of an event.
+/// Generations wrap: an event has 28 bits for them.
 const GENERATIONS: u32 = 1 << 28;
 
-/// The path of an endpoint's packets, and their accounting.
+/// The path of an endpoint's packets, and the data for counting them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     /// Its own identifier.
@@ -35,16 +35,16 @@ pub(crate) struct Route {
     pub(crate) first_hop: Hop,
     /// Addresses and ports.
     pub(crate) key: Shared,
-    /// Bytes of the link-layer and IP headers.
+    /// Length of the link-layer and IP headers in bytes.
     pub(crate) headers: u32,
-    /// The traffic that it counts for.
+    /// The traffic whose meter counts it.
     pub(crate) traffic: u32,
-    /// The flow that it is an end of; all fetches of a web traffic count as one.
+    /// Its flow; all fetches of a web traffic count as one flow.
     pub(crate) flow: u32,
 }
 
 impl Route {
-    /// Sends something to the other end; `len` without link-layer and IP headers.
+    /// Sends a packet to the other end; `len` is the length without link-layer and IP headers.
     #[inline]
     pub(crate) fn send(&self, fabric: &mut Fabric, content: Content, len: u32, ecn: Ecn) {
         let flight = Flight {
@@ -65,7 +65,7 @@ pub(crate) enum Endpoint {
     Tcp(Box<tcp::Tcp>),
     /// A sender of datagrams.
     Source(Box<udp::Source>),
-    /// Their receiver.
+    /// A receiver of datagrams.
     Sink(udp::Sink),
 }
 
@@ -83,7 +83,7 @@ struct Place {
 }
 
 impl Endpoints {
-    /// A place for an endpoint that will be put there.
+    /// Reserves a place for an endpoint that will be stored there.
     pub(crate) fn reserve(&mut self) -> EndpointId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place {
@@ -96,12 +96,12 @@ impl Endpoints {
         EndpointId { place, generation }
     }
 
-    /// Puts an endpoint at its place.
+    /// Stores an endpoint at its place.
     pub(crate) fn put(&mut self, id: EndpointId, endpoint: Endpoint) {
         self.places[id.place as usize].endpoint = Some(endpoint);
     }
 
-    /// The endpoint, if it is still there.
+    /// The endpoint, if it still exists.
     #[inline]
     pub(crate) fn get(&mut self, id: EndpointId) -> Option<&mut Endpoint> {
         let place = &mut self.places[id.place as usize];
@@ -109,7 +109,7 @@ impl Endpoints {
         place.endpoint.as_mut().filter(|_| same)
     }
 
-    /// Removes an endpoint; its place is used again.
+    /// Removes an endpoint; its place will be reused.
     pub(crate) fn remove(&mut self, id: EndpointId) {
         let place = &mut self.places[id.place as usize];
         if place.generation == id.generation && place.endpoint.take().is_some() {

@@ -19,9 +19,9 @@ pub(crate) enum Application {
     Greedy,
     /// Sends this number of bytes and closes.
     Transfer(u64),
-    /// Offers a load; a transfer ends when this number of bytes is written.
+    /// Offers a load; a transfer ends when this number of bytes has been written.
     Paced(Pace, Option<u64>),
-    /// A web client: sends a request, and closes when the answer has ended.
+    /// A web client: sends a request, and closes when the answer is complete.
     Fetch {
         /// Bytes of the request.
         request: u32,
@@ -35,10 +35,10 @@ pub(crate) enum Application {
     },
 }
 
-/// Progress that others must know.
+/// Progress that others must handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nothing of note.
+    /// No relevant progress.
     None,
     /// A web client has the whole answer.
     Answered,
@@ -52,20 +52,20 @@ pub(crate) struct Tcp {
     pub(crate) route: Route,
     pub(crate) connection: Connection,
     pub(crate) application: Application,
-    /// The flow for which the payload counts that it receives; a web server's requests do not.
+    /// The flow that counts the received payload; a web server's requests do not count.
     pub(crate) flow: Option<u32>,
     pub(crate) jitter: Jitter,
-    /// Payload of the peer that the meters have counted.
+    /// Received payload that the meters have counted.
     pub(crate) arrived: u64,
-    /// The time of the valid timer event; earlier ones are out of date.
+    /// The time of the valid timer event; earlier events are obsolete.
     pub(crate) timer: Instant,
     pub(crate) closing: bool,
-    /// When the connection was there.
+    /// Time at which the connection was established.
     pub(crate) connected: Option<Instant>,
 }
 
 impl Tcp {
-    /// The active side opens.
+    /// Opens the connection on the active side.
     pub(crate) fn start(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
         let now = fabric.now;
         self.connection.open(now, out);
@@ -84,7 +84,7 @@ impl Tcp {
         self.settle(fabric, out);
     }
 
-    /// A piece of a paced application is ready.
+    /// Writes a piece that a paced application has ready.
     pub(crate) fn tick(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
         let Application::Paced(pace, left) = &mut self.application else {
             return;
@@ -102,14 +102,14 @@ impl Tcp {
         self.settle(fabric, out);
     }
 
-    /// The traffic stops: nothing more is written, and what was not sent yet is not sent.
+    /// Stops the traffic: the application writes nothing more, and unsent data is not sent.
     pub(crate) fn stop(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) {
         self.connection.abandon_unsent();
         self.close(fabric.now, out);
         self.settle(fabric, out);
     }
 
-    /// A segment has come.
+    /// Handles an arriving segment.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -124,8 +124,8 @@ impl Tcp {
             fabric.meters.received(flight, now, &mut self.jitter);
         }
         self.connection.on_segment(segment, marked, now, out);
-        // What a repaired loss lets an application read at once has come over many round trips: counted
-        // then, a moment's goodput would be above the rate of the link.
+        // When a loss is repaired, an application can read at once the data of many round trips. If it were counted
+        // then, the momentary goodput would exceed the rate of the link.
         let arrived = self.connection.arrived();
         if arrived > self.arrived {
             let more = arrived - self.arrived;
@@ -155,7 +155,7 @@ impl Tcp {
         }
     }
 
-    /// The protocol's timer.
+    /// Handles the protocol's timer.
     pub(crate) fn timeout(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) -> Progress {
         if self.timer != fabric.now {
             return Progress::None;
@@ -165,7 +165,7 @@ impl Tcp {
         self.settle(fabric, out)
     }
 
-    /// A server that has got the whole request answers.
+    /// Answers when the server has received the whole request.
     fn answer(&mut self, now: Instant, out: &mut Vec<Segment>) {
         if let Application::Serve { request, answer } = self.application
             && !self.closing
@@ -190,7 +190,7 @@ impl Tcp {
         }
     }
 
-    /// Sends what the connection has made, and sees to its timer.
+    /// Sends the segments that the connection has produced, and updates its timer event.
     #[inline]
     fn settle(&mut self, fabric: &mut Fabric, out: &mut Vec<Segment>) -> Progress {
         for segment in out.drain(..) {
@@ -201,8 +201,8 @@ impl Tcp {
             let len = segment.header_bytes() + segment.payload;
             self.route.send(fabric, Content::Tcp(segment), len, ecn);
         }
-        // A timer that moves back is left where it is: when it goes off, the connection sees that
-        // it is early, and it is set anew. So most segments schedule nothing.
+        // A timer that moves to a later time keeps its event: when the event fires, the connection sees that it is
+        // early, and the timer is scheduled again. So most segments schedule nothing.
         if let Some(timeout) = self.connection.timeout()
             && timeout < self.timer
         {

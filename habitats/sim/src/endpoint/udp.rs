@@ -1,4 +1,4 @@
-//! Datagrams: a source that sends as its schedule says, and a sink.
+//! Datagrams: a source that follows a schedule, and a sink.
 
 use weir_packet::Ecn;
 use weir_wire::udp::HEADER_LEN;
@@ -17,12 +17,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The first piece is awaited.
+    /// Schedules the first piece.
     pub(crate) fn start(&mut self, fabric: &mut Fabric) {
         self.schedule(fabric);
     }
 
-    /// A piece is ready.
+    /// Sends a piece that is ready.
     pub(crate) fn tick(&mut self, fabric: &mut Fabric) {
         let payload = self.pace.piece();
         let now = fabric.now;
@@ -54,7 +54,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// A datagram has come.
+    /// Handles an arriving datagram.
     pub(crate) fn receive(&mut self, flight: &Flight, fabric: &mut Fabric) {
         let now = fabric.now;
         fabric.meters.received(flight, now, &mut self.jitter);

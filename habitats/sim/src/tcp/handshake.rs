@@ -1,8 +1,8 @@
 //! From the first SYN to an established connection, with the options that both ends agree on.
 //!
-//! The timer of the sending half runs for the SYN, too. A SYN that comes again while our answer is out is
-//! answered again, as Linux and ns-3 do: the answer, or the acknowledgment of it, may be lost. Our timer
-//! goes on from the first answer.
+//! The timer of the sending half runs for the SYN, too. If a SYN arrives again while our answer is out, it is answered
+//! again, as in Linux and ns-3: the answer or its acknowledgment may be lost. Our timer continues from the first
+//! answer.
 
 use weir_base::Instant;
 
@@ -23,7 +23,7 @@ impl Connection {
         let flags = if self.state == State::SynReceived {
             Flags::ACK | self.agreed
         } else {
-            // RFC 3168, section 6.1.1: both bits ask for ECN, ECE alone agrees to it.
+            // RFC 3168, section 6.1.1: both bits request ECN, ECE alone agrees to it.
             Self::wishes(&self.options) | Flags::CWR.when(self.options.ecn)
         };
         self.sender.send_syn(now);
@@ -39,7 +39,7 @@ impl Connection {
         });
     }
 
-    /// A SYN, or a SYN with acknowledgment, came in.
+    /// Handles an arriving SYN, with or without acknowledgment.
     pub(super) fn on_syn(&mut self, segment: &Segment, now: Instant, out: &mut Vec<Segment>) {
         let is_answer = segment.flags.contains(Flags::ACK);
         match (self.state, is_answer) {
@@ -61,20 +61,20 @@ impl Connection {
                     self.acknowledge(now, out);
                 }
             }
-            // Our acknowledgment of its SYN was lost.
+            // Our acknowledgment of the peer's SYN was lost.
             (State::Established, true) => self.acknowledge(now, out),
             _ => {}
         }
     }
 
-    /// Our SYN is acknowledged by `segment`.
+    /// Handles the acknowledgment of our SYN by `segment`.
     pub(super) fn establish(&mut self, segment: &Segment, now: Instant) {
         self.state = State::Established;
         self.sender
             .establish(&self.options, self.agreed, segment.window, now);
     }
 
-    /// The peer's SYN says what it can do; we do what both can.
+    /// Agrees on the options that both the peer's SYN and this end offer.
     fn agree(&mut self, syn: &Segment) {
         self.agreed = Self::wishes(&self.options) & syn.flags;
         self.options.mss = self.options.mss.min(syn.mss);

@@ -14,9 +14,9 @@
 //! Read it in this order: [`segment`](Segment), `handshake`, `sender`, `transmit`, `recovery`,
 //! `receiver`; then `scoreboard`, `congestion`, `rtt`.
 //!
-//! Sources: RFC 9293 (the protocol), 5681 (congestion control), 6298 (time-out), 6582 (NewReno),
-//! 2018 and 6675 (SACK), 9438 (CUBIC), 3042 (limited transmit), 3465 (byte counting), 3168 (ECN),
-//! 7323 (timestamps). Each file begins with the choices that they leave open, and with deviations from them.
+//! Sources: RFC 9293 (the protocol), 5681 (congestion control), 6298 (time-out), 6582 (NewReno), 2018 and 6675 (SACK),
+//! 9438 (CUBIC), 3042 (limited transmit), 3465 (byte counting), 3168 (ECN), 7323 (timestamps). Each file begins with
+//! its choices where they leave room, and with its deviations from them.
 //!
 //! Left out: urgent data, window probes (the application reads at once, so no window is ever zero),
 //! simultaneous open, TIME-WAIT, path MTU discovery, D-SACK and the undoing of spurious recoveries,
@@ -44,8 +44,8 @@ pub use segment::{Flags, SackBlocks, Segment};
 use sender::Sender;
 pub use statistics::Statistics;
 
-/// The state of a connection. The two directions close independently, so that the states of
-/// RFC 9293 from FIN-WAIT-1 on follow from what the two halves know.
+/// The state of a connection. The two directions close independently, so the states of RFC 9293 from FIN-WAIT-1 on
+/// follow from the states of the two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// A client before `open`.
@@ -54,29 +54,27 @@ enum State {
     Listen,
     /// Our SYN is out.
     SynSent,
-    /// The peer's SYN came, and our SYN and acknowledgment are out.
+    /// The peer's SYN has arrived, and our SYN with acknowledgment is out.
     SynReceived,
     /// Both SYNs are acknowledged.
     Established,
-    /// Reset, or given up after too many time-outs.
+    /// The connection was reset, or given up after too many time-outs.
     Failed,
 }
 
 /// One end of a TCP connection.
 ///
-/// A client calls [`open`](Self::open); a server waits for the SYN of one peer. Every method that
-/// can send takes the time and `out`, to which it appends segments in the order of transmission.
-/// After each call the owner asks for [`timeout`](Self::timeout) and calls
-/// [`on_timeout`](Self::on_timeout) then; a call that comes early does nothing.
+/// A client calls [`open`](Self::open); a server waits for the SYN of one peer. Every method that can send takes the
+/// time and `out`, to which it appends segments in the order of transmission. After each call, the owner reads
+/// [`timeout`](Self::timeout) and calls [`on_timeout`](Self::on_timeout) at that time; an early call does nothing.
 ///
-/// A connection that [`is_closed`](Self::is_closed) should stay as long as segments may come in: it
-/// answers a FIN that is retransmitted, which a peer that has lost the last acknowledgment waits
-/// for.
+/// The owner should keep a connection that [`is_closed`](Self::is_closed) as long as segments may arrive. It answers a
+/// retransmitted FIN, for which a peer that has lost the last acknowledgment waits.
 #[derive(Clone, Debug)]
 pub struct Connection {
     state: State,
     options: Options,
-    /// The options, as flags of a SYN, that both ends have.
+    /// The options that both ends support, as flags of a SYN.
     agreed: Flags,
     sender: Sender,
     receiver: Receiver,
@@ -95,7 +93,7 @@ impl Connection {
 
     fn new(options: &Options, state: State) -> Self {
         let options = Options {
-            // Without these no loop over the data would come to an end.
+            // Without these, loops over the data would not end.
             mss: options.mss.max(1),
             initial_window: options.initial_window.max(1),
             ..*options
@@ -130,19 +128,18 @@ impl Connection {
         self.write(u64::MAX, now, out);
     }
 
-    /// The application takes back what was not sent yet, so that a greedy one can end.
+    /// The application withdraws unsent data, so that a greedy application can end.
     pub fn abandon_unsent(&mut self) {
         self.sender.abandon_unsent();
     }
 
-    /// The application has no more data: a FIN follows what is written. The other direction goes
-    /// on.
+    /// The application has no more data: a FIN follows the written data. The other direction continues.
     pub fn close(&mut self, now: Instant, out: &mut Vec<Segment>) {
         self.sender.is_closing = true;
         self.transmit(now, out);
     }
 
-    /// A segment came in, `marked` if its IP header said congestion experienced.
+    /// Handles an arriving segment; `marked` means that its IP header has "congestion experienced".
     pub fn on_segment(
         &mut self,
         segment: &Segment,
@@ -174,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Does what is due at `now`; nothing if that is earlier than [`timeout`](Self::timeout).
+    /// Does the work due at `now`; nothing if that is earlier than [`timeout`](Self::timeout).
     pub fn on_timeout(&mut self, now: Instant, out: &mut Vec<Segment>) {
         if now >= self.sender.deadline {
             match self.state {
@@ -190,19 +187,18 @@ impl Connection {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to do: a retransmission or a delayed
-    /// acknowledgment.
+    /// Time at which [`on_timeout`](Self::on_timeout) has work to do: a retransmission or a delayed acknowledgment.
     pub fn timeout(&self) -> Option<Instant> {
         let earliest = self.sender.deadline.min(self.receiver.deadline());
         (earliest != Instant::FAR_FUTURE).then_some(earliest)
     }
 
-    /// Payload bytes that came in order, and that the application has read.
+    /// Payload bytes that arrived in order and that the application has read.
     pub fn delivered(&self) -> u64 {
         self.receiver.delivered()
     }
 
-    /// Payload bytes that came, in order or not; each counts once.
+    /// Payload bytes that arrived, in order or not; each counts once.
     pub fn arrived(&self) -> u64 {
         self.receiver.arrived()
     }
@@ -217,7 +213,7 @@ impl Connection {
         self.sender.written()
     }
 
-    /// Payload bytes that were not sent even once.
+    /// Payload bytes that were never sent.
     pub fn unsent(&self) -> u64 {
         self.sender.unsent()
     }
@@ -232,12 +228,12 @@ impl Connection {
         self.sender.scoreboard.pipe(self.sender.next)
     }
 
-    /// Whether the handshake is over, and the connection was not given up.
+    /// Whether the handshake is complete and the connection was not given up.
     pub fn is_established(&self) -> bool {
         self.state == State::Established
     }
 
-    /// Whether the peer's FIN came, and everything before it.
+    /// Whether the peer's FIN and everything before it have arrived.
     pub fn peer_closed(&self) -> bool {
         self.receiver.is_finished()
     }
@@ -262,7 +258,7 @@ impl Connection {
         self.sender.window().try_into().unwrap_or(u32::MAX)
     }
 
-    /// The slow start threshold in bytes (ssthresh), [`u32::MAX`] before the first reduction.
+    /// The slow start threshold in bytes (ssthresh); [`u32::MAX`] before the first reduction.
     pub fn slow_start_threshold(&self) -> u32 {
         self.sender
             .congestion
@@ -271,12 +267,12 @@ impl Connection {
             .unwrap_or(u32::MAX)
     }
 
-    /// The smoothed round-trip time (SRTT), once one was measured.
+    /// The smoothed round-trip time (SRTT); none before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Span> {
         self.sender.rtt.smoothed()
     }
 
-    /// The retransmission time-out (RTO) as it is now.
+    /// The current retransmission time-out (RTO).
     pub fn retransmission_timeout(&self) -> Span {
         self.sender.rtt.rto()
     }
@@ -286,7 +282,7 @@ impl Connection {
         self.sender.phase != sender::Phase::Open
     }
 
-    /// Lets the sender send; what it sends acknowledges, too.
+    /// Lets the sender send; its segments also acknowledge.
     fn transmit(&mut self, now: Instant, out: &mut Vec<Segment>) {
         if self.state != State::Established || !self.sender.has_work() {
             return;

@@ -16,33 +16,33 @@ pub enum Variant {
 /// The parameters of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Window algorithm and recovery. SACK is used when both ends have it.
+    /// Window algorithm and recovery. SACK is used if both ends support it.
     pub variant: Variant,
-    /// Bytes of data in a full-sized segment; the smaller value of both ends is used.
+    /// Bytes of data in a full-sized segment; the smaller value of the two ends applies.
     pub mss: u32,
     /// The congestion window at the start, in segments (RFC 6928).
     pub initial_window: u32,
-    /// Bytes that the receiver can hold. The application reads at once, so this is also what is
-    /// advertised, always. It must not be zero: there are no window probes.
+    /// Bytes that the receiver can hold. The application reads immediately, so the advertised window always has this
+    /// value. It must not be zero: there are no window probes.
     pub receive_window: u32,
-    /// The retransmission time-out is never shorter (RFC 6298, rule 2.4, says one second).
+    /// Minimum retransmission time-out (RFC 6298, rule 2.4, has one second).
     pub min_rto: Span,
-    /// The least that is added to the smoothed round-trip time: RFC 6298's clock granularity G.
+    /// Minimum margin above the smoothed round-trip time: RFC 6298's clock granularity G.
     ///
-    /// Virtual time is exact, so that on an idle path the variation decays to nothing, and zero
-    /// here would let a delayed acknowledgment cause a time-out. Linux adds its `rto_min`.
+    /// Virtual time is exact, so on an idle path the variation decays to nothing, and with zero here a delayed
+    /// acknowledgment would cause a time-out. Linux adds its `rto_min`.
     pub granularity: Span,
-    /// Time-out of the SYN, and before the first round trip was measured (RFC 6298, rule 2.1).
+    /// Time-out of the SYN, and of data before the first round trip was measured (RFC 6298, rule 2.1).
     pub initial_rto: Span,
-    /// The retransmission time-out is never longer (RFC 6298, rule 2.5).
+    /// Maximum retransmission time-out (RFC 6298, rule 2.5).
     pub max_rto: Span,
-    /// Full-sized segments for one acknowledgment: 2 is RFC 5681, section 4.2; 1 delays none.
+    /// Full-sized segments per acknowledgment: 2 as in RFC 5681, section 4.2; 1 delays none.
     pub ack_every: u32,
-    /// How long an acknowledgment waits for a further segment.
+    /// Longest time that an acknowledgment waits for another segment.
     pub delayed_ack: Span,
-    /// Whether the window grows by the bytes that are acknowledged (RFC 3465), as in Linux today, or
-    /// by one segment's worth for each acknowledgment whatever it covers (RFC 5681, equation 2), as
-    /// in older stacks, ns-2 and ns-3. With delayed acknowledgments that is half as fast.
+    /// Whether the window grows by the acknowledged bytes (RFC 3465), as in Linux today, or by one segment's worth for
+    /// each acknowledgment, regardless of its bytes (RFC 5681, equation 2), as in older stacks, ns-2 and ns-3. With
+    /// delayed acknowledgments, the latter is half as fast.
     pub byte_counting: bool,
     /// Whether to offer and accept ECN (RFC 3168).
     pub ecn: bool,

@@ -2,27 +2,27 @@
 
 use std::collections::VecDeque;
 
-/// A range of sequence numbers; `end` is the first that does not belong to it.
+/// A range of sequence numbers; `end` is the first number after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// The first sequence number.
     pub start: u64,
-    /// The one after the last.
+    /// The number after the last one.
     pub end: u64,
 }
 
 impl Range {
-    /// The range from `start` to `end`, the end excluded.
+    /// The range from `start` to `end`, excluding `end`.
     pub const fn new(start: u64, end: u64) -> Self {
         Self { start, end }
     }
 
-    /// How many sequence numbers it holds.
+    /// Number of sequence numbers in the range.
     pub const fn length(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// How many of them are below `limit`.
+    /// Number of its sequence numbers below `limit`.
     pub(super) fn below(self, limit: u64) -> u64 {
         self.end.min(limit).saturating_sub(self.start)
     }
@@ -33,7 +33,7 @@ impl Range {
     }
 }
 
-/// Disjoint ranges in ascending order; ranges that touch are one.
+/// Disjoint ranges in ascending order; adjacent ranges are merged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RangeSet {
     ranges: VecDeque<Range>,
@@ -54,13 +54,13 @@ impl RangeSet {
         self.ranges.back().copied()
     }
 
-    /// The ranges from the highest down.
+    /// The ranges in descending order.
     pub(super) fn descending(&self) -> impl Iterator<Item = Range> {
         self.ranges.iter().rev().copied()
     }
 
-    /// Adds `new`, tells `fresh` each part that was not in the set, and returns the range that now
-    /// holds all of `new`.
+    /// Adds `new`, calls `fresh` for each part that was not in the set, and returns the range that now contains all of
+    /// `new`.
     pub(super) fn insert(&mut self, new: Range, mut fresh: impl FnMut(Range)) -> Range {
         let first = self.first_reaching(new.start);
         let mut merged = new;
@@ -92,7 +92,7 @@ impl RangeSet {
         merged
     }
 
-    /// Forgets everything below `limit`; returns how many sequence numbers that were.
+    /// Removes everything below `limit`; returns the number of sequence numbers removed.
     pub(super) fn remove_below(&mut self, limit: u64) -> u64 {
         let mut removed = 0;
         while let Some(range) = self.ranges.front_mut() {
@@ -120,7 +120,7 @@ impl RangeSet {
 
     /// The index of the lowest range that ends at or above `sequence`.
     fn first_reaching(&self, sequence: u64) -> usize {
-        // Most of what comes touches the highest range, or lies above it.
+        // Most arriving ranges touch the highest range, or are above it.
         match self.ranges.back() {
             None => 0,
             Some(last) if last.end < sequence => self.ranges.len(),

@@ -1,7 +1,7 @@
 //! The receiving half: reassembly, acknowledgments, SACK blocks, ECN echo.
 //!
-//! The application reads at once, so the advertised window is constant: what is held out of order
-//! lies within it, and does not make it smaller.
+//! The application reads immediately, so the advertised window is constant: data held out of order is within it and
+//! does not reduce it.
 
 use weir_base::{Instant, Span};
 
@@ -14,9 +14,9 @@ use super::segment::{Flags, SackBlocks, Segment};
 pub(super) struct Receiver {
     /// The next sequence number expected (RCV.NXT); zero before the SYN of the peer.
     next: u64,
-    /// The number of the peer's FIN; no number is as high before it came.
+    /// The number of the peer's FIN; higher than all numbers before it has arrived.
     fin: u64,
-    /// Data that came out of order.
+    /// Data that arrived out of order.
     held: RangeSet,
     /// Number of sequence numbers in `held`.
     held_length: u64,
@@ -25,19 +25,19 @@ pub(super) struct Receiver {
     window: u32,
     /// Bytes received in order since the last acknowledgment.
     unacknowledged: u64,
-    /// How many of them force one.
+    /// Number of such bytes that forces an acknowledgment.
     ack_after: u64,
     ack_every: u32,
     delayed_ack: Span,
-    /// When an acknowledgment goes out though nothing more came; far future when none is owed.
+    /// Time at which an acknowledgment goes out even if nothing more arrives; far future when none is owed.
     deadline: Instant,
     is_ack_due: bool,
     sack: bool,
     ecn: bool,
-    /// A mark was seen, and no CWR since.
+    /// Whether a mark was seen, and no CWR since then.
     echo_congestion: bool,
     timestamps: bool,
-    /// TS.Recent, and what was acknowledged last (RFC 7323, section 4.3).
+    /// TS.Recent, and the last acknowledged number (RFC 7323, section 4.3).
     timestamp: u32,
     acknowledged: u64,
 }
@@ -66,7 +66,7 @@ impl Receiver {
         }
     }
 
-    /// The SYN of the peer came, and `agreed` are the options that both ends have.
+    /// Handles the peer's SYN; `agreed` are the options that both ends support.
     pub(super) fn synchronize(&mut self, syn: &Segment, mss: u32, agreed: Flags) {
         self.next = 1;
         self.acknowledged = 1;
@@ -84,17 +84,17 @@ impl Receiver {
 
     /// Payload bytes received, in order or not; each counts once.
     pub(super) fn arrived(&self) -> u64 {
-        // A FIN that is held has a number and no payload.
+        // A held FIN has a number but no payload.
         let is_fin_held = self.fin != u64::MAX && self.next <= self.fin;
         self.delivered() + self.held_length - u64::from(is_fin_held)
     }
 
-    /// Whether everything up to the FIN has come.
+    /// Whether everything up to the FIN has arrived.
     pub(super) fn is_finished(&self) -> bool {
         self.next > self.fin
     }
 
-    /// When the delayed acknowledgment is due.
+    /// Time at which the delayed acknowledgment is due.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -104,8 +104,8 @@ impl Receiver {
         self.is_ack_due
     }
 
-    /// Data or a FIN came in. Returns whether a pure acknowledgment has to answer it even if data
-    /// is sent too: only those count as duplicates (RFC 5681, section 2).
+    /// Handles arriving data or a FIN. Returns whether a pure acknowledgment must answer it even if data is sent too:
+    /// only pure ones count as duplicates (RFC 5681, section 2).
     pub(super) fn on_data(&mut self, segment: &Segment, marked: bool, now: Instant) -> bool {
         let range = segment.range();
         if range.end <= self.next || range.end > self.next + u64::from(self.window) {
@@ -133,7 +133,7 @@ impl Receiver {
         false
     }
 
-    /// The header of whatever is sent now: acknowledgment, window, flags and options.
+    /// The header of a segment sent now: acknowledgment, window, flags and options.
     pub(super) fn header(&self, now: Instant) -> Segment {
         let sack = if self.held.is_empty() || !self.sack {
             SackBlocks::default()
@@ -153,7 +153,7 @@ impl Receiver {
         }
     }
 
-    /// A segment with this header was sent: no acknowledgment is owed.
+    /// Records that a segment with this header was sent: no acknowledgment is owed.
     pub(super) fn acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.is_ack_due = false;
@@ -161,7 +161,7 @@ impl Receiver {
         self.acknowledged = self.next;
     }
 
-    /// Echo each mark until the sender says that it has heard it (RFC 3168, section 6.1.3).
+    /// Echoes each mark until the sender confirms it (RFC 3168, section 6.1.3).
     fn note_congestion(&mut self, flags: Flags, marked: bool) {
         if !self.ecn {
             return;
@@ -184,7 +184,7 @@ impl Receiver {
         }
     }
 
-    /// Keeps what came out of order, and reports it first from now on (RFC 2018, section 4).
+    /// Holds data that arrived out of order, and reports it first from now on (RFC 2018, section 4).
     fn hold(&mut self, range: Range) {
         let length = &mut self.held_length;
         let latest = self.held.insert(range, |fresh| *length += fresh.length());
@@ -199,8 +199,8 @@ impl Receiver {
         }
     }
 
-    /// The segment at the lower end of a gap came: all or part of the gap is filled, and that is
-    /// acknowledged at once (RFC 5681, section 4.2).
+    /// Handles the segment at the lower end of a gap: it fills all or part of the gap, and is acknowledged immediately
+    /// (RFC 5681, section 4.2).
     fn fill(&mut self) {
         self.is_ack_due = true;
         if let Some(first) = self.held.first().filter(|r| r.start <= self.next) {
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Takes segment `n`; returns whether that is acknowledged at once.
+    /// Takes segment `n`; returns whether it is acknowledged immediately.
     fn take(receiver: &mut Receiver, n: u64) -> bool {
         let at_once = receiver.on_data(&segment(n), false, NOW) || receiver.is_ack_due();
         if at_once {
@@ -362,7 +362,7 @@ mod tests {
         reduced.flags |= Flags::CWR;
         receiver.on_data(&reduced, false, NOW);
         assert!(!echoes(&receiver));
-        // Marked again on the very segment that says so.
+        // Marked again on the same segment that has the CWR.
         reduced.sequence = segment(3).sequence;
         receiver.on_data(&reduced, true, NOW);
         assert!(echoes(&receiver));

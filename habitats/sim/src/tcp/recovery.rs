@@ -1,5 +1,5 @@
-//! What acknowledgments do to the sender: round-trip samples, window growth, and the detection and
-//! repair of losses (RFC 5681, RFC 6582, RFC 6675), ECN echoes (RFC 3168).
+//! The sender's processing of acknowledgments: round-trip samples, window growth, detection and repair of losses (RFC
+//! 5681, RFC 6582, RFC 6675), ECN echoes (RFC 3168).
 
 use weir_base::{Instant, Span};
 
@@ -10,7 +10,7 @@ use super::segment::{Flags, Segment};
 use super::sender::{Phase, Sender};
 
 impl Sender {
-    /// A segment with an acknowledgment came in.
+    /// Handles a segment with an acknowledgment.
     pub(super) fn on_ack(&mut self, segment: &Segment, now: Instant) {
         let acknowledgment = segment.acknowledgment;
         if acknowledgment < self.una || acknowledgment > self.next {
@@ -42,14 +42,14 @@ impl Sender {
         }
     }
 
-    /// RFC 5681, section 2; the acknowledgment number is known to be `una`.
+    /// RFC 5681, section 2; the caller has checked that the acknowledgment number is `una`.
     fn is_duplicate(&self, segment: &Segment) -> bool {
         self.flight() > 0
             && segment.length() == 0
             && self.una + u64::from(segment.window) == self.edge
     }
 
-    /// New data is acknowledged: sample, timer, scoreboard.
+    /// Handles an acknowledgment of new data: sample, timer, scoreboard.
     fn advance(&mut self, segment: &Segment, now: Instant) {
         let is_clean = self.una >= self.retransmitted_below;
         self.una = segment.acknowledgment;
@@ -72,7 +72,7 @@ impl Sender {
         self.had_partial_ack |= is_partial;
     }
 
-    /// Returns whether the blocks cover anything that no earlier block did.
+    /// Returns whether the blocks cover anything that no earlier block covered.
     fn read_sack(&mut self, segment: &Segment) -> bool {
         let mut has_news = false;
         for block in segment.sack.ranges(segment.acknowledgment) {
@@ -91,20 +91,20 @@ impl Sender {
         });
     }
 
-    /// The peer echoes a mark, and has acknowledged data that was sent after the last reduction: it
-    /// has heard of that one, so this mark is another (RFC 3168, section 6.1.2).
+    /// Handles an echoed mark after the peer has acknowledged data that was sent after the last reduction. The peer
+    /// knows about that reduction, so this mark is a new one (RFC 3168, section 6.1.2).
     fn reduce_for_mark(&mut self, flight: u64) {
         self.statistics.marks += 1;
         self.congestion.on_mark(flight);
         self.note_reduction();
     }
 
-    /// A duplicate acknowledgment, by the definition of RFC 5681 or of RFC 6675.
+    /// Handles a duplicate acknowledgment as defined in RFC 5681 or RFC 6675.
     fn on_duplicate(&mut self, flight: u64) {
         self.duplicates += 1;
         if !self.sack && self.una <= self.recover {
-            // Duplicates there may answer what was sent again needlessly (RFC 6582, section 3.2,
-            // step 1). With SACK such answers bring no news, and do not come here.
+            // Here, duplicates may be answers to unnecessary retransmissions (RFC 6582, section 3.2, step 1). With
+            // SACK, such answers contain nothing new and do not get here.
             return;
         }
         if self.sack {
@@ -118,7 +118,7 @@ impl Sender {
     /// Fast retransmit (RFC 5681, section 3.2; RFC 6675, section 5, steps 4.1 to 4.3).
     fn enter_recovery(&mut self, flight: u64) {
         self.statistics.fast_retransmits += 1;
-        // One reduction for each window of data: not for what was lost before the last one.
+        // One reduction for each window of data: no reduction for data that was lost before the last one.
         if self.una >= self.reduced {
             self.congestion.on_loss(flight);
             self.note_reduction();
@@ -129,7 +129,7 @@ impl Sender {
         self.is_rescued = false;
         self.is_head_due = true;
         if !self.sack {
-            // The three segments that the duplicates stand for have left the network.
+            // The three segments that caused the duplicates have left the network.
             self.inflation = i64::from(DUPLICATE_THRESHOLD) * self.mss as i64;
         }
     }
@@ -147,7 +147,7 @@ impl Sender {
     fn continue_recovery(&mut self, advanced: u64, is_duplicate: bool) {
         let mss = self.mss as i64;
         if self.una >= self.recover {
-            // The variant that cannot send a burst.
+            // The variant of the RFC that cannot send a burst.
             let flight = self.flight().max(self.mss);
             let window = self.congestion.threshold().min(flight + self.mss);
             self.congestion.set_window(window);
@@ -163,7 +163,7 @@ impl Sender {
         }
     }
 
-    /// Slow start repairs what a time-out has declared lost.
+    /// Repairs, in slow start, the losses of a time-out.
     fn continue_loss(&mut self, advanced: u64, now: Instant) {
         if advanced > 0 {
             self.grow(advanced, now);

@@ -1,7 +1,7 @@
 //! Round-trip time and retransmission time-out (RFC 6298).
 //!
-//! Choice: every acknowledgment of data that was never retransmitted gives a sample, as in Linux,
-//! not one for each round trip. The time-out stays backed off until there is a new sample (Karn).
+//! Choice: every acknowledgment of data that was never retransmitted gives a sample, as in Linux, not only one for each
+//! round trip. The time-out stays backed off until there is a new sample (Karn).
 
 use weir_base::Span;
 
@@ -37,23 +37,23 @@ impl RttEstimator {
         }
     }
 
-    /// SRTT, if there was a sample.
+    /// SRTT; none before the first sample.
     pub(super) fn smoothed(&self) -> Option<Span> {
         self.is_measured.then_some(self.smoothed)
     }
 
-    /// The time-out, as often doubled as it expired since the last sample.
+    /// The time-out, doubled for each expiry since the last sample.
     pub(super) fn rto(&self) -> Span {
         self.rto
     }
 
-    /// A measured round-trip time (rules 2.2 and 2.3).
+    /// Adds a measured round-trip time (rules 2.2 and 2.3).
     pub(super) fn sample(&mut self, rtt: Span) {
         let r = rtt.as_nanos();
         if self.is_measured {
             let smoothed = self.smoothed.as_nanos();
             let variation = self.variation.as_nanos();
-            // RTTVAR first: it is about the old SRTT.
+            // RTTVAR comes first, because it uses the old SRTT.
             let error = smoothed.abs_diff(r);
             self.variation = Span::from_nanos(variation - variation / 4 + error / 4);
             self.smoothed = Span::from_nanos(smoothed - smoothed / 8 + r / 8);
@@ -66,12 +66,12 @@ impl RttEstimator {
         self.rto = rto.max(self.min_rto).min(self.max_rto);
     }
 
-    /// The timer expired: it is doubled (rule 5.5).
+    /// Doubles the time-out after an expiry of the timer (rule 5.5).
     pub(super) fn back_off(&mut self) {
         self.rto = self.rto.times(2).min(self.max_rto);
     }
 
-    /// The handshake is over, and needed more than one SYN (rule 5.7).
+    /// Records that the handshake needed more than one SYN (rule 5.7).
     pub(super) fn fall_back(&mut self) {
         if !self.is_measured {
             self.rto = FALLBACK_RTO.min(self.max_rto);

@@ -1,4 +1,4 @@
-//! What the sender knows about segments in flight beyond the cumulative acknowledgment (RFC 6675).
+//! The sender's knowledge about segments in flight above the cumulative acknowledgment (RFC 6675).
 //!
 //! ```text
 //!   una            HighRxt          lost              highest SACKed        next
@@ -6,27 +6,27 @@
 //!    |----####---------|--###---------|---#####----####--####---|--------------|
 //! ```
 //!
-//! IsLost() can only be true below some sequence number, and retransmissions go upwards, so both
-//! properties are marks, not per-segment bits. The pipe follows from three sums, which are kept
-//! up to date as SACK blocks come in: no acknowledgment walks over the window.
+//! IsLost() can only be true below some sequence number, and retransmissions proceed upwards, so both properties are
+//! marks rather than per-segment bits. The pipe follows from three sums, which are updated as SACK blocks arrive: no
+//! acknowledgment causes a walk over the window.
 //!
-//! Without SACK the set stays empty, and the marks alone are go-back-N after a time-out.
+//! Without SACK the set stays empty, and the marks alone implement go-back-N after a time-out.
 
 use super::range::{Range, RangeSet};
 
-/// Duplicate acknowledgments, or SACKed ranges, that mean a loss (RFC 6675, DupThresh).
+/// Number of duplicate acknowledgments, or of SACKed ranges, that indicate a loss (RFC 6675, DupThresh).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 
-/// The scoreboard of one sender. Its lower end is `una`, which the sender tells it.
+/// The scoreboard of one sender. Its lower end is `una`, which the sender passes to it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     una: u64,
     sacked: RangeSet,
     sacked_bytes: u64,
-    /// Everything below it that is not SACKed is lost.
+    /// Everything below this number that is not SACKed is lost.
     lost: u64,
     sacked_below_lost: u64,
-    /// Everything below it that is not SACKed has been retransmitted (HighRxt).
+    /// Everything below this number that is not SACKed has been retransmitted (HighRxt).
     retransmitted: u64,
     sacked_below_retransmitted: u64,
 }
@@ -38,7 +38,7 @@ impl Scoreboard {
         if !self.sacked.is_empty() {
             let removed = self.sacked.remove_below(una);
             self.sacked_bytes -= removed;
-            // A mark above una has counted all of what went, and one below counts nothing more.
+            // A mark above una has counted all of the removed range; a mark below counts nothing from now on.
             self.sacked_below_lost = self.sacked_below_lost.saturating_sub(removed);
             self.sacked_below_retransmitted =
                 self.sacked_below_retransmitted.saturating_sub(removed);
@@ -51,7 +51,7 @@ impl Scoreboard {
         }
     }
 
-    /// A SACK block came in. Returns whether it told anything new.
+    /// Adds an arriving SACK block. Returns whether it contained anything new.
     pub(super) fn add(&mut self, block: Range) -> bool {
         let start = block.start.max(self.una);
         if start >= block.end {
@@ -67,8 +67,8 @@ impl Scoreboard {
         self.sacked_bytes > before
     }
 
-    /// Bytes that are believed to be in the network (RFC 6675, SetPipe()), `next` being the first
-    /// sequence number that was never sent.
+    /// Number of bytes believed to be in the network (RFC 6675, SetPipe()); `next` is the first sequence number that
+    /// was never sent.
     pub(super) fn pipe(&self, next: u64) -> u64 {
         let outstanding = next - self.una - self.sacked_bytes;
         let lost = self.lost - self.una - self.sacked_below_lost;
@@ -76,7 +76,7 @@ impl Scoreboard {
         outstanding - lost + retransmitted
     }
 
-    /// Moves the loss mark to where IsLost() holds now; it never goes back.
+    /// Moves the loss mark up to where IsLost() now holds; it never moves back.
     pub(super) fn find_lost(&mut self, mss: u64) {
         let (mut bytes, mut ranges) = (0, 0);
         for range in self.sacked.descending() {
@@ -97,16 +97,15 @@ impl Scoreboard {
         self.lost > self.una
     }
 
-    /// A time-out: everything below `next` that is not SACKed is lost, and so is what was
-    /// retransmitted. Our receiver never discards what it has SACKed, so SACKs stay valid
-    /// (RFC 6675, section 5.1).
+    /// Handles a time-out: everything below `next` that is not SACKed is lost, including retransmitted data. Our
+    /// receiver never discards SACKed data, so SACKs stay valid (RFC 6675, section 5.1).
     pub(super) fn lose_all(&mut self, next: u64) {
         self.clear_marks();
         self.lost = next;
         self.sacked_below_lost = self.sacked_bytes;
     }
 
-    /// Nothing is lost and nothing retransmitted: recovery begins, or is over.
+    /// Clears both marks: nothing is lost and nothing retransmitted, because recovery begins or is over.
     pub(super) fn clear_marks(&mut self) {
         (self.lost, self.sacked_below_lost) = (self.una, 0);
         (self.retransmitted, self.sacked_below_retransmitted) = (self.una, 0);
@@ -123,7 +122,7 @@ impl Scoreboard {
         self.sacked.gap(self.retransmitted, highest.start)
     }
 
-    /// The highest range that is outstanding and not SACKed (NextSeg(), rule 4).
+    /// The highest outstanding range that is not SACKed (NextSeg(), rule 4).
     pub(super) fn last_gap(&self, next: u64) -> Option<Range> {
         let mut end = next;
         for range in self.sacked.descending() {
@@ -135,15 +134,15 @@ impl Scoreboard {
         (self.una < end).then_some(Range::new(self.una, end))
     }
 
-    /// A range that `next_lost` or `next_gap` has given, or its lower part, was retransmitted.
+    /// Records that a range from `next_lost` or `next_gap`, or its lower part, was retransmitted.
     pub(super) fn retransmit(&mut self, range: Range) {
-        // Whatever lies between the mark and the range is SACKed: else the range would start lower.
+        // Everything between the mark and the range is SACKed, because otherwise the range would start lower.
         let skipped = range.start.saturating_sub(self.retransmitted);
         self.sacked_below_retransmitted += skipped;
         self.retransmitted = self.retransmitted.max(range.end);
     }
 
-    /// The first range that `una` stands before, up to the lowest SACK or to `next`.
+    /// The first range from `una` on, up to the lowest SACK or to `next`.
     pub(super) fn head(&self, next: u64) -> Range {
         let end = self.sacked.first().map_or(next, |range| range.start);
         Range::new(self.una, end)
@@ -178,7 +177,7 @@ mod tests {
         assert!(scoreboard.add(segments(5, 7)));
         assert!(!scoreboard.add(segments(5, 7)));
         assert_eq!(scoreboard.pipe(next), 50);
-        // Above 0 are five SACKed segments, above 4 only two, which are not more than two.
+        // There are five SACKed segments above 0, and only two above 4, which is not more than two.
         scoreboard.find_lost(MSS);
         assert_eq!(scoreboard.next_lost(), Some(segments(0, 1)));
         assert_eq!(scoreboard.pipe(next), 40);
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!(scoreboard.next_gap(), Some(segments(4, 5)));
         assert_eq!(scoreboard.last_gap(next), Some(segments(7, 10)));
         assert_eq!(scoreboard.pipe(next), 50);
-        // A third above 4: now that is lost, too.
+        // There is a third one above 4: now that is lost, too.
         scoreboard.add(segments(7, 8));
         scoreboard.find_lost(MSS);
         assert_eq!(scoreboard.next_lost(), Some(segments(4, 5)));
@@ -213,13 +212,13 @@ mod tests {
         assert_eq!(scoreboard.next_lost(), Some(segments(0, 10)));
         scoreboard.retransmit(segments(0, 1));
         assert_eq!(scoreboard.pipe(101), 10);
-        // The acknowledgment covers more than was sent again.
+        // The acknowledgment covers more than was retransmitted.
         scoreboard.advance(segments(5, 6).start);
         assert_eq!(scoreboard.pipe(101), 0);
         assert_eq!(scoreboard.next_lost(), Some(segments(5, 10)));
     }
 
-    /// RFC 6675, SetPipe() and IsLost() as they are written there, octet by octet.
+    /// RFC 6675: SetPipe() and IsLost() exactly as specified there, octet by octet.
     struct Model {
         una: u64,
         next: u64,

@@ -1,4 +1,4 @@
-//! A TCP segment as the simulator carries it: everything but the bytes.
+//! A TCP segment in the simulator: everything except the bytes.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
@@ -10,7 +10,7 @@ const HEADER_BYTES: u32 = 20;
 /// Bytes of the timestamp option, padded (RFC 7323, appendix A).
 const TIMESTAMPS_BYTES: u32 = 12;
 
-/// One segment; it fits a cache line.
+/// One segment; it fits in a cache line.
 ///
 /// Sequence numbers have 64 bits and never wrap. The SYN occupies number 0, data starts at 1, and
 /// the FIN occupies the number after the last byte.
@@ -22,7 +22,7 @@ pub struct Segment {
     pub acknowledgment: u64,
     /// Bytes of data.
     pub payload: u32,
-    /// Bytes from `acknowledgment` on that the sender of this segment can take, already scaled.
+    /// Bytes from `acknowledgment` on that the sender of this segment can receive, already scaled.
     pub window: u32,
     /// Timestamp value in microseconds, wrapping (RFC 7323); valid with [`Flags::TIMESTAMPS`].
     pub timestamp: u32,
@@ -32,27 +32,26 @@ pub struct Segment {
     pub mss: u32,
     /// Selective acknowledgments (RFC 2018).
     pub sack: SackBlocks,
-    /// Control bits, and which options are there.
+    /// Control bits, and flags for the options that are present.
     pub flags: Flags,
-    /// ECT(0) in the IP header: only new data of a connection that has negotiated ECN
-    /// (RFC 3168, section 6.1).
+    /// ECT(0) in the IP header: only on new data of a connection that has negotiated ECN (RFC 3168, section 6.1).
     pub ecn_capable: bool,
 }
 
 impl Segment {
-    /// How much of the sequence space it occupies: data, SYN and FIN.
+    /// Length in the sequence space: data, SYN and FIN.
     pub const fn length(&self) -> u64 {
         let syn = self.flags.contains(Flags::SYN) as u64;
         let fin = self.flags.contains(Flags::FIN) as u64;
         self.payload as u64 + syn + fin
     }
 
-    /// The sequence space it occupies.
+    /// Its range in the sequence space.
     pub const fn range(&self) -> Range {
         Range::new(self.sequence, self.sequence + self.length())
     }
 
-    /// Length of the TCP header with options, padded as Linux does it.
+    /// Length of the TCP header with options, padded as in Linux.
     pub fn header_bytes(&self) -> u32 {
         let timestamps = self.flags.contains(Flags::TIMESTAMPS);
         if self.flags.contains(Flags::SYN) {
@@ -86,9 +85,9 @@ impl Flags {
     pub const ACK: Self = Self(1 << 2);
     /// The connection is refused or given up.
     pub const RST: Self = Self(1 << 3);
-    /// ECN echo: a packet of the other direction was marked.
+    /// ECN echo: a packet in the other direction was marked.
     pub const ECE: Self = Self(1 << 4);
-    /// Congestion window reduced: the echo was heard.
+    /// Congestion window reduced: confirms the echo.
     pub const CWR: Self = Self(1 << 5);
     /// The option that permits SACK, on a SYN.
     pub const SACK_PERMITTED: Self = Self(1 << 6);
@@ -107,7 +106,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// These flags if `condition` holds, else none.
+    /// These flags if `condition` holds, otherwise none.
     pub const fn when(self, condition: bool) -> Self {
         if condition { self } else { Self(0) }
     }
@@ -151,16 +150,16 @@ impl fmt::Debug for Flags {
 
 /// Up to three SACK blocks, as offsets from the segment's acknowledgment.
 ///
-/// Three is what fits a header with timestamps (RFC 2018, section 3); a fourth would cost every
-/// segment its cache line.
+/// A header with timestamps has room for three (RFC 2018, section 3); a fourth would make every segment larger than a
+/// cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks([(u32, u32); SackBlocks::MAX]);
 
 impl SackBlocks {
-    /// Blocks in one segment at most.
+    /// Maximum blocks in one segment.
     pub const MAX: usize = 3;
 
-    /// The first three of those `ranges` that lie above `acknowledgment`.
+    /// The first three of those `ranges` that are above `acknowledgment`.
     pub fn new(acknowledgment: u64, ranges: &[Range]) -> Self {
         let mut blocks = Self::default();
         let above = ranges.iter().filter(|r| r.start > acknowledgment);
@@ -171,7 +170,7 @@ impl SackBlocks {
         blocks
     }
 
-    /// Whether there is no block.
+    /// Whether there are no blocks.
     pub const fn is_empty(&self) -> bool {
         self.0[0].1 == 0
     }

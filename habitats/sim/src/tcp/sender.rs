@@ -1,7 +1,7 @@
 //! The sending half: its state, its timer, and the SYN.
 //!
-//! Two more files belong to it: [`recovery`](super::recovery) is what acknowledgments do to this
-//! state, [`transmit`](super::transmit) is which segments it lets out.
+//! Two more files belong to it: [`recovery`](super::recovery) processes acknowledgments, [`transmit`](super::transmit)
+//! selects the segments to send.
 //!
 //! Choices that the RFCs leave open:
 //! - no Nagle algorithm, no pacing: data goes out as soon as the windows permit;
@@ -23,39 +23,39 @@ use super::scoreboard::Scoreboard;
 use super::segment::Flags;
 use super::statistics::Statistics;
 
-/// Expiries of the timer in a row that data survives (Linux, `tcp_retries2`).
+/// Maximum consecutive expiries of the timer for data (Linux, `tcp_retries2`).
 const DATA_RETRIES_MAX: u32 = 15;
-/// Expiries that a SYN survives (Linux, `tcp_syn_retries`).
+/// Maximum expiries for a SYN (Linux, `tcp_syn_retries`).
 const SYN_RETRIES_MAX: u32 = 6;
 
-/// Where the sender stands with losses.
+/// The sender's phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing is known to be lost.
+    /// No known losses.
     Open,
-    /// Fast recovery (RFC 6582 or RFC 6675), until what was outstanding then is acknowledged.
+    /// Fast recovery (RFC 6582 or RFC 6675), until the data outstanding at its start is acknowledged.
     Recovery,
-    /// Slow start after a time-out, until what was outstanding then is acknowledged.
+    /// Slow start after a time-out, until the data outstanding at the time-out is acknowledged.
     Loss,
 }
 
-/// Segments sent at one instant, up to a sequence number: for round-trip samples.
+/// Segments sent at one instant, up to a sequence number, for round-trip samples.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     end: u64,
     sent: Instant,
 }
 
-/// The sending half of a connection, from the moment the handshake is over.
+/// The sending half of a connection, used from the end of the handshake on.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     /// The lowest sequence number not acknowledged (SND.UNA).
     pub(super) una: u64,
-    /// The lowest that was never sent (SND.NXT; RFC 6675, HighData + 1).
+    /// The lowest sequence number that was never sent (SND.NXT; RFC 6675, HighData + 1).
     pub(super) next: u64,
-    /// The lowest beyond the peer's window.
+    /// The lowest sequence number beyond the peer's window.
     pub(super) edge: u64,
-    /// The one after the last byte that the application has written.
+    /// The sequence number after the last byte that the application has written.
     pub(super) data_end: u64,
     /// Whether a FIN follows the data.
     pub(super) is_closing: bool,
@@ -68,41 +68,40 @@ pub(super) struct Sender {
     pub(super) phase: Phase,
     /// Duplicate acknowledgments since `una` moved.
     pub(super) duplicates: u32,
-    /// `next` when the last recovery began: it ends there, and no other begins before
-    /// (RFC 6582, recover; RFC 6675, RecoveryPoint).
+    /// The value of `next` when the last recovery began: the recovery ends there, and no other begins before (RFC 6582,
+    /// recover; RFC 6675, RecoveryPoint).
     pub(super) recover: u64,
-    /// `next` when the window was last reduced, by a loss or a mark.
+    /// The value of `next` when the window was last reduced, because of a loss or a mark.
     pub(super) reduced: u64,
-    /// The segment at `una` has to be retransmitted, whatever the window says.
+    /// The segment at `una` must be retransmitted, regardless of the window.
     pub(super) is_head_due: bool,
     /// Only the first partial acknowledgment restarts the timer (RFC 6582, impatient variant).
     pub(super) had_partial_ack: bool,
-    /// What fast recovery without SACK has added to the congestion window, or taken from it: the
-    /// segments that duplicates say have left the network, less what partial acknowledgments cover
-    /// (RFC 5681, section 3.2, steps 3 and 4; RFC 6582). Apart from the window, so that no
-    /// reduction is reckoned from it.
+    /// The change of the congestion window by fast recovery without SACK: the segments that, according to duplicates,
+    /// have left the network, minus the data that partial acknowledgments cover (RFC 5681, section 3.2, steps 3 and 4;
+    /// RFC 6582). It is kept apart from the window, so that no reduction is calculated from it.
     pub(super) inflation: i64,
     /// The rescue retransmission of this recovery was made (RFC 6675, NextSeg() rule 4).
     pub(super) is_rescued: bool,
-    /// The next new data says that the window was reduced (RFC 3168, section 6.1.2).
+    /// The next new data must report that the window was reduced (RFC 3168, section 6.1.2).
     pub(super) owes_cwr: bool,
-    /// Why the last transmission ended: the congestion window, or lack of data or receive window.
+    /// Whether the congestion window ended the last transmission, rather than lack of data or receive window.
     pub(super) is_window_limited: bool,
     /// The window after idling.
     pub(super) restart_window: u64,
 
-    /// When what is in flight was first sent.
+    /// Times at which the data in flight was first sent.
     bursts: VecDeque<Burst>,
-    /// What is below may have been retransmitted, and gives no sample.
+    /// Data below this number may have been retransmitted, and gives no sample.
     pub(super) retransmitted_below: u64,
-    /// When the retransmission timer expires; far future when it does not run.
+    /// Time at which the retransmission timer expires; far future when it does not run.
     pub(super) deadline: Instant,
-    /// Expiries of the timer since there was progress.
+    /// Expiries of the timer since the last progress.
     pub(super) retries: u32,
-    /// Our SYN went out again though the timer had not expired: nobody knows which one is
-    /// acknowledged, so that this gives no round-trip sample (Karn; RFC 6298, section 3).
+    /// Our SYN was sent again although the timer had not expired. It is unknown which one is acknowledged, so the
+    /// acknowledgment gives no round-trip sample (Karn; RFC 6298, section 3).
     is_syn_repeated: bool,
-    /// When the SYN or new data went out last.
+    /// Time at which the SYN or new data was last sent.
     pub(super) last_sent: Instant,
 
     pub(super) rtt: RttEstimator,
@@ -151,11 +150,11 @@ impl Sender {
 
     /// The application offers `bytes` more.
     pub(super) fn write(&mut self, bytes: u64) {
-        // Half of the sequence space is as good as all of it, and sums cannot overflow.
+        // Half of the sequence space is practically unlimited, and sums cannot overflow.
         self.data_end = self.data_end.saturating_add(bytes).min(u64::MAX / 2);
     }
 
-    /// The application takes back what was never sent.
+    /// The application withdraws data that was never sent.
     pub(super) fn abandon_unsent(&mut self) {
         self.data_end = self.data_end.min(self.next);
     }
@@ -185,20 +184,20 @@ impl Sender {
         self.is_closing && self.una > self.data_end
     }
 
-    /// A SYN goes out, not for the first time if the timer has expired.
+    /// Records that a SYN is sent, or sent again if the timer has expired.
     pub(super) fn send_syn(&mut self, now: Instant) {
         self.last_sent = now;
         self.deadline = now + self.rtt.rto();
         self.statistics.retransmitted += u64::from(self.retries > 0);
     }
 
-    /// The SYN goes out again because the peer asks for it; the timer goes on.
+    /// Records that the SYN is sent again at the peer's request; the timer continues.
     pub(super) fn note_syn_repeated(&mut self) {
         self.is_syn_repeated = true;
         self.statistics.retransmitted += 1;
     }
 
-    /// The timer expired during the handshake. Returns whether to go on.
+    /// Handles an expiry of the timer during the handshake. Returns whether to continue.
     pub(super) fn on_syn_timeout(&mut self) -> bool {
         self.retries += 1;
         self.statistics.timeouts += 1;
@@ -206,8 +205,7 @@ impl Sender {
         self.retries <= SYN_RETRIES_MAX
     }
 
-    /// The handshake is over, with these options, those `agreed` on by both ends, and the peer's
-    /// first window.
+    /// Completes the handshake with these options, those `agreed` on by both ends, and the peer's first window.
     pub(super) fn establish(
         &mut self,
         options: &Options,
@@ -223,13 +221,13 @@ impl Sender {
         self.edge = self.next + u64::from(window);
         self.deadline = Instant::FAR_FUTURE;
         match self.retries {
-            // The timer has not expired: its time-out stands, and the window does, too.
+            // The timer has not expired, so both its time-out and the window stay.
             0 if self.is_syn_repeated => {}
             0 => self.rtt.sample(now.since(self.last_sent)),
             1 => self.rtt.fall_back(),
             _ => {
-                // RFC 5681, section 3.1; but since RFC 6298 has the SYN time out after one second
-                // already, a single expiry says little about the path.
+                // RFC 5681, section 3.1. But since RFC 6298 the SYN times out after one second, so a single expiry says
+                // little about the path.
                 self.rtt.fall_back();
                 self.congestion.set_window(self.mss);
             }
@@ -239,8 +237,8 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// The timer expired (RFC 6298, rules 5.4 to 5.6; RFC 5681, section 3.1). Everything that is
-    /// not SACKed counts as lost. Returns whether to go on.
+    /// Handles an expiry of the timer (RFC 6298, rules 5.4 to 5.6; RFC 5681, section 3.1). Everything that is not
+    /// SACKed counts as lost. Returns whether to continue.
     pub(super) fn on_timeout(&mut self, now: Instant) -> bool {
         self.retries += 1;
         if self.retries > DATA_RETRIES_MAX {
@@ -262,27 +260,27 @@ impl Sender {
         true
     }
 
-    /// The window that new data is held against (cwnd).
+    /// The window that limits new data (cwnd).
     pub(super) fn window(&self) -> u64 {
         let window = self.congestion.window();
         window.saturating_add_signed(self.inflation).max(self.mss)
     }
 
-    /// FlightSize for a reduction of the window, "the amount of outstanding data in the network"
-    /// (RFC 5681, equation 4). Not all that is sent and not acknowledged: neither what limited
-    /// transmit has added (section 3.2, step 2), nor what duplicates have let out in fast recovery.
-    /// That much has left the network, and a recovery of many round trips lets out a window in each.
+    /// FlightSize for a reduction of the window, "the amount of outstanding data in the network" (RFC 5681, equation
+    /// 4). This is less than all unacknowledged data: it excludes the segments that limited transmit has added (section
+    /// 3.2, step 2) and those that duplicates have released in fast recovery. The same number has left the network, and
+    /// a recovery of many round trips releases a window in each.
     pub(super) fn flight_size(&self) -> u64 {
         self.flight().min(self.congestion.window())
     }
 
-    /// The window was reduced because of data sent so far; the next segment says so to the peer.
+    /// Records a reduction of the window because of data sent so far; the next segment reports it to the peer.
     pub(super) fn note_reduction(&mut self) {
         self.reduced = self.next;
         self.owes_cwr = self.ecn;
     }
 
-    /// New data up to `end` goes out.
+    /// Records that new data up to `end` is sent.
     pub(super) fn note_sent(&mut self, end: u64, now: Instant) {
         match self.bursts.back_mut() {
             Some(burst) if burst.sent == now => burst.end = end,
@@ -291,7 +289,7 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// Data below `una` is acknowledged. Returns when the oldest of it was sent.
+    /// Records that data below `una` is acknowledged. Returns the time at which the oldest of it was sent.
     pub(super) fn note_acknowledged(&mut self) -> Option<Instant> {
         let oldest = self.bursts.front()?.sent;
         while self.bursts.front().is_some_and(|b| b.end <= self.una) {

@@ -1,4 +1,4 @@
-//! What a connection counts.
+//! The counters of a connection.
 
 /// Counters of the sending half of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Statistics {
     pub retransmitted: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
-    /// Fast recoveries begun.
+    /// Fast recoveries started.
     pub fast_retransmits: u64,
     /// Reductions of the window because of ECN.
     pub marks: u64,

@@ -1,4 +1,4 @@
-//! Which segments the windows let out: retransmissions first, then new data.
+//! Selects the segments that the windows permit: retransmissions first, then new data.
 
 use weir_base::Instant;
 
@@ -7,13 +7,13 @@ use super::segment::{Flags, Segment};
 use super::sender::{Phase, Sender};
 
 impl Sender {
-    /// Whether `transmit` would look at anything.
+    /// Whether `transmit` has anything to check.
     #[inline]
     pub(super) fn has_work(&self) -> bool {
         self.next < self.stream_end() || self.phase != Phase::Open || self.is_head_due
     }
 
-    /// Sends all that may be sent now. `header` is what every segment has in common.
+    /// Sends all segments that may be sent now. `header` has the fields common to all of them.
     pub(super) fn transmit(&mut self, header: &Segment, now: Instant, out: &mut Vec<Segment>) {
         if self.is_head_due {
             self.is_head_due = false;
@@ -30,7 +30,7 @@ impl Sender {
         }
     }
 
-    /// New data as far as the windows reach.
+    /// Sends new data as far as the windows permit.
     fn transmit_new(&mut self, header: &Segment, now: Instant, out: &mut Vec<Segment>) {
         if self.una == self.next && self.next < self.data_end {
             self.restart_after_idle(now);
@@ -51,7 +51,7 @@ impl Sender {
         }
     }
 
-    /// After a time-out: what was lost, as far as the window reaches. Returns whether that was all.
+    /// After a time-out, sends lost data as far as the window permits. Returns whether that was all.
     fn transmit_lost(&mut self, header: &Segment, now: Instant, out: &mut Vec<Segment>) -> bool {
         while let Some(gap) = self.scoreboard.next_lost() {
             let segment = self.cut(gap);
@@ -81,7 +81,7 @@ impl Sender {
         }
     }
 
-    /// Once in a recovery, the highest outstanding segment: its loss would show in no SACK.
+    /// Retransmits the highest outstanding segment, once in a recovery: no SACK would reveal its loss.
     fn rescue(&mut self, header: &Segment, now: Instant, out: &mut Vec<Segment>) {
         if self.is_rescued {
             return;
@@ -96,25 +96,24 @@ impl Sender {
         }
     }
 
-    /// The first segment of `gap` goes out again.
+    /// Retransmits the first segment of `gap`.
     fn retransmit(&mut self, gap: Range, header: &Segment, now: Instant, out: &mut Vec<Segment>) {
         let segment = self.cut(gap);
-        // Fast recovery without SACK has no pipe: there the window, inflated, is held against all
-        // that is not acknowledged.
+        // Fast recovery without SACK has no pipe: there, the inflated window limits all unacknowledged data.
         if self.sack || self.phase == Phase::Loss {
             self.scoreboard.retransmit(segment);
         }
         self.send_again(segment, header, now, out);
     }
 
-    /// Sends what was sent before: never ECN-capable (RFC 3168, section 6.1.5).
+    /// Sends data again: never ECN-capable (RFC 3168, section 6.1.5).
     fn send_again(&mut self, range: Range, header: &Segment, now: Instant, out: &mut Vec<Segment>) {
         self.retransmitted_below = self.retransmitted_below.max(range.end);
         self.statistics.retransmitted += 1;
-        // The timer starts anew when the first outstanding segment goes out again, as in Linux. The
-        // careful variant of RFC 6675, section 6, would do that for every retransmission, but then
-        // one that is lost again is found only when the whole recovery has ended. Without SACK it is
-        // not done after the first partial acknowledgment (RFC 6582, impatient variant).
+        // The timer restarts when the first outstanding segment is retransmitted, as in Linux. The careful variant of
+        // RFC 6675, section 6, would restart it for every retransmission, but then the loss of a retransmission would
+        // be detected only after the whole recovery. Without SACK, it does not restart after the first partial
+        // acknowledgment (RFC 6582, impatient variant).
         let is_first = range.start == self.una;
         if self.phase == Phase::Recovery && is_first && !self.had_partial_ack {
             self.deadline = now + self.rtt.rto();
@@ -168,12 +167,12 @@ impl Sender {
         if new.end <= self.edge {
             return Some(new);
         }
-        // Less than a segment only if nothing is on its way: no silly windows (RFC 1122, 4.2.3.4).
+        // Shorter than a full segment only if nothing is in flight: no silly windows (RFC 1122, 4.2.3.4).
         let room = Range::new(self.next, self.edge);
         (self.una == self.next && room.length() > 0).then_some(room)
     }
 
-    /// The first segment of a range; the FIN goes with the last byte.
+    /// The first segment of a range; the FIN is part of the segment with the last byte.
     #[inline]
     fn cut(&self, range: Range) -> Range {
         let end = range.start + self.mss;
@@ -183,7 +182,7 @@ impl Sender {
         Range::new(range.start, end.min(range.end))
     }
 
-    /// Bytes of data in a range: all but the FIN.
+    /// Bytes of data in a range, without the FIN.
     #[inline]
     fn payload(&self, range: Range) -> u64 {
         range.below(self.data_end)
@@ -195,8 +194,8 @@ impl Sender {
         self.data_end + u64::from(self.is_closing)
     }
 
-    /// Each of the first two duplicate acknowledgments permits one new segment (RFC 3042). With
-    /// SACK the pipe has become shorter, which is the same.
+    /// Each of the first two duplicate acknowledgments permits one new segment (RFC 3042). With SACK, the shorter pipe
+    /// has the same effect.
     fn limited_transmit(&self) -> u64 {
         if self.phase == Phase::Open && !self.sack {
             u64::from(self.duplicates.min(2)) * self.mss

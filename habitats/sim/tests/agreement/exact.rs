@@ -7,7 +7,7 @@ use weir_path::egress::port::Port;
 
 use super::{Coming, LINK, Lost, Outcome, SEED, Sent};
 
-/// What becomes of the packets, and the times at which the link is free again.
+/// The fate of the packets, and the times at which the link becomes free again.
 pub(crate) fn port(spec: &Spec, list: &[Coming]) -> (Outcome, Vec<Instant>) {
     let streams = Streams::new(SEED);
     let mut keys = Keys::new(list.len(), streams.hash_key("flow-hash"));

@@ -1,4 +1,4 @@
-//! The simulator's fabric, whose port gets its packets from a host's datagrams.
+//! The simulator's fabric, with a port that receives its packets from a host's datagrams.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::collections::BTreeMap;
@@ -41,11 +41,11 @@ fn millis(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }
 
-/// A light load all the time, two overloads with an idle time between, and bursts at one instant.
+/// A light load all the time, two overloads with an idle time between them, and bursts at one instant.
 pub(crate) fn trains() -> Vec<Train> {
     let mut trains: Vec<_> = (0..4).map(|n| train(0.5, 100 + 100 * n, 0, 400)).collect();
     trains.push(train(80.0, 1400, 20, 160));
-    // In step with each other.
+    // In phase with each other.
     trains.extend([train(10.0, 900, 40, 140); 8]);
     // 50 datagrams within one nanosecond, from 220 ms on.
     for payload in [60, 700] {
@@ -63,7 +63,7 @@ pub(crate) fn trains() -> Vec<Train> {
     trains
 }
 
-/// When their datagrams come, and in which order at one instant: that of the scheduling of the events.
+/// The arrivals of their datagrams; at one instant, they are in the order in which their events were scheduled.
 pub(crate) fn arrivals(trains: &[Train]) -> Vec<Coming> {
     let mut events = BTreeMap::new();
     for (flow, train) in trains.iter().enumerate() {
@@ -93,7 +93,7 @@ pub(crate) fn arrivals(trains: &[Train]) -> Vec<Coming> {
     list
 }
 
-/// The same trains in a simulated network, whose port `wan` is the one that is compared.
+/// The same trains in a simulated network; its port `wan` is compared.
 fn fabric(spec: &Spec, trains: &[Train]) -> (Simulation, PortId) {
     let mut network = Network::default();
     let host = |network: &mut Network, name: &str, v4: [u8; 4]| {
@@ -144,7 +144,7 @@ fn fabric(spec: &Spec, trains: &[Train]) -> (Simulation, PortId) {
 
 const DELAY: Span = Span::from_micros(123);
 
-/// What can be seen of the fabric at an instant.
+/// The observable state of the fabric at an instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counters {
     sent: u64,
@@ -164,14 +164,14 @@ fn counters(sim: &Simulation, wan: PortId) -> Counters {
     }
 }
 
-/// Something that the counters must show from its time on.
+/// A change that the counters must show from its time on.
 enum Change {
     Sent,
     Received(u16),
     Lost(u16, &'static str, usize),
 }
 
-/// The fabric's counters change at the very instants at which the exact port decided, and at no others.
+/// The fabric's counters change exactly at the instants at which the exact port decided, and at no others.
 pub(crate) fn fabric_agrees(spec: &Spec, trains: &[Train]) -> Outcome {
     let list = arrivals(trains);
     let (outcome, ends) = port(spec, &list);

@@ -17,7 +17,7 @@ use weir_path::plane::watch::{Sightings, Want};
 
 use super::{Coming, HEADERS, LAN_MAC, LINK, Lost, NEXT_MAC, Outcome, SEED, Sent, WAN_MAC};
 
-/// Of a live worker: it takes no more frames at once.
+/// As in a live worker: maximum frames taken at once.
 const BURST_MAX: usize = 64;
 
 fn tables() -> Tables {
@@ -103,7 +103,7 @@ impl Router {
         }
     }
 
-    /// One turn, as a worker makes it.
+    /// One turn, as in a worker.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.clock.store(now.as_nanos(), Ordering::Relaxed);
         let plane = &mut self.plane;
@@ -141,7 +141,7 @@ impl Router {
         self.lan.waiting() == 0 && self.plane.ports()[WAN].port.is_idle()
     }
 
-    /// What became of all packets, from the frames and from what a watch saw.
+    /// The fate of all packets, from the frames and from the records of a watch.
     fn outcome(mut self, now: Instant) -> Outcome {
         let seen = self.plane.sightings(Sightings::default(), now).unwrap();
         assert_eq!(seen.missed, [0]);
@@ -185,8 +185,8 @@ fn checksum(header: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// `step` gives how long after the last turn the next one comes, at the latest when something is due
-/// if it gives none.
+/// `step` returns the time between the last turn and the next one. If it returns none, the next turn comes when
+/// something is due.
 pub(crate) fn live(
     spec: &Spec,
     list: &[Coming],

@@ -1,6 +1,5 @@
-//! One list of arrivals, and everybody decides alike: the simulator's fabric, a port that is stepped
-//! exactly, and the live router's plane between two devices in memory, stepped exactly or late.
-//!
+//! For one list of arrivals, all implementations decide alike: the simulator's fabric, a port that is stepped exactly,
+//! and the live router's plane between two devices in memory, stepped exactly or late.
 //! ```text
 //!   arrivals --+--> hosts' datagrams --> fabric -----------------> counters at every instant
 //!              +--> descriptors --> Port::step, exact -----------> times, order, marks, losses
@@ -8,7 +7,7 @@
 //!              '--> frames --> device -> Plane -> device, late --> the same but for a bounded delay
 //! ```
 //!
-//! For every discipline with its defaults, and once more with parameters that make it work hard.
+//! This is tested for every discipline with its defaults, and again with parameters that make it work hard.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod exact;
@@ -35,7 +34,7 @@ const LINK: Link = Link {
 };
 /// Bytes of the Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 42;
-/// A step may be as late: a burst (1 ms, 12 500 bytes) less a frame of 1538 bytes, less 50 us.
+/// Maximum lateness of a step: a burst (1 ms, 12 500 bytes) minus a frame of 1538 bytes, minus 50 us.
 const LATE_MAX: u64 = 826_000;
 
 const LAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -44,11 +43,11 @@ const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const NEXT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 4];
 const SENDER: [u8; 4] = [10, 0, 1, 10];
 const RECEIVER: [u8; 4] = [192, 0, 2, 1];
-/// The simulator numbers the ports of its flows from here on, in the order of their adding.
+/// The first port number that the simulator assigns to flows, in the order in which they are added.
 const PORT_FIRST: u16 = 10_000;
 const PORT: u16 = 9;
 
-/// A packet that comes; its number is its place in the list.
+/// An arriving packet; its number is its position in the list.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
     at: Instant,
@@ -111,7 +110,7 @@ struct Outcome {
     lost: Vec<Lost>,
 }
 
-/// Parameters under which there are losses, marks, collisions, timers, reordering.
+/// Parameters that cause losses, marks, collisions, timers and reordering.
 const HARD: &[(&str, &[(&str, &str)])] = &[
     ("fifo", &[("limit", "40")]),
     (
@@ -260,7 +259,7 @@ fn spec(kind: &str, settings: &[(&str, &str)]) -> Spec {
     Spec::check(kind, settings.iter().map(|(name, s)| (*name, s))).unwrap()
 }
 
-/// Every discipline by its defaults, then as in [`HARD`].
+/// Every discipline with its defaults, then with [`HARD`].
 fn specs() -> impl Iterator<Item = (Spec, bool)> {
     let defaults = manuals().map(|m| (spec(m.name, &[]), false));
     let hard = HARD
@@ -270,7 +269,7 @@ fn specs() -> impl Iterator<Item = (Spec, bool)> {
     defaults.chain(hard)
 }
 
-/// Of random flows and sizes, many at equal instants: overload, idle and moderate times in turn.
+/// Random flows and sizes, many at equal instants, with alternating overload, idle and moderate times.
 fn random_list(seed: u64) -> Vec<Coming> {
     let mut stream = Streams::new(seed).stream("list");
     let mut at = 0;

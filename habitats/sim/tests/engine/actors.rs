@@ -1,4 +1,4 @@
-//! Those who act at times of their own: controllers that change ports, and the sampler of queues.
+//! Actors: controllers that change ports, and the sampler of queues.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,12 @@ use weir_sim::{Actor, Fabric, FlowSpec, Network, PortId, Simulation};
 
 use super::support::{fifo, flow_spec, host, link_with, load, millis, nanos, simulation, spec};
 
-/// With the headers 1250 bytes: a millisecond at 10 Mbit/s.
+/// Payload of a frame of 1250 bytes, which takes one millisecond at 10 Mbit/s.
 const PIECE: u32 = 1208;
 const FRAME: u64 = 1250;
 const RATE: Rate = Rate::from_mbps(10);
 
-/// Puts parameters in force at a port, at each of some times.
+/// Puts parameters in force at a port at given times.
 struct Set {
     port: PortId,
     spec: Spec,
@@ -31,7 +31,7 @@ impl Actor for Set {
     }
 }
 
-/// A port with `queue` and `rate`, and a sender of `pieces` frames of 1250 bytes a second.
+/// A port with `queue` and `rate`, and a sender of `pieces` frames of 1250 bytes per second.
 fn sending(queue: Spec, rate: Rate, pieces: f64) -> (Simulation, PortId) {
     let mut network = Network::default();
     let [a, b] = [1, 2].map(|n| host(&mut network, n));
@@ -87,7 +87,7 @@ fn an_actor_acts_at_its_times_and_then_no_more() {
 
 #[test]
 fn a_lower_limit_holds_from_its_time_on_and_takes_nothing_back() {
-    // Twice what the link carries: a frame of two is held, 100 of them after 0.2 s.
+    // Twice the rate of the link: one frame of two stays in the queue, 100 frames after 0.2 s.
     let (mut sim, port) = sending(fifo(1000), RATE, 2000.0);
     let at = nanos(200_300_000);
     set(&mut sim, port, fifo(20), vec![at]);
@@ -97,14 +97,14 @@ fn a_lower_limit_holds_from_its_time_on_and_takes_nothing_back() {
     assert_eq!(lost(&sim), 0);
     sim.run_until(at);
     assert_eq!((held(&sim, port), lost(&sim)), (before, 0));
-    // Until the queue has shrunk to its limit, each of the frames that come is lost.
+    // Until the queue has shrunk to its limit, every arriving frame is lost.
     sim.run_until(at + Span::from_millis(100));
     assert_eq!((held(&sim, port), lost(&sim)), (before - 100, 200));
     sim.run_until(millis(5000));
     assert!((19..=20).contains(&held(&sim, port)));
 }
 
-/// An actor that offers a port another discipline than it has.
+/// An actor that tries to set the parameters of another discipline at a port.
 struct Replace(PortId);
 
 impl Actor for Replace {
@@ -121,11 +121,11 @@ fn an_actor_sets_parameters_and_replaces_no_discipline() {
     sim.actor(Box::new(Replace(port)), millis(200));
     sim.run_until(millis(400));
     assert_eq!(sim.fabric().port(port).spec(), &fifo(1000));
-    // The link went on as if nothing had happened: the first frame came at 0.55 ms.
+    // The link continued undisturbed: the first frame came at 0.55 ms.
     assert_eq!(sim.fabric().port(port).sent().packets, 400);
 }
 
-/// A frame of 1250 bytes takes 156.25 ms at 64 kbit/s, whoever touches the queue meanwhile.
+/// A frame of 1250 bytes takes 156.25 ms at 64 kbit/s, regardless of accesses to the queue meanwhile.
 #[test]
 fn a_controller_does_not_speed_a_link_up() {
     let sent = |times: Option<Vec<Instant>>| {
@@ -145,7 +145,7 @@ fn a_controller_does_not_speed_a_link_up() {
 
 #[test]
 fn the_sampler_sees_the_queue_at_each_step() {
-    // A frame each 0.9 ms, from 0.95 ms on; the link takes one each millisecond.
+    // A frame every 0.9 ms, from 0.95 ms on; the link takes one every millisecond.
     let (mut sim, port) = sending(fifo(1000), RATE, 1e3 / 0.9);
     sim.watch(&[port]);
     sim.run_until(millis(1999));

@@ -1,4 +1,4 @@
-//! Nothing is lost without being counted, and nothing stays for ever: random networks and traffic.
+//! Random networks and traffic: no packet is lost without being counted, and none stays in the network forever.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use proptest::prelude::*;
@@ -13,10 +13,10 @@ use weir_sim::{FlowSpec, Network, NodeId, PortId, Sender, Simulation};
 
 use super::support::{flow_spec, host, load, millis, simulation};
 
-/// No traffic begins after this, and no application goes on.
+/// After this time, no traffic begins and no application continues.
 const STOP: Instant = Instant::from_nanos(1_000_000_000);
-/// Everything has come to its end: the slowest link empties its queue in less, and a connection that
-/// waits for a time-out waits a minute at most.
+/// By this time, everything has ended: the slowest link drains its queue in less, and a connection waits at most one
+/// minute for a time-out.
 const END: Instant = Instant::from_nanos(1_500_000_000_000);
 
 /// A link: its rate (of [`RATES`]), its delay, its queues (of [`KINDS`]), its overhead.
@@ -39,9 +39,9 @@ const RATES: [Option<u64>; 5] = [
 #[derive(Clone, Debug)]
 struct Plan {
     seed: u64,
-    /// Routers beyond the first, each with its link to one before it.
+    /// Routers after the first, each with its link to an earlier one.
     routers: Vec<(prop::sample::Index, Line)>,
-    /// Closes a ring, or a second path.
+    /// A link that closes a ring, or adds a second path.
     closing: Option<Line>,
     hosts: Vec<(prop::sample::Index, Line)>,
     flows: Vec<Flow>,
@@ -65,7 +65,7 @@ enum Kind {
     Web(u64),
 }
 
-/// A line with one of the first `rates` rates: nobody sends without end.
+/// A line with one of the first `rates` rates, so that sending always takes time.
 fn lines(rates: usize) -> impl Strategy<Value = Line> {
     let delay = prop_oneof![Just(0), Just(1_000), 0_u64..20_000_000];
     let queues = [0..KINDS.len(), 0..KINDS.len()];
@@ -127,11 +127,11 @@ fn plans() -> impl Strategy<Value = Plan> {
         })
 }
 
-/// A network with its traffic, as far as the traffic is permitted, and all ports.
+/// A network with its permitted traffic, and all ports.
 struct Built {
     sim: Simulation,
     ports: Vec<PortId>,
-    /// Those of hosts.
+    /// The ports of hosts.
     uplinks: Vec<PortId>,
     datagrams: Vec<u32>,
 }
@@ -177,7 +177,7 @@ fn build(plan: &Plan) -> Built {
             stop: STOP,
             ..flow_spec(*flow.from.get(&hosts), *flow.to.get(&hosts), traffic)
         };
-        // A path that takes no time is refused; that is tested elsewhere.
+        // A path that takes no time is refused; other tests cover that.
         let permitted = add(&mut sim, flow_spec, &flow.kind);
         if permitted && matches!(flow.kind, Kind::Udp(..)) {
             datagrams.push(traffic);
@@ -260,7 +260,7 @@ impl Built {
         self.losses(lost);
     }
 
-    /// The losses by place are all of them, whatever was lost.
+    /// The losses by place add up to all losses.
     fn losses(&self, lost: u64) {
         let losses = &self.sim.meters().losses;
         let told: u64 = losses.values().map(|loss| loss.packets).sum();
@@ -272,7 +272,7 @@ impl Built {
         }
     }
 
-    /// All has come to its end.
+    /// All traffic has ended.
     fn finished(&self) {
         let fabric = self.sim.fabric();
         assert_eq!(fabric.books()[3], 0, "packets stay for ever");
@@ -283,7 +283,7 @@ impl Built {
             let losses = meters.losses.iter().filter(|((t, ..), _)| *t == traffic);
             let lost: u64 = losses.map(|(_, loss)| loss.payload.packets).sum();
             let ended = meter.received.packets + lost;
-            // What comes for a connection that is gone is received by nobody.
+            // A packet for a connection that is gone has no receiver.
             assert!(ended <= meter.sent.packets);
             if self.datagrams.contains(&traffic) {
                 assert_eq!(ended, meter.sent.packets);
@@ -293,7 +293,7 @@ impl Built {
     }
 }
 
-/// Of each packet at most its making, and at each of seven ports an arrival and two wakes; some events
+/// Bound on the events: for each packet its creation, and at each of seven ports an arrival and two wakes; some events
 /// for each fetch, each round of a connection, each piece.
 fn events_max(sim: &Simulation) -> u64 {
     30 * sim.fabric().books()[0] + 20_000

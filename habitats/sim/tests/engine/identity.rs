@@ -1,4 +1,4 @@
-//! A run depends on its seed and on nothing else, and nobody's luck on who else is there.
+//! A run depends on its seed and nothing else, and the random numbers of one source do not depend on other sources.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::{Load, OnOff};
@@ -13,7 +13,7 @@ use super::support::{fifo, flow_spec, host, load, millis, spec};
 
 const RUN: Instant = Instant::from_nanos(3_000_000_000);
 
-/// Everything that a run tells of these traffics.
+/// All results of a run for these traffics.
 fn told(sim: &Simulation, traffics: std::ops::Range<u32>) -> String {
     let meters = sim.meters();
     let ours = |traffic: &u32| traffics.contains(traffic);
@@ -48,7 +48,7 @@ struct Site {
 fn site(mut network: Network, number: u8, queue: Spec) -> Site {
     let routers = [1, 2].map(|n| network.router(&format!("router {number} {n}")));
     let ends = [1, 2].map(|n| host(&mut network, 10 * number + n));
-    // A port's random stream has the port's name.
+    // A port's random stream is named after the port.
     let end = |node, place: &str, spec: Spec| End {
         node,
         name: format!("{place} of {number}"),
@@ -137,7 +137,7 @@ fn whole_run(seed: u64, queue: Spec) -> String {
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    // Each of these disciplines has a random stream of its own.
+    // Each of these disciplines has its own random stream.
     let impair = &[("delay", "5 ms"), ("jitter", "2 ms"), ("loss", "0.01")];
     for queue in [
         red(),
@@ -150,7 +150,7 @@ fn the_same_seed_is_the_same_run() {
     }
 }
 
-/// Whoever stops in between sees no other run.
+/// Stopping in between does not change the run.
 #[test]
 fn a_run_in_pieces_is_the_same_run() {
     let site = site(Network::default(), 1, red());
@@ -167,8 +167,8 @@ fn a_run_in_pieces_is_the_same_run() {
     assert!(pieces == whole_run(1, red()));
 }
 
-/// A FIFO that nobody looks at has no events of its own. The run is the same, at the level of what arrives when,
-/// whether its ports are stepped or not; round numbers make many events meet at one instant.
+/// A FIFO that is not watched has no events of its own. The run is the same, down to every arrival time, whether its
+/// ports are stepped or not; round numbers make many events coincide.
 #[test]
 fn a_port_that_is_exposed_is_the_same_port() {
     let run = |exposed: &[PortId], limit: u32| {
@@ -193,7 +193,7 @@ fn a_port_that_is_exposed_is_the_same_port() {
     }
 }
 
-/// The other site is described first and has its traffic first: names count, not numbers.
+/// The other site is described first and has its traffic first: names matter, numbers do not.
 #[test]
 fn others_elsewhere_change_nothing() {
     let alone = whole_run(1, red());
@@ -209,7 +209,7 @@ fn others_elsewhere_change_nothing() {
     assert!(told(&sim, 4..8) != told(&sim, 0..4));
 }
 
-/// Without the numbers of ports and clients.
+/// Removes the numbers of ports and clients.
 fn without_numbers(told: &str) -> String {
     let mut rest = String::new();
     for line in told.lines() {
@@ -227,7 +227,8 @@ fn without_numbers(told: &str) -> String {
     rest
 }
 
-/// On the same queue others take the link away; but when ours send, and what they fetch, does not change.
+/// Others in the same queue take capacity of the link; but the times at which our sources send, and the files that they
+/// fetch, do not change.
 #[test]
 fn others_on_the_same_way_do_not_change_when_sources_send() {
     let run = |others: bool| {

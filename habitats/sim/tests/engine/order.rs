@@ -1,4 +1,4 @@
-//! What happens at one instant happens in one order: arrivals are queued, then links start frames.
+//! The order of events at one instant: arrivals are queued, then links start frames.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::{Instant, Rate, Spacing, Span};
@@ -10,11 +10,11 @@ use super::support::{
     wire,
 };
 
-/// With the headers 1250 bytes: a millisecond at 10 Mbit/s.
+/// Payload of a frame of 1250 bytes, which takes one millisecond at 10 Mbit/s.
 const PIECE: u32 = 1208;
 const RATE: Rate = Rate::from_mbps(10);
 
-/// A router with `queue` before a link of 10 Mbit/s to the second of the two.
+/// A router with `queue` in front of a link of 10 Mbit/s to the second of the two hosts.
 fn bottleneck(queue: Spec) -> (Network, NodeId, NodeId, PortId) {
     let mut network = Network::default();
     let router = network.router("router");
@@ -30,7 +30,7 @@ fn bottleneck(queue: Spec) -> (Network, NodeId, NodeId, PortId) {
     (network, router, receiver, port)
 }
 
-/// Sends one datagram of each traffic at its time, from one host. Gives how many were received.
+/// Sends one datagram of each traffic at its time, from one host. Returns the number received.
 fn receptions(limit: u32, times: &[Instant]) -> u64 {
     let (mut network, router, receiver, port) = bottleneck(fifo(limit));
     let sender = host(&mut network, 1);
@@ -58,7 +58,7 @@ fn lost(sim: &Simulation) -> u64 {
 
 #[test]
 fn all_that_comes_at_one_instant_is_queued_before_the_link_starts() {
-    // Were the first one sent at once, another one would find a place.
+    // If the first one were sent immediately, there would be room for another one.
     for limit in 1..6 {
         let received = receptions(limit, &[millis(5); 5]);
         assert_eq!(received, limit.into());
@@ -67,8 +67,8 @@ fn all_that_comes_at_one_instant_is_queued_before_the_link_starts() {
 
 #[test]
 fn the_link_starts_nothing_before_what_comes_as_it_becomes_free() {
-    // One is sent from 5 to 6 ms, another one waits; the third finds the only place taken until the
-    // link takes the second, which is after all arrivals of that instant.
+    // One is sent from 5 to 6 ms, and another one waits. The third finds the only place occupied until the link takes
+    // the second, which happens after all arrivals of that instant.
     let third = |at| receptions(1, &[millis(5), nanos(5_500_000), at]);
     assert_eq!(third(nanos(5_999_999)), 2);
     assert_eq!(third(nanos(6_000_000)), 2);
@@ -109,7 +109,7 @@ fn the_way_to_a_queue_does_not_matter_if_the_time_is_the_same() {
     }
 }
 
-/// A hop without rate and delay passes packets on at the instant at which they come, in order.
+/// A hop without rate and delay forwards packets at the instant of their arrival, in order.
 #[test]
 fn a_hop_that_takes_no_time_changes_nothing() {
     let run = |hops: usize| {
@@ -144,9 +144,9 @@ fn a_hop_that_takes_no_time_changes_nothing() {
     assert_eq!(direct, run(4));
 }
 
-/// A packet of a flow that LRU-FQ knows, and right after it, at the same instant, one of another flow:
-/// of two queues with equal tags the one for unknown flows goes first, if both packets are there. The
-/// tags are equal because each queue has sent one packet before.
+/// A packet of a flow that LRU-FQ knows, and immediately after it, at the same instant, a packet of another flow. Of
+/// two queues with equal tags, the one for unknown flows goes first if both packets are there. The tags are equal
+/// because each queue has sent one packet before.
 #[test]
 fn a_scheduler_sees_all_that_came_at_one_instant() {
     let queue = spec("lru_fq", &[("admission", "1"), ("threshold", "0")]);

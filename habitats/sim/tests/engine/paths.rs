@@ -1,4 +1,4 @@
-//! Which paths packets take, and which networks are refused.
+//! The paths of packets, and networks that are refused.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ use super::support::{
 
 const DELAY: Span = Span::from_millis(1);
 
-/// Hosts `a` and `b`, and routers `names`, the first next to `a` and the last next to `b`.
+/// Hosts `a` and `b`, and routers `names`; the first router is next to `a`, the last next to `b`.
 fn ends(names: &[&str]) -> (Network, NodeId, NodeId, Vec<NodeId>) {
     let mut network = Network::default();
     let routers: Vec<_> = names.iter().map(|name| network.router(name)).collect();
@@ -25,7 +25,7 @@ fn ends(names: &[&str]) -> (Network, NodeId, NodeId, Vec<NodeId>) {
     (network, a, b, routers)
 }
 
-/// Packets that ports have sent.
+/// Packets sent by ports.
 fn sent(sim: &Simulation, ports: &[PortId]) -> Vec<u64> {
     let sent = |port: &PortId| sim.fabric().port(*port).sent().packets;
     ports.iter().map(sent).collect()
@@ -69,7 +69,7 @@ fn one_flow_takes_one_of_two_equal_paths() {
         assert!(sent == [10, 0] || sent == [0, 10], "{sent:?}");
         taken[usize::from(sent[0] == 0)] += 1;
     }
-    // The hash is keyed by the seed: the same flow takes either path, by luck.
+    // The seed is the key of the hash: the same flow takes one path or the other, by chance.
     assert!(taken.iter().all(|n| *n > 0), "{taken:?}");
 }
 
@@ -78,7 +78,7 @@ fn many_flows_spread_over_equal_paths() {
     let (network, a, b, ports) = diamond();
     let sent = sent(&run_flows(network, a, b, 200, 1), &ports);
     assert_eq!(sent.iter().sum::<u64>(), 2000);
-    // Whole flows; 100 on each, binomial with a standard deviation of 7: four of them.
+    // Whole flows; 100 flows on each, binomial with a standard deviation of 7: four standard deviations are permitted.
     assert!(sent.iter().all(|n| n % 10 == 0 && (720..=1280).contains(n)));
 }
 
@@ -88,11 +88,11 @@ fn parallel_links_are_paths_of_their_own() {
     let ports = [(); 3].map(|()| link(&mut network, routers[0], routers[1], None, DELAY)[0]);
     let sent = sent(&run_flows(network, a, b, 300, 1), &ports);
     assert_eq!(sent.iter().sum::<u64>(), 3000);
-    // 100 each, binomial with a standard deviation of 8: four of them.
+    // 100 flows on each, binomial with a standard deviation of 8: four standard deviations are permitted.
     assert!(sent.iter().all(|n| n % 10 == 0 && (680..=1320).contains(n)));
 }
 
-/// What a flow chose at one router must not decide what it chooses at the next one.
+/// A flow's choice at one router must not determine its choice at the next one.
 #[test]
 fn a_second_choice_is_independent_of_the_first() {
     let names = ["west", "north", "south", "left", "right", "east"];
@@ -112,7 +112,7 @@ fn a_second_choice_is_independent_of_the_first() {
     }
     let sent = sent(&run_flows(network, a, b, 200, 1), &ports);
     assert_eq!(sent.iter().sum::<u64>(), 2000);
-    // 50 flows on each, binomial with a standard deviation of 6: four of them.
+    // 50 flows on each, binomial with a standard deviation of 6: four standard deviations are permitted.
     assert!(sent.iter().all(|n| (260..=740).contains(n)), "{sent:?}");
 }
 
@@ -143,7 +143,7 @@ fn hosts_may_be_linked_to_each_other_but_pass_nothing_on() {
     assert_eq!((sent(&sim, &[port])[0], received(&sim, 0)), (10, 10));
 }
 
-/// The one error with which every kind of traffic between these hosts is refused; none if none is.
+/// The single error with which every kind of traffic between these hosts is refused; none if no kind is refused.
 fn refusals(sim: &mut Simulation, from: NodeId, to: NodeId) -> Option<NetworkError> {
     let flow_spec = flow_spec(from, to, 0);
     let udp = sim.udp(&flow_spec, load(1.0, 100, Spacing::Even));
@@ -199,7 +199,7 @@ fn a_loop_that_takes_no_time_is_refused() {
     }
 }
 
-/// A flow takes any of several equal paths: none of them may take no time.
+/// A flow may take any of several equal paths, so each of them must take time.
 #[test]
 fn a_loop_that_may_take_no_time_is_refused() {
     for timeless in 0..2 {

@@ -1,11 +1,11 @@
-//! Queues whose mean waiting time is known in closed form.
+//! Queues with a mean waiting time that is known in closed form.
 //!
-//! The queue is the port of a host that is linked to its receiver; what is measured is the time from
-//! being queued to the start of transmission, of every packet after the warm-up. The link's overhead
-//! takes the headers away, so that the service time is that of the payload alone.
+//! The queue is the port of a host that is linked to its receiver. The measured time is that from queueing to the start
+//! of transmission, for every packet after the warm-up. The link's overhead compensates for the headers, so that the
+//! service time is that of the payload alone.
 //!
-//! A mean is tested by the 95 % confidence interval of independent runs (Student), whose seeds are
-//! simply the first ones. The interval must be narrow too: else any queue would pass.
+//! A mean is tested with the 95 % confidence interval of independent runs (Student), whose seeds are simply the first
+//! ones. The interval must also be narrow, otherwise any queue would pass.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::Load;
@@ -24,7 +24,7 @@ const RUNS: u64 = 20;
 /// The 97.5 % quantile of Student's t for 19 degrees of freedom.
 const STUDENT: f64 = 2.093;
 
-/// A queue with these loads from time zero on.
+/// A queue with these loads, starting at time zero.
 fn queue(loads: &[Load], seed: u64, from: Instant) -> (Simulation, PortId) {
     let mut network = Network::default();
     let [a, b] = [1, 2].map(|n| host(&mut network, n));
@@ -66,8 +66,8 @@ fn means(loads: &[Load], packets: f64) -> Vec<f64> {
     (1..=RUNS).map(run).collect()
 }
 
-/// Fails unless the interval around the mean of `means` holds `expected`, and is at most `width` of it
-/// to either side.
+/// Fails unless the interval around the mean of `means` contains `expected`, and extends at most the share `width` of
+/// it to either side.
 fn holds(means: &[f64], expected: f64, width: f64) {
     let n = means.len() as f64;
     let mean = means.iter().sum::<f64>() / n;
@@ -110,9 +110,9 @@ fn m_d_1_at_95_percent() {
     m_d_1(0.95, 200e3, 0.05);
 }
 
-/// Poisson arrivals of exponential sizes, cut into steps of a tenth of the mean up to twelve times
-/// the mean. Each step is a Poisson source of its own, of the mean size within the step; together they
-/// are one Poisson process of independent sizes.
+/// Poisson arrivals with exponential sizes, cut into steps of a tenth of the mean up to twelve times the mean. Each
+/// step is a separate Poisson source with the mean size of the step; together they are one Poisson process with
+/// independent sizes.
 fn exponential_sizes(rho: f64) -> Vec<Load> {
     const STEP: f64 = 0.1;
     const STEPS: u32 = 120;
@@ -127,7 +127,7 @@ fn exponential_sizes(rho: f64) -> Vec<Load> {
     (0..STEPS).map(step).collect()
 }
 
-/// The mean waiting time of Pollaczek and Khinchine for these very loads: `sum(lambda s^2) / 2 (1 - rho)`.
+/// The mean waiting time of Pollaczek and Khinchine for exactly these loads: `sum(lambda s^2) / 2 (1 - rho)`.
 fn pollaczek_khinchine(loads: &[Load]) -> f64 {
     let terms = |power: i32| {
         let term = |load: &Load| {
@@ -139,8 +139,8 @@ fn pollaczek_khinchine(loads: &[Load]) -> f64 {
     terms(2) / 2.0 / (1.0 - terms(1))
 }
 
-/// Two claims: the queue has the mean of the sizes that it was given (M/G/1), and those sizes are so
-/// close to exponential that this mean is the one of M/M/1, `rho / mu (1 - rho)`, to 0.5 %.
+/// Two claims: the queue has the mean of the sizes that it received (M/G/1), and those sizes are close enough to
+/// exponential that this mean equals that of M/M/1, `rho / mu (1 - rho)`, within 0.5 %.
 fn m_m_1(rho: f64, packets: f64, width: f64) {
     let loads = exponential_sizes(rho);
     let expected = pollaczek_khinchine(&loads);
@@ -219,7 +219,7 @@ fn the_second_of_two_that_come_together_waits_for_one_service() {
 
 #[test]
 fn beyond_full_load_the_queue_grows_by_the_difference() {
-    // 1.1 pieces come for one that goes: after a second, 100 of them wait or are sent.
+    // 1.1 pieces arrive for each one that leaves: after one second, 100 of them wait or are being sent.
     let load = load(1.1 / SERVICE, PIECE, Spacing::Even);
     let (mut sim, port) = queue(&[load], 1, Instant::ZERO);
     sim.run_until(Instant::ZERO + Span::from_secs(10));

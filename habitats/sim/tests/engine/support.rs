@@ -1,4 +1,4 @@
-//! What networks and flows are made of here.
+//! Helpers that build networks and flows.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,7 +21,7 @@ pub(crate) fn millis(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }
 
-/// A discipline with some settings; the others have their defaults.
+/// A discipline with some settings; the others keep their defaults.
 pub(crate) fn spec(kind: &str, settings: &[(&str, &str)]) -> Spec {
     let settings = settings.iter().map(|(name, text)| {
         let number = text.parse().map(Scalar::Integer);
@@ -35,14 +35,14 @@ pub(crate) fn fifo(limit: u32) -> Spec {
     spec("fifo", &[("limit", &limit.to_string())])
 }
 
-/// A host with an address of its own.
+/// A host with its own address.
 pub(crate) fn host(network: &mut Network, number: u8) -> NodeId {
     let v4 = Ipv4Addr::new(10, 0, 0, number);
     let v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number.into());
     network.host(&format!("host{number}"), v4, v6)
 }
 
-/// A link with FIFOs that lose nothing, without any overhead. Gives the ports `a -> b` and `b -> a`.
+/// A link with FIFOs that lose nothing, without overhead. Returns the ports `a -> b` and `b -> a`.
 pub(crate) fn link(
     network: &mut Network,
     a: NodeId,
@@ -53,7 +53,7 @@ pub(crate) fn link(
     link_with(network, a, b, rate, delay, fifo(1_000_000))
 }
 
-/// The same with a queue of the caller's choice at `a`.
+/// The same with the caller's queue at `a`.
 pub(crate) fn link_with(
     network: &mut Network,
     a: NodeId,
@@ -76,7 +76,7 @@ pub(crate) fn wire(network: &mut Network, a: NodeId, b: NodeId) -> [PortId; 2] {
     link(network, a, b, None, Span::ZERO)
 }
 
-/// A network at time zero; everything is counted from the start.
+/// A simulation of a network, measured from the start.
 pub(crate) fn simulation(network: Network, traffics: u32, seed: u64) -> Simulation {
     try_simulation(network, traffics, seed).unwrap()
 }
@@ -110,7 +110,7 @@ pub(crate) fn flow_spec(from: NodeId, to: NodeId, traffic: u32) -> FlowSpec {
     }
 }
 
-/// `pieces` pieces a second, on average.
+/// `pieces` pieces per second on average.
 pub(crate) fn load(pieces: f64, piece: u32, spacing: Spacing) -> Load {
     let rate = Offered {
         slope: 0.0,
@@ -136,7 +136,7 @@ pub(crate) fn one(sim: &mut Simulation, flow_spec: &FlowSpec, at: Instant, piece
         .unwrap();
 }
 
-/// Datagrams of a traffic that came to their host.
+/// Datagrams of a traffic that reached their host.
 pub(crate) fn received(sim: &Simulation, traffic: u32) -> u64 {
     sim.meters().traffics[traffic as usize].received.packets
 }

@@ -15,7 +15,7 @@ fn path(variant: Variant, fate_of: impl FnMut(&Sent) -> Fate + 'static) -> Path 
     Path::new(&options, RTT, fate_of)
 }
 
-/// Does `fate` to first transmissions of the data segments with these numbers.
+/// Applies `fate` to first transmissions of the data segments with these numbers.
 fn hit(numbers: &'static [u64], fate: Fate) -> impl FnMut(&Sent) -> Fate {
     move |sent| {
         let number = sent.segment.sequence.saturating_sub(1) / 1000;
@@ -54,8 +54,8 @@ fn a_mark_is_echoed_until_the_window_is_reduced_once() {
     let mut path = path(Variant::Sack, hit(&[3, 4, 6], Fate::Mark));
     path.start(Some(100_000));
     path.run_until(at(250));
-    // Three acknowledgments make the window 13; the fourth, with the echo, makes it half of the 13
-    // in flight, and nothing else in this round trip changes it.
+    // Three acknowledgments raise the window to 13. The fourth has the echo and sets it to half of the 13 in flight,
+    // and nothing else in this round trip changes it.
     assert_eq!(path.ends[CLIENT].statistics().marks, 1);
     assert_eq!(path.ends[CLIENT].slow_start_threshold(), 6500);
     path.run();
@@ -67,7 +67,7 @@ fn a_mark_is_echoed_until_the_window_is_reduced_once() {
     };
     let reductions: Vec<_> = with(CLIENT, Flags::CWR).collect();
     assert_eq!(reductions.len(), 1);
-    // The echo lasts from the first mark until the segment that says so arrives.
+    // The echo lasts from the first mark until the segment with the CWR arrives.
     let echoes: Vec<_> = with(SERVER, Flags::ECE).map(|sent| sent.at).collect();
     let heard = reductions[0].at + Span::from_millis(50);
     assert_eq!(echoes[0], at(150));

@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! Opening and closing of connections.
 
 use weir_base::{Instant, Span};
 use weir_sim::tcp::{Connection, Flags, Options, Variant};
@@ -45,7 +45,7 @@ fn a_request_is_answered_and_both_directions_close() {
     assert_eq!(path.ends[CLIENT].delivered(), 25_500);
     assert_eq!(path.ends[SERVER].acknowledged(), 25_500);
     assert!(path.ends.iter().all(Connection::is_closed));
-    // The last data and the FIN share a segment: 26 segments, nothing sent again.
+    // The last data and the FIN share a segment: 26 segments, no retransmissions.
     assert_eq!(path.ends[SERVER].statistics().segments, 26);
     // SYN 100 ms; request 50 ms; 10 segments, then 16 more one round trip later.
     assert_eq!(path.now, at(100 + 50 + 100 + 50 + 50));
@@ -95,7 +95,7 @@ fn a_lost_answer_to_the_syn_is_repeated_by_either_timer() {
     path.start(Some(1000));
     path.run();
     assert_eq!(path.ends[SERVER].delivered(), 1000);
-    // At 1050 ms both the second SYN and the server's own timer bring the answer: each sends it again.
+    // At 1050 ms both the second SYN and the server's own timer cause an answer, so it is sent twice.
     let sent = path.log.iter();
     let answers =
         sent.filter(|sent| sent.from == SERVER && sent.segment.flags.contains(Flags::SYN));
@@ -105,7 +105,7 @@ fn a_lost_answer_to_the_syn_is_repeated_by_either_timer() {
 
 #[test]
 fn a_syn_that_comes_again_is_answered_again() {
-    // The server's timer is far away: what brings the answer is the client's second SYN.
+    // The server's timer is far away: the client's second SYN causes the answer.
     let slow = Options {
         initial_rto: Span::from_secs(30),
         ..Options::default()
@@ -134,8 +134,8 @@ fn a_syn_that_comes_again_is_answered_again() {
     assert_eq!(server.delivered(), 1000);
     let statistics = server.statistics();
     assert_eq!((statistics.timeouts, statistics.retransmitted), (0, 1));
-    // Answers at 50 and at 1050 ms, acknowledged at 1150 ms: from which of them on, nobody knows. The timer
-    // has not expired, so that the time-out and the initial window are as they were.
+    // Answers at 50 and at 1050 ms, acknowledged at 1150 ms: it is unknown which of them was acknowledged. The timer
+    // has not expired, so the time-out and the initial window are unchanged.
     assert_eq!(server.smoothed_rtt(), None);
     assert_eq!(server.retransmission_timeout(), Span::from_secs(30));
     assert_eq!(server.congestion_window(), 14_600);
@@ -171,7 +171,7 @@ fn without_data_the_server_asks_again_for_the_last_acknowledgment() {
     path.act(CLIENT, Connection::open);
     path.run();
     assert!(path.ends[SERVER].is_established());
-    // SYN 50 ms, one second, and a round trip.
+    // 50 ms for the SYN, one second, and a round trip.
     assert_eq!(path.now, at(1150));
 }
 
@@ -181,7 +181,7 @@ fn nobody_there_is_given_up_after_six_more_syns() {
     path.start(Some(1000));
     path.run();
     assert_eq!(path.log.len(), 7);
-    // 1 + 2 + 4 + 8 + 16 + 32 s, and the last waits 60 s, the longest time-out.
+    // 1 + 2 + 4 + 8 + 16 + 32 s, and the last one waits 60 s, the longest time-out.
     assert_eq!(path.now, at(123_000));
     assert!(path.ends[CLIENT].has_failed());
     assert!(path.ends[CLIENT].is_closed());
@@ -192,7 +192,7 @@ fn a_lost_fin_comes_again_and_is_answered_though_all_is_closed() {
     let mut path = Path::new(&options(Variant::Sack), RTT, {
         let mut fins = 0;
         move |sent| {
-            // The client's first FIN, and the acknowledgment of the server's.
+            // The client's first FIN, and the acknowledgment of the server's FIN.
             let is_fin = sent.segment.flags.contains(Flags::FIN);
             fins += u32::from(is_fin && sent.from == CLIENT);
             let is_last = sent.from == CLIENT && sent.segment.length() == 0 && fins > 1;

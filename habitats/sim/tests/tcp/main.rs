@@ -1,4 +1,4 @@
-//! The TCP model as a whole: two connections, a delay, and what gets lost on the way.
+//! The TCP model as a whole: two connections, a delay, and losses on the path.
 
 mod ecn;
 mod handshake;

@@ -1,4 +1,4 @@
-//! What must hold whatever a path does to segments: loss, reordering, duplication, marks.
+//! Properties that must hold for every path: with loss, reordering, duplication, marks.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::support::{CLIENT, Fate, Path, SERVER, Sent};
 
 const MSS: u32 = 100;
 
-/// Losses of one and the same segment, less than what makes a connection give up.
+/// Maximum losses of the same segment, fewer than those that make a connection give up.
 const LOSSES_MAX: u32 = 5;
 
-/// Steps after which a transfer counts as stuck.
+/// Number of steps after which a transfer counts as stuck.
 const STEPS_MAX: u32 = 100_000;
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -26,7 +26,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// Gives out the fates, one for each segment of either end, and then lets everything pass.
+/// Applies the fates in turn, one for each segment of either end, and then passes everything.
 fn in_turn(fates: Vec<Fate>) -> impl FnMut(&Sent) -> Fate {
     let mut fates = fates.into_iter();
     let mut losses = HashMap::new();
@@ -70,7 +70,7 @@ fn options() -> impl Strategy<Value = Options> {
         )
 }
 
-/// What has arrived at each end, number by number, and how far each end may send.
+/// The data that has arrived at each end, number by number, and the limit up to which each end may send.
 struct Witness {
     arrived: [Vec<bool>; 2],
     in_order: [usize; 2],
@@ -79,7 +79,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// A segment has come to `side`.
+    /// Records that a segment has arrived at `side`.
     fn note(&mut self, side: usize, segment: &Segment) {
         let range = segment.range();
         self.arrived[side][range.start as usize..range.end as usize].fill(true);
@@ -108,7 +108,7 @@ impl Witness {
                 "beyond the window"
             );
             if !sent.again && segment.payload > 0 {
-                // Without SACK two duplicates permit two segments more (limited transmit).
+                // Without SACK, two duplicates permit two more segments (limited transmit).
                 let limited = if variant == Variant::NewReno {
                     2 * MSS
                 } else {

@@ -1,4 +1,4 @@
-//! Fast retransmit and fast recovery, with and without SACK: exactly what is sent again, and when.
+//! Fast retransmit and fast recovery, with and without SACK: exact retransmissions and their times.
 
 use weir_base::Span;
 use weir_sim::tcp::{Options, Variant};
@@ -7,8 +7,8 @@ use crate::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, lose, option
 
 const RTT: Span = Span::from_millis(100);
 
-/// Sends 100 segments over a path that loses segments as `fate_of` decides; returns the path and the
-/// retransmitted segments. The data starts after the handshake, at one round trip.
+/// Sends 100 segments over a path that loses the segments chosen by `fate_of`; returns the path and the retransmitted
+/// segments. The data starts after the handshake, at one round trip.
 fn transfer(
     variant: Variant,
     fate_of: impl FnMut(&Sent) -> Fate + 'static,
@@ -35,16 +35,15 @@ fn one_loss_is_repaired_by_the_third_duplicate() {
 fn the_window_of_newreno_by_hand() {
     let mut path = Path::new(&options(Variant::NewReno), RTT, lose(1000, &[3]));
     path.start(Some(100_000));
-    // 200 ms: three acknowledgments make the window 13, 0 to 15 are out, 13 of them in flight. Six
-    // duplicates: two bring new segments (limited transmit), the third makes ssthresh
-    // 13 / 2 = 6.5 and the window 9.5, the other three add one each.
+    // 200 ms: three acknowledgments raise the window to 13; 0 to 15 are out, 13 of them in flight. Six duplicates: two
+    // bring new segments (limited transmit), the third sets ssthresh to 13 / 2 = 6.5 and the window to 9.5, the other
+    // three add one each.
     path.run_until(at(250));
     assert_eq!(path.ends[CLIENT].slow_start_threshold(), 6500);
     assert_eq!(path.window(1000), 12.5);
     assert_eq!(path.ends[CLIENT].flight(), 15_000);
-    // 300 ms: the eight duplicates for 10 to 17 make it 20.5; from 16.5 on each brings a new
-    // segment, 18 to 22. Then all up to 17 is acknowledged, five are in flight, and the window is
-    // min(ssthresh, 5 + 1).
+    // 300 ms: the eight duplicates for 10 to 17 raise it to 20.5; from 16.5 on each brings a new segment, 18 to 22.
+    // Then everything up to 17 is acknowledged, five are in flight, and the window is min(ssthresh, 5 + 1).
     path.run_until(at(350));
     assert!(!path.ends[CLIENT].is_recovering());
     assert_eq!(path.ends[CLIENT].acknowledged(), 18_000);
@@ -70,9 +69,9 @@ fn the_window_of_newreno_after_a_partial_acknowledgment_by_hand() {
     // 200 ms: 0 to 17 are out, ssthresh is 6.5 as above, and five duplicates leave 11.5.
     path.run_until(at(250));
     assert_eq!(path.window(1000), 11.5);
-    // 300 ms: eight duplicates make it 19.5, with four new segments, 18 to 21. The retransmission
-    // is answered by an acknowledgment of 3 and 4: two less, and one more. That is 18.5, which lets
-    // one out beside the retransmission of 5: 5 to 22 are in flight.
+    // 300 ms: eight duplicates raise it to 19.5, with four new segments, 18 to 21. The retransmission is answered by an
+    // acknowledgment of 3 and 4, which subtracts two and adds one. The result is 18.5, which permits one segment in
+    // addition to the retransmission of 5: 5 to 22 are in flight.
     path.run_until(at(310));
     assert_eq!(path.window(1000), 18.5);
     assert_eq!(path.ends[CLIENT].acknowledged(), 5000);
@@ -81,8 +80,8 @@ fn the_window_of_newreno_after_a_partial_acknowledgment_by_hand() {
 
 #[test]
 fn newreno_is_impatient() {
-    // Eight losses need eight round trips. The timer restarts for the first partial acknowledgment
-    // at 300 ms only, and expires 100 + 230 ms later; slow start is faster then.
+    // Eight losses need eight round trips. The timer restarts only for the first partial acknowledgment at 300 ms, and
+    // expires 100 + 230 ms later; slow start is faster from there.
     let options = Options {
         granularity: Span::from_millis(230),
         ..options(Variant::NewReno)
@@ -99,10 +98,10 @@ fn newreno_is_impatient() {
 
 #[test]
 fn a_timeout_in_fast_recovery_does_not_count_what_it_let_out_by_hand() {
-    // As above: at 200 ms there are 13 in flight, and ssthresh becomes 6.5. By 630 ms nine segments,
-    // 12 to 20, wait for a cumulative acknowledgment; duplicates have let out the last of them, for
-    // as many that had left the network. What is in it is a window of 6.5 at most, and half of that
-    // is the threshold (RFC 5681, equation 4), not half of nine.
+    // As above, at 200 ms there are 13 in flight, and ssthresh becomes 6.5. By 630 ms nine segments, 12 to 20, wait for
+    // a cumulative acknowledgment. Duplicates have released the last of them, one for each segment that had left the
+    // network. At most a window of 6.5 is in the network, and half of that is the threshold (RFC 5681, equation 4), not
+    // half of nine.
     let options = Options {
         granularity: Span::from_millis(230),
         ..options(Variant::NewReno)
@@ -157,8 +156,8 @@ fn a_lost_retransmission_needs_the_timer() {
 
 #[test]
 fn the_last_loss_of_a_recovery_is_rescued() {
-    // The last segment of all is lost, too: no SACK can tell, and no new data is left to provoke
-    // one. The window of 2.5 segments has room for it when 5 is acknowledged.
+    // The last segment of all is lost, too: no SACK can reveal that, and there is no new data left to provoke one. The
+    // window of 2.5 segments has room for it when 5 is acknowledged.
     let mut path = Path::new(&options(Variant::Sack), RTT, lose(1000, &[5, 9]));
     path.start(Some(10_000));
     path.run();
@@ -186,8 +185,7 @@ fn limited_transmit_keeps_a_small_window_from_timing_out() {
 
 #[test]
 fn reordering_by_two_is_no_loss() {
-    // Of every three segments the other two overtake the first: two duplicates, never three in a
-    // row.
+    // In every group of three segments, the other two overtake the first: two duplicates, never three in a row.
     for variant in [Variant::NewReno, Variant::Sack] {
         let mut path = Path::new(&options(variant), RTT, |sent| {
             let is_first = sent.segment.sequence % 3000 == 1;
@@ -213,8 +211,8 @@ fn reordering_by_two_is_no_loss() {
 
 #[test]
 fn after_a_timeout_newreno_goes_back_and_sack_does_not() {
-    // Only 0, 2 and 4 arrive: two duplicates, and nothing left to send. When the time-out has
-    // resent 1, NewReno resends 3 and with it 4, which SACK knows to be there.
+    // Only 0, 2 and 4 arrive: two duplicates, and nothing left to send. After the time-out has resent 1, NewReno
+    // resends 3 and also 4, which SACK knows to have arrived.
     for (variant, expected) in [
         (Variant::Sack, &[1_u64, 3, 5, 6, 7, 8, 9][..]),
         (Variant::NewReno, &[1, 3, 4, 5, 6, 7, 8, 9]),

@@ -1,4 +1,4 @@
-//! A window's worth of losses in a drop-tail queue: how a sender without SACK comes out of it.
+//! A window's worth of losses in a drop-tail queue: how a sender without SACK recovers.
 
 use rand::RngExt;
 use weir_base::{Instant, Span, Streams};
@@ -6,8 +6,7 @@ use weir_sim::tcp::{Options, Variant};
 
 use crate::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, options};
 
-/// A link of a segment each 0.1 ms behind a queue of `limit` segments, which loses one in a
-/// thousand besides.
+/// A link that sends a segment every 0.1 ms, behind a queue of `limit` segments, and that also loses one in a thousand.
 fn bottleneck(limit: u64, seed: u64) -> impl FnMut(&Sent) -> Fate + 'static {
     const SERVICE: Span = Span::from_micros(100);
     let mut stream = Streams::new(seed).stream("loss");
@@ -37,8 +36,8 @@ fn a_timeout_in_fast_recovery_starts_no_storm() {
         path.start(None);
         path.run_until(at(20_000));
         let statistics = path.ends[CLIENT].statistics();
-        // Slow start overshoots once, by what the link and its queue hold: 200 + 300 segments. Going
-        // back over all that is out then, twice as many, is the last mass retransmission.
+        // Slow start overshoots once, by the capacity of the link and its queue: 200 + 300 segments. Retransmitting
+        // everything that is out then, twice as many, is the last mass retransmission.
         let overshoot = 2 * (200 + 300);
         let once = overshoot + overshoot / 4;
         assert!(

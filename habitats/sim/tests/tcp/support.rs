@@ -7,10 +7,10 @@ use weir_sim::tcp::{Connection, Flags, Options, Segment, Variant};
 
 /// The end that opens the connection; [`SERVER`] is the other.
 pub(crate) const CLIENT: usize = 0;
-/// The end that waits.
+/// The end that waits for a connection.
 pub(crate) const SERVER: usize = 1;
 
-/// What the path does with a segment.
+/// The path's treatment of a segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fate {
     Pass,
@@ -26,14 +26,14 @@ pub(crate) struct Sent {
     pub(crate) at: Instant,
     pub(crate) from: usize,
     pub(crate) segment: Segment,
-    /// Whether any of it had been sent before.
+    /// Whether any part of it had been sent before.
     pub(crate) again: bool,
 }
 
-/// Decides about each segment: who sends it, what it is, and whether it was sent before.
+/// Decides about each segment by its sender, its content, and whether it was sent before.
 type FateOf = Box<dyn FnMut(&Sent) -> Fate>;
 
-/// Two ends, the segments between them, and all that was sent.
+/// Two ends, the segments between them, and a log of everything sent.
 pub(crate) struct Path {
     pub(crate) now: Instant,
     pub(crate) ends: [Connection; 2],
@@ -68,7 +68,7 @@ impl Path {
         }
     }
 
-    /// The client opens and offers `bytes`; `None` is without end.
+    /// The client opens and offers `bytes`; `None` means without end.
     pub(crate) fn start(&mut self, bytes: Option<u64>) {
         self.act(CLIENT, |end, now, out| {
             end.open(now, out);
@@ -79,7 +79,7 @@ impl Path {
         });
     }
 
-    /// Something that the application at one end does.
+    /// An action of the application at one end.
     pub(crate) fn act(
         &mut self,
         side: usize,
@@ -93,8 +93,8 @@ impl Path {
         self.out = out;
     }
 
-    /// The next thing that happens, if it is not after `limit`. Returns which end it happened to,
-    /// and the segment that came, if any.
+    /// Handles the next event, unless it is after `limit`. Returns the end at which it happened, and the arriving
+    /// segment, if any.
     pub(crate) fn step(&mut self, limit: Instant) -> Option<(usize, Option<Segment>)> {
         let arrival = self.on_their_way.first_key_value().map(|(key, _)| key.0);
         let timers = self.ends.iter().enumerate();
@@ -119,13 +119,13 @@ impl Path {
         }
     }
 
-    /// Lets everything happen up to `limit`, and a little earlier than what happens then.
+    /// Handles all events before `limit`, and sets the time to `limit`.
     pub(crate) fn run_until(&mut self, limit: Instant) {
         while self.step(limit.before(Span::from_nanos(1))).is_some() {}
         self.now = limit;
     }
 
-    /// Lets things happen until nothing is left to happen.
+    /// Handles events until none is left.
     pub(crate) fn run(&mut self) {
         while self.step(Instant::FAR_FUTURE).is_some() {}
     }
@@ -135,8 +135,8 @@ impl Path {
         f64::from(self.ends[CLIENT].congestion_window()) / f64::from(mss)
     }
 
-    /// The data that the client has sent more than once: when, counted in round trips, and which
-    /// segment, counted from zero.
+    /// The data that the client has sent more than once: the time in round trips, and the number of the segment,
+    /// counted from zero.
     pub(crate) fn retransmissions(&self, mss: u32) -> Vec<(f64, u64)> {
         let rtt = self.delay.times(2).as_nanos() as f64;
         self.log
@@ -193,7 +193,7 @@ pub(crate) fn lose(mss: u32, lost: &'static [u64]) -> impl FnMut(&Sent) -> Fate 
     }
 }
 
-/// Nothing gets lost.
+/// Loses nothing.
 pub(crate) fn pass(_: &Sent) -> Fate {
     Fate::Pass
 }
@@ -208,7 +208,7 @@ pub(crate) fn options(variant: Variant) -> Options {
     }
 }
 
-/// The flags of everything that was sent, with the sender's side.
+/// The flags of everything that was sent, with the side of its sender.
 pub(crate) fn flags(path: &Path) -> Vec<(usize, Flags)> {
     let sent = path.log.iter();
     sent.map(|sent| (sent.from, sent.segment.flags)).collect()

@@ -1,8 +1,8 @@
-//! Steady-state throughput under random loss, against the formulas.
+//! Steady-state throughput under random loss, compared with the formulas.
 //!
-//! The path has a round-trip time and no rate, and each data segment is lost with probability p.
-//! The result is the throughput in segments for each round trip. Acknowledgments delayed or not
-//! make no difference to the formulas, because the window counts bytes: b = 1 throughout.
+//! The path has a round-trip time and no rate, and each data segment is lost with probability p. The result is the
+//! throughput in segments per round trip. Delayed acknowledgments make no difference to the formulas, because the
+//! window counts bytes: b = 1 throughout.
 
 use rand::RngExt;
 use weir_base::{Instant, Span, Streams};
@@ -13,7 +13,7 @@ use crate::support::{CLIENT, Fate, Path, SERVER, Sent, is_data};
 /// Segments delivered in each measurement.
 const SEGMENTS: u64 = 400_000;
 
-/// Segments delivered for each round trip.
+/// Segments delivered per round trip.
 fn throughput(
     options: &Options,
     rtt: Span,
@@ -45,7 +45,7 @@ fn random(p: f64, name: &str) -> impl FnMut(&Sent) -> bool + 'static {
     move |_| stream.random::<f64>() < p
 }
 
-/// Padhye, Firoiu, Towsley, Kurose, SIGCOMM 1998, equation 30; the time-out in round trips.
+/// Padhye, Firoiu, Towsley, Kurose, SIGCOMM 1998, equation 30; the time-out is in round trips.
 fn pftk(p: f64, timeout: f64) -> f64 {
     let recovery = (2.0 * p / 3.0).sqrt();
     let timeouts = (3.0 * (3.0 * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
@@ -81,9 +81,9 @@ fn reno_is_as_fast_as_pftk_says() {
 
 #[test]
 fn cubic_is_as_fast_as_reno_on_a_short_path() {
-    // RFC 9438, section 4.3: AVG_W_est = sqrt(alpha (1 + beta) / (2 p (1 - beta))) = sqrt(1.5 / p)
-    // in its Reno-friendly region. It is somewhat faster, because alpha is 1 above the last
-    // maximum, and slower where time-outs matter.
+    // RFC 9438, section 4.3: AVG_W_est = sqrt(alpha (1 + beta) / (2 p (1 - beta))) = sqrt(1.5 / p) in its Reno-friendly
+    // region. The model is somewhat faster, because alpha is 1 above the last maximum, and slower where time-outs
+    // matter.
     for ack_every in [1, 2] {
         for p in [0.001, 0.003, 0.01] {
             let options = Options {
@@ -99,9 +99,9 @@ fn cubic_is_as_fast_as_reno_on_a_short_path() {
 
 #[test]
 fn cubic_keeps_its_own_law_on_a_long_path() {
-    // RFC 9438, section 5.1: AVG_W_cubic = (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4),
-    // for losses at equal distances. It leaves out that a recovery takes a round trip, and that the
-    // window follows the curve with some delay: one to two of the round trips between two losses.
+    // RFC 9438, section 5.1: AVG_W_cubic = (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4), for losses at equal
+    // distances. It ignores that a recovery takes a round trip, and that the window follows the curve with some delay:
+    // one to two of the round trips between two losses.
     for p in [0.0003_f64, 0.001] {
         for rtt in [0.2_f64, 0.4] {
             let distance = (1.0 / p) as u64;

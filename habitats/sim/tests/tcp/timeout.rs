@@ -50,7 +50,7 @@ fn it_doubles_up_to_its_limit_and_then_gives_up() {
 
 #[test]
 fn slow_start_follows_and_the_threshold_is_half() {
-    // All of the first window is lost.
+    // The whole first window is lost.
     for variant in [Variant::NewReno, Variant::Sack] {
         let mut path = Path::new(&options(variant), RTT, |sent| {
             if is_data(sent) && !sent.again && sent.at == at(100) {
@@ -107,9 +107,8 @@ fn a_call_that_comes_early_does_nothing() {
 
 #[test]
 fn a_timeout_that_was_needless_is_followed_by_no_fast_retransmit() {
-    // All acknowledgments of the first window are late. Meanwhile its first segment is sent again,
-    // and then, as they come, others: NewReno must not take the answers to those for signs of a
-    // loss.
+    // All acknowledgments of the first window are late. Meanwhile its first segment is retransmitted, and then, as they
+    // arrive, others: NewReno must not interpret the answers to those as signs of a loss.
     for variant in [Variant::NewReno, Variant::Sack] {
         let mut path = Path::new(&options(variant), RTT, |sent| {
             if sent.from == SERVER && sent.at == at(150) {

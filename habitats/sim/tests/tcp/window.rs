@@ -1,4 +1,4 @@
-//! How the windows move, and what they hold back.
+//! Movements of the windows, and the data that they hold back.
 
 use weir_base::{Instant, Span};
 use weir_sim::tcp::{Options, Variant};
@@ -39,8 +39,8 @@ fn delayed_acknowledgments_do_not_slow_it_down() {
 
 #[test]
 fn congestion_avoidance_adds_one_segment_in_each_round_trip() {
-    // Segment 5 of 10 is lost. Five acknowledgments have let the window grow to 15 when the first
-    // duplicate comes, and the third one sets it to half of that, 7.5.
+    // Segment 5 of 10 is lost. Five acknowledgments have raised the window to 15 when the first duplicate arrives, and
+    // the third duplicate sets it to half of that, 7.5.
     let mut path = Path::new(&options(Variant::Sack), RTT, lose(1000, &[5]));
     let windows = trace(&mut path, 9);
     // Recovery takes the round trip from 200 to 300 ms; growth begins with the next

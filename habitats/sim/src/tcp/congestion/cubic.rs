@@ -13,13 +13,12 @@
 //!
 //! Parameters: C = 0.4 segments/s^3, beta = 0.7, fast convergence.
 //!
-//! Deviations: section 4.4 adds (target - cwnd) / cwnd for each acknowledgment; this adds it for
-//! each segment acknowledged, as Linux does, because with delayed acknowledgments the window would
-//! fall behind its own target. The window is never lowered to W_est (section 4.3 speaks of setting
-//! it).
+//! Deviations: section 4.4 adds (target - cwnd) / cwnd for each acknowledgment. We add it for each segment
+//! acknowledged, as Linux does, because with delayed acknowledgments the window would fall behind its own target. The
+//! window is never lowered to W_est (section 4.3 speaks of setting it).
 //!
-//! Windows are reals in segments. The cube root is our own, so that a run is the same on every
-//! platform: it uses nothing but the operations that IEEE 754 defines exactly.
+//! Windows are real numbers in segments. We compute the cube root ourselves with operations that IEEE 754 defines
+//! exactly, so that a run is the same on every platform.
 
 use weir_base::Instant;
 
@@ -35,13 +34,13 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// State of congestion avoidance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cubic {
-    /// When this stage of congestion avoidance began, moved on by the time without growth.
+    /// Start of this stage of congestion avoidance, postponed by the time without growth.
     epoch: Option<Instant>,
-    /// The last acknowledgment that was seen in this epoch.
+    /// Time of the last acknowledgment in this epoch.
     last_ack: Instant,
-    /// It came while the application or the receiver limited the sender.
+    /// Whether that acknowledgment came while the application or the receiver limited the sender.
     is_paused: bool,
-    /// Window before the last reduction, less after fast convergence; zero when unknown.
+    /// Window before the last reduction, lower with fast convergence; zero when unknown.
     max_window: f64,
     /// Window before the last reduction (cwnd_prior).
     prior_window: f64,
@@ -49,7 +48,7 @@ pub(super) struct Cubic {
     k: f64,
     /// W_est, Reno's window.
     reno_window: f64,
-    /// Bytes of growth less than one.
+    /// Accumulated growth of less than one byte.
     fraction: f64,
 }
 
@@ -82,7 +81,7 @@ impl Cubic {
         whole
     }
 
-    /// What remains of the `flight` after a reduction, in bytes (sections 4.6 and 4.7).
+    /// The bytes of `flight` that remain after a reduction (sections 4.6 and 4.7).
     pub(super) fn reduce(&mut self, flight: u64, window: u64, mss: u64) -> u64 {
         let window = window as f64 / mss as f64;
         self.max_window = if window < self.max_window {
@@ -95,13 +94,13 @@ impl Cubic {
         (flight as f64 * BETA) as u64
     }
 
-    /// The next stage of congestion avoidance starts from its own window (section 4.8).
+    /// Makes the next stage of congestion avoidance start from its own window (section 4.8).
     pub(super) fn on_timeout(&mut self) {
         self.max_window = 0.0;
         self.end_epoch();
     }
 
-    /// The next acknowledgment in congestion avoidance begins a new epoch.
+    /// Makes the next acknowledgment in congestion avoidance start a new epoch.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = None;
         self.fraction = 0.0;
@@ -147,7 +146,7 @@ fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent: within a few per cent of the root, whatever the magnitude.
+    // A third of the exponent: within a few per cent of the root for every magnitude.
     let mut root = f64::from_bits(x.to_bits() / 3 + (682 << 52));
     for _ in 0..5 {
         root = (2.0 * root + x / (root * root)) / 3.0;
@@ -237,7 +236,7 @@ mod tests {
         };
         let mut window = 10 * MSS;
         ack(&mut cubic, &mut window, 0, 10, true);
-        // Far above: the target is 1.5 x 10, so one segment adds (15 - 10) / 10.
+        // The target is far above the window: it is limited to 1.5 x 10, so one segment adds (15 - 10) / 10.
         cubic.k = 0.0;
         let mut window = 10 * MSS;
         assert_eq!(ack(&mut cubic, &mut window, 1, 10, true), 10.5);

@@ -1,11 +1,10 @@
-//! The congestion window: slow start and reductions here, avoidance in one file for each algorithm.
+//! The congestion window: slow start and reductions are here, congestion avoidance in one file for each algorithm.
 //!
 //! Source: RFC 5681 for the window, RFC 3465 for counting bytes, RFC 9438 for CUBIC.
 //!
-//! Choices. Slow start adds the bytes acknowledged, at most 2 SMSS for each acknowledgment (RFC
-//! 3465 with L = 2), and 1 SMSS after a time-out, because there one acknowledgment may cover much
-//! that had arrived long ago. The window grows only while it is what holds the sender back. There
-//! is no HyStart: slow start ends with a loss or a mark.
+//! Choices. Slow start adds the bytes acknowledged, at most 2 SMSS for each acknowledgment (RFC 3465 with L = 2), and 1
+//! SMSS after a time-out, because then one acknowledgment may cover much data that had arrived long ago. The window
+//! grows only while it limits the sender. There is no HyStart: slow start ends with a loss or a mark.
 
 mod cubic;
 mod reno;
@@ -22,30 +21,30 @@ pub(super) struct Congestion {
     window: u64,
     threshold: u64,
     mss: u64,
-    /// Bytes that one acknowledgment counts for at most.
+    /// Maximum bytes that count for one acknowledgment.
     counted_max: u64,
     algorithm: Algorithm,
 }
 
-/// What the window does in congestion avoidance.
+/// The algorithm of congestion avoidance.
 #[derive(Clone, Debug)]
 enum Algorithm {
     Reno(Reno),
     Cubic(Cubic),
 }
 
-/// An acknowledgment of new data, as the window sees it.
+/// The properties of an acknowledgment of new data that affect the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
     /// Bytes newly acknowledged.
     pub(super) bytes: u64,
-    /// Whether the congestion window, and not the application or the receiver, stopped the sender.
+    /// Whether the congestion window, rather than the application or the receiver, stopped the sender.
     pub(super) is_window_limited: bool,
-    /// Whether what was lost in a time-out is still being repaired.
+    /// Whether losses of a time-out are still being repaired.
     pub(super) is_after_timeout: bool,
     /// Smoothed round-trip time.
     pub(super) rtt: Span,
-    /// When it came.
+    /// Time of the acknowledgment.
     pub(super) now: Instant,
 }
 
@@ -74,12 +73,12 @@ impl Congestion {
         self.threshold
     }
 
-    /// For the end of a recovery without SACK (RFC 6582), and after a SYN that was lost twice.
+    /// Sets the window at the end of a recovery without SACK (RFC 6582), and after a SYN that was lost twice.
     pub(super) fn set_window(&mut self, window: u64) {
         self.window = window.max(self.mss);
     }
 
-    /// The window at the start of the first transmission, or of one after idling.
+    /// Sets the window for the first transmission, or for a transmission after idling.
     pub(super) fn restart(&mut self, window: u64) {
         self.window = self.window.min(window);
         if let Algorithm::Cubic(cubic) = &mut self.algorithm {
@@ -87,7 +86,7 @@ impl Congestion {
         }
     }
 
-    /// New data was acknowledged outside of fast recovery.
+    /// Handles an acknowledgment of new data outside of fast recovery.
     #[inline]
     pub(super) fn on_ack(&mut self, acked: Acked) {
         let acked = Acked {
@@ -107,21 +106,21 @@ impl Congestion {
         };
     }
 
-    /// A loss was found by duplicate acknowledgments while `flight` bytes were outstanding.
+    /// Handles a loss that duplicate acknowledgments revealed while `flight` bytes were outstanding.
     pub(super) fn on_loss(&mut self, flight: u64) {
         self.reduce(flight);
         self.window = self.threshold;
     }
 
-    /// A mark was echoed (RFC 3168, section 6.1.2; RFC 9438, section 4.6). Unlike a loss, it may
-    /// bring the window down to one segment.
+    /// Handles an echoed mark (RFC 3168, section 6.1.2; RFC 9438, section 4.6). Unlike a loss, it may reduce the window
+    /// to one segment.
     pub(super) fn on_mark(&mut self, flight: u64) {
         let reduced = self.reduce(flight);
         self.window = reduced.max(self.mss);
     }
 
-    /// The retransmission timer expired; `again` if for the same data as before, in which case the
-    /// threshold stays (RFC 5681, section 3.1).
+    /// Handles an expiry of the retransmission timer. `again` means for the same data as before; then the threshold
+    /// stays (RFC 5681, section 3.1).
     pub(super) fn on_timeout(&mut self, flight: u64, again: bool) {
         if !again {
             self.reduce(flight);
@@ -132,7 +131,7 @@ impl Congestion {
         self.window = self.mss;
     }
 
-    /// Sets the threshold; returns what it would be if it had no lower bound.
+    /// Sets the threshold; returns its value without the lower bound.
     fn reduce(&mut self, flight: u64) -> u64 {
         let reduced = match &mut self.algorithm {
             Algorithm::Reno(reno) => reno.reduce(flight),
