@@ -402,7 +402,7 @@ fn open_sender(index: u32) -> io::Result<Socket> {
     }
     if let Err(error) = sender.set_mark(MARK) {
         // Not privileged: then no rule that checks the mark can exist either.
-        tracing::debug!(%error, "what is sent carries no mark");
+        tracing::debug!(%error, "sent frames carry no mark");
     }
     sender.bind(&link_address(index, 0)?)?;
     Ok(sender)

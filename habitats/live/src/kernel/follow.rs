@@ -54,7 +54,7 @@ pub enum Error {
     #[error("the netlink socket failed: {0}")]
     Socket(#[from] io::Error),
     /// The kernel did not deliver one of its tables.
-    #[error("the kernel did not tell its {what}: {source}")]
+    #[error("cannot read the kernel's {what}: {source}")]
     Dump {
         /// Name of the table.
         what: &'static str,
@@ -322,7 +322,7 @@ fn dump() -> Result<(TableState, bool), Error> {
     for (what, request) in requests {
         match dump_one(&mut socket, &request, &mut state) {
             Ok(whole) => consistent &= whole,
-            Err(error) if is_unknown_here(what, &error) => debug!(what, %error, "not told"),
+            Err(error) if is_unknown_here(what, &error) => debug!(what, %error, "unsupported"),
             Err(source) => return Err(Error::Dump { what, source }),
         }
     }

@@ -85,7 +85,7 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
             continue;
         };
         if let Ok(Err(error)) = timeout_at(began + GAP_MAX, changes.changed()).await {
-            tracing::warn!(%error, "changes of this machine's rules are announced no more");
+            tracing::warn!(%error, "changes of this machine's rules are no longer announced");
             announcements = None;
         }
     }

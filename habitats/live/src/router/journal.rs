@@ -49,7 +49,7 @@ pub(super) fn notice(notice: Notice) {
             tracing::error!(
                 ports,
                 error = why,
-                "the kernel forwards what comes in by ports"
+                "the kernel forwards packets that arrive at these ports"
             );
         }
         Notice::NotDrained { ports: Some(ports) } => {
@@ -63,11 +63,14 @@ pub(super) fn notice(notice: Notice) {
             tracing::warn!(
                 ports,
                 error = why,
-                "removed without giving transit back in order"
+                "removed without giving transit back in an orderly way"
             );
         }
         Notice::NotGivenBack { ports: None, why } => {
-            tracing::warn!(error = why, "stopped without giving transit back in order");
+            tracing::warn!(
+                error = why,
+                "stopped without giving transit back in an orderly way"
+            );
         }
         Notice::RulesStay {
             port,
@@ -84,7 +87,7 @@ pub(super) fn notice(notice: Notice) {
             tracing::error!(
                 port,
                 error = why,
-                "the kernel does not forward what comes in by a removed port"
+                "the kernel does not forward packets that arrive at a removed port"
             );
         }
         Notice::Renamed {

@@ -39,8 +39,8 @@ pub(super) async fn follow_rates(running: Arc<Running>) -> String {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => {
                 tracing::warn!(
-                    "this kernel has no egress hook (Linux 5.16): what it sends itself out of a \
-                     paced port is not limited, and delays transit there"
+                    "this kernel has no egress hook (Linux 5.16): packets that the machine \
+                     itself sends out of a paced port are not limited, and delay transit there"
                 );
                 return std::future::pending().await;
             }
