@@ -4,7 +4,8 @@
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
 //! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout
-//! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab (`lab/examples/experiments`)
+//! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab
+//!   (`lab/examples/experiments`)
 
 mod lines;
 mod tidy;

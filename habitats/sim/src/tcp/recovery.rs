@@ -1,5 +1,5 @@
-//! The sender's processing of acknowledgments: round-trip samples, window growth, detection and repair of losses (RFC
-//! 5681, RFC 6582, RFC 6675), ECN echoes (RFC 3168).
+//! The sender's processing of acknowledgments: round-trip samples, window growth, detection and repair of losses
+//! (RFC 5681, RFC 6582, RFC 6675), ECN echoes (RFC 3168).
 
 use weir_base::{Instant, Span};
 
