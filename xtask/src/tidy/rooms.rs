@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::tree::{Tree, is_test, without_tests};
 
-/// Rooms that still use each other in circles: crate, rooms, and why that is not mended yet. This list only
-/// shrinks: a room that is in no circle with the others any more must leave it.
+/// Rooms that still use each other in cycles: crate, rooms, and why that is not mended yet. This list only
+/// shrinks: a room that is in no cycle with the others any more must leave it.
 const KNOTS: &[Knot] = &[(
     "habitats/sim",
     &[
@@ -52,7 +52,7 @@ fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<Str
             let inside = |room: &&&str| found.iter().any(|knot| knot.contains(**room));
             for room in rooms.iter().filter(|room| !inside(room)) {
                 faults.push(format!(
-                    "{folder}: {room} is in no circle any more: remove it from KNOTS in xtask"
+                    "{folder}: {room} is in no cycle any more: remove it from KNOTS in xtask"
                 ));
             }
         }
@@ -61,13 +61,13 @@ fn check_with(tree: &Tree, crates: &[&str], knots: &[Knot], faults: &mut Vec<Str
 
 /// Describes a cycle of rooms in one sentence, with one shortest cycle and the place that closes it.
 fn sentence(folder: &str, uses: &Uses, knot: &BTreeSet<&str>) -> String {
-    let circles = knot.iter().filter_map(|room| circle(uses, room));
-    let rooms = circles.min_by_key(Vec::len).unwrap_or_default();
+    let cycles = knot.iter().filter_map(|room| cycle(uses, room));
+    let rooms = cycles.min_by_key(Vec::len).unwrap_or_default();
     let places = rooms.windows(2).filter_map(|w| uses[w[0]].get(w[1]));
     let places: Vec<&str> = places.map(String::as_str).collect();
     let all: Vec<&str> = knot.iter().copied().collect();
     format!(
-        "{folder}: rooms use each other in circles: {}; for example {} ({})",
+        "{folder}: rooms use each other in cycles: {}; for example {} ({})",
         all.join(", "),
         rooms.join(" -> "),
         places.join(", ")
@@ -93,7 +93,7 @@ fn tied(uses: &Uses) -> Vec<BTreeSet<&str>> {
 }
 
 /// A shortest cycle through a room, with the room at both ends.
-fn circle<'a>(uses: &'a Uses, room: &'a str) -> Option<Vec<&'a str>> {
+fn cycle<'a>(uses: &'a Uses, room: &'a str) -> Option<Vec<&'a str>> {
     let next = uses.get(room)?.keys();
     let back = next.filter_map(|used| path(uses, used, room));
     let rest = back.min_by_key(Vec::len)?;
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_through_exports_and_supers() {
-        let expected = "base: rooms use each other in circles: a, b; for example a -> b -> a \
+        let expected = "base: rooms use each other in cycles: a, b; for example a -> b -> a \
                     (base/src/a.rs:1, base/src/b/inner.rs:3)";
         assert_eq!(faults(CIRCLE, &[]), [expected]);
     }
