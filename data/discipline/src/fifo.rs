@@ -4,7 +4,7 @@
 //!  arrivals --> [ | | | | | ] --> link        full: the arriving packet is dropped
 //! ```
 //!
-//! Source: RFC 7567, section 2 (what it warns of); Linux `pfifo`.
+//! Source: RFC 7567, section 2 (which warns of it); Linux `pfifo`.
 
 use std::collections::VecDeque;
 
@@ -86,8 +86,8 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty queue. It takes memory as more packets wait than ever before, up to `limit`: most
-    /// queues of a large network never hold more than a few.
+    /// An empty queue. It allocates memory whenever more packets wait than ever before, up to `limit`,
+    /// because most queues of a large network never hold more than a few packets.
     pub fn new(params: Params) -> Self {
         Self {
             queue: VecDeque::with_capacity(params.limit.min(FEW)),

@@ -108,7 +108,7 @@ impl Params {
         Ok(params)
     }
 
-    /// When a packet that comes now leaves, for a `draw` from all of `u64`.
+    /// When a packet that arrives now leaves, for a `draw` from the whole range of `u64`.
     fn leaves(&self, now: Instant, draw: u64) -> Instant {
         let range = u128::from(self.jitter.times(2).as_nanos()) + 1;
         let offset = (u128::from(draw) * range) >> 64;
@@ -116,7 +116,7 @@ impl Params {
     }
 }
 
-/// What the link counts.
+/// Counters of the link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     lost: u64,
@@ -136,7 +136,7 @@ pub struct Impair {
     stats: Stats,
 }
 
-/// A packet under way; equal times leave in the order of arrival.
+/// A packet in transit; packets with equal times leave in the order of arrival.
 #[derive(Debug)]
 struct Held {
     leaves: Instant,
@@ -194,7 +194,7 @@ impl Impair {
 
 impl Discipline for Impair {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        // Each packet takes two draws, whatever becomes of it: parameters do not shift the stream.
+        // Each packet takes two draws, whatever its fate, so that parameters do not shift the stream.
         let (loss, jitter) = (self.stream.next_u64(), self.stream.next_u64());
         if Chance::new(self.params.loss).happens(loss) {
             self.stats.lost += 1;

@@ -1,22 +1,22 @@
-//! Queue disciplines: who gets the link, when, and whose packets are dropped.
+//! Queue disciplines: they decide which packet gets the link, and which packets are dropped.
 //!
 //! One file per mechanism, of the same shape inside: a manual page (purpose, source, picture,
 //! parameters, counters, deviations), its entry for [`KINDS`], `Params`, `State`, `Stats`, the decision
-//! functions, tests. A discipline is a pure state machine: time, flow keys and the books are handed in
-//! by [`Cx`]. It does not know what a port, a device or a clock is.
+//! functions, tests. A discipline is a pure state machine: [`Cx`] passes in the time, the flow keys and
+//! the counters. It does not know what a port, a device or a clock is.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | [`fifo`], [`impair`] | the plain queue, and an emulated link |
-//! | [`aqm`] | one queue that drops before it is full, and what decides it |
-//! | [`fair`] | a queue for each flow, host or class, and whose turn it is |
-//! | [`flow`] | high-bandwidth flows are found by a small cache, and kept apart |
-//! | [`admission`] | flow-aware networking: who is let in, and the schedulers behind |
+//! | [`aqm`] | active queue management: one queue that drops before it is full |
+//! | [`fair`] | fair queueing: a queue for each flow, host or class, and a scheduler |
+//! | [`flow`] | a small cache that finds high-bandwidth flows, which get a separate queue |
+//! | [`admission`] | flow-aware networking: admission control, and the schedulers behind it |
 //! | [`channel`] | control and redirect messages between a control and a forwarding element |
-//! | `parts` | what several rooms are built of: queues in fixed memory, flow tables, rates |
+//! | `parts` | building blocks of several rooms: queues in fixed memory, flow tables, rates |
 //!
-//! Around them: [`contract`] (what a discipline promises), [`spec`] (a checked configuration),
-//! [`metered`] (the books). A room uses `parts` and the rooms above it in this table; nothing here but
+//! Around them: [`contract`] (the interface of a discipline), [`spec`] (a checked configuration),
+//! [`metered`] (the accounting). A room uses `parts` and the rooms above it in this table; only
 //! [`KINDS`] knows all disciplines.
 
 pub mod contract;
@@ -25,7 +25,7 @@ pub mod impair;
 pub mod metered;
 pub mod spec;
 
-/// Active queue management: one queue that drops before it is full, and what decides it.
+/// Active queue management: one queue that drops before it is full.
 pub mod aqm {
     pub(crate) mod average;
     pub(crate) mod blue;
@@ -34,7 +34,7 @@ pub mod aqm {
     pub mod refill;
 }
 
-/// Fair queueing: a queue for each flow, host or class, and whose turn it is.
+/// Fair queueing: a queue for each flow, host or class, and a scheduler.
 pub mod fair {
     pub mod class_weights;
     pub(crate) mod classes;
@@ -47,7 +47,7 @@ pub mod fair {
     pub mod stfq;
 }
 
-/// High-bandwidth flows are found by a small cache, and kept apart.
+/// A small cache that finds high-bandwidth flows, which get a separate queue.
 pub mod flow {
     pub(crate) mod flow_cache;
     pub(crate) mod lottery;
@@ -55,7 +55,7 @@ pub mod flow {
     pub(crate) mod share;
 }
 
-/// Flow-aware networking: `fan` decides who is let in, in front of the schedulers `afan`, `pfq` and `pdrr`.
+/// Flow-aware networking: `fan` is the admission control for the schedulers `afan`, `pfq` and `pdrr`.
 pub mod admission {
     pub(crate) mod active;
     pub mod afan;
@@ -75,7 +75,7 @@ pub mod channel {
     pub mod token_bucket;
 }
 
-/// What several rooms are built of.
+/// Building blocks of several rooms.
 mod parts {
     pub(crate) mod bins;
     pub(crate) mod chain;

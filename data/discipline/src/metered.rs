@@ -1,7 +1,7 @@
-//! The books around any discipline: `received == sent + dropped + backlog`.
+//! The accounting around any discipline: `received == sent + dropped + backlog`.
 //!
 //! An algorithm's author cannot forget to count, because the counting is outside the algorithm.
-//! After each call in debug builds the books must balance, in packets and in bytes.
+//! After each call, debug builds check that the counters balance, in packets and in bytes.
 
 use weir_base::{Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
@@ -14,20 +14,20 @@ use crate::spec::Spec;
 pub struct Metered {
     inner: Inner,
     ledger: Ledger,
-    /// What the link behind is paced to.
+    /// The rate that the link behind is paced to; none if it is not paced.
     link_rate: Option<Rate>,
-    /// Seldom looked at: kept out of the memory that every packet touches.
+    /// Rarely used, and therefore kept out of the memory that every packet touches.
     spec: Box<Spec>,
 }
 
-/// A discipline. The plain queue, which nearly every port of a network has, lies where its port does,
-/// and calls of it cost nothing.
+/// A discipline. The plain queue, which nearly every port of a network has, is stored inline, and calls to
+/// it need no indirection.
 enum Inner {
     Fifo(Fifo),
     Other(Box<dyn Discipline>),
 }
 
-/// Calls a method of the discipline, of a plain queue without indirection.
+/// Calls a method of the discipline; for a plain queue, without indirection.
 macro_rules! each {
     ($inner:expr, $discipline:ident => $call:expr) => {
         match $inner {
@@ -46,7 +46,7 @@ impl Inner {
     }
 }
 
-/// New parameters were of another kind than the discipline in place.
+/// The new parameters are for another kind than the discipline in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the discipline in place is {in_place}, the new parameters are for {offered}")]
 pub struct SpecMismatch {
@@ -56,14 +56,14 @@ pub struct SpecMismatch {
     pub offered: &'static str,
 }
 
-/// What went through a discipline.
+/// The packets and bytes that went through a discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Offered to it.
     pub received: Tally,
-    /// Given out by it.
+    /// Sent by it.
     pub sent: Tally,
-    /// Ended in it.
+    /// Dropped in it.
     pub dropped: Tally,
     /// Marked in it.
     pub marked: Tally,
@@ -106,14 +106,14 @@ impl Metered {
         packet
     }
 
-    /// Whether a packet that comes alone to an idle link is what [`Self::dequeue`] gives next, whatever
-    /// it is: of an empty plain queue.
+    /// Whether [`Self::dequeue`] would return any packet that arrives alone at an idle link: true for an empty
+    /// plain queue.
     #[inline]
     pub fn passes(&self) -> bool {
         matches!(&self.inner, Inner::Fifo(fifo) if fifo.is_empty())
     }
 
-    /// Books a packet that [passes](Self::passes): as if it were queued and taken at once.
+    /// Counts a packet that [passes](Self::passes), as if it were queued and taken at once.
     #[inline]
     pub fn pass(&mut self, packet: &Packet) {
         self.ledger.received.count(packet.bytes());
@@ -127,7 +127,7 @@ impl Metered {
         self.balance();
     }
 
-    /// Touches what `enqueue` will need.
+    /// Touches the memory that `enqueue` will need.
     #[inline]
     pub fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
         each!(&self.inner, d => d.prefetch(cx, packet));
@@ -150,7 +150,7 @@ impl Metered {
         each!(&self.inner, d => d.backlog())
     }
 
-    /// What went through so far.
+    /// The packets and bytes that went through so far.
     pub fn ledger(&self) -> Ledger {
         self.ledger
     }
@@ -165,12 +165,12 @@ impl Metered {
         each!(&self.inner, d => d.has_room(class))
     }
 
-    /// Lets the discipline give back memory that it does not need now.
+    /// Lets the discipline free memory that it does not need now.
     pub fn relax(&mut self) {
         each!(&mut self.inner, d => d.relax());
     }
 
-    /// Bytes of memory that the discipline has taken.
+    /// Bytes of memory that the discipline has allocated.
     pub fn state_bytes(&self) -> usize {
         each!(&self.inner, d => d.state_bytes())
     }
@@ -199,8 +199,8 @@ impl Metered {
         Ok(())
     }
 
-    /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets
-    /// in their order, and what does not fit it is dropped by its own judgement.
+    /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets in their
+    /// order, and drops those that do not fit by its own rules.
     pub fn reconfigure(&mut self, cx: &mut Cx<'_>, spec: Spec, streams: &Streams) {
         if spec.kind() == self.spec.kind() {
             each!(&mut self.inner, d => d.reconfigure(spec.settings(), cx.now));
@@ -217,7 +217,7 @@ impl Metered {
         self.balance();
     }
 
-    /// Ends everything that is held: the port goes away.
+    /// Drops all packets that are held, because the port is removed.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         let dropped = &mut self.ledger.dropped;
         each!(&mut self.inner, d => d.drain(&mut |packet| {
@@ -227,7 +227,7 @@ impl Metered {
         self.balance();
     }
 
-    /// Calls the discipline and books the packets that ended or were marked during the call.
+    /// Calls the discipline, and counts the packets that were dropped or marked during the call.
     #[inline]
     fn audited<T>(
         &mut self,
@@ -236,7 +236,7 @@ impl Metered {
     ) -> T {
         let (ended, marked) = (cx.fates.all_ended(), cx.fates.marked());
         let result = call(&mut self.inner, cx);
-        // Mostly nothing ends, and then there is nothing to write.
+        // Usually nothing is dropped, and then there is nothing to write.
         if cx.fates.all_ended() != ended {
             self.ledger.dropped += cx.fates.all_ended() - ended;
         }

@@ -81,13 +81,13 @@ const CLASSES: Parameter = Parameter::new(
     "the classes with their weights, in the order in which a packet is held against them",
 );
 
-/// Packets that came to each class.
+/// Gauge names: packets that arrived in each class.
 const CAME: [&str; CLASSES_MAX] = [
     "class_0", "class_1", "class_2", "class_3", "class_4", "class_5", "class_6", "class_7",
     "class_8", "class_9", "class_10", "class_11", "class_12", "class_13", "class_14", "class_15",
 ];
 
-/// Packets that each class lost because it was full.
+/// Gauge names: packets that each class lost because it was full.
 const FULL: [&str; CLASSES_MAX] = [
     "full_0", "full_1", "full_2", "full_3", "full_4", "full_5", "full_6", "full_7", "full_8",
     "full_9", "full_10", "full_11", "full_12", "full_13", "full_14", "full_15",
@@ -183,7 +183,7 @@ impl ClassWeights {
         }
     }
 
-    /// Whether this class and all together have room for a packet.
+    /// Whether there is room for a packet in this class and in total.
     fn room(&self, class: usize) -> bool {
         self.bins.tally(class).packets < self.params.limit as u64
             && !self.bins.is_full(self.params.limit())
@@ -242,7 +242,7 @@ impl Discipline for ClassWeights {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        // The class of a packet is known when it comes: any of them must have room.
+        // The class of a packet is not known before it arrives, so all classes must have room.
         (0..self.bins.count()).all(|class| self.room(class))
     }
 
@@ -312,12 +312,12 @@ mod tests {
                 rig.offer(&mut queue, flow, 1000);
             }
         }
-        // 120 packets: 60, 40, 20, but for the packet that each class may be ahead.
+        // 120 packets: 60, 40, 20, give or take the one packet that each class may be ahead.
         let sent = bytes(&mut rig, &mut queue, 120);
         for (sent, expected) in sent.iter().zip([60_000, 40_000, 20_000]) {
             assert!(sent.abs_diff(expected) <= 1000, "{sent} of {expected}");
         }
-        // Class 0 sends its other 240, and comes no more: 1 and 2 share 2:1.
+        // Class 0 sends its other 240 packets, and then no more: 1 and 2 share 2:1.
         let mut left = 240;
         while left > 0 {
             left -= usize::from(rig.take(&mut queue).unwrap().slot.0 == 0);

@@ -1,9 +1,9 @@
-//! Traffic classes by what a packet's headers say, from one line of text.
+//! Traffic classes by a packet's headers, from one line of text.
 //!
 //! ```text
 //!  classes = "to 10.0.1.0/24 tcp = 3, udp port 53 = 2, rest = 1"
 //!             +---- match ----+   |
-//!                               weight            the first class whose words all hold is the packet's
+//!                               weight            a packet gets the first class whose words all hold
 //! ```
 
 use std::net::IpAddr;
@@ -15,21 +15,21 @@ use weir_packet::{Family, FlowKey};
 pub(crate) const CLASSES_MAX: usize = 16;
 /// The greatest weight.
 const WEIGHT_MAX: u32 = 1000;
-/// Protocols that have a word.
+/// Protocols that have a name.
 const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)];
 /// The words that are followed by a value.
 const WORDS: [&str; 4] = ["from", "to", "port", "protocol"];
 /// The match of all packets.
 const REST: &str = "rest";
 
-/// The classes, in the order in which a packet is held against them; the last one takes all.
+/// The classes, in the order in which a packet is compared with them; the last one matches all packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes(Vec<Rule>);
 
 /// One class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    /// What all must hold; nothing, for all packets.
+    /// The conditions that must all hold; none, to match all packets.
     terms: Vec<Term>,
     weight: u32,
 }
@@ -53,7 +53,7 @@ struct Network {
 }
 
 impl Classes {
-    /// Reads the text; the error says where it is wrong.
+    /// Reads the text; the error gives the position of the mistake.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let reader = Reader(text);
         let mut classes: Vec<Rule> = Vec::new();
@@ -77,7 +77,7 @@ impl Classes {
         Ok(Self(classes))
     }
 
-    /// How many there are.
+    /// The number of classes.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
@@ -87,7 +87,7 @@ impl Classes {
         self.0.iter().map(|rule| rule.weight)
     }
 
-    /// Whether every packet has the same class here as there.
+    /// Whether every packet has the same class in `other`.
     pub(crate) fn match_like(&self, other: &Self) -> bool {
         let [own, others] = [self, other].map(|of| of.0.iter().map(|rule| &rule.terms));
         own.eq(others)
@@ -108,7 +108,7 @@ impl Classes {
 }
 
 impl Rule {
-    /// Whether each packet that matches `other` matches this one too. `rest` takes what is left.
+    /// Whether each packet that matches `other` also matches this class. `rest` takes the remaining packets.
     fn takes_all_of(&self, other: &Self) -> bool {
         let implied = |term: &Term| other.terms.iter().any(|narrow| narrow.implies(term));
         !other.terms.is_empty() && self.terms.iter().all(implied)
@@ -116,7 +116,7 @@ impl Rule {
 }
 
 impl Term {
-    /// Whether all packets for which this holds are such for which `wide` holds.
+    /// Whether `wide` holds for all packets for which this condition holds.
     fn implies(&self, wide: &Self) -> bool {
         match (self, wide) {
             (Self::From(narrow), Self::From(wide)) | (Self::To(narrow), Self::To(wide)) => {
@@ -127,7 +127,7 @@ impl Term {
         }
     }
 
-    /// Whether both can hold for one packet.
+    /// Whether both conditions can hold for one packet.
     fn agrees_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Protocol(a), Self::Protocol(b)) => a == b,
@@ -188,7 +188,7 @@ impl Network {
     }
 }
 
-/// Reads the parts of a text, and tells their places in it.
+/// Reads the parts of a text, and knows their positions in it.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {
@@ -270,7 +270,7 @@ impl Reader<'_> {
     }
 }
 
-/// `53`, or `5000-5999`. Port zero is none: fragments and ICMP have it.
+/// `53`, or `5000-5999`. Port zero is not permitted, because fragments and ICMP have it.
 fn ports(text: &str) -> Option<(u16, u16)> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);

@@ -1,4 +1,4 @@
-//! Deficit round robin: each flow in turn sends a quantum of bytes, and keeps what it did not use.
+//! Deficit round robin: each flow in turn sends a quantum of bytes, and keeps the part that it did not use.
 //!
 //! ```text
 //!  flow hash --+-> [ | | ]   deficit 200  --+
@@ -273,7 +273,7 @@ mod tests {
         for (flow, bytes) in [(0, 1000), (0, 1000), (1, 500), (1, 100)] {
             assert_eq!(rig.offer(&mut drr, flow, bytes), Admission::Queued);
         }
-        // The oldest packet (id 0) of flow 0 had to go.
+        // The oldest packet (id 0) of flow 0 was dropped.
         let sent: Vec<_> = std::iter::from_fn(|| rig.take(&mut drr)).collect();
         let ids: Vec<_> = sent.iter().map(|p| p.id).collect();
         assert_eq!(ids, [1, 2, 3]);

@@ -178,7 +178,7 @@ impl FqCodel {
 
     /// Takes the next packet of the lists; `take` takes it from the bin that has the turn.
     fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
-        // Each step takes a packet, uses up a turn, or finds a queue empty, which then leaves.
+        // Each step takes a packet, uses up a turn, or finds an empty queue, which then leaves the lists.
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -197,7 +197,7 @@ impl FqCodel {
             if is_new {
                 self.new.pop_front();
                 if !self.old.is_empty() {
-                    // Not idle yet: else it could be new again at once, and starve the old ones.
+                    // It is not idle yet: otherwise it could be new again at once, and starve the old queues.
                     self.old.push_back(bin);
                     continue;
                 }
@@ -215,7 +215,7 @@ impl FqCodel {
         }
     }
 
-    /// Ends packets at the head of the longest queue; gives that queue and the last one's end.
+    /// Drops packets at the head of the longest queue; returns that queue and the last drop.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
         let bin = self.bins.longest()?;
         let half = self.bins.tally(bin).packets / 2;
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn each_queue_has_its_own_control() {
-        // Flow 0 keeps 40 packets waiting, flow 1 sends one now and then: only flow 0 loses.
+        // Flow 0 keeps 40 packets waiting, flow 1 sends one from time to time: only flow 0 loses packets.
         let mut rig = Rig::apart(2, 64);
         let control = Control {
             target: Span::from_millis(5),

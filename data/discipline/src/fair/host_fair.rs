@@ -1,4 +1,4 @@
-//! Fair between hosts, and between the flows of each host: what a home router runs today.
+//! Fair between hosts, and between the flows of each host, as in today's home routers.
 //!
 //! ```text
 //!                        host a: 3 flows   [ | | ] [ | | ] [ | ]    a third of a's half each
@@ -101,7 +101,7 @@ pub const KIND: contract::Kind = contract::Kind {
     },
 };
 
-/// Maximum packets that BLUE drops in one call: how many there are is the senders' choice, not ours.
+/// Maximum packets that BLUE drops in one call: their number is the senders' choice, not ours.
 const BLUE_DROPS_MAX: u32 = 16;
 
 /// Parameters.
@@ -144,17 +144,17 @@ struct Flow {
     tag: Tag,
     codel: codel::State,
     blue: Blue,
-    /// Where its hosts are counted.
+    /// The places where its hosts are counted.
     hosts: [Option<u32>; 2],
     /// Whether it is among the queues that wait for a turn.
     waits: bool,
-    /// Whether it counts in its hosts' load.
+    /// Whether it counts in the load of its hosts.
     busy: bool,
-    /// Whether it may hold packets of another flow than its set says.
+    /// Whether it may hold packets of a flow other than the one that its set names.
     shared: bool,
 }
 
-/// The queues, their hosts, and those that wait for a turn by start tag.
+/// The queues, their hosts, and the queues that wait for a turn, by start tag.
 #[derive(Debug)]
 pub struct HostFair {
     params: Params,
@@ -199,7 +199,7 @@ impl HostFair {
         });
         match found {
             Place::Own(at) => at,
-            // It may have packets there, from when its set was full.
+            // The flow may have packets there, from a time when its set was full.
             _ if self.flows[first].shared => {
                 self.stats.shared += 1;
                 first
@@ -217,7 +217,7 @@ impl HostFair {
         }
     }
 
-    /// A packet comes to this queue, which has no turn to wait for yet.
+    /// Handles a packet that arrives at this queue, which does not wait for a turn yet.
     fn enter(&mut self, cx: &Cx<'_>, packet: &Packet, bin: usize) {
         let mut hosts = [None; 2];
         for (end, kind) in self.params.hosts.kinds().into_iter().enumerate() {
@@ -231,7 +231,7 @@ impl HostFair {
         self.waiting.push(Reverse((flow.tag, bin as u32)));
     }
 
-    /// The queue was found empty at its turn.
+    /// Handles a queue that was found empty at its turn.
     fn leave(&mut self, bin: usize, now: Instant) {
         self.set_busy(bin, false);
         let flow = &mut self.flows[bin];
@@ -255,7 +255,7 @@ impl HostFair {
         self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
     }
 
-    /// The greater load of a queue's hosts; at least one.
+    /// The load of the busier of a queue's hosts; at least one.
     fn load(&self, bin: usize) -> u32 {
         let hosts = self.census.iter().zip(self.flows[bin].hosts);
         let loads = hosts.map(|(census, host)| census.load(host));
@@ -268,7 +268,7 @@ impl HostFair {
         now: Instant,
         mut take: impl FnMut(&mut Self, usize) -> Option<Packet>,
     ) -> Option<Packet> {
-        // Each step takes a packet, or finds a queue empty, which then leaves.
+        // Each step takes a packet, or finds an empty queue, which then leaves.
         while let Some(&Reverse((_, bin))) = self.waiting.peek() {
             let bin = bin as usize;
             let Some(packet) = take(self, bin) else {
@@ -291,7 +291,7 @@ impl HostFair {
         None
     }
 
-    /// All queues are empty: service beyond their shares is forgotten.
+    /// Called when all queues are empty: service beyond their shares is forgotten.
     fn settle(&mut self, now: Instant) {
         while let Some(Reverse((_, bin))) = self.waiting.pop() {
             self.leave(bin as usize, now);
@@ -299,7 +299,7 @@ impl HostFair {
         self.clock.idle();
     }
 
-    /// Takes the next packet of a queue that COBALT lets pass.
+    /// Takes the next packet that COBALT lets pass from a queue.
     fn judged(&mut self, cx: &mut Cx<'_>, bin: usize) -> Option<Packet> {
         let mut drops = 0;
         loop {
@@ -331,7 +331,7 @@ impl HostFair {
         }
     }
 
-    /// Ends the packet at the head of the longest queue; gives that queue and the packet's end.
+    /// Drops the packet at the head of the longest queue; returns that queue and the drop.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
         let (bin, packet) = self.bins.pop_longest()?;
         self.stats.longest_flow += 1;
@@ -418,7 +418,7 @@ impl Discipline for HostFair {
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        // Nothing is judged, so the time does not matter: the discipline is given up.
+        // The AQM is not applied, so the time does not matter: the discipline is being removed.
         std::iter::from_fn(|| self.next_unjudged(Instant::ZERO)).for_each(out);
     }
 
@@ -443,7 +443,7 @@ mod tests {
     use weir_base::{Span, Streams};
     use weir_packet::{FlowKey, Slot};
 
-    /// Fair by these hosts, and CoDel out of reach.
+    /// A discipline that is fair by these hosts, with parameters at which CoDel never drops.
     fn host_fair(hosts: &str, limit: usize) -> HostFair {
         let text = |text: &str| Scalar::Text(text.into());
         let given = [
@@ -460,7 +460,7 @@ mod tests {
         HostFair::new(params, Streams::new(1).stream("host_fair"))
     }
 
-    /// Flows from and to these hosts, each from a port of its own.
+    /// Flows from and to these hosts, each from a different port.
     fn rig(flows: &[(u8, u8)]) -> Rig {
         let mut rig = Rig::new(flows.len());
         for (n, (from, to)) in flows.iter().enumerate() {
@@ -502,7 +502,7 @@ mod tests {
         near(&shares("source", &flows, 120), &[20, 20, 20, 60]);
         near(&shares("destination", &flows, 120), &[30, 30, 30, 30]);
         near(&shares("both", &flows, 120), &[30, 30, 30, 30]);
-        // Now to hosts of their own: the source has the greater load.
+        // Now each to a different host: the source has the greater load.
         let flows = [(1, 5), (1, 6), (1, 7), (2, 8)];
         near(&shares("both", &flows, 120), &[20, 20, 20, 60]);
         // One network: only the words with `prefix` count it as one.
@@ -568,8 +568,8 @@ mod tests {
 
     #[test]
     fn flows_that_share_a_queue_keep_their_order() {
-        // One set of two places, three flows: the third shares. When the place of another flow is
-        // free, it stays where its packets are.
+        // One set of two places, three flows: the third one shares a place. When the place of another flow
+        // becomes free, it stays where its packets are.
         let mut rig = rig(&[(1, 5), (2, 5), (3, 5)]);
         let mut fair = host_fair("source", 100);
         let params = Params {
@@ -635,7 +635,7 @@ mod tests {
             }
         }
 
-        /// Takes packet `id`; says whether its flow had the least tag.
+        /// Takes packet `id`; returns whether its flow had the lowest tag.
         fn serve(&mut self, flow: usize, id: u64) -> bool {
             let Queue { tag, bin, .. } = self.flows[&flow];
             for queue in self.flows.values_mut() {

@@ -1,4 +1,4 @@
-//! What counts as one host, and how many busy queues each has.
+//! The definition of a host, and the number of busy queues of each.
 
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_packet::KeyKind;
@@ -36,7 +36,7 @@ impl Hosts {
         }
     }
 
-    /// What a sending and a receiving host are; none where they do not matter.
+    /// The parts of a flow key that identify sending and receiving hosts; none if they do not matter.
     pub(crate) fn kinds(self) -> [Option<KeyKind>; 2] {
         let (source, destination) = match self.0 {
             0..3 => (KeyKind::Source, KeyKind::Destination),
@@ -65,7 +65,7 @@ struct Host {
 }
 
 impl Census {
-    /// Room for this many hosts.
+    /// A census with room for this many hosts.
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
             sets: Sets::new(hosts),
@@ -73,7 +73,7 @@ impl Census {
         }
     }
 
-    /// A queue of the host with this hash waits for turns; gives the place where the host is counted.
+    /// Counts a queue that waits for turns, for the host with this hash; returns the host's place.
     pub(crate) fn enter(&mut self, hash: u64) -> u32 {
         let place = match self.sets.find(hash, |at| self.hosts[at].waiting == 0) {
             Place::Own(at) | Place::Taken(at) => at,
@@ -86,14 +86,14 @@ impl Census {
         place as u32
     }
 
-    /// A queue of the host at this place waits no longer.
+    /// Uncounts a queue that no longer waits, for the host at this place.
     pub(crate) fn leave(&mut self, place: Option<u32>) {
         if let Some(at) = place {
             self.hosts[at as usize].waiting -= 1;
         }
     }
 
-    /// A queue of the host at this place became busy, or is so no longer.
+    /// Counts a queue of the host at this place as busy, or no longer so.
     pub(crate) fn set_busy(&mut self, place: Option<u32>, busy: bool) {
         if let Some(at) = place {
             let count = &mut self.hosts[at as usize].busy;

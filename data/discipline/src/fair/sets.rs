@@ -1,12 +1,12 @@
-//! Set-associative places: which of a few places is a key's.
+//! Set-associative places: finds the place of a key among a few.
 //!
 //! ```text
 //!  hash --> set [ a | b | - | c | - | - | - | d ]      found: its own place, else a free one of its set,
-//!                       ^ starts here                  else the one where it started, with another's key
+//!                       ^ starts here                  else the one where it started, with another key
 //! ```
 //!
-//! Two keys share a place only if all eight places of their set are taken, which is rare long before
-//! the table is full; with one place for each hash, two of forty keys share one of 1024 as a rule.
+//! Two keys share a place only if all eight places of their set are taken, which is rare until the table
+//! is nearly full. With a single place for each hash, two of forty keys would probably share one of 1024.
 
 use crate::parts::bins::Bins;
 
@@ -16,23 +16,23 @@ const WAYS: usize = 8;
 /// The keys of a fixed number of places.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    /// The hash of the key that had each place last.
+    /// The hash of the key that last had each place.
     tags: Box<[u64]>,
 }
 
-/// Where a key belongs.
+/// The place of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It had this place before, and nobody had it since.
+    /// The key had this place before, and no other key has had it since.
     Own(usize),
     /// This place is free.
     Free(usize),
-    /// All places of the set are taken; this is the one of them where it started.
+    /// All places of the set are taken; this is the one where the search started.
     Taken(usize),
 }
 
 impl Sets {
-    /// This many places, which had no key yet.
+    /// This many places, without keys.
     pub(crate) fn new(places: usize) -> Self {
         Self {
             tags: vec![0; places].into_boxed_slice(),
@@ -44,7 +44,7 @@ impl Sets {
         Bins::place(hash, self.tags.len())
     }
 
-    /// The place of a key, where `is_free` tells which ones are free.
+    /// The place of a key; `is_free` returns whether a place is free.
     pub(crate) fn find(&self, hash: u64, is_free: impl Fn(usize) -> bool) -> Place {
         let first = self.first(hash);
         let start = first - first % WAYS;
@@ -62,7 +62,7 @@ impl Sets {
         free.map_or(Place::Taken(first), Place::Free)
     }
 
-    /// The place has this key now.
+    /// Gives the place to this key.
     pub(crate) fn claim(&mut self, place: usize, hash: u64) {
         self.tags[place] = hash;
     }

@@ -143,7 +143,7 @@ impl Salt {
         }
     }
 
-    /// Flows that share the high bits of this under one salt do not under another.
+    /// Mixes the salt into a hash: flows that share the high bits under one salt do not under another.
     fn mix(self, hash: u64) -> u64 {
         (hash ^ self.add).wrapping_mul(self.multiply)
     }
@@ -280,7 +280,7 @@ impl Discipline for Sfq {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        // Which queue a packet will belong to is not known before: none may be at its depth.
+        // The queue of a packet is not known in advance, so no queue may be at its depth.
         let deepest = self
             .bins
             .longest()
@@ -377,7 +377,7 @@ mod tests {
         for flow in 1..6 {
             rig.offer(&mut sfq, flow, 100);
         }
-        // 4 + 4 packets fit, the ninth costs flow 0 its first.
+        // 4 + 4 packets fit; the ninth costs flow 0 its first packet.
         assert_eq!(rig.fates.ended(Reason::LongestFlow).packets, 1);
         assert_eq!(sfq.backlog().packets, 8);
         assert_eq!(gauge(&sfq, "full"), 1);

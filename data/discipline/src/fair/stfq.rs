@@ -12,9 +12,9 @@
 //! October 1997, section II. `Clock` and `Tag` are the algorithm for any number of queues;
 //! [`Stfq`] is the discipline over hashed flows.
 //!
-//! A packet needs no tag of its own. One that comes to a queue with packets starts at the finish of
-//! the one before it, because the virtual time is never beyond the start of a queued packet. So each
-//! queue has one tag: the start of its head, or, once empty, the finish of the last that left.
+//! A packet needs no tag of its own. A packet that arrives at a non-empty queue starts at the finish of
+//! the packet before it, because the virtual time is never beyond the start of a queued packet. So each
+//! queue has one tag: the start of its head, or, when empty, the finish of the last packet that left.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -75,7 +75,7 @@ pub const KIND: contract::Kind = contract::Kind {
 /// Cost of a byte at weight 1. Dividing it by a weight of up to 1000 loses less than a millionth.
 const UNIT: u64 = 1 << 32;
 
-/// What a byte costs a queue of some weight, in virtual time.
+/// The cost of a byte for a queue of some weight, in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteCost(u64);
 
@@ -91,7 +91,7 @@ impl ByteCost {
     }
 }
 
-/// A start or finish tag. At 128 bits it does not wrap in the life of a router.
+/// A start or finish tag. With 128 bits it does not wrap in the lifetime of a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag(u128);
 
@@ -105,21 +105,21 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A packet comes to an empty queue, whose tag becomes the packet's start.
+    /// Called when a packet arrives at an empty queue, whose tag becomes the packet's start.
     pub(crate) fn arrive(&self, tag: &mut Tag) {
         *tag = self.now.max(*tag);
     }
 
-    /// The packet at the head of a queue enters service; the queue's tag becomes its finish, which
-    /// is the start of the next one.
+    /// Called when the packet at the head of a queue enters service; the queue's tag becomes the packet's
+    /// finish, which is the start of the next packet.
     pub(crate) fn serve(&mut self, tag: &mut Tag, cost: ByteCost, bytes: u64) {
         self.now = *tag;
         tag.0 += u128::from(cost.0) * u128::from(bytes);
         self.finish_max = self.finish_max.max(*tag);
     }
 
-    /// The busy period is over: to be called when a packet comes and none is held. Not when a packet
-    /// is asked for and none is there, because a port asks only for packets that are there.
+    /// Ends the busy period. Call this when a packet arrives and none is held, not when a dequeue finds
+    /// nothing: a port asks only if there are packets.
     pub(crate) fn idle(&mut self) {
         self.now = self.finish_max;
     }
@@ -161,7 +161,7 @@ struct Place {
     waits: bool,
 }
 
-/// The queues, and those that hold packets by start tag.
+/// The queues, and the non-empty queues by start tag.
 #[derive(Debug)]
 pub struct Stfq {
     params: Params,
@@ -210,7 +210,8 @@ impl Stfq {
         None
     }
 
-    /// Nothing is held: the busy period is over, and queues emptied to make room are out of turn.
+    /// Called when nothing is held: the busy period is over, and queues that were emptied to make room lose
+    /// their turns.
     fn settle(&mut self) {
         for Reverse((_, bin)) in self.waiting.drain() {
             self.places[bin as usize].waits = false;
@@ -339,7 +340,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_flow_that_was_idle_has_no_credit() {
-        // Flow 0 sends 9 of 10 packets; then flow 1 comes: they alternate, it does not catch up.
+        // Flow 0 sends 9 of 10 packets; then flow 1 arrives: they alternate, and flow 1 does not catch up.
         let mut rig = Rig::apart(2, 64);
         let mut stfq = Stfq::new(params());
         for _ in 0..14 {
@@ -405,7 +406,7 @@ pub(crate) mod tests {
             self.packets.push((start, id));
         }
 
-        /// Takes packet `id`; says whether it had the least start tag of those queued.
+        /// Takes packet `id`; returns whether it had the lowest start tag of those queued.
         pub(crate) fn serve(&mut self, id: u64) -> bool {
             let least = self.queued.iter().map(|p| p.0).min();
             let Some(at) = self.queued.iter().position(|p| p.3 == id) else {

@@ -1,4 +1,4 @@
-//! Which flows are hogs, by a cache of fixed size: the left half of LRU-FQ.
+//! Finds the flows that are hogs, with a cache of fixed size: the left half of LRU-FQ.
 //!
 //! ```text
 //!             found                              above the threshold
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Source: Achanta and Reddy, ICC 2004, section II.A and Figure 2. The manual page of
-//! [`lru_fq`](crate::flow::lru_fq) tells the deviations, and what an attacker can do.
+//! [`lru_fq`](crate::flow::lru_fq) describes the deviations, and possible attacks.
 
 use rand::Rng;
 use weir_base::{Instant, Rate, Span, Stream, Tally};
@@ -21,12 +21,13 @@ use crate::parts::lru::Lru;
 use crate::parts::rate::{RateEstimate, Window};
 
 impl Threshold {
-    /// Whether every flow is above it.
+    /// Whether every flow is above the threshold.
     pub(crate) fn is_nothing(self) -> bool {
         matches!(self, Self::Packets(0..=1)) || self == Self::Rate(Rate::from_bps(0))
     }
 
-    /// Whether a flow is above it that sent `seen` and sends at `bps` now; `total` is the traffic of all flows.
+    /// Whether a flow that has sent `seen`, and sends at `bps` now, is above the threshold; `total` is the
+    /// traffic of all flows.
     fn is_met(self, seen: Tally, bps: f64, total: &Total) -> bool {
         match self {
             Self::Packets(packets) => seen.packets >= packets,
@@ -36,7 +37,7 @@ impl Threshold {
     }
 }
 
-/// How flows are judged.
+/// The rules by which flows are classified.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     /// Flows in the cache.
@@ -45,9 +46,9 @@ pub(crate) struct Policy {
     pub(crate) key: KeyKind,
     /// Whether a miss admits its flow.
     pub(crate) admission: Rule,
-    /// From where on a flow is a hog.
+    /// The threshold from which a flow is a hog.
     pub(crate) threshold: Threshold,
-    /// How long a hog is kept after it was one; `None` to keep none.
+    /// How long a flow is pinned after it was last above the threshold; `None` to pin none.
     pub(crate) pin_timeout: Option<Span>,
     /// Window of the rates.
     pub(crate) window: Span,
@@ -62,14 +63,14 @@ impl Policy {
         }
     }
 
-    /// Whether a pin whose flow was above the threshold at `identified` has run out.
+    /// Whether a pin whose flow was above the threshold at `identified` has expired.
     fn releases(&self, identified: Instant, now: Instant) -> bool {
         self.pin_timeout
             .is_none_or(|timeout| now.since(identified) >= timeout)
     }
 }
 
-/// What the cache counts.
+/// Counters of the cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     hits: u64,
@@ -81,7 +82,8 @@ struct Stats {
     identified: u64,
 }
 
-/// A flow in the cache: what a hit changes. Its name is kept apart, so that this fits a cache line.
+/// A flow in the cache: the fields that a hit changes. Its name is kept elsewhere, so that this fits in a
+/// cache line.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     seen: Tally,
@@ -89,28 +91,28 @@ struct Flow {
     latest: Instant,
     /// The turn of its latest packet.
     turn: u64,
-    /// When it was above the threshold last.
+    /// When it was last above the threshold.
     identified: Instant,
     /// Whether its latest packet was above the threshold.
     hog: bool,
     pinned: bool,
 }
 
-/// What stays the same of a flow in the cache.
+/// The fields of a flow in the cache that a hit does not change.
 #[derive(Clone, Copy, Debug)]
 struct Name {
     key: FlowKey,
     since: Instant,
-    /// Packets that were refused since then: counted on the way of losses only.
+    /// Packets refused since then; counted only when a packet is lost.
     dropped: u64,
 }
 
-/// The list of the entries that may be replaced, by their latest packet.
+/// The list of the entries that may be replaced, ordered by their latest packet.
 const UNPINNED: usize = 0;
-/// The list of those that may not, by the time when they were above the threshold last.
+/// The list of the entries that may not be replaced, ordered by when they were last above the threshold.
 const PINNED: usize = 1;
 
-/// Flows of a cache that stays in the processor's first caches: some 150 B each.
+/// Maximum flows of a cache that stays in the processor's first-level caches, at about 150 B each.
 const SMALL: usize = 128;
 
 /// The cache.
@@ -122,7 +124,7 @@ pub(crate) struct FlowCache {
     names: Vec<Name>,
     hogs: u64,
     pinned: usize,
-    /// How often the flow changed from one packet to the next, and the hash of the latest one's.
+    /// How often the flow changed from one packet to the next, and the hash of the latest packet's flow.
     turns: u64,
     latest: u64,
     /// The entry of the latest packet's flow, if it was in the cache when the packet came.
@@ -153,7 +155,7 @@ impl FlowCache {
         }
     }
 
-    /// Counts a packet, and says whether it belongs to a hog.
+    /// Counts a packet, and returns whether it belongs to a hog.
     pub(crate) fn is_hog(&mut self, cx: &Cx<'_>, packet: &Packet) -> bool {
         let hash = cx.keys.hash(packet, self.policy.key);
         self.turns += u64::from(hash != self.latest);
@@ -175,15 +177,15 @@ impl FlowCache {
         false
     }
 
-    /// Tells that the packet that came last was dropped.
+    /// Records that the latest packet was dropped.
     pub(crate) fn dropped(&mut self) {
         if let Some(entry) = self.entry {
             self.names[entry].dropped += 1;
         }
     }
 
-    /// Loads what `is_hog` will need, unless the cache is so small that it is there anyway: then to search
-    /// twice costs more than it gains.
+    /// Loads the memory that `is_hog` will need, unless the cache is so small that it is loaded anyway. A second
+    /// search would then cost more than it gains.
     #[inline]
     pub(crate) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
         if self.policy.flows > SMALL {
@@ -191,7 +193,7 @@ impl FlowCache {
         }
     }
 
-    /// Counts a packet of a flow in the cache; says whether the flow is above the threshold.
+    /// Counts a packet of a flow in the cache; returns whether the flow is above the threshold.
     fn hit(&mut self, entry: usize, now: Instant, bytes: u64) -> bool {
         let policy = &self.policy;
         let flow = self.flows.get_mut(entry);
@@ -229,7 +231,7 @@ impl FlowCache {
         hog
     }
 
-    /// Admits the flow of a packet, in the place of another one if there is none left.
+    /// Admits the flow of a packet; if the cache is full, it replaces another flow.
     fn admit(&mut self, cx: &Cx<'_>, packet: &Packet, hash: u64) {
         let flow = Flow {
             seen: Tally::one(packet.bytes()),
@@ -264,7 +266,7 @@ impl FlowCache {
         self.stats.admissions += 1;
     }
 
-    /// The entry to be replaced: a pin that has run out, else the one not used for longest.
+    /// The entry to be replaced: a pin that has expired, otherwise the least recently used entry.
     fn victim(&self, now: Instant) -> Option<usize> {
         let run_out = |entry: &usize| {
             let identified = self.flows.get(*entry).identified;
@@ -274,7 +276,7 @@ impl FlowCache {
         released.or_else(|| self.flows.bottom(UNPINNED))
     }
 
-    /// Takes a new policy. A smaller cache keeps the most recent flows; a new key keeps none.
+    /// Sets a new policy. A smaller cache keeps the most recent flows; with a new key, none are kept.
     pub(crate) fn set_policy(&mut self, policy: Policy) {
         let flow = |entry: &usize| *self.flows.get(*entry);
         let of = |list| self.flows.upwards(list);
@@ -499,7 +501,7 @@ mod tests {
         (0..4).for_each(|_| assert_eq!(standings(play(&mut cache, &mut rig, &round)), Watched));
         (0..40).for_each(|_| drop(play(&mut cache, &mut rig, &round)));
         assert_eq!(standings(play(&mut cache, &mut rig, &round)), Hog);
-        // While it pauses others send, and its place is among them again.
+        // While it pauses, others send, and its place is among theirs again.
         let others: Vec<usize> = (1..=10).cycle().take(400).collect();
         assert_eq!(standings(play(&mut cache, &mut rig, &others)), Watched);
     }
@@ -649,7 +651,7 @@ mod tests {
             false
         }
 
-        /// What all sent in the latest whole window, if one was just before this one.
+        /// The bytes that all flows sent in the latest whole window, if that was just before the current one.
         fn total(&self) -> f64 {
             let window = Span::from_millis(100);
             let (mut total, mut begun) = (f64::INFINITY, self.history[0].1);

@@ -1,4 +1,4 @@
-//! Whether a packet of an unknown flow gets its flow into the flow cache: by a fixed probability, or by
+//! Whether a packet of an unknown flow gets its flow into the flow cache: with a fixed probability, or with
 //! one that adapts.
 //!
 //! ```text
@@ -25,17 +25,17 @@ use crate::parts::chance::Chance;
 pub enum Rule {
     /// With this probability.
     Fixed(f64),
-    /// With the one that keeps an unused entry for 100 turns for each entry.
+    /// With the probability that keeps an unused entry for 100 turns per entry of the cache.
     Adaptive,
 }
 
-/// For each entry, turns for which an entry should be kept although no packet of its flow comes.
+/// Turns, per entry of the cache, for which an entry should be kept although its flow sends no packet.
 const PATIENCE: u64 = 100;
-/// The least probability when it adapts. It bounds what a flood of new flows can do: a hog waits for its
-/// admission for 200 of its packets on average, whatever others send.
+/// The minimum of an adaptive probability. It bounds the effect of a flood of new flows: a hog is admitted
+/// after 200 of its packets on average, whatever others send.
 const LEAST: u64 = Chance::ONE / 200;
 
-/// The rule, and what it has learnt.
+/// The rule, and the probability that it has learnt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lottery {
     rule: Rule,
@@ -45,7 +45,7 @@ pub(crate) struct Lottery {
 }
 
 impl Lottery {
-    /// For a cache of this many flows. An adaptive one begins with certainty.
+    /// A lottery for a cache of this many flows. An adaptive probability starts at 1.
     pub(crate) fn new(rule: Rule, flows: usize) -> Self {
         let chance = match rule {
             Rule::Fixed(probability) => Chance::new(probability),
@@ -58,7 +58,7 @@ impl Lottery {
         }
     }
 
-    /// The same rule for another cache keeps what it has learnt; a new rule starts over.
+    /// Sets the rule and the size of the cache. The same rule keeps its probability; a new rule starts over.
     pub(crate) fn renew(&mut self, rule: Rule, flows: usize) {
         let learnt = self.chance;
         let adapts = |rule| rule == Rule::Adaptive;
@@ -69,13 +69,13 @@ impl Lottery {
         }
     }
 
-    /// Whether the flow of a miss is admitted, for a `draw` from all of `u64`.
+    /// Whether the flow of a miss is admitted, for a `draw` from the whole range of `u64`.
     pub(crate) fn admits(&self, draw: u64, full: bool) -> bool {
         let free = self.rule == Rule::Adaptive && !full;
         free || self.chance.happens(draw)
     }
 
-    /// The entry at the bottom was replaced, after `silence` turns without a packet of its flow.
+    /// Adapts after the entry at the bottom was replaced, `silence` turns after the last packet of its flow.
     pub(crate) fn replaced(&mut self, silence: u64) {
         if self.rule != Rule::Adaptive {
             return;

@@ -165,7 +165,7 @@ pub struct Params {
     pub cache: usize,
     /// How a miss admits its flow.
     pub admission: Rule,
-    /// From where on a flow in the cache is a hog.
+    /// The threshold from which a flow in the cache is a hog.
     pub threshold: Threshold,
     /// Share of the hit queue.
     pub hit_weight: u32,
@@ -289,7 +289,7 @@ impl LruFq {
         }
     }
 
-    /// The queue whose head has the lesser start tag; the miss queue if they are equal.
+    /// The queue whose head has the lower start tag; the miss queue if they are equal.
     fn turn(&self) -> Option<usize> {
         let [hit, miss] = &self.queues;
         match (hit.packets.is_empty(), miss.packets.is_empty()) {
@@ -461,7 +461,7 @@ mod tests {
             assert_eq!(packet.class, CLASSES[which]);
             bytes[which] += packet.bytes();
         }
-        // The hit queue is at most one packet of 1000 B / weight 1 ahead or behind.
+        // The hit queue is ahead or behind by at most one packet of 1000 B / weight 1.
         let [hit, miss] = bytes;
         assert!(hit.abs_diff(miss / 3) <= 1000, "{bytes:?}");
     }

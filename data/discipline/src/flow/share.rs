@@ -1,13 +1,13 @@
-//! What all flows send together, and what a share of that is.
+//! The rate of all flows together, and shares of it.
 //!
 //! ```text
 //!   bytes  |------ window ------|------ window ------|---
 //!                                ^ the sum of this one is the rate during the next
 //! ```
 //!
-//! A plain sum over whole windows: nobody sees the difference to an exponential estimate in a threshold,
-//! and it costs an addition for each packet. In the first window, and in the first one after a pause that
-//! was as long, the rate is not known, and no flow is above a share of it.
+//! It is a plain sum over whole windows, which is as good as an exponential estimate for a threshold, and
+//! costs one addition per packet. In the first window, and in the first one after a pause of at least a
+//! window, the rate is not known, and no flow is above a share of it.
 
 use weir_base::{Instant, Span};
 
@@ -28,7 +28,7 @@ impl Total {
         bps: f64::INFINITY,
     };
 
-    /// A packet came.
+    /// Counts a packet.
     pub(crate) fn count(&mut self, window: Span, now: Instant, bytes: u64) {
         let begun = *self.begun.get_or_insert(now);
         let passed = now.since(begun);
@@ -43,7 +43,7 @@ impl Total {
         self.bytes += bytes;
     }
 
-    /// This share of it, in bits a second.
+    /// This share of the rate, in bits per second.
     pub(crate) fn share(&self, share: f64) -> f64 {
         share * self.bps
     }
