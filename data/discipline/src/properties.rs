@@ -1,4 +1,4 @@
-//! What holds for every discipline, under any sequence of calls: run over all of `KINDS`.
+//! Properties of every discipline, under any sequence of calls, tested for all of `KINDS`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn value(kind: Kind, draw: u64) -> Scalar {
         Kind::Bytes(min, max) => Setting::Bytes(Bytes((min.0 + small % 3000).min(max.0))),
         Kind::Flag => Setting::Flag(draw.is_multiple_of(2)),
         Kind::Word(words) => Setting::Word(words[small as usize % words.len()]),
-        // The text that there is names classes.
+        // The only parameter of this kind is the text of classes.
         Kind::Text(_) if draw.is_multiple_of(2) => {
             return Scalar::Text(format!("udp = {}, rest = 1", 1 + small % 10));
         }
@@ -96,11 +96,11 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 0..250)
 }
 
-/// How far a discipline promises to keep the packets of a flow in order.
+/// The order of a flow's packets that a discipline promises.
 #[derive(Clone, Copy, PartialEq)]
 enum FlowOrder {
     Kept,
-    /// Two queues, each of which keeps it: a flow may cross from one to the other.
+    /// Two queues, each of which keeps the order; a flow may cross from one to the other.
     TwoQueues,
     Free,
 }
@@ -189,7 +189,7 @@ impl Run {
         }
     }
 
-    /// As a port does: it asks only a discipline that says that it has a packet.
+    /// Takes packets as a port does, which asks only if the discipline reports that it has a packet.
     fn take(&mut self) {
         if self.metered.ready(self.rig.now) != Ready::Now {
             return;
@@ -223,7 +223,7 @@ impl Run {
         let spec = self.metered.spec();
         self.held_at_change = self.held_at_change.min(backlog.packets);
         let most = match spec {
-            // The limit is for each of two queues, and one may have been beyond it at the change.
+            // The limit applies to each of two queues, and one may have been beyond it at the change.
             _ if order(spec) == FlowOrder::TwoQueues => {
                 2 * (spec.limit() as u64 / 2).max(self.held_at_change)
             }
@@ -241,7 +241,7 @@ impl Run {
         }
     }
 
-    /// Everything held leaves, if time goes on.
+    /// Checks that every packet held leaves as time goes on.
     fn finish(&mut self) {
         let mut empty_handed = 0;
         while self.metered.backlog().packets > 0 {
@@ -267,7 +267,7 @@ fn any_manual() -> impl Strategy<Value = &'static Manual> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// Books (asserted by `Metered`), limits, order, work conservation; parameters change under way.
+    /// Accounting (asserted by `Metered`), limits, order, work conservation, with parameters changing in between.
     #[test]
     fn promises_hold((specs, calls) in any_manual().prop_flat_map(|m| (prop::collection::vec(specs(m), 1..4), calls()))) {
         let loosest = specs.iter().map(order).fold(FlowOrder::Kept, |a, b| if b == FlowOrder::Kept { a } else { b });
@@ -289,7 +289,7 @@ proptest! {
         run.finish();
     }
 
-    /// Credit that was given is honoured; draining gives everything and judges nothing.
+    /// Credit that was given is honoured; draining returns all packets without dropping or marking any.
     #[test]
     fn room_is_room((spec, calls) in any_manual().prop_flat_map(|m| (specs(m), calls()))) {
         let mut rig = Rig::new(FLOWS);
@@ -343,7 +343,7 @@ fn candidates(kind: Kind) -> Vec<Scalar> {
         .collect()
 }
 
-/// The discipline with one parameter set; with a second one at its end, if it is refused alone.
+/// The discipline with one parameter set; if that is refused, with a second one set to an end of its range.
 fn with(manual: &'static Manual, name: &str, scalar: &Scalar) -> Option<Spec> {
     let alone = Spec::check(manual.name, [(name, scalar)]);
     let ends = manual.parameters.iter().filter(|other| other.name != name);
@@ -395,7 +395,7 @@ fn every_parameter_is_set_then_shown() {
     }
 }
 
-/// A setting that is missing ends in a panic where it is read.
+/// A missing setting causes a panic where it is read.
 #[test]
 fn every_parameter_is_read() {
     for kind in KINDS {

@@ -1,11 +1,11 @@
-//! What the tests of this crate drive a discipline with.
+//! A test rig: the tests of this crate drive a discipline with it.
 
 use weir_base::Instant;
 use weir_packet::{Ecn, Fates, FlowKey, Keys, Packet, Slot};
 
 use crate::contract::{Admission, Cx, Discipline, Ready};
 
-/// Time, flow keys and books. Flow `n` has its key at slot `n`.
+/// Time, flow keys and counters. Flow `n` has its key at slot `n`.
 pub(crate) struct Rig {
     pub(crate) now: Instant,
     pub(crate) ecn: Ecn,
@@ -64,7 +64,7 @@ impl Rig {
         packet
     }
 
-    /// What a discipline is handed.
+    /// The context of a call.
     pub(crate) fn cx(&mut self) -> Cx<'_> {
         Cx {
             now: self.now,
@@ -86,7 +86,7 @@ impl Rig {
         discipline.enqueue(&mut cx, packet)
     }
 
-    /// Takes a packet, as a port does: it asks only a discipline that says that it has one.
+    /// Takes a packet as a port does, which asks only if the discipline reports that it has one.
     pub(crate) fn take(&mut self, discipline: &mut dyn Discipline) -> Option<Packet> {
         if discipline.ready(self.now) != Ready::Now {
             return None;

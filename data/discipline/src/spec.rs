@@ -19,10 +19,10 @@ pub struct Spec {
 /// Why a discipline's configuration was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// There is no such discipline.
+    /// No discipline has this name.
     #[error("there is no discipline `{kind}`; {}", remedy(kind, *nearest))]
     UnknownKind {
-        /// As written.
+        /// The name as written.
         kind: String,
         /// The most similar name.
         nearest: Option<&'static str>,
@@ -32,8 +32,8 @@ pub enum SpecError {
     Setting(#[from] SettingError),
 }
 
-/// Queue disciplines that Linux has and weir has not, or that had a name of their own, and what does the
-/// same job here.
+/// Names of queue disciplines that Linux has and weir does not, or that weir had in the past, each with the
+/// discipline that does the same job here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bfifo", "`fifo` is nearest to it"),
     (
@@ -58,7 +58,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("tbf", "the port's `rate` shapes, with any discipline"),
 ];
 
-/// What to write instead of a kind that there is not.
+/// The remedy for the name of a kind that does not exist.
 fn remedy(kind: &str, nearest: Option<&str>) -> String {
     let known = ELSEWHERE.iter().find(|(name, _)| *name == kind);
     match (known, nearest) {
@@ -129,12 +129,12 @@ impl Spec {
         &self.settings
     }
 
-    /// The most packets that the discipline holds: the sum over all ports must fit the pool.
+    /// Maximum packets that the discipline holds: the sum over all ports must fit in the pool.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Builds the discipline, empty. Each user of chance owns a stream below `streams`.
+    /// Builds the discipline, empty. Each user of randomness owns a stream below `streams`.
     pub fn build(&self, now: Instant, streams: &Streams) -> Box<dyn Discipline> {
         (self.kind.build)(&self.settings, now, streams)
     }

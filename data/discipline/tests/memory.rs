@@ -1,6 +1,6 @@
-//! Memory is what `state_bytes` says, is taken when a discipline is built or changed, and never per
-//! packet, whatever the number of flows. Only `fifo`, and `token_bucket` which holds one, take
-//! their memory later: when they have more packets to keep than ever before.
+//! The memory of a discipline is what `state_bytes` reports. It is allocated when the discipline is built or
+//! changed, and never per packet, whatever the number of flows. Only `fifo`, and `token_bucket` which
+//! contains one, allocate memory later: when they hold more packets than ever before.
 
 use allocation_counter::{AllocationInfo, measure};
 use weir_base::setting::Scalar;

@@ -5,8 +5,8 @@
 //!                       ^ starts here                  else the one where it started, with another key
 //! ```
 //!
-//! Two keys share a place only if all eight places of their set are taken, which is rare until the table
-//! is nearly full. With a single place for each hash, two of forty keys would probably share one of 1024.
+//! Two keys share a place only if all eight places of their set are taken, which is rare while the table
+//! is far from full. With a single place for each hash, two of forty keys would probably share one of 1024.
 
 use crate::parts::bins::Bins;
 

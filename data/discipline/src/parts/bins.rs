@@ -1,4 +1,4 @@
-//! Queues by flow hash in fixed memory: what DRR, SFQ, STFQ and FQ-CoDel have in common.
+//! Queues by flow hash in fixed memory: the common part of DRR, SFQ, STFQ and FQ-CoDel.
 //!
 //! ```text
 //!              +-> bin 0   [ | | ]
@@ -8,9 +8,9 @@
 //!  aside       [ | ]      packets from before a change of bins: they leave first
 //! ```
 //!
-//! A new number of bins, or a new meaning of "flow", would scatter a flow's packets over an old
-//! and a new bin, and let the later ones overtake. So the packets held at that moment are put
-//! aside in the order in which they would have left, and leave before all others.
+//! A new number of bins, or a new flow key, would scatter a flow's packets over an old and a new bin,
+//! and let later packets overtake. Therefore the packets held at that moment are put aside in the order
+//! in which they would have left, and leave before all others.
 
 use std::hint::black_box;
 
@@ -55,7 +55,7 @@ pub(crate) const QUANTUM: Parameter = Parameter::new(
     "bytes that a queue may send in one round; a full frame, or more",
 );
 
-/// How long a bin is, for finding the longest.
+/// The measure of a bin's length, for finding the longest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Measure {
     /// By packets.
@@ -107,7 +107,7 @@ impl Bins {
         ((u128::from(hash) * bins as u128) >> 64) as usize
     }
 
-    /// Loads what `push` to this bin will need.
+    /// Loads the memory that `push` to this bin will need.
     pub(crate) fn touch(&self, bin: usize) {
         black_box(self.chains[bin].tally());
     }
@@ -119,7 +119,7 @@ impl Bins {
         self.remeasure(bin);
     }
 
-    /// Queues a packet. If that makes more than `limit` in all, the head of the longest bin ends.
+    /// Queues a packet. If there are then more than `limit` in total, the head of the longest bin is dropped.
     pub(crate) fn admit(
         &mut self,
         cx: &mut Cx<'_>,
@@ -167,7 +167,7 @@ impl Bins {
         self.slab.front(&self.chains[bin]).map(Packet::bytes)
     }
 
-    /// What a bin holds.
+    /// Packets and bytes in a bin.
     pub(crate) fn tally(&self, bin: usize) -> Tally {
         self.chains[bin].tally()
     }
@@ -177,18 +177,18 @@ impl Bins {
         self.chains[bin].is_empty()
     }
 
-    /// What all bins hold, packets put aside included.
+    /// Packets and bytes in all bins, including those put aside.
     pub(crate) fn held(&self) -> Tally {
         self.held
     }
 
-    /// Whether a packet more than these would be more than `limit`.
+    /// Whether one packet more would exceed `limit`.
     #[inline]
     pub(crate) fn is_full(&self, limit: usize) -> bool {
         self.held.packets >= limit as u64
     }
 
-    /// What a discipline that never holds a packet back answers to the port.
+    /// The answer to the port of a discipline that never holds a packet back.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::holding(self.held.packets as usize)
@@ -211,7 +211,7 @@ impl Bins {
         self.slab.reserve(limit + 1);
     }
 
-    /// Ensures `bins` bins in total. Only for those who do not place flows by the number of bins.
+    /// Ensures `bins` bins in total. Only for users that do not place flows by the number of bins.
     pub(crate) fn reserve_bins(&mut self, bins: usize) {
         let mut chains = std::mem::take(&mut self.chains).into_vec();
         chains.resize(bins.max(chains.len()), Chain::EMPTY);
@@ -219,7 +219,7 @@ impl Bins {
         self.longest.reserve(bins);
     }
 
-    /// Puts `order`, which is all that the bins held, aside, and starts with `bins` empty bins.
+    /// Puts aside `order`, which is everything that the bins held, and starts with `bins` empty bins.
     pub(crate) fn renew(&mut self, bins: usize, order: Vec<Packet>) {
         let mut new = Self::new(bins, 0, self.measure);
         std::mem::swap(&mut new.slab, &mut self.slab);

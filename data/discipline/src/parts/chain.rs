@@ -55,7 +55,7 @@ impl Chain {
 }
 
 impl Slab {
-    /// Room for `packets` packets, taken now.
+    /// Cells for `packets` packets, which are allocated now.
     pub(crate) fn new(packets: usize) -> Self {
         Self {
             cells: Vec::with_capacity(packets),
@@ -131,7 +131,7 @@ impl Slab {
         self.cells.capacity() * size_of::<Cell>()
     }
 
-    /// Cells in use or spare: the most packets that were ever held together.
+    /// Cells in use or spare: the maximum number of packets that were ever held together.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> usize {
         self.cells.len()
@@ -156,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        /// Three chains against three `VecDeque`s; cells are reused.
+        /// Compares three chains with three `VecDeque`s; cells are reused.
         #[test]
         fn chains_are_queues(calls in prop::collection::vec((0_usize..3, 0_u8..8), 0..300)) {
             let mut slab = Slab::new(0);

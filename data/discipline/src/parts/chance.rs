@@ -23,8 +23,8 @@ impl Chance {
         self.0
     }
 
-    /// The chance to take one of two packets such that of the bytes taken it is this share: the longer a
-    /// packet, the more seldom it is taken. It is the same chance if both are equally long.
+    /// The chance with which to take our packet, of two, so that our packets get this share of the bytes: the
+    /// longer a packet, the less often it is taken. It is the same chance if both are equally long.
     pub(crate) fn by_bytes(self, ours: u64, theirs: u64) -> Self {
         if ours == theirs {
             return self;
@@ -34,7 +34,7 @@ impl Chance {
         Self::new(for_us / (for_us + for_them))
     }
 
-    /// Whether it happens, for a `draw` from all of `u64`.
+    /// Whether it happens, for a `draw` from the whole range of `u64`.
     pub(crate) fn happens(self, draw: u64) -> bool {
         draw >> 11 < self.0
     }

@@ -1,15 +1,15 @@
-//! Which entry of a table has a flow hash: open addressing with tags.
+//! Finds the entry of a table that has a flow hash, by open addressing with tags.
 //!
 //! ```text
 //!  hash --> home place --> [ tag | entry ] [ tag | entry ] [ empty ]
 //! ```
 //!
 //! A place holds half of a hash beside the entry's number, so that a search for an absent flow rarely
-//! touches an entry; at most a quarter of the places is taken, so that most searches end where they begin
-//! (a wrong guess of the processor costs more than the memory).
+//! touches an entry. At most a quarter of the places are taken, so that most searches end where they begin
+//! (a branch misprediction costs more than the memory).
 //!
-//! What is looked up is the 64-bit keyed hash: two of `n` flows are taken for one with a
-//! probability of about `n^2 / 2^65`, and nobody without the key can bring it about.
+//! The look-up uses the 64-bit keyed hash: some two of `n` flows are mistaken for one flow with a
+//! probability of about `n^2 / 2^65`, and nobody can cause that without the key.
 
 /// An empty place.
 const EMPTY: u64 = u64::MAX;
@@ -24,7 +24,7 @@ impl Index {
         Self(vec![EMPTY; (4 * capacity).next_power_of_two()].into_boxed_slice())
     }
 
-    /// The entry of `hash`; `is` says whether an entry has it.
+    /// The entry of `hash`; `is` returns whether an entry has this hash.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is: impl Fn(usize) -> bool) -> Option<usize> {
         let mask = self.0.len() - 1;

@@ -11,25 +11,25 @@ pub(crate) const RATE: Parameter = Parameter::new(
     "rate of the link; 0 bit: what the port is paced to, or 1 Gbit if it is not paced",
 );
 
-/// Rate that a port without pacing counts with while `rate` is not set.
+/// The rate to assume for a port without pacing while `rate` is not set.
 const UNPACED: Rate = Rate::from_mbps(1000);
 
 /// The rate that is set, and the port's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkRate {
-    /// The parameter; zero if the port's counts.
+    /// The parameter; zero to use the port's rate.
     pub(crate) given: Rate,
-    /// What the port is paced to.
+    /// The rate that the port is paced to.
     pub(crate) port: Option<Rate>,
 }
 
 impl LinkRate {
-    /// Of a discipline that has this parameter, and does not know its port yet.
+    /// The rate for a discipline that has this parameter and does not know its port yet.
     pub(crate) fn of(given: Rate) -> Self {
         Self { given, port: None }
     }
 
-    /// The rate that counts; never zero.
+    /// The effective rate; never zero.
     pub(crate) fn get(self) -> Rate {
         let known = |rate: &Rate| *rate != Rate::default();
         let port = self.port.filter(known).unwrap_or(UNPACED);

@@ -10,7 +10,7 @@
 /// The lists over a fixed number of entries.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// Of each entry, then of each list's anchor.
+    /// The links of each entry, then of each list's anchor.
     links: Box<[Link]>,
     capacity: usize,
 }
@@ -37,7 +37,7 @@ impl Lists {
         }
     }
 
-    /// The entry just below another one, and the one just above it, or anchors: for loading them.
+    /// The entries just below and just above another one, or anchors, for loading their memory.
     pub(crate) fn neighbours(&self, entry: usize) -> (u32, u32) {
         let Link { below, above } = self.links[entry];
         (

@@ -1,4 +1,4 @@
-//! Which queue is the longest, in constant time.
+//! Finds the longest queue in constant time.
 //!
 //! ```text
 //!  level   bins of that level          bitmap of levels in use
@@ -63,7 +63,7 @@ impl Longest {
         self.places = places.into_boxed_slice();
     }
 
-    /// `bin` has this length now.
+    /// Sets the length of `bin`.
     pub(crate) fn set(&mut self, bin: usize, length: u64) {
         let level = match length {
             0 => 0,
@@ -81,7 +81,7 @@ impl Longest {
         }
     }
 
-    /// A bin than which none is longer by `2^shift` or more; `None` if all are empty.
+    /// The longest bin, up to a difference of less than `2^shift`; `None` if all are empty.
     pub(crate) fn get(&self) -> Option<usize> {
         if self.summary == 0 {
             return None;
@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a walk over all bins.
+        /// Compares with a walk over all bins.
         #[test]
         fn the_longest_is_found(shift in 0_u32..9, calls in prop::collection::vec((0_usize..9, 0_u64..400_000), 1..200)) {
             let mut longest = Longest::new(4, shift);

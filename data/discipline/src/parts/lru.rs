@@ -5,11 +5,11 @@
 //!                                            top  1              bottom
 //! ```
 //!
-//! Entries are in one or the other of several recency lists. An entry leaves by being replaced or removed;
-//! the place of a removed one is the next that is used.
+//! Each entry is in one of several recency lists. An entry leaves by being replaced or removed; the place
+//! of a removed entry is the next to be used.
 //!
-//! What is looked up is the 64-bit keyed hash: two of `n` flows are taken for one with a
-//! probability of about `n^2 / 2^65`, and nobody without the key can bring it about.
+//! The look-up uses the 64-bit keyed hash: some two of `n` flows are mistaken for one flow with a
+//! probability of about `n^2 / 2^65`, and nobody can cause that without the key.
 
 use std::hint::black_box;
 
@@ -21,7 +21,7 @@ use crate::parts::lists::Lists;
 pub(crate) struct Lru<V, const LISTS: usize> {
     index: Index,
     entries: Vec<Entry<V>>,
-    /// The recency lists, and one of removed entries.
+    /// The recency lists, and a list of removed entries.
     lists: Lists,
     len: usize,
     capacity: usize,
@@ -36,7 +36,7 @@ struct Entry<V> {
 }
 
 impl<V, const LISTS: usize> Lru<V, LISTS> {
-    /// An empty map with room for `capacity` entries, taken now.
+    /// An empty map with room for `capacity` entries, which is allocated now.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             index: Index::new(capacity),
@@ -82,7 +82,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
             .find(hash, |entry| self.entries[entry].hash == hash)
     }
 
-    /// Loads what `find` and `raise` will need.
+    /// Loads the memory that `find` and `raise` will need.
     #[inline]
     pub(crate) fn touch(&self, hash: u64) {
         if let Some(entry) = self.find(hash) {
@@ -105,7 +105,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         self.entries[entry].hash
     }
 
-    /// Adds an entry on top of `list`; gives the value back if the map is full. The hash must be absent.
+    /// Adds an entry on top of `list`; returns the value if the map is full. The hash must be absent.
     pub(crate) fn insert(&mut self, hash: u64, value: V, list: usize) -> Result<usize, V> {
         if self.is_full() {
             return Err(value);
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The slow, obvious one: a vector from bottom to top for each list.
+    /// The slow, obvious reference: a vector from bottom to top for each list.
     #[derive(Default)]
     struct Reference {
         lists: [Vec<(u64, u32)>; 2],

@@ -47,8 +47,8 @@ impl Window {
     }
 }
 
-/// `e^-x` for `x >= 0`, to 1e-12, from multiplications and additions only: a machine's own exponential
-/// may round differently from another machine's, and a seed must replay the same run on both.
+/// `e^-x` for `x >= 0`, to 1e-12, from multiplications and additions only: the exponential function may round
+/// differently on different machines, but a seed must replay the same run on all of them.
 #[inline(never)] // rare, and would take registers from the code around it
 fn exp_minus(x: f64) -> f64 {
     use std::f64::consts::{LN_2, LOG2_E};
@@ -80,7 +80,7 @@ fn exp_minus(x: f64) -> f64 {
 pub(crate) struct RateEstimate(f64);
 
 impl RateEstimate {
-    /// A packet of `bytes` came `gap` after the one before.
+    /// Updates the estimate for a packet of `bytes` that arrived `gap` after the one before.
     pub(crate) fn update(&mut self, window: Window, gap: Span, bytes: u64) {
         let (fade, share) = window.weights(gap);
         self.0 = share * (bytes as f64 * 8.0) * window.per_second + fade * self.0;
@@ -96,13 +96,13 @@ impl RateEstimate {
         Rate::from_bps(self.0 as u64)
     }
 
-    /// The rest of the estimate after `silence` since the latest packet.
+    /// The estimate as it has faded after `silence` since the latest packet.
     pub(crate) fn faded(self, window: Window, silence: Span) -> Rate {
         Rate::from_bps((self.0 * window.weights(silence).0) as u64)
     }
 
-    /// The same for showing, of a flow that is so `old`: the estimate of a young flow is too low, because
-    /// it began with nothing. Two packets are no rate, so at least a quarter of the window counts.
+    /// The same for display, corrected for a flow of age `old`: the estimate of a young flow is too low, because
+    /// it started at zero. Two packets do not give a rate, so at least a quarter of the window is assumed.
     pub(crate) fn shown(self, window: Window, silence: Span, old: Span) -> Rate {
         const LEAST: f64 = 0.22; // 1 - e^(-1/4)
         let filled = (1.0 - window.weights(old).0).max(LEAST);

@@ -24,7 +24,7 @@ pub(crate) struct Table<V> {
     capacity: usize,
 }
 
-/// One entry; a spare one says which is the next spare one.
+/// One entry; a spare entry names the next spare one.
 #[derive(Debug)]
 struct Entry<V> {
     hash: u64,
@@ -33,7 +33,7 @@ struct Entry<V> {
 }
 
 impl<V> Table<V> {
-    /// An empty map with room for `capacity` entries, taken now.
+    /// An empty map with room for `capacity` entries, which is allocated now.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             index: Index::new(capacity),
@@ -137,7 +137,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a map of the standard library, with hashes that share tags and homes.
+        /// Compares with a map of the standard library, with hashes that share tags and homes.
         #[test]
         fn behaves_as_a_map(calls in prop::collection::vec((0_u64..16, any::<u32>(), 0_u8..20), 0..400)) {
             let mut table = Table::new(16);

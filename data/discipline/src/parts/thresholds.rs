@@ -1,9 +1,9 @@
-//! What must hold between two thresholds of a queue and its limit.
+//! The condition on two thresholds of a queue and its limit.
 
 use weir_base::setting::SettingError;
 
-/// The lower threshold must be below the upper one, and below the limit, or the queue never comes above
-/// it and nothing is ever decided by it. The error names the setting `name`.
+/// The lower threshold must be below the upper one, and below the limit; otherwise the queue never exceeds
+/// it, and it has no effect. The error names the setting `name`.
 pub(crate) fn check(
     name: &'static str,
     min: f64,
