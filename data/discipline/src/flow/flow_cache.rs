@@ -395,7 +395,7 @@ mod tests {
         FlowCache::new(policy, Streams::new(1).stream("lru_fq"))
     }
 
-    /// Offers packets of these flows, 1 ms apart; gives the flows' standings from bottom to top.
+    /// Offers packets of these flows, 1 ms apart; returns the flows' standings from bottom to top.
     fn play(cache: &mut FlowCache, rig: &mut Rig, flows: &[usize]) -> Vec<(usize, FlowStanding)> {
         for &flow in flows {
             rig.now += Span::from_millis(1);
