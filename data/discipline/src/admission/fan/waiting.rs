@@ -1,4 +1,4 @@
-//! Flows that wait to be accepted, with the arrival of each one's first packet, from which its acceptance delay follows.
+//! Flows that wait to be accepted. The time since a flow's first packet is its acceptance delay.
 //!
 //! The table is bounded, and no decision depends on it. When it is full, the flow whose latest packet is
 //! oldest is forgotten, and its delay is counted from its next packet on.
