@@ -87,7 +87,7 @@ enum Command {
     /// their state. The configuration file stays as it is: `weir apply` or SIGHUP takes the file
     /// again.
     Set {
-        /// What to change; `weir diff` prints the paths
+        /// Components and their values; `weir diff` prints the paths
         #[arg(value_name = "PATH=VALUE", required = true, add = complete::assignments())]
         changes: Vec<String>,
         #[command(flatten)]
@@ -99,7 +99,7 @@ enum Command {
     /// discipline becomes the default one. All of it happens, or nothing. The configuration file
     /// stays as it is.
     Unset {
-        /// What to delete: port.guest, port.wan.discipline, port.wan.rate
+        /// Ports and components: port.guest, port.wan.discipline, port.wan.rate
         #[arg(value_name = "PATH", required = true, add = complete::paths())]
         paths: Vec<String>,
         #[command(flatten)]

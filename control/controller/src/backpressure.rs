@@ -144,7 +144,7 @@ pub struct Params {
 /// How the virtual queue is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualQueue {
-    /// What all queues hold.
+    /// The backlog of all queues.
     Backlogs,
     /// The backlog of the egress.
     Egress,

@@ -1,4 +1,4 @@
-//! What passes between a controller and the queues that it controls.
+//! The exchange between a controller and the queues that it controls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ pub trait Controller: Send {
     fn inspect(&self, report: &mut dyn FnMut(&'static str, f64));
 }
 
-/// What queues of one kind are for in a controller's work.
+/// The part that queues of one kind play for a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Role {
     /// The name in a configuration.
@@ -123,7 +123,7 @@ pub struct Role {
     pub sets: &'static [&'static str],
     /// Gauges that it reads there, at most [`GAUGES_MAX`]; the queues' disciplines must have them.
     pub reads: &'static [&'static str],
-    /// What these queues are, in a sentence.
+    /// The meaning of these queues, in a sentence.
     pub about: &'static str,
 }
 
@@ -144,7 +144,7 @@ pub struct Manual {
     pub roles: &'static [Role],
     /// The parameters.
     pub parameters: &'static [Parameter],
-    /// What `inspect` reports.
+    /// The gauges that `inspect` reports.
     pub gauges: &'static [Gauge],
 }
 

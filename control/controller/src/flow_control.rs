@@ -385,7 +385,7 @@ mod tests {
         Instant::ZERO + Span::from_millis(millis)
     }
 
-    /// What is ordered of each queue, in kbit/s.
+    /// The rate ordered of each queue, in kbit/s.
     fn ordered(orders: &[Order], elements: usize) -> Vec<Option<[u64; 2]>> {
         let value = |element: usize, parameter: &str| {
             let of = |o: &&Order| o.queue == queue(element) && o.parameter == parameter;

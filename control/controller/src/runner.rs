@@ -17,7 +17,7 @@
 //! one deadline, not one a round. A poll's deadline is never after the beginning of the next round, so
 //! rounds do not overlap.
 //!
-//! What is in flight has a bound: a poll for each element, and the changes of as many rounds as begin
+//! Requests in flight are bounded: a poll for each element, and the changes of as many rounds as begin
 //! within `response_max`. A change that is lost is not sent again: controllers repeat what they want.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -53,7 +53,7 @@ pub struct Request {
     pub element: Arc<str>,
     /// A response that comes later is ignored.
     pub deadline: Instant,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -87,7 +87,7 @@ pub struct Change {
     pub value: Setting,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
     /// The state of polled queues, by port. One that is missing has not answered.
@@ -116,7 +116,7 @@ pub enum Event {
     Unanswered {
         /// Which one.
         element: Arc<str>,
-        /// What is known of it.
+        /// The reason.
         why: String,
     },
 }
@@ -317,7 +317,7 @@ impl Runner {
         }
     }
 
-    /// What came of a request. It is ignored if its deadline has passed, or if its element has left.
+    /// The outcome of a request. It is ignored if its deadline has passed, or if its element has left.
     pub fn handle_response(&mut self, now: Instant, id: RequestId, response: Response) {
         if let Some(element) = self.round.polls.remove(&id) {
             self.take_samples(&element, &response);
@@ -671,7 +671,7 @@ mod tests {
         let sent = requests(&mut runner);
         assert_eq!((sent.len(), &*sent[0].1), (1, "good"));
         runner.handle_response(at(31), sent[0].0, Response::Changed);
-        // What it says afterwards is ignored.
+        // Its later answers are ignored.
         runner.handle_response(at(32), polls[0].0, holding(&[("x", 9)]));
         assert_eq!(
             (requests(&mut runner), events(&mut runner)),
@@ -851,7 +851,7 @@ mod tests {
         assert!(by_element(Vec::new()).is_empty());
     }
 
-    /// What may happen next in a conversation.
+    /// The next step in a conversation.
     #[derive(Clone, Debug)]
     enum Step {
         /// This many milliseconds pass.

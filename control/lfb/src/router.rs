@@ -72,13 +72,13 @@ pub struct RouterPlan {
     pub watchdog: Option<Span>,
     /// Whether netfilter rules of the box may be bypassed by transit.
     pub bypass_netfilter: bool,
-    /// What to do when rules that transit bypasses appear while the router runs.
+    /// The reaction to netfilter rules that appear while the router runs, and that forwarded packets bypass.
     pub netfilter_change: OnChange,
     /// The components as they were asked for, for showing.
     pub(crate) settings: Settings,
 }
 
-/// What to do when the box changes under the running router.
+/// The reaction to a change of the machine while the router runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnChange {
     /// Log it and go on.

@@ -1,4 +1,4 @@
-//! What can be asked of a capture, and why it may be refused.
+//! Requests for a capture, and the reasons why one may be refused.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -38,7 +38,7 @@ pub struct DeleteRequest {
 pub struct ApplyReport {
     /// Whether it is in force.
     pub applied: bool,
-    /// What changed, or why nothing did.
+    /// The changes, or the reasons why nothing changed.
     pub messages: Vec<String>,
 }
 

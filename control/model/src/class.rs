@@ -20,26 +20,26 @@ pub struct Class {
     pub id: u32,
     /// Version: `1.0`.
     pub version: &'static str,
-    /// What it is, in a sentence without a full stop.
+    /// Its meaning, in a sentence without a full stop.
     pub about: &'static str,
     /// Names of the components that tell its rows apart; none if there is one of it.
     pub key: &'static [&'static str],
     /// What may be asked for with the path: `?limit=10`.
     pub query: &'static [Parameter],
-    /// What can be set, by the keys of its section in a configuration. One with the ID of a component is that
+    /// Its parameters, by the keys of its section in a configuration. One with the ID of a component is that
     /// component.
     pub parameters: &'static [Parameter],
     /// Numbers that the mechanism reports.
     pub gauges: &'static [Gauge],
     /// The other components, in the order in which a row has them.
     pub components: &'static [Component],
-    /// What happens to it.
+    /// Its events.
     pub events: &'static [Event],
     /// The word of its metrics after `weir_`, which may be empty; none if it has no metrics.
     pub metric: Option<&'static str>,
     /// Rows that report the gauges of a mechanism.
     pub mechanisms: Option<Mechanisms>,
-    /// What `weir show` prints around the columns.
+    /// The output of `weir show` around the columns.
     pub layout: Layout,
 }
 
@@ -67,7 +67,7 @@ pub struct Component {
     pub access: Access,
     /// Whether it may have no value.
     pub optional: bool,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub about: &'static str,
     /// A value that it may have; empty for none, and for structures, whose members have examples. The names
     /// of a map have theirs: `new_flows=736, drops=3`.
@@ -151,7 +151,7 @@ pub enum Form {
     Elapsed,
 }
 
-/// What `weir show` prints around the columns of a class.
+/// The output of `weir show` around the columns of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// A second table has what counts since the start: the first one would be too wide.

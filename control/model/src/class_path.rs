@@ -142,7 +142,7 @@ impl Class {
     }
 }
 
-/// What a step may lead to.
+/// The target of a step.
 enum Level {
     Members(Vec<Component>),
     Rows(&'static [Component]),

@@ -15,7 +15,7 @@ pub const INFO: &str = "Texts as labels; the value is always 1.";
 pub struct Metric {
     /// Name: `weir_queue_received_packets_total`.
     pub name: String,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub about: &'static str,
     /// Whether it only counts up.
     pub counts: bool,

@@ -22,7 +22,7 @@ pub struct Section {
     pub key: &'static str,
     /// Whether it has instances: a name stands between its key and its parameters.
     pub has_instances: bool,
-    /// What it is, in a sentence or two.
+    /// Its meaning, in a sentence or two.
     pub about: &'static str,
     /// Its class; where there are several, `kind` chooses.
     pub classes: fn() -> Vec<Class>,

@@ -53,7 +53,28 @@ pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
     for (path, text) in files {
         phrases(path, text, faults);
         if path.ends_with(".rs") {
+            openings(path, text, faults);
             names(path, text, faults);
+        }
+    }
+}
+
+/// A comment does not open with a clause that has no noun: "What the gate counts". A question may.
+const OPENINGS: &[&str] = &["What ", "Whoever "];
+
+fn openings(path: &str, text: &str, faults: &mut Vec<String>) {
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!', ' ']);
+        let opens = |opening: &&&str| comment.starts_with(**opening) && !comment.contains('?');
+        if let Some(opening) = OPENINGS.iter().find(opens) {
+            faults.push(format!(
+                "{path}:{}: a comment opens with \"{}\"; name the thing",
+                number + 1,
+                opening.trim_end()
+            ));
         }
     }
 }
@@ -133,6 +154,16 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert!(faults(&[("c.rs", "// this tolder of lateness\n")]).is_empty());
+    }
+
+    #[test]
+    fn comments_open_with_a_noun() {
+        let text = "/// What the gate counts.\n// What now?\nfn whatever() {} // What\n";
+        let found = faults(&[("a.rs", text)]);
+        assert_eq!(
+            found,
+            ["a.rs:1: a comment opens with \"What\"; name the thing"]
+        );
     }
 
     #[test]

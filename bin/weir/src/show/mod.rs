@@ -29,7 +29,7 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArguments {
-    /// What to show
+    /// The table
     #[arg(value_name = "TABLE", value_parser = tables())]
     table: &'static Block,
     /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
