@@ -105,6 +105,7 @@ impl<S> ActiveFlows<S> {
     }
 
     /// Loads the memory that a packet of the flow with this hash will need.
+    #[inline]
     pub(crate) fn touch(&self, hash: u64) {
         self.flows.touch(hash);
         if let Some(flow) = self.flows.find(hash) {
@@ -115,6 +116,7 @@ impl<S> ActiveFlows<S> {
 
     /// The flow with this hash; there must be room for a packet. An unknown flow takes the place of the
     /// flow that has been idle for longest, and begins with `state`.
+    #[inline]
     pub(crate) fn flow(&mut self, hash: u64, state: S) -> usize {
         if let Some(flow) = self.flows.find(hash) {
             return flow;
@@ -173,6 +175,7 @@ impl<S> ActiveFlows<S> {
     }
 
     /// Queues a packet for priority.
+    #[inline]
     pub(crate) fn push_priority(&mut self, flow: usize, mut packet: Packet) {
         packet.class = PRIORITY;
         let queued = &mut self.flows.get_mut(flow).queued;
@@ -191,6 +194,7 @@ impl<S> ActiveFlows<S> {
     }
 
     /// Queues a packet in its flow's own queue; if that was empty, it gets the last turn.
+    #[inline]
     pub(crate) fn push_own(&mut self, flow: usize, mut packet: Packet) {
         packet.class = ELASTIC;
         let queued = &mut self.flows.get_mut(flow).queued;
@@ -205,6 +209,7 @@ impl<S> ActiveFlows<S> {
     }
 
     /// Takes the packet at the head of the priority queue.
+    #[inline]
     pub(crate) fn pop_priority(&mut self) -> Option<Packet> {
         let Waiting { flow, packet } = self.priority.pop_front()?;
         self.priority_held.uncount(packet.bytes());
@@ -218,6 +223,7 @@ impl<S> ActiveFlows<S> {
     }
 
     /// Takes the packet at the head of a flow's own queue.
+    #[inline]
     pub(crate) fn pop_own(&mut self, flow: usize) -> Option<Packet> {
         let packet = self.own.pop(flow)?;
         let queued = &mut self.flows.get_mut(flow).queued;

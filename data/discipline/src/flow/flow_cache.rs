@@ -156,6 +156,7 @@ impl FlowCache {
     }
 
     /// Counts a packet, and returns whether it belongs to a hog.
+    #[inline]
     pub(crate) fn is_hog(&mut self, cx: &Cx<'_>, packet: &Packet) -> bool {
         let hash = cx.keys.hash(packet, self.policy.key);
         self.turns += u64::from(hash != self.latest);
