@@ -17,9 +17,8 @@ use weir_live::clock;
 use weir_path::egress::port::Link;
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::link::offload::Offload;
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
+use weir_path::plane::{Mode, Plane};
 
 use crate::live::frame;
 

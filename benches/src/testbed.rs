@@ -23,8 +23,7 @@ use weir_live::namespace::Namespace;
 use weir_live::worker::Worker;
 use weir_path::egress::port::Link;
 use weir_path::ip::tables::{Action, Interface, Mac, Neighbour, NextHop, Route, Tables};
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
+use weir_path::plane::{Mode, Plane};
 
 /// The source's address.
 pub const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 2);

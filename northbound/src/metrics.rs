@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use weir_model::class::Mechanisms;
-use weir_model::class::Type;
+use weir_model::class::{Mechanisms, Type};
 use weir_model::metric::INFO;
 use weir_model::{Class, Value};
 

@@ -15,10 +15,9 @@ use weir_path::ip::resolution::{self, NeighbourRequest};
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::ip::waiting;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{LEASE, Sightings, Want, Watched};
+use weir_path::plane::{Mode, Plane};
 
 const LAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const WAN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];

@@ -13,9 +13,8 @@ use weir_path::ip::resolution::{NeighbourRequest, PLACES_MAX};
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::ip::waiting::{PACKETS_MAX, PATIENCE};
 use weir_path::link::offload::Offload;
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
+use weir_path::plane::{Mode, Plane};
 
 const LAN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 3];

@@ -27,11 +27,9 @@ use std::time::Duration;
 use weir_base::{Instant, Span};
 use weir_packet::Reason;
 use weir_path::ip::resolution::NeighbourRequest;
-use weir_path::ip::tables::NeighbourKey;
-use weir_path::ip::tables::Tables;
-use weir_path::plane::Mode;
+use weir_path::ip::tables::{NeighbourKey, Tables};
 use weir_path::plane::step::Arrival;
-use weir_path::plane::{Plane, PlanePort};
+use weir_path::plane::{Mode, Plane, PlanePort};
 
 use self::links::{Doorkeeper, Link};
 use crate::clock::{self, Waiter, Waker};

@@ -18,9 +18,8 @@ use weir_live::device::af_packet::{AfPacket, Options};
 use weir_path::egress::port::Link;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::link::segment::Superframe;
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
+use weir_path::plane::{Mode, Plane};
 
 const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];

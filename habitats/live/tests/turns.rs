@@ -19,8 +19,7 @@ use weir_live::worker::{Event, Worker};
 use weir_path::egress::port::Link;
 use weir_path::ip::tables::{Interface, Tables};
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
+use weir_path::plane::{Mode, Plane};
 
 /// A device that always has another frame, and counts the bytes that it delivered.
 struct Endless {

@@ -32,8 +32,7 @@ use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
-use weir_path::ip::tables::NeighbourKey;
-use weir_path::ip::tables::{Neighbour, Tables};
+use weir_path::ip::tables::{Neighbour, NeighbourKey, Tables};
 
 use super::netlink::{NetlinkSocket, Request, attribute, u16_at, u32_at};
 

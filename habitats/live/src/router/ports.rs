@@ -6,8 +6,7 @@ use weir_base::Streams;
 use weir_element::Limits;
 use weir_lfb::port::PortPlan;
 use weir_lfb::router::RouterPlan;
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
+use weir_path::plane::{Mode, Plane};
 
 use crate::clock;
 use crate::device::af_packet::{self, AfPacket, Options};

@@ -10,10 +10,9 @@ use weir_live::device::loopback::{Clock, Frame, Loopback};
 use weir_live::device::{Device, Received};
 use weir_packet::Fate;
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
-use weir_path::plane::Mode;
-use weir_path::plane::Plane;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{Sightings, Want};
+use weir_path::plane::{Mode, Plane};
 
 use super::{Coming, HEADERS, LAN_MAC, LINK, Lost, NEXT_MAC, Outcome, SEED, Sent, WAN_MAC};
 
