@@ -1,8 +1,9 @@
 //! The log of configuration changes: at level `info`, with the process that requested them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use weir_live::mutex::lock;
 use weir_live::router::journal::listed;
 use weir_northbound::Peer;
 
@@ -30,7 +31,7 @@ pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Ve
     }
     let mut unlogged = 0;
     if let ("set", Some(peer)) = (how, by) {
-        let mut latest = LATEST_SET.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = lock(&LATEST_SET);
         if let Some((_, at, skipped)) = latest.as_mut().filter(|(last, ..)| *last == peer) {
             if at.elapsed() < SET_GAP {
                 *skipped += 1;

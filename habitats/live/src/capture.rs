@@ -9,7 +9,7 @@
 //! capture runs at a time. It ends after its packets or its time, when a client ends it, or when nobody has fetched for
 //! [`weir_path::plane::watch::LEASE`].
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use weir_base::{Rate, Span};
 use weir_capture::{Interface, Seen, Writer};
@@ -18,6 +18,7 @@ use weir_path::plane::Plane;
 use weir_path::plane::watch::{Fetched, Sightings, Want};
 
 use crate::clock;
+use crate::mutex::lock;
 use crate::worker::Handle;
 
 /// The running capture of a router, if there is one, and the number of the next one.
@@ -107,7 +108,7 @@ impl Captures {
 
     /// If a fetch has panicked, it has lost the memory, and the capture ends as if everything had been fetched.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -10,6 +10,7 @@
 //!   the kernel
 //! - [`router`]: the running router: starting, changing and stopping it
 //! - [`worker`]: the thread that moves packets between devices through the plane
+//! - [`mutex`]: locks that outlive a panic
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
 //! - [`signals`]: signals that arrive while a program starts
 
@@ -18,6 +19,7 @@ pub mod clock;
 pub mod device;
 pub mod file;
 pub mod kernel;
+pub mod mutex;
 pub mod namespace;
 pub mod router;
 pub mod signals;

@@ -12,12 +12,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use weir_base::Instant;
 use weir_path::link::offload::Offload;
 
 use super::{Counters, Device, Direction, Received};
+use crate::mutex::lock;
 
 /// The clock that gives a [`Loopback`] the time at which a frame is sent.
 pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
@@ -173,11 +174,6 @@ impl Device for Loopback {
     fn counters(&mut self) -> Counters {
         Counters::default()
     }
-}
-
-/// A queue is consistent between any two statements, even after a panic elsewhere.
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

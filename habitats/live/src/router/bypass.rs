@@ -11,9 +11,10 @@ use weir_lfb::Plan;
 use weir_lfb::class::netfilter;
 use weir_lfb::router::OnChange;
 
-use super::running::{Running, lock};
+use super::running::Running;
 use crate::kernel::announcements::Announcements;
 use crate::kernel::netfilter::{self as rules, BypassedChain};
+use crate::mutex::lock;
 
 /// Shortest time between two readings of the rules, even if they change faster.
 const GAP: Duration = Duration::from_secs(1);

@@ -16,7 +16,6 @@ use super::bypass::{self, Bypassed};
 use super::driver::Input;
 use super::events::Inbox;
 use super::ports::{self, Opened, frame_bytes_max};
-use super::running::lock;
 use super::survey;
 use crate::clock::{self, UnixTime};
 use crate::device::{Tenure, af_packet};
@@ -24,6 +23,7 @@ use crate::kernel::claim::{ClaimError, Claims};
 use crate::kernel::follow;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
+use crate::mutex::lock;
 use crate::worker::{Handle, Worker};
 
 /// All resources of the machine that the router holds.

@@ -10,8 +10,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use weir_element::Place;
 use weir_path::ip::resolution::NeighbourRequest;
 
-use super::running::{Running, lock};
+use super::running::Running;
 use crate::kernel::neighbours::Neighbours;
+use crate::mutex::lock;
 use crate::worker::{Event, Worker};
 
 /// Maximum pending neighbour requests. A request that does not fit is lost, and its packets are dropped; the next

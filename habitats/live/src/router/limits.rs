@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::running::{Running, lock};
+use super::running::Running;
 use crate::kernel::announcements::Announcements;
 use crate::kernel::transit;
+use crate::mutex::lock;
 
 /// Time for which changes of interfaces are gathered, because they come in groups.
 const GATHER: Duration = Duration::from_millis(10);

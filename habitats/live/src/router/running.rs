@@ -1,6 +1,6 @@
 //! The interface of a running router: read, change, stop.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::bypass::Bypassed;
 use super::driver::Input;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
+use crate::mutex::lock;
 use crate::worker::Handle;
 
 /// Shortest time between two changes of single components.
@@ -136,10 +137,4 @@ impl Running {
         };
         plan.ports.iter().filter_map(limit).collect()
     }
-}
-
-/// Locks even after another thread panicked with the lock held. This happens only in builds that unwind: in a release
-/// build, a panic ends the process.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,8 +7,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::pace::Pace;
 use weir_base::{Bytes, Instant, Offered, Span, Streams};
 use weir_live::clock;
+use weir_live::mutex::lock;
 
 use super::{Line, Rhythm, RunClock, Sent, Timetable, Transfer, listed, nth, report, sleep_until};
 
@@ -168,10 +169,6 @@ impl State {
             finished,
         })
     }
-}
-
-fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One connection, opened again if it fails; a transfer then begins again.

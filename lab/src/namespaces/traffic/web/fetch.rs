@@ -5,12 +5,13 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use weir_base::{Instant, Sizes, Span, Streams, Times};
 use weir_live::clock;
+use weir_live::mutex::lock;
 
 use super::super::{Line, RunClock, Series, Timetable, report, sleep_until};
 use super::serve::FILE_BYTES_MAX;
@@ -116,10 +117,6 @@ pub fn run(options: &Options) -> io::Result<()> {
             .map(|n| n.load(Ordering::Relaxed))
             .collect(),
     }))
-}
-
-fn lock(diary: &Mutex<Diary>) -> std::sync::MutexGuard<'_, Diary> {
-    diary.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
