@@ -13,7 +13,9 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
     ("control/controller", &["base"]),
-    ("control/forces", &["base"]),
+    ("control/forces", &["base", "model"]),
+    ("control/fe", &["base", "model", "lfb", "forces"]),
+    ("control/ce", &["base", "model", "lfb", "forces"]),
     ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",
@@ -22,7 +24,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     (
         "habitats/live",
         &[
-            "base", "packet", "path", "capture", "model", "lfb", "element",
+            "base", "packet", "path", "capture", "model", "lfb", "element", "forces",
         ],
     ),
     (

@@ -1,0 +1,1 @@
+//! A control element (CE) without I/O: what `weir ce` is. It steers forwarding elements (FEs).

@@ -1,0 +1,1 @@
+//! A forwarding element (FE) without I/O: what `weir fe` adds to a router, so that control elements (CEs) steer it.
