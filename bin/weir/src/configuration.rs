@@ -85,6 +85,11 @@ fn checked(name: &str, text: &str) -> Result<(Plan, Document), Vec<String>> {
     Ok((plan, document))
 }
 
+/// Faults for a person, each with its place.
+pub(crate) fn sentences(faults: Vec<Fault>) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}
+
 /// The faults in the order of the file, each with its line.
 fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();

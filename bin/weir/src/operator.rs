@@ -89,7 +89,11 @@ impl Console {
         by: Peer,
     ) -> ApplyReport {
         let operations = operations.map_err(|why| vec![why]);
-        let done = operations.and_then(|operations| self.running.change(operations));
+        let done = operations.and_then(|operations| {
+            self.running
+                .change(operations)
+                .map_err(configuration::sentences)
+        });
         journal::changed(how, Some(by), &done);
         report(done)
     }
@@ -130,7 +134,7 @@ impl Operator for Console {
 
     fn apply(&self, text: &str, by: Peer) -> ApplyReport {
         let plan = configuration::plan("configuration", text);
-        let done = plan.and_then(|plan| self.running.apply(plan));
+        let done = plan.and_then(|plan| self.running.apply(plan).map_err(configuration::sentences));
         journal::changed("apply", Some(by), &done);
         report(done)
     }

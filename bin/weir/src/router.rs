@@ -145,7 +145,7 @@ fn reload(running: &Arc<Running>, config: &Path) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {
         let plan = configuration::load(&config).map_err(|failure| vec![failure.to_string()]);
-        let done = plan.and_then(|plan| running.apply(plan));
+        let done = plan.and_then(|plan| running.apply(plan).map_err(configuration::sentences));
         journal::changed("SIGHUP", None, &done);
     });
 }

@@ -149,7 +149,7 @@ fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
             ),
         };
         let path = ComponentPath::new(["port", name, "interface"]);
-        Some(Fault::new(path, why))
+        Some(Fault::new(path, why).naming_place())
     };
     ports.iter().filter_map(fault).collect()
 }

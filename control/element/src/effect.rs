@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Operation;
+use weir_model::{Fault, Operation};
 use weir_path::plane::Mode;
 
 use crate::admission::{Facts, Limits};
@@ -26,12 +26,14 @@ pub enum Request {
     /// Set and delete single components and ports, all of them or none. A port that is named hears of it also if
     /// nothing changes: a discipline may take a value that is set again as a sign of life.
     Change(Vec<Operation>),
+    /// Check the same without doing it: the answer is what it would change, or why it would be refused.
+    Check(Vec<Operation>),
     /// Give everything back, so that the router can end.
     Stop,
 }
 
-/// The answer to a request: the changes and remarks, or the reasons for a refusal; a line each.
-pub type Answer = Result<Vec<String>, Vec<String>>;
+/// The answer to a request: the changes and remarks, a line each; or the reasons for a refusal.
+pub type Answer = Result<Vec<String>, Vec<Fault>>;
 
 /// An event of a port's device.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -181,21 +181,22 @@ impl Element {
         None
     }
 
-    fn job_of(&mut self, ticket: Ticket, request: Request) -> Result<Job, Vec<String>> {
+    fn job_of(&mut self, ticket: Ticket, request: Request) -> Result<Job, Vec<Fault>> {
         match (request, self.state.in_force.clone()) {
             (Request::Start(plan, facts), None) => {
                 Job::start(ticket, plan, &facts, &mut self.state)
             }
             (Request::Apply(plan), Some(_)) => Ok(Job::apply(ticket, plan)),
             (Request::Change(operations), Some(in_force)) => {
-                let plan = in_force.plan.after(&operations);
-                let sentences =
-                    |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
-                let plan = plan.map_err(sentences)?;
+                let plan = in_force.plan.after(&operations)?;
                 Ok(Job::change(ticket, plan, &operations, &in_force))
             }
-            (_, None) => Err(vec!["the router has not started".to_owned()]),
-            (_, Some(_)) => Err(vec!["the router runs already".to_owned()]),
+            (Request::Check(operations), Some(in_force)) => {
+                let plan = in_force.plan.after(&operations)?;
+                Ok(Job::check(ticket, plan, &in_force))
+            }
+            (_, None) => Err(vec![Fault::of_machine("the router has not started")]),
+            (_, Some(_)) => Err(vec![Fault::of_machine("the router runs already")]),
         }
     }
 }

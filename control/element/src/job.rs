@@ -3,6 +3,7 @@
 //! ```text
 //!  start:              claim, open -> tables, thread -> take
 //!  change:   survey -> claim, open -> give back -> unprotect -> exchange -> release -> take
+//!  check:    survey
 //!  stop:                              give back
 //!  lost:               is it open? -------------> unprotect
 //!  back:                                          unprotect -> claim -> take -> release
@@ -23,10 +24,9 @@ use std::collections::VecDeque;
 use weir_base::{Instant, Span};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Operation;
+use weir_model::{Fault, Operation};
 
 use self::handover::taken;
-use self::outcome::sentences;
 use crate::admission::{Admitted, Facts, admit, is_kept};
 use crate::effect::{Answer, Completion, Effect, InForce, Notice, Output, Place, Ticket};
 use crate::state::State;
@@ -50,7 +50,7 @@ pub(crate) struct Job {
     wait_until: Option<Instant>,
     drain_until: Option<Instant>,
     /// Why the request is refused.
-    failure: Option<Vec<String>>,
+    failure: Option<Vec<Fault>>,
     /// Ports that the kernel did not let go, a line each.
     untaken: Vec<String>,
 }
@@ -118,8 +118,8 @@ impl Job {
         plan: Plan,
         facts: &Facts,
         state: &mut State,
-    ) -> Result<Self, Vec<String>> {
-        let admitted = admit(None, &plan, facts).map_err(|faults| sentences(&faults))?;
+    ) -> Result<Self, Vec<Fault>> {
+        let admitted = admit(None, &plan, facts)?;
         for doubt in &admitted.doubts {
             state.notice(Notice::Doubt(doubt.clone()));
         }
@@ -162,6 +162,14 @@ impl Job {
             named: operations.iter().filter_map(port).collect(),
             admitted: None,
         })
+    }
+
+    /// Checks whether it could go to a plan.
+    pub(crate) fn check(ticket: Ticket, plan: Plan, in_force: &InForce) -> Self {
+        Self {
+            stages: &[Stage::Survey],
+            ..Self::change(ticket, plan, &[], in_force)
+        }
     }
 
     /// Gives everything back.
@@ -414,7 +422,7 @@ impl Job {
                 *admitted = Some(admission);
             }
             Err(faults) => {
-                self.failure = Some(sentences(&faults));
+                self.failure = Some(faults);
                 self.stages = &[]; // nothing was claimed
             }
         }

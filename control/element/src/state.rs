@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use weir_model::Fault;
+use weir_model::fault::ResultCode;
+
 use crate::effect::{Answer, Event, InForce, Notice, Output, Place, Ticket};
 
 /// The state that jobs read and change.
@@ -25,7 +28,8 @@ impl State {
     }
 
     pub(crate) fn refuse(&mut self, ticket: Ticket, why: &str) {
-        self.answer(ticket, Err(vec![why.to_owned()]));
+        let fault = Fault::of_machine(why).code(ResultCode::Busy);
+        self.answer(ticket, Err(vec![fault]));
     }
 
     /// Sets what is in force, and publishes it.

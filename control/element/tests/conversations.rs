@@ -258,6 +258,7 @@ fn shown(output: &Output) -> String {
             format!("answer {number}: good: {ports}{}", others.join("; "))
         }
         Output::Answer(Ticket(number), Err(why)) => {
+            let why: Vec<_> = why.iter().map(ToString::to_string).collect();
             format!("answer {number}: refused: {}", why.join("; "))
         }
         Output::Notice(notice) => format!("notice {notice:?}"),

@@ -1,5 +1,7 @@
 //! Operations on a plan: setting and deleting, all of them or none.
 
+use std::collections::BTreeMap;
+
 use weir_base::setting::{Parameter, Scalar, unknown};
 use weir_model::class_path::Label;
 use weir_model::fault::ResultCode;
@@ -10,6 +12,7 @@ use crate::class::disciplines;
 use crate::class::ports::PORTS;
 use crate::class::status::STATUS;
 use crate::plan::Plan;
+use crate::port::PortPlan;
 use crate::queue::{self, KIND_DEFAULT};
 use crate::section;
 
@@ -23,12 +26,17 @@ enum Deletion<'a> {
 
 impl Plan {
     /// The plan after some operations; all of them count, or none. A deleted port is gone before the others are
-    /// carried out, in whatever order; of several operations on one component the last one counts.
+    /// carried out, in whatever order, and then the ports come that are set without a value; of several operations on
+    /// one component the last one counts.
     pub fn after(&self, operations: &[Operation]) -> Result<Self, Vec<Fault>> {
         let (mut changes, mut gone, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let mut come = Vec::new();
         for operation in operations {
             match operation {
-                Operation::Set(change) => changes.push(change.clone()),
+                Operation::Set(change) => match new_port(change) {
+                    Some(name) => come.push(name),
+                    None => changes.push(change.clone()),
+                },
                 Operation::Delete(path) => match self.deletion(path, operations) {
                     Ok(Deletion::Port(name)) => gone.push(name),
                     Ok(Deletion::Defaults(defaults)) => changes.extend(defaults),
@@ -39,12 +47,52 @@ impl Plan {
         if !faults.is_empty() {
             return Err(faults);
         }
-        if gone.is_empty() {
+        if gone.is_empty() && come.is_empty() {
             return self.with(&changes);
         }
         let mut kept = self.clone();
         kept.ports.retain(|port| !gone.contains(&&*port.name));
-        kept.with(&changes)
+        let taken = |name: &&&str| kept.ports.iter().any(|port| port.name == ***name);
+        if let Some(name) = come.iter().find(taken) {
+            let fault = Fault::new(port_path(name), format!("there is a port `{name}` already"));
+            return Err(vec![fault.code(ResultCode::Exists)]);
+        }
+        come.sort_unstable();
+        come.dedup();
+        kept.with_ports(&come, &changes)
+    }
+
+    /// The operations that lead from this plan to another one.
+    pub fn operations_to(&self, other: &Self) -> Vec<Operation> {
+        let before: BTreeMap<_, _> = self.values().collect();
+        let port = |plan: &Self, name: &str| plan.ports.iter().find(|p| p.name == name).cloned();
+        let mut operations = Vec::new();
+        for PortPlan { name, .. } in &self.ports {
+            if port(other, name).is_none() {
+                operations.push(Operation::Delete(port_path(name)));
+            }
+        }
+        let come = other.ports.iter().filter(|p| port(self, &p.name).is_none());
+        operations.extend(come.map(|p| Operation::Set(Change::block(port_path(&p.name)))));
+        let renewed = |name: &str| {
+            let kind = |plan: &Self| port(plan, name).map(|port| port.discipline.kind());
+            kind(self) != kind(other)
+        };
+        for change in other.changes() {
+            let is_renewed = match change.path.segments()[..] {
+                ["port", name, "discipline", _] => renewed(name), // of another kind: every default differs
+                _ => false,
+            };
+            if is_renewed || before.get(&change.path) != change.value.as_ref() {
+                operations.push(Operation::Set(change));
+            }
+        }
+        operations
+    }
+
+    fn values(&self) -> impl Iterator<Item = (ComponentPath, Scalar)> {
+        let changes = self.changes().into_iter();
+        changes.filter_map(|change| Some((change.path, change.value?)))
     }
 
     /// Where this plan has the setting, or the block, that a path by names or by IDs leads to. The block must exist,
@@ -136,6 +184,18 @@ impl Plan {
     }
 }
 
+/// The port that a change asks for.
+fn new_port(change: &Change) -> Option<&str> {
+    match (&change.path.segments()[..], &change.value) {
+        (["port", name], None) => Some(name),
+        _ => None,
+    }
+}
+
+fn port_path(name: &str) -> ComponentPath {
+    ComponentPath::new(["port", name])
+}
+
 /// The class of a kind of discipline; one without components if there is no such kind.
 fn of_kind(kind: &str) -> Class {
     let class = disciplines().into_iter().find(|class| class.name == kind);
@@ -206,6 +266,44 @@ mod tests {
             &["port.guest.rate", "port.lan.interface"],
         );
         assert_eq!(after, ["0 bit", "lan"]);
+    }
+
+    #[test]
+    fn a_port_that_is_set_without_a_value_comes() {
+        let block = Operation::Set(Change::block(path("port.wan")));
+        let after = plan().after(&[set("port.wan.rate", "5 Mbit"), block.clone()]);
+        let shown = after.unwrap().shown();
+        assert_eq!(shown["port.wan.rate"], "5 Mbit");
+        assert_eq!(shown["port.wan.interface"], "wan");
+        let again = Operation::Set(Change::block(path("port.lan")));
+        let faults = plan().after(&[block, again]).unwrap_err();
+        assert_eq!(faults[0].code, ResultCode::Exists);
+        let renewed = [
+            delete("port.guest"),
+            Operation::Set(Change::block(path("port.guest"))),
+        ];
+        assert_eq!(
+            plan().after(&renewed).unwrap().shown()["port.guest.rate"],
+            "0 bit"
+        );
+    }
+
+    #[test]
+    fn the_operations_to_a_plan_lead_there() {
+        let other = plan().after(&[
+            delete("port.lan"),
+            Operation::Set(Change::block(path("port.wan"))),
+            set("port.wan.discipline.kind", "sfq"),
+            set("port.guest.rate", "7 Mbit"),
+            set("port.guest.discipline.kind", "fifo"),
+        ]);
+        let other = other.unwrap();
+        assert_eq!(
+            plan().after(&plan().operations_to(&other)),
+            Ok(other.clone())
+        );
+        assert_eq!(other.after(&other.operations_to(&plan())), Ok(plan()));
+        assert_eq!(plan().operations_to(&plan()), []);
     }
 
     #[test]

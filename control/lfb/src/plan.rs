@@ -60,10 +60,17 @@ impl Plan {
     /// with its defaults and with what is asked for beside it, in whatever order. All are made or none. No port comes
     /// or goes. Only the blocks that are named are checked again, and the rules between blocks.
     pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let faults: Vec<_> = changes
-            .iter()
-            .filter_map(|c| self.no_port(&c.path))
-            .collect();
+        self.with_ports(&[], changes)
+    }
+
+    /// The same, and these ports come, none of which the plan has.
+    pub(crate) fn with_ports(&self, come: &[&str], changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let comes = |change: &Change| match change.path.segments()[..] {
+            ["port", name, ..] => come.contains(&name),
+            _ => false,
+        };
+        let others = changes.iter().filter(|change| !comes(change));
+        let faults: Vec<_> = others.filter_map(|c| self.no_port(&c.path)).collect();
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -76,7 +83,9 @@ impl Plan {
         };
         let ports = self.ports.iter();
         let ports = ports.map(|port| (&port.name[..], Some(before(port))));
-        let ports = ports.collect();
+        let come = come.iter().map(|name| (*name, None));
+        let mut ports: Vec<_> = ports.chain(come).collect();
+        ports.sort_by_key(|(name, _)| *name); // as in a plan of a file
         changes.extend(others);
         let mut last: Vec<&Change> = Vec::with_capacity(changes.len());
         for change in changes {

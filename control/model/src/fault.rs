@@ -18,6 +18,8 @@ pub enum ResultCode {
     InvalidPath = 0x08,
     /// E_COMPONENT_DOES_NOT_EXIST: the class has the component, but it has no value there.
     NoValue = 0x09,
+    /// E_EXISTS: what shall be made exists already.
+    Exists = 0x0A,
     /// E_NOT_FOUND: the class has no row with this key now.
     NotFound = 0x0B,
     /// E_READ_ONLY: the component can be read, but not set.
@@ -26,11 +28,15 @@ pub enum ResultCode {
     ValueOutOfRange = 0x0E,
     /// E_INVALID_PARAMETERS: values contradict each other.
     InvalidParameters = 0x10,
+    /// E_INTERNAL_ERROR: the machine failed to carry out what is permitted.
+    InternalError = 0x17,
+    /// E_BUSY: the router has too much to do, or stops.
+    Busy = 0x1E,
 }
 
 /// Why a change was refused. The whole set that it belongs to changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", match path.is_root() { true => String::new(), false => format!("{path}: ") })]
+#[error("{}{message}", match path.is_root() || *names_place { true => String::new(), false => format!("{path}: ") })]
 pub struct Fault {
     /// The component that is wrong.
     pub path: ComponentPath,
@@ -38,6 +44,8 @@ pub struct Fault {
     pub code: ResultCode,
     /// The error in a sentence, with the remedy.
     pub message: String,
+    /// Whether the message names its place by itself.
+    pub names_place: bool,
 }
 
 impl Fault {
@@ -47,6 +55,20 @@ impl Fault {
             path,
             code: ResultCode::InvalidParameters,
             message: message.to_string(),
+            names_place: false,
+        }
+    }
+
+    /// A fault of the whole router: the machine failed, or refused.
+    pub fn of_machine(message: impl fmt::Display) -> Self {
+        Self::new(ComponentPath::default(), message).code(ResultCode::InternalError)
+    }
+
+    /// The same; the message names the place by itself.
+    pub fn naming_place(self) -> Self {
+        Self {
+            names_place: true,
+            ..self
         }
     }
 

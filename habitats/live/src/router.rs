@@ -81,7 +81,10 @@ impl Starting {
     pub async fn started(&mut self) -> Result<Started, String> {
         const ENDED: &str = "the control thread has ended";
         let answer = (&mut self.answered).await.map_err(|_| ENDED)?;
-        answer.map_err(|why| why.join("\n"))?;
+        answer.map_err(|faults| {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            faults.join("\n")
+        })?;
         let (launched, published) = self.launched.try_recv().map_err(|_| ENDED)?;
         let Launched {
             handle,

@@ -1,7 +1,7 @@
 //! The consequences of a failure, and the answer of a job.
 
 use weir_lfb::port::PortPlan;
-use weir_model::Fault;
+use weir_model::{ComponentPath, Fault};
 
 use super::{Job, Stage, Step, Task};
 use crate::effect::{Answer, Effect, Notice, Place, Ticket};
@@ -13,7 +13,7 @@ impl Job {
         let why = described(effect, &why);
         match (self.stage, &self.task) {
             (_, Task::Start { .. }) => {
-                self.failure = Some(vec![why]);
+                self.failure = Some(vec![fault(effect, why)]);
                 self.steps.clear();
                 state.in_force = None;
             }
@@ -38,7 +38,7 @@ impl Job {
             (Stage::Take, _) => self.fail_to_take(effect, why, state),
             (Stage::IsOpen | Stage::Release, _) => self.steps.clear(),
             _ => {
-                self.failure = Some(vec![why]);
+                self.failure = Some(vec![fault(effect, why)]);
                 self.steps.clear();
             }
         }
@@ -103,9 +103,9 @@ impl Job {
         if messages.is_empty() {
             messages.push("nothing to change".to_owned());
         }
-        if !self.untaken.is_empty() {
+        if !self.untaken.is_empty() || self.stage == Stage::Survey {
             messages.extend(self.untaken.iter().cloned());
-            return messages;
+            return messages; // a check stops after its survey
         }
         let waits = |port: &&PortPlan| state.taken(&port.name).is_none();
         let waiting = admitted.added.iter().filter(waits);
@@ -116,9 +116,21 @@ impl Job {
     }
 }
 
-/// Faults of a plan whose syntax is good: each names its port itself.
-pub(super) fn sentences(faults: &[Fault]) -> Vec<String> {
-    faults.iter().map(|fault| fault.message.clone()).collect()
+/// The fault of a request whose effect failed; `why` names the port.
+fn fault(effect: &Effect, why: String) -> Fault {
+    let port = match effect {
+        Effect::Claim(Place { port, .. }) => Some(port),
+        Effect::Open(port, _) => Some(&port.name),
+        _ => None,
+    };
+    let fault = Fault::of_machine(why).naming_place();
+    match port {
+        Some(port) => Fault {
+            path: ComponentPath::new(["port", port, "interface"]),
+            ..fault
+        },
+        None => fault,
+    }
 }
 
 /// The failure, with its cause.

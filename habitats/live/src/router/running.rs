@@ -10,7 +10,7 @@ use weir_base::Rate;
 use weir_element::{Answer, Event, InForce, Request};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_model::Operation;
+use weir_model::{Fault, Operation};
 use weir_path::ip::tables::Tables;
 
 use super::bypass::Bypassed;
@@ -103,13 +103,18 @@ impl Running {
         self.ask(Request::Change(operations))
     }
 
+    /// Checks the same without doing it.
+    pub fn check(&self, operations: Vec<Operation>) -> Answer {
+        self.ask(Request::Check(operations))
+    }
+
     /// Gives every port back to the kernel, and waits until the router holds nothing.
     pub fn stop(&self) {
         let _ = self.ask(Request::Stop); // failures are in the log
     }
 
     fn ask(&self, request: Request) -> Answer {
-        let ended = || vec!["the router has ended".to_owned()];
+        let ended = || vec![Fault::of_machine("the router has ended")];
         let (answer, answered) = oneshot::channel();
         let asked = self.element.send(Input::Request(request, answer));
         asked.map_err(|_| ended())?;
