@@ -47,13 +47,13 @@ impl Plan {
     /// Checks a whole set of changes. All faults are reported, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
         let (blocks, faults) = sorted(changes);
-        let mut names: Vec<_> = blocks
-            .keys()
-            .filter_map(|(instance, _)| *instance)
-            .collect();
-        names.dedup();
-        let ports = names.into_iter().map(|name| (name, None)).collect();
-        Self::checked(None, ports, &blocks, faults)
+        Self::checked(None, new_ports(&blocks), &blocks, faults)
+    }
+
+    /// Checks a part of a configuration, whose rest is not known: each block by itself, and no rule between blocks.
+    pub fn check_part(changes: &[Change]) -> Result<(), Vec<Fault>> {
+        let (blocks, faults) = sorted(changes);
+        Self::checked_alone(None, new_ports(&blocks), &blocks, faults).map(|_| ())
     }
 
     /// The plan after some changes: what they do not name stays as it is, but a discipline of another kind begins
@@ -116,6 +116,18 @@ impl Plan {
         router: Option<&RouterPlan>,
         ports: Vec<(&str, Option<Before<'_>>)>,
         blocks: &Blocks<'_>,
+        faults: Vec<Fault>,
+    ) -> Result<Self, Vec<Fault>> {
+        let plan = Self::checked_alone(router, ports, blocks, faults)?;
+        plan.check_together().map_err(|fault| vec![fault])?;
+        Ok(plan)
+    }
+
+    /// The same without the rules between blocks.
+    fn checked_alone(
+        router: Option<&RouterPlan>,
+        ports: Vec<(&str, Option<Before<'_>>)>,
+        blocks: &Blocks<'_>,
         mut faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
         let router = match (router, blocks.get(&(None, section::ROUTER.key))) {
@@ -130,11 +142,7 @@ impl Plan {
         let port = |(name, before)| check_port(name, before, blocks, &mut faults);
         let ports: Vec<_> = ports.into_iter().filter_map(port).collect();
         match router {
-            Some(router) if faults.is_empty() => {
-                let plan = Self { router, ports };
-                plan.check_together().map_err(|fault| vec![fault])?;
-                Ok(plan)
-            }
+            Some(router) if faults.is_empty() => Ok(Self { router, ports }),
             _ => Err(faults),
         }
     }
@@ -221,6 +229,14 @@ fn sorted<'a>(changes: impl IntoIterator<Item = &'a Change>) -> (Blocks<'a>, Vec
         }
     }
     (blocks, faults)
+}
+
+/// The ports that parameters are given for, as ports that did not exist before.
+fn new_ports<'a>(blocks: &Blocks<'a>) -> Vec<(&'a str, Option<Before<'a>>)> {
+    let instances = blocks.keys().filter_map(|(instance, _)| *instance);
+    let mut names: Vec<_> = instances.collect();
+    names.dedup();
+    names.into_iter().map(|name| (name, None)).collect()
 }
 
 fn is_kind(change: &Change) -> bool {
@@ -342,6 +358,18 @@ mod tests {
                 "socket=/run/weir/weir.sock",
                 "watchdog=1 s",
             ]
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_configuration_is_checked_by_itself() {
+        let pool = change(&["pool"], Scalar::Integer(3)); // too few for any queue
+        assert_eq!(Plan::check_part(&[pool]), Ok(()));
+        let rat = change(&["port", "wan", "rat"], text("1 Mbit"));
+        let faults = Plan::check_part(&[rat]).unwrap_err();
+        assert!(
+            faults[0].message.contains("did you mean `rate`"),
+            "{faults:?}"
         );
     }
 

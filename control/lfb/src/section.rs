@@ -18,7 +18,7 @@ pub static ROUTER: Section = Section {
 };
 
 /// A port as a section of a configuration.
-pub(crate) static PORT: Section = Section {
+pub static PORT: Section = Section {
     key: "port",
     has_instances: true,
     about: "A port: a network interface, and how fast it sends. NAME is yours: up to 64 bytes without spaces.",

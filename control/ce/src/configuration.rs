@@ -1,0 +1,507 @@
+//! The configuration of a control element: what `CE.toml` may have, and the check of it.
+//!
+//! ```toml
+//! id = 1                          # the CE has the ForCES ID 0x40000001
+//! certificate = "ce.crt"          # paths are relative to the file
+//! key = "ce.key"
+//!
+//! [listen.main]
+//! address = "192.0.2.1:6704"
+//!
+//! [library.acme]                  # classes of others, as XML (RFC 5812)
+//! file = "acme.xml"
+//!
+//! [fe.edge1]
+//! id = 2
+//! certificate = "edge1.crt"       # exactly this certificate is the FE with this ID
+//! [fe.edge1.port.wan]             # the desired configuration, in the form of a router's file
+//! rate = "95 Mbit"
+//! ```
+//!
+//! Components of an FE that the file does not name stay as the FE has them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use weir_base::setting::{Kind, Parameter, Scalar, Settings};
+use weir_forces::wire::Id;
+use weir_lfb::{Plan, section};
+use weir_model::fault::ResultCode;
+use weir_model::{Change, Class, ComponentPath, Fault, Section};
+
+/// The first ForCES ID of a CE (RFC 5810, 6.1).
+const CE_IDS: u32 = 0x4000_0000;
+/// The largest number of an element within its space of IDs.
+const NUMBER_MAX: u64 = 0x3fff_ffff;
+/// The most FEs that a configuration may have.
+pub const FES_MAX: usize = 4096;
+/// Longest path of a file.
+const FILE_MAX: usize = 4096;
+
+const ID: Parameter = Parameter::new(
+    "id",
+    Kind::Count(1, NUMBER_MAX),
+    "1",
+    "number of the element; ForCES IDs are this number for an FE, and 0x40000000 more for a CE",
+);
+
+/// The certificate of an element; `key` has the private key.
+const fn certificate(id: u32, about: &'static str) -> Parameter {
+    Parameter::new("certificate", Kind::Text(FILE_MAX), "", about).id(id)
+}
+
+/// The class of the CE itself.
+pub const ELEMENT: Class = Class {
+    name: "ce",
+    id: 0x00F7_0310,
+    about: "the control element itself",
+    parameters: &[
+        ID.id(1),
+        Parameter::new(
+            "socket",
+            Kind::Text(107),
+            "/run/weir/ce.sock",
+            "Unix socket of the HTTP/JSON service; only its owner may use it",
+        )
+        .id(2),
+        Parameter::new(
+            "store",
+            Kind::Text(FILE_MAX),
+            "/var/lib/weir/ce.redb",
+            "file with the changes that operators made at run time; it is created with mode 0600",
+        )
+        .id(3),
+        certificate(
+            4,
+            "file with the certificate of the CE; `weir keys` makes one",
+        ),
+        Parameter::new(
+            "key",
+            Kind::Text(FILE_MAX),
+            "",
+            "file with the private key of the certificate",
+        )
+        .id(5),
+    ],
+    ..Class::PLAIN
+};
+
+/// The class of a place where the CE listens.
+pub const LISTENER: Class = Class {
+    name: "listen",
+    id: 0x00F7_0311,
+    about: "a place where the control element listens for forwarding elements",
+    parameters: &[
+        Parameter::new(
+            "address",
+            Kind::Text(64),
+            "127.0.0.1:6704",
+            "address and port",
+        )
+        .id(1),
+        Parameter::new(
+            "transport",
+            Kind::Word(&["quic", "tcp_udp", "sctp"]),
+            "quic",
+            "transport mapping layer (TML)",
+        )
+        .id(2),
+        Parameter::new(
+            "insecure",
+            Kind::Flag,
+            "false",
+            "permit transports and peers that prove nothing, on other addresses than loopback too",
+        )
+        .id(3),
+    ],
+    ..Class::PLAIN
+};
+
+/// The class of an FE that may associate.
+pub const ELEMENT_OF: Class = Class {
+    name: "fe",
+    id: 0x00F7_0312,
+    about: "a forwarding element that may associate",
+    parameters: &[
+        ID.id(1),
+        certificate(
+            2,
+            "file with the certificate of the FE: exactly this one is the FE with this ID; empty: only a listener with `insecure = true` accepts it",
+        ),
+    ],
+    ..Class::PLAIN
+};
+
+/// The class of a library of classes.
+pub const LIBRARY: Class = Class {
+    name: "library",
+    id: 0x00F7_0313,
+    about: "a library of classes of other vendors",
+    parameters: &[Parameter::new(
+        "file",
+        Kind::Text(FILE_MAX),
+        "",
+        "file with the library as XML (RFC 5812, RFC 7408)",
+    )
+    .id(1)],
+    ..Class::PLAIN
+};
+
+/// The configuration of a CE as a section.
+pub static CE: Section = Section {
+    key: "",
+    has_instances: false,
+    about: "",
+    classes: || vec![ELEMENT],
+    kind_default: "",
+    no_value: |_, value| format!("{value} has no name"),
+    sections: &[&LISTEN, &FE, &LIBRARIES],
+};
+
+static LISTEN: Section = Section {
+    key: "listen",
+    has_instances: true,
+    about: "An address at which the CE listens for FEs. NAME is yours.",
+    classes: || vec![LISTENER],
+    kind_default: "",
+    no_value: named,
+    sections: &[],
+};
+
+static FE: Section = Section {
+    key: "fe",
+    has_instances: true,
+    about: "An FE that may associate, and its desired configuration: the keys of a router's file may stand here too. \
+            NAME is yours.",
+    classes: || vec![ELEMENT_OF],
+    kind_default: "",
+    no_value: named,
+    sections: &[&section::PORT],
+};
+
+static LIBRARIES: Section = Section {
+    key: "library",
+    has_instances: true,
+    about: "A library of classes of another vendor, so that their components can be shown, got and set by name.",
+    classes: || vec![LIBRARY],
+    kind_default: "",
+    no_value: named,
+    sections: &[],
+};
+
+fn named(path: &ComponentPath, value: &Scalar) -> String {
+    format!("`{path}` is {value}, but must be a section: [{path}.NAME], with its components below")
+}
+
+/// A checked configuration of a CE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CePlan {
+    /// Its ForCES ID.
+    pub id: Id,
+    /// Where the northbound service listens.
+    pub socket: String,
+    /// File of the store.
+    pub store: String,
+    /// File of its certificate; none if it has no certificate.
+    pub certificate: Option<String>,
+    /// File of its private key.
+    pub key: Option<String>,
+    /// Where it listens.
+    pub listeners: Vec<ListenPlan>,
+    /// The FEs that may associate.
+    pub fes: Vec<FePlan>,
+    /// Files of libraries, by name.
+    pub libraries: Vec<(String, String)>,
+}
+
+/// A place where the CE listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenPlan {
+    /// Its name.
+    pub name: String,
+    /// The address.
+    pub address: SocketAddr,
+    /// The transport: `quic`, `tcp_udp` or `sctp`.
+    pub transport: &'static str,
+    /// Whether peers need to prove nothing.
+    pub insecure: bool,
+}
+
+/// An FE that may associate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FePlan {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its ForCES ID.
+    pub id: Id,
+    /// File of its certificate.
+    pub certificate: Option<String>,
+    /// The desired configuration, with the paths that the FE itself has.
+    pub desired: Vec<Change>,
+}
+
+/// The parameters that are given for one block: names and values.
+type Given<'a> = Vec<(&'a str, &'a Scalar)>;
+
+impl CePlan {
+    /// Checks a whole configuration. All faults are reported, not only the first.
+    pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let mut blocks: BTreeMap<(&str, Option<&str>), Given<'_>> = BTreeMap::new();
+        let mut desired: BTreeMap<String, Vec<Change>> = BTreeMap::new();
+        let mut faults = Vec::new();
+        for change in changes {
+            if let Some((name, own)) = of_router(change) {
+                blocks.entry((FE.key, Some(name))).or_default();
+                desired.entry(name.to_owned()).or_default().push(own);
+                continue;
+            }
+            match CE.set(change) {
+                Ok(set) if set.section.has_instances && set.instance.is_none() => {} // an empty [fe]
+                Ok(set) => blocks
+                    .entry((set.section.key, set.instance))
+                    .or_default()
+                    .extend(set.parameter),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        blocks.entry((CE.key, None)).or_default();
+        let mut plan = Builder {
+            faults,
+            ..Builder::default()
+        };
+        for ((section, instance), given) in blocks {
+            plan.add(section, instance.unwrap_or_default(), &given, &mut desired);
+        }
+        plan.finish()
+    }
+}
+
+/// The name of an FE, and a change of its own configuration.
+fn of_router(change: &Change) -> Option<(&str, Change)> {
+    let segments = change.path.segments();
+    let ["fe", name, rest @ ..] = &segments[..] else {
+        return None;
+    };
+    let is_own = |name: &str| ELEMENT_OF.parameters.iter().any(|p| p.name == name);
+    match rest {
+        [] => None,
+        [key] if is_own(key) => None,
+        _ => {
+            let own = Change {
+                path: ComponentPath::new(rest.iter().copied()),
+                value: change.value.clone(),
+            };
+            Some((*name, own))
+        }
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    element: Option<Settings>,
+    listeners: Vec<ListenPlan>,
+    fes: Vec<FePlan>,
+    libraries: Vec<(String, String)>,
+    faults: Vec<Fault>,
+}
+
+impl Builder {
+    fn add(
+        &mut self,
+        section: &str,
+        name: &str,
+        given: &[(&str, &Scalar)],
+        desired: &mut BTreeMap<String, Vec<Change>>,
+    ) {
+        let (class, path) = match section {
+            "" => (&ELEMENT, ComponentPath::default()),
+            "listen" => (&LISTENER, ComponentPath::new(["listen", name])),
+            "library" => (&LIBRARY, ComponentPath::new(["library", name])),
+            _ => (&ELEMENT_OF, ComponentPath::new(["fe", name])),
+        };
+        let mut settings = Settings::defaults(class.parameters);
+        let faults_before = self.faults.len();
+        for (name, value) in given {
+            if let Err(error) = settings.set(class.parameters, name, value) {
+                self.faults.push(Fault::of_setting(&path, class, &error));
+            }
+        }
+        if self.faults.len() > faults_before {
+            return;
+        }
+        match section {
+            "" => self.element = Some(settings),
+            "listen" => self.add_listener(name, &path, &settings),
+            "library" => match settings.text("file") {
+                "" => self.missing(path.join("file"), "a library needs a `file`"),
+                file => self.libraries.push((name.to_owned(), file.to_owned())),
+            },
+            _ => {
+                let desired = desired.remove(name).unwrap_or_default();
+                self.add_fe(name, &path, &settings, desired);
+            }
+        }
+    }
+
+    fn missing(&mut self, path: ComponentPath, why: impl std::fmt::Display) {
+        let fault = Fault::new(path, why).code(ResultCode::ValueOutOfRange);
+        self.faults.push(fault);
+    }
+
+    fn add_listener(&mut self, name: &str, path: &ComponentPath, settings: &Settings) {
+        let text = settings.text("address");
+        let Ok(address) = text.parse::<SocketAddr>() else {
+            let why = format!("`address` is \"{text}\", but must be like \"192.0.2.1:6704\"");
+            return self.missing(path.join("address"), why);
+        };
+        self.listeners.push(ListenPlan {
+            name: name.to_owned(),
+            address,
+            transport: settings.word("transport"),
+            insecure: settings.flag("insecure"),
+        });
+    }
+
+    fn add_fe(
+        &mut self,
+        name: &str,
+        path: &ComponentPath,
+        settings: &Settings,
+        desired: Vec<Change>,
+    ) {
+        if !is_name(name) {
+            let why = format!(
+                "`{name}` is no name of an FE: up to 64 letters, digits, `_` and `-`, and not only digits"
+            );
+            return self.missing(path.clone(), why);
+        }
+        if let Err(faults) = Plan::check_part(&desired) {
+            self.faults.extend(faults.into_iter().map(|fault| Fault {
+                path: below(path, &fault.path),
+                ..fault
+            }));
+        }
+        let id = Id(settings.count("id") as u32);
+        if let Some(other) = self.fes.iter().find(|fe| fe.id == id) {
+            let why = format!("the FE `{}` has this ID already", other.name);
+            return self.missing(path.join("id"), why);
+        }
+        self.fes.push(FePlan {
+            name: name.to_owned(),
+            id,
+            certificate: file(settings, "certificate"),
+            desired,
+        });
+    }
+
+    fn finish(mut self) -> Result<CePlan, Vec<Fault>> {
+        let root = ComponentPath::default();
+        if self.faults.is_empty() && self.listeners.is_empty() {
+            self.missing(
+                root.clone(),
+                "the CE listens nowhere; add `[listen.main]` with an `address`",
+            );
+        }
+        if self.fes.len() > FES_MAX {
+            let why = format!("there are {} FEs, but at most {FES_MAX}", self.fes.len());
+            self.missing(root, why);
+        }
+        let Some(element) = self.element.filter(|_| self.faults.is_empty()) else {
+            return Err(self.faults);
+        };
+        Ok(CePlan {
+            id: Id(CE_IDS + element.count("id") as u32),
+            socket: element.text("socket").to_owned(),
+            store: element.text("store").to_owned(),
+            certificate: file(&element, "certificate"),
+            key: file(&element, "key"),
+            listeners: self.listeners,
+            fes: self.fes,
+            libraries: self.libraries,
+        })
+    }
+}
+
+/// A file that a setting names; none if it is empty.
+fn file(settings: &Settings, name: &str) -> Option<String> {
+    let text = settings.text(name);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether a text can name an FE: in paths of the HTTP interface, and before the colon of `FE:PATH`.
+fn is_name(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let some = !name.is_empty() && name.len() <= 64;
+    some && name.chars().all(is_letter) && !name.chars().all(|c| c.is_ascii_digit())
+}
+
+/// The path of a fault within the block at `above`.
+fn below(above: &ComponentPath, path: &ComponentPath) -> ComponentPath {
+    let mut whole = above.clone();
+    for segment in path.segments() {
+        whole = whole.join(segment);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &str, value: &str) -> Change {
+        let value = Scalar::Text(value.to_owned());
+        Change::new(ComponentPath::new(path.split('.')), value)
+    }
+
+    fn faults(changes: &[Change]) -> Vec<String> {
+        let faults = CePlan::check(changes).unwrap_err();
+        faults.iter().map(Fault::to_string).collect()
+    }
+
+    #[test]
+    fn an_fe_has_its_own_keys_and_those_of_its_router() {
+        let plan = CePlan::check(&[
+            change("listen.main.address", "127.0.0.1:6704"),
+            change("fe.edge1.id", "2 packets"),
+            change("fe.edge1.certificate", "edge1.crt"),
+            change("fe.edge1.port.wan.rate", "95 Mbit"),
+            change("fe.edge1.age_max", "2 s"),
+            Change::block(ComponentPath::new(["fe", "edge1", "port", "lan"])),
+        ]);
+        let plan = plan.unwrap();
+        assert_eq!(plan.id, Id(0x4000_0001));
+        let [fe] = &plan.fes[..] else {
+            panic!("{plan:?}")
+        };
+        assert_eq!((fe.id, &fe.name[..]), (Id(2), "edge1"));
+        let desired: Vec<_> = fe.desired.iter().map(|c| c.path.to_string()).collect();
+        assert_eq!(desired, ["port.wan.rate", "age_max", "port.lan"]);
+    }
+
+    #[test]
+    fn a_fault_of_the_desired_configuration_names_the_fe() {
+        let wrong = faults(&[
+            change("listen.main.address", "127.0.0.1:6704"),
+            change("fe.edge1.port.wan.rat", "95 Mbit"),
+            change("fe.edge1.port.lan.rate", "95 Mbitt"),
+        ]);
+        assert!(wrong[0].starts_with("fe.edge1.port.lan.rate:"), "{wrong:?}");
+        assert!(wrong[1].starts_with("fe.edge1.port.wan.rat: unknown key `rat`; did you mean"));
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_remedy() {
+        assert!(faults(&[])[0].contains("add `[listen.main]`"));
+        let address = faults(&[change("listen.main.address", "192.0.2.1")]);
+        assert!(address[0].contains("must be like"), "{address:?}");
+        let twice = faults(&[
+            change("listen.main.transport", "quic"),
+            change("fe.a.certificate", "a.crt"),
+            change("fe.b.certificate", "b.crt"),
+        ]);
+        assert!(twice[0].contains("`a` has this ID"), "{twice:?}");
+        let key = faults(&[change("libraries", "x.xml")]);
+        assert!(key[0].contains("unknown key `libraries`"), "{key:?}");
+        assert!(faults(&[change("fe.17.certificate", "x")])[0].contains("no name of an FE"));
+    }
+}
