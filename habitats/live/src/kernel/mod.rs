@@ -11,6 +11,7 @@
 //! - [`handover`]: the instants at which transit moves from the kernel to the router and back
 //! - [`claim`]: one router for each interface
 //! - [`bridge`]: members of the kernel's bridges
+//! - [`install`]: puts routes of a control element into the kernel
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
 //! - [`announcements`]: notifications of changed interfaces or rules
 
@@ -19,6 +20,7 @@ pub mod bridge;
 pub mod claim;
 pub mod follow;
 pub mod handover;
+pub mod install;
 pub mod message;
 pub mod neighbours;
 pub mod netfilter;

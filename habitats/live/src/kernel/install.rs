@@ -1,0 +1,271 @@
+//! Puts routes of a control element into the kernel's main table, many at a time.
+//!
+//! ```text
+//!  changes --> one datagram of requests (64 KiB) --> kernel --> a message for each request that it refused
+//! ```
+//!
+//! The routes carry a protocol number of their own ([`PROTOCOL`]) and their own metric ([`METRIC`]). So they are told
+//! from those of the operator and of routing daemons, nobody else's route is replaced, and an operator's own route
+//! (metric 0 unless given) wins. They stay when this process ends: the kernel forwards by them until they are removed.
+//! [`Installer::installed`] finds them after a restart.
+//!
+//! The kernel handles the requests of a datagram before the send returns, in their order. It announces every change to
+//! [`follow`](super::follow), which hands it to the forwarding thread.
+
+use std::io;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::netlink::{
+    DATAGRAM_BYTES_MAX, NetlinkSocket, Request, attribute, attributes, messages, u32_at,
+};
+
+/// The protocol of the routes (`ip route` prints `proto 119`): one that no daemon has.
+pub const PROTOCOL: u8 = 119;
+/// The metric of the routes: behind those of an operator, before those that DHCP brings.
+pub const METRIC: u32 = 50;
+
+/// Length of `struct rtmsg`.
+const RTMSG_BYTES: usize = 12;
+/// Bytes of requests that are sent at once.
+const BATCH_BYTES: usize = 64 * 1024;
+/// Send buffer: the kernel counts more for a datagram than its bytes.
+const SEND_BUFFER_BYTES: usize = 4 * BATCH_BYTES;
+/// Receive buffer for a refusal of every request of a datagram.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// A route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InstalledRoute {
+    /// The destinations. Bits after the prefix are ignored.
+    pub prefix: IpNet,
+    /// The next router; none for destinations on the link.
+    pub gateway: Option<IpAddr>,
+    /// Kernel index of the interface.
+    pub interface: u32,
+}
+
+/// A change of the routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteChange {
+    /// The route of this prefix is this one, whether there was one or not.
+    Put(InstalledRoute),
+    /// There is no route of this prefix. It is no error if there was none.
+    Remove(IpNet),
+}
+
+/// The kernel refused a change.
+#[derive(Debug, thiserror::Error)]
+#[error("route {prefix}: {source}")]
+pub struct RefusedRoute {
+    /// Where it is among the changes.
+    pub place: usize,
+    /// Its prefix.
+    pub prefix: IpNet,
+    /// The kernel's error.
+    pub source: io::Error,
+}
+
+/// Puts routes into the kernel's main table.
+#[derive(Debug)]
+pub struct Installer {
+    socket: NetlinkSocket,
+    buffer: Vec<u8>,
+}
+
+impl Installer {
+    /// For the calling thread's network namespace.
+    pub fn new() -> io::Result<Self> {
+        let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+        socket.set_send_buffer(SEND_BUFFER_BYTES)?;
+        socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
+        socket.set_nonblocking()?;
+        let buffer = vec![0; DATAGRAM_BYTES_MAX];
+        Ok(Self { socket, buffer })
+    }
+
+    /// Makes the changes in their order, and returns those that the kernel refused. The others are made. Blocks for
+    /// about a microsecond or two per change.
+    pub fn change(&mut self, changes: &[RouteChange]) -> io::Result<Vec<RefusedRoute>> {
+        let mut refused = Vec::new();
+        let (mut batch, mut begin) = (Vec::with_capacity(BATCH_BYTES), 0);
+        for (place, change) in changes.iter().enumerate() {
+            batch.push(request(change));
+            let bytes: usize = (place + 1 - begin) * REQUEST_BYTES_MAX;
+            if bytes + REQUEST_BYTES_MAX > BATCH_BYTES || place + 1 == changes.len() {
+                self.send(&batch, begin, changes, &mut refused)?;
+                batch.clear();
+                begin = place + 1;
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Sends the requests of some changes, of which the first one is at `begin`.
+    fn send(
+        &mut self,
+        batch: &[Request],
+        begin: usize,
+        changes: &[RouteChange],
+        refused: &mut Vec<RefusedRoute>,
+    ) -> io::Result<()> {
+        let first = self.socket.reserve(batch.len() as u32);
+        let numbered = batch.iter().enumerate();
+        let bytes: Vec<u8> = numbered
+            .flat_map(|(n, request)| request.numbered(first.wrapping_add(n as u32)))
+            .collect();
+        self.socket.send_raw(&bytes)?;
+        loop {
+            let bytes = match self.socket.receive(&mut self.buffer) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            for message in messages(bytes) {
+                let place = begin + message.sequence.wrapping_sub(first) as usize;
+                let Some((Err(source), change)) = message.result().zip(changes.get(place)) else {
+                    continue;
+                };
+                let prefix = match change {
+                    RouteChange::Put(route) => route.prefix,
+                    RouteChange::Remove(_) if source.raw_os_error() == Some(libc::ESRCH) => {
+                        continue; // there was none
+                    }
+                    RouteChange::Remove(prefix) => *prefix,
+                };
+                refused.push(RefusedRoute {
+                    place,
+                    prefix,
+                    source,
+                });
+            }
+        }
+    }
+
+    /// The routes of this protocol that the kernel has now.
+    pub fn installed(&self) -> io::Result<Vec<InstalledRoute>> {
+        let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+        let mut routes = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut header = [0; RTMSG_BYTES];
+            header[0] = family as u8;
+            let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &header);
+            socket.dump(&request, |message| {
+                routes.extend(read(message.payload).filter(|_| is_ours(message.payload)));
+            })?;
+        }
+        Ok(routes)
+    }
+}
+
+/// The longest request: header, `struct rtmsg`, and the attributes of an IPv6 route.
+const REQUEST_BYTES_MAX: usize = 16 + RTMSG_BYTES + 2 * 20 + 2 * 8;
+
+fn request(change: &RouteChange) -> Request {
+    const PUT: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    match change {
+        RouteChange::Put(route) => {
+            let scope = match route.gateway {
+                Some(_) => libc::RT_SCOPE_UNIVERSE,
+                None => libc::RT_SCOPE_LINK,
+            };
+            let header = header(route.prefix, scope);
+            let request = with_prefix(Request::new(libc::RTM_NEWROUTE, PUT, &header), route.prefix);
+            let request = request.with(libc::RTA_OIF, &route.interface.to_ne_bytes());
+            match route.gateway {
+                Some(IpAddr::V4(gateway)) => request.with(libc::RTA_GATEWAY, &gateway.octets()),
+                Some(IpAddr::V6(gateway)) => request.with(libc::RTA_GATEWAY, &gateway.octets()),
+                None => request,
+            }
+        }
+        RouteChange::Remove(prefix) => {
+            let header = header(*prefix, libc::RT_SCOPE_NOWHERE);
+            with_prefix(Request::new(libc::RTM_DELROUTE, 0, &header), *prefix)
+        }
+    }
+}
+
+/// `struct rtmsg` of a route of ours.
+fn header(prefix: IpNet, scope: u8) -> [u8; RTMSG_BYTES] {
+    let family = match prefix {
+        IpNet::V4(_) => libc::AF_INET,
+        IpNet::V6(_) => libc::AF_INET6,
+    };
+    let (table, kind) = (libc::RT_TABLE_MAIN, libc::RTN_UNICAST);
+    let (family, len) = (family as u8, prefix.prefix_len());
+    [family, len, 0, 0, table, PROTOCOL, scope, kind, 0, 0, 0, 0]
+}
+
+fn with_prefix(request: Request, prefix: IpNet) -> Request {
+    let request = match prefix.network() {
+        IpAddr::V4(network) => request.with(libc::RTA_DST, &network.octets()),
+        IpAddr::V6(network) => request.with(libc::RTA_DST, &network.octets()),
+    };
+    request.with(libc::RTA_PRIORITY, &METRIC.to_ne_bytes())
+}
+
+fn is_ours(payload: &[u8]) -> bool {
+    let is_main = payload.get(4) == Some(&libc::RT_TABLE_MAIN);
+    is_main && payload.get(5) == Some(&PROTOCOL)
+}
+
+fn read(payload: &[u8]) -> Option<InstalledRoute> {
+    let (header, body) = payload.split_at_checked(RTMSG_BYTES)?;
+    let (family, len) = (libc::c_int::from(header[0]), header[1]);
+    let address = |bytes: &[u8]| match family {
+        libc::AF_INET => bytes.first_chunk::<4>().map(|b| IpAddr::from(*b)),
+        _ => bytes.first_chunk::<16>().map(|b| IpAddr::from(*b)),
+    };
+    let network = match attribute(body, libc::RTA_DST) {
+        Some(bytes) => address(bytes)?,
+        None if family == libc::AF_INET => IpAddr::from([0; 4]),
+        None => IpAddr::from([0; 16]),
+    };
+    let gateway = attributes(body).find(|(kind, _)| *kind == libc::RTA_GATEWAY);
+    Some(InstalledRoute {
+        prefix: IpNet::new(network, len).ok()?,
+        gateway: gateway.and_then(|(_, bytes)| address(bytes)),
+        interface: u32_at(attribute(body, libc::RTA_OIF)?, 0)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_never_longer_than_a_batch_counts_for_it() {
+        let prefix = "2001:db8::/64".parse().unwrap();
+        let gateway = Some("fe80::1".parse().unwrap());
+        let interface = 7;
+        let put = RouteChange::Put(InstalledRoute {
+            prefix,
+            gateway,
+            interface,
+        });
+        for change in [put, RouteChange::Remove(prefix)] {
+            assert!(request(&change).numbered(1).len() <= REQUEST_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn a_put_route_reads_back_as_it_is() {
+        for (prefix, gateway) in [
+            ("10.1.0.0/16", Some("192.0.2.1")),
+            ("0.0.0.0/0", Some("192.0.2.1")),
+            ("2001:db8::/32", Some("fe80::1")),
+            ("::/0", None),
+        ] {
+            let route = InstalledRoute {
+                prefix: prefix.parse().unwrap(),
+                gateway: gateway.map(|text| text.parse().unwrap()),
+                interface: 3,
+            };
+            let request = request(&RouteChange::Put(route));
+            assert_eq!(read(request.body()), Some(route));
+            assert!(is_ours(request.body()));
+        }
+        assert_eq!(read(&[0; RTMSG_BYTES - 1]), None);
+    }
+}
