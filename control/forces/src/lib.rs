@@ -4,10 +4,14 @@
 //! - [`wire`]: messages as bytes and as plain values
 //! - [`session`]: associations of CEs and FEs as state machines
 //! - [`xml`]: classes of blocks, read from a library in XML
+//! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
+//! - [`value`]: values of components as bytes, by their layout
 //!
-//! Nothing here opens a socket, starts a thread, or reads a clock or a file. Values of components are plain bytes:
-//! their meaning depends on the class of the block, which this crate does not know.
+//! Nothing here opens a socket, starts a thread, or reads a clock or a file. In messages and associations values of
+//! components are plain bytes: their meaning depends on the class of the block.
 
+pub mod schema;
 pub mod session;
+pub mod value;
 pub mod wire;
 pub mod xml;

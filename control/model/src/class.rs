@@ -24,6 +24,9 @@ pub struct Class {
     pub about: &'static str,
     /// Names of the components that tell its rows apart; none if there is one of it.
     pub key: &'static [&'static str],
+    /// Whether each row is a block of its own that a configuration names, and so an instance of the class for a peer
+    /// (RFC 5812, section 3.1). The rows of other classes are one table.
+    pub has_instances: bool,
     /// What may be asked for with the path: `?limit=10`.
     pub query: &'static [Parameter],
     /// Its parameters, by the keys of its section in a configuration. One with the ID of a component is that
@@ -96,8 +99,29 @@ pub struct Event {
     pub name: &'static str,
     /// When it happens, in a sentence.
     pub about: &'static str,
+    /// Names of the component that is watched and of its members, with dots between them; empty for a row of a table.
+    pub target: &'static str,
+    /// What happens to it.
+    pub condition: Condition,
     /// Names of the components that it reports.
     pub reports: &'static [&'static str],
+}
+
+/// The condition of an event (RFC 5812, section 4.7.6; RFC 7408, section 2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// A row appears.
+    Created,
+    /// A row disappears.
+    Deleted,
+    /// A value changes.
+    Changed,
+    /// A value rises above the threshold.
+    GreaterThan,
+    /// A value falls below the threshold.
+    LessThan,
+    /// A value reaches the threshold (RFC 7408).
+    BecomesEqualTo,
 }
 
 /// The type of a component.
@@ -175,6 +199,14 @@ impl Layout {
 }
 
 impl Component {
+    /// The same; it can be set.
+    pub const fn settable(self) -> Self {
+        Self {
+            access: Access::ReadWrite,
+            ..self
+        }
+    }
+
     /// A component that can be read, and that `weir show` does not print.
     pub const fn new(id: u32, name: &'static str, kind: Type, example: &'static str) -> Self {
         Self {
@@ -245,6 +277,7 @@ impl Class {
         version: "1.0",
         about: "",
         key: &[],
+        has_instances: false,
         query: &[],
         parameters: &[],
         gauges: &[],
@@ -267,6 +300,7 @@ impl Class {
             about,
             parameters,
             gauges,
+            has_instances: true,
             metric: Some(name),
             ..Self::PLAIN
         }

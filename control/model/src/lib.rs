@@ -15,6 +15,7 @@ pub mod operation;
 pub mod path;
 pub mod schema;
 pub mod section;
+pub mod typed;
 pub mod value;
 
 pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, DeleteRequest};

@@ -16,6 +16,8 @@ pub enum Value {
     Flag(bool),
     /// A whole number.
     Whole(u64),
+    /// A whole number below zero.
+    Negative(i64),
     /// A number with a fraction.
     Real(f64),
     /// A text.
@@ -55,6 +57,7 @@ impl Value {
     pub fn real(&self, path: &str) -> Option<f64> {
         match self.get(path)? {
             Self::Whole(number) => Some(*number as f64),
+            Self::Negative(number) => Some(*number as f64),
             Self::Real(number) => Some(*number),
             _ => None,
         }
@@ -78,6 +81,12 @@ impl From<bool> for Value {
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Whole(number)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        u64::try_from(number).map_or(Self::Negative(number), Self::Whole)
     }
 }
 
@@ -135,6 +144,7 @@ impl Serialize for Value {
             Self::Absent => to.serialize_none(),
             Self::Flag(flag) => to.serialize_bool(*flag),
             Self::Whole(number) => to.serialize_u64(*number),
+            Self::Negative(number) => to.serialize_i64(*number),
             Self::Real(number) => to.serialize_f64(*number),
             Self::Text(text) => to.serialize_str(text),
             Self::List(values) => to.collect_seq(values),
@@ -168,6 +178,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
         Ok(Value::Whole(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value, E> {

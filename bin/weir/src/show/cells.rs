@@ -12,6 +12,7 @@ pub(super) fn written(component: &Component, cell: &Cell, value: Option<&Value>)
         Some(Value::Flag(true)) => "yes".to_owned(),
         Some(Value::Flag(false)) => "no".to_owned(),
         Some(Value::Whole(number)) => quantity(component, cell.form, *number as f64),
+        Some(Value::Negative(number)) => quantity(component, cell.form, *number as f64),
         Some(Value::Real(number)) => quantity(component, cell.form, *number),
         Some(other @ (Value::List(_) | Value::Struct(_))) => format!("{other:?}"),
     }

@@ -36,7 +36,7 @@
 
 #[macro_use]
 mod macros;
-mod bytes;
+pub(crate) mod bytes;
 
 pub mod error;
 pub mod header;

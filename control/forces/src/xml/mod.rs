@@ -25,6 +25,7 @@ mod error;
 
 use self::element::{Element, Often};
 pub use self::error::{Fault, XmlError};
+pub use weir_model::class::Condition;
 
 /// Maximum length of a library in bytes.
 pub const BYTES_MAX: usize = 4 << 20;
@@ -341,23 +342,6 @@ pub enum Step {
     Row(u32),
     /// Any row; the name is for human readers.
     AnyRow(String),
-}
-
-/// The condition of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Condition {
-    /// A row appears.
-    Created,
-    /// A row disappears.
-    Deleted,
-    /// A value changes.
-    Changed,
-    /// A value rises above the threshold.
-    GreaterThan,
-    /// A value falls below the threshold.
-    LessThan,
-    /// A value reaches the threshold (RFC 7408).
-    BecomesEqualTo,
 }
 
 impl Library {

@@ -1,6 +1,6 @@
 //! Netfilter rules of the machine that transit bypasses.
 
-use weir_model::class::{Cell, Class, Event, Layout};
+use weir_model::class::{Cell, Class, Condition, Event, Layout};
 
 use super::{Block, Column, FLAG, Row, Source, TEXT, component, components, rows};
 
@@ -15,6 +15,8 @@ pub(super) static NETFILTER: Block = Block {
             id: 1,
             name: "rules_appeared",
             about: "The machine has rules that transit bypasses and that were not there at the start.",
+            target: "",
+            condition: Condition::Created,
             reports: &["family", "table", "chain"],
         }],
         layout: Layout {

@@ -1,7 +1,7 @@
 //! The ports and their links.
 
 use weir_base::Tally;
-use weir_model::class::{COUNT, Cell, Class, Event, Layout};
+use weir_model::class::{COUNT, Cell, Class, Condition, Event, Layout};
 use weir_path::plane::{Plane, PlanePort};
 
 use super::{
@@ -16,6 +16,7 @@ pub(crate) static PORTS: Block = Block {
         id: 0x00F7_0102,
         about: "the ports and their links: state, rate, what they received and sent",
         key: &["port"],
+        has_instances: true,
         parameters: port::PARAMETERS,
         metric: Some("port"),
         components: &components::<PortRow, { COLUMNS.len() }>(COLUMNS),
@@ -51,30 +52,40 @@ const EVENTS: &[Event] = &[
         id: 1,
         name: "carrier_lost",
         about: "The link stopped working.",
+        target: "carrier",
+        condition: Condition::Changed,
         reports: &["port"],
     },
     Event {
         id: 2,
         name: "carrier_found",
         about: "The link works again.",
+        target: "carrier",
+        condition: Condition::Changed,
         reports: &["port"],
     },
     Event {
         id: 3,
         name: "interface_renamed",
         about: "The interface has another name; the port follows it.",
+        target: "interface",
+        condition: Condition::Changed,
         reports: &["port", "interface"],
     },
     Event {
         id: 4,
         name: "interface_gone",
         about: "The interface does not exist any more; the port waits for it.",
+        target: "state",
+        condition: Condition::Changed,
         reports: &["port", "interface"],
     },
     Event {
         id: 5,
         name: "interface_back",
         about: "The interface exists again; the port forwards.",
+        target: "state",
+        condition: Condition::Changed,
         reports: &["port", "interface"],
     },
 ];

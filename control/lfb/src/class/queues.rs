@@ -20,6 +20,7 @@ pub(super) static QUEUES: Block = Block {
         id: 0x00F7_0103,
         about: "the queue discipline of each port: what it took, dropped, marked and holds, and its gauges",
         key: &["port"],
+        has_instances: true,
         metric: Some("queue"),
         mechanisms: Some(Mechanisms {
             name: "discipline",
