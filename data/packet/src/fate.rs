@@ -45,6 +45,8 @@ pub enum Reason {
     SourceRoute,
     /// It is addressed to the router itself; the kernel has its own copy.
     LocalDelivery,
+    /// It was handed to the control element.
+    Redirected,
     /// Its TTL or hop limit has run out.
     TtlExpired,
     /// No route leads to its destination.
@@ -90,7 +92,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -108,6 +110,7 @@ impl Reason {
         Self::Multicast,
         Self::SourceRoute,
         Self::LocalDelivery,
+        Self::Redirected,
         Self::TtlExpired,
         Self::NoRoute,
         Self::RouteBlackhole,
@@ -140,9 +143,12 @@ impl Reason {
     }
 
     /// Whether a packet was lost. Packets that a router's kernel handles itself (to its own addresses,
-    /// ARP, multicast) are not losses: weir has seen a copy of them.
+    /// ARP, multicast) are not losses: weir has seen a copy of them. Nor are those that the control element has.
     pub const fn is_loss(self) -> bool {
-        !matches!(self, Self::LocalDelivery | Self::NotIp | Self::Multicast)
+        !matches!(
+            self,
+            Self::LocalDelivery | Self::NotIp | Self::Multicast | Self::Redirected
+        )
     }
 
     const fn text(self) -> (&'static str, &'static str) {
@@ -197,6 +203,7 @@ impl Reason {
                 "local-delivery",
                 "It is addressed to the router itself; the kernel has its own copy.",
             ),
+            Self::Redirected => ("redirected", "It was handed to the control element."),
             Self::TtlExpired => ("ttl-expired", "Its TTL or hop limit has run out."),
             Self::NoRoute => ("no-route", "No route leads to its destination."),
             Self::RouteBlackhole => ("route-blackhole", "Its route is a blackhole."),

@@ -1,13 +1,15 @@
 //! The path of a packet through the router, as one-way stages.
 //!
 //! Read in this order to follow a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns
-//! the state and joins the stages; [`headers`] is what one stage hands to the next.
+//! the state and joins the stages; [`headers`] is what one stage hands to the next. [`exception`] has the packets that a
+//! control element takes over.
 //!
 //! This crate knows no sockets, threads or clocks. Its caller hands in bytes and the time.
 
 pub mod bridge;
 pub mod classify;
 pub mod egress;
+pub mod exception;
 pub mod headers;
 pub mod ip;
 pub mod link;

@@ -9,8 +9,8 @@
 //!
 //! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", "Implementation
 //! of flow control LFB entity"; the two buckets: RFC 2698 (two-rate three-colour marker, colour-blind).
-//! `Meter` is the two buckets, and `Gate` the flow control in front of a queue. This file's discipline and
-//! `dppbrb` use the gate.
+//! `Meter` is the two buckets, and [`Gate`] the flow control in front of a queue. This file's discipline and
+//! `dppbrb` use the gate, and so do the packets that a router hands to its control element.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Settings};
@@ -240,18 +240,22 @@ impl Meter {
     }
 }
 
-/// Counters of the gate.
-#[derive(Clone, Copy, Debug, Default)]
-struct Passed {
-    bytes: u64,
-    committed: u64,
-    excess: u64,
-    policed: u64,
+/// Counters of the gate: redirect messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Those that came, dropped ones included.
+    pub offered: Tally,
+    /// Those within the committed rate.
+    pub committed: Tally,
+    /// Those beyond it that passed.
+    pub excess: Tally,
+    /// Those dropped because there were no tokens.
+    pub policed: Tally,
 }
 
 /// Flow control before a queue.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     limits: Limits,
     meter: Meter,
     stats: Passed,
@@ -259,7 +263,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Full buckets.
-    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
+    pub fn new(limits: Limits, now: Instant) -> Self {
         Self {
             meter: Meter::new(&limits, now),
             limits,
@@ -269,34 +273,41 @@ impl Gate {
 
     /// Whether a packet of this channel may pass.
     pub(crate) fn admits(&mut self, channel: usize, now: Instant, bytes: u64) -> bool {
-        if channel != REDIRECT {
-            return true;
-        }
-        self.stats.bytes += bytes;
+        channel != REDIRECT || self.passes(now, bytes)
+    }
+
+    /// Whether a redirect message of this length may pass.
+    pub fn passes(&mut self, now: Instant, bytes: u64) -> bool {
+        self.stats.offered.count(bytes);
         if !self.limits.flow_control {
             return true;
         }
         let colour = self.meter.take(now, bytes);
         match colour {
-            Colour::Green => self.stats.committed += 1,
-            Colour::Yellow => self.stats.excess += 1,
-            Colour::Red => self.stats.policed += 1,
+            Colour::Green => self.stats.committed.count(bytes),
+            Colour::Yellow => self.stats.excess.count(bytes),
+            Colour::Red => self.stats.policed.count(bytes),
         }
         colour != Colour::Red
     }
 
+    /// The counters.
+    pub fn stats(&self) -> Passed {
+        self.stats
+    }
+
     /// Puts other limits in force; the tokens are kept.
-    pub(crate) fn change(&mut self, limits: &Limits, now: Instant) {
+    pub fn change(&mut self, limits: &Limits, now: Instant) {
         self.meter.change(limits, now);
         self.limits = limits.clone();
     }
 
     /// Reports [`GAUGES`].
     pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("redirect_bytes", self.stats.bytes);
-        report("committed", self.stats.committed);
-        report("excess", self.stats.excess);
-        report("policed", self.stats.policed);
+        report("redirect_bytes", self.stats.offered.bytes);
+        report("committed", self.stats.committed.packets);
+        report("excess", self.stats.excess.packets);
+        report("policed", self.stats.policed.packets);
     }
 }
 

@@ -17,6 +17,7 @@
 //! Deviation: no ICMP redirect is sent (RFC 1812, section 5.2.7.2, permits that): a router in front of
 //! a paced link should not rearrange the paths in its own segment.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_packet::Reason;
@@ -34,6 +35,8 @@ pub enum Origin {
     Transit,
     /// This router itself (an ICMP error).
     Router,
+    /// The control element of this router.
+    ControlElement,
 }
 
 /// The verdict about a packet: how it is sent, or why it is not.
@@ -48,11 +51,12 @@ pub enum Stop {
     Drop(Reason, Option<IcmpCause>),
 }
 
-/// Decides about a packet with these headers. `cache` belongs to `tables`: the caller must clear it when
-/// they change.
+/// Decides about a packet with these headers. `cache` belongs to `tables` and `delegated`, the addresses of a control
+/// element at this router: the caller must clear it when they change.
 #[inline]
 pub fn forward(
     tables: &Tables,
+    delegated: &BTreeSet<IpAddr>,
     cache: &mut NextHopCache,
     headers: &Headers,
     flow_hash: u64,
@@ -60,6 +64,9 @@ pub fn forward(
 ) -> Verdict {
     let next_hop = match cache.get(headers.destination) {
         Some(next_hop) => Ok(next_hop),
+        None if delegated.contains(&headers.destination) => {
+            Err(Stop::Drop(Reason::LocalDelivery, None))
+        }
         None => find(tables, cache, headers.destination, flow_hash),
     };
     let expired = origin == Origin::Transit && headers.ttl <= 1;

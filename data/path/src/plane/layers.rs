@@ -14,6 +14,7 @@ use weir_packet::{KeyKind, Packet, Reason};
 use crate::bridge;
 use crate::classify::{Classified, classify};
 use crate::egress::{self, Departure, Exit};
+use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
@@ -49,6 +50,12 @@ impl Plane {
                     self.fates.discard(parsed.packet, reason);
                     return;
                 }
+                let policy = self.exceptions.policy();
+                if policy.router_alert
+                    && policy.is_alert(self.pool.frame(&parsed.packet), &parsed.headers)
+                {
+                    return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
+                }
                 let held = Held {
                     packet: classify(&mut self.pool, parsed),
                     ingress: Some(ingress),
@@ -56,8 +63,23 @@ impl Plane {
                 };
                 self.send_on(held, arrival.at);
             }
-            Err(Refused { packet, reason }) => {
-                self.fates.discard(packet, reason);
+            Err(Refused { packet, reason }) => self.refuse_packet(ingress, packet, reason, arrival),
+        }
+    }
+
+    /// Ends a packet that the network layer refused: the control element gets it, or it is dropped.
+    #[cold]
+    fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
+        let policy = self.exceptions.policy();
+        let Some(cause) = policy.cause(self.pool.frame(&packet), reason, None) else {
+            self.fates.discard(packet, reason);
+            return;
+        };
+        let parsed = bridge::parse(&self.pool, packet);
+        match self.finish_checksum(&parsed, arrival) {
+            Ok(()) => self.redirect(ingress, parsed.packet, cause, arrival.at),
+            Err(reason) => {
+                self.fates.discard(parsed.packet, reason);
             }
         }
     }
@@ -121,6 +143,7 @@ impl Plane {
         let hash = self.pool.keys.hash(&held.packet.packet, KeyKind::Flow);
         match forward(
             &self.tables,
+            &self.exceptions.policy().addresses,
             &mut self.next_hops,
             headers,
             hash,
@@ -129,9 +152,7 @@ impl Plane {
             Ok(departure) => self.depart(held.packet.packet, headers, &departure),
             Err(Stop::Wait(neighbour)) => self.wait(held, neighbour, now),
             Err(Stop::Drop(reason, cause)) => {
-                let Classified { packet, headers } = held.packet;
-                let notify = notified(held.origin, headers, cause);
-                self.drop(held.ingress, packet, reason, notify, now);
+                self.drop(held, reason, cause, now);
             }
         }
     }
@@ -154,15 +175,14 @@ impl Plane {
     pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
         for held in failed {
             let place = self.came_by(held.ingress);
-            let Classified { packet, headers } = held.packet;
-            let notify = notified(held.origin, headers, Some(IcmpCause::HostUnreachable));
-            self.drop(held.ingress, packet, Reason::NeighbourFailed, notify, now);
+            let cause = Some(IcmpCause::HostUnreachable);
+            self.drop(held, Reason::NeighbourFailed, cause, now);
             self.reclaim(place);
         }
     }
 
     /// Rewrites a packet and offers it to its egress port.
-    fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
+    pub(super) fn depart(&mut self, mut packet: Packet, headers: &Headers, departure: &Departure) {
         let port = match departure.exit {
             Exit::Port(port) => Some(port),
             Exit::Interface(interface) => self.port_of(interface),
@@ -184,16 +204,25 @@ impl Plane {
         }
     }
 
-    /// Drops an IP packet, and sends the ICMP error given by `notify`.
-    fn drop(
-        &mut self,
-        ingress: Option<usize>,
-        packet: Packet,
-        reason: Reason,
-        notify: Option<(Headers, IcmpCause)>,
-        now: Instant,
-    ) {
-        if let Some((headers, cause)) = notify
+    /// Drops an IP packet, and sends the ICMP error that `notify` asks for. If the control element wants the packet,
+    /// it gets it instead, and answers it.
+    fn drop(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+        let Held {
+            packet: Classified { packet, headers },
+            ingress,
+            origin,
+        } = held;
+        let policy = self.exceptions.policy();
+        let cause = policy.cause(self.pool.frame(&packet), reason, notify);
+        let goes = |cause: &Cause| match origin {
+            Origin::Transit => true,
+            Origin::Router => *cause == Cause::Local,
+            Origin::ControlElement => false, // never back to where it came from
+        };
+        if let (Some(cause), Some(ingress)) = (cause.filter(goes), ingress) {
+            return self.redirect(ingress, packet, cause, now);
+        }
+        if let Some((headers, cause)) = notified(origin, headers, notify)
             && let Some(from) = self.error_source(ingress, headers.source)
             && let Some(error) = icmp_error::build(
                 &mut self.pool,

@@ -2,9 +2,10 @@
 //!
 //! A plane is driven by one thread, so it needs no locks. A router with more threads has a plane for
 //! each, and passes packets between them through rings. [`step`] and `layers` move packets through the
-//! plane; this file adds, changes and removes ports.
+//! plane, and `redirect` to and from a control element; this file adds, changes and removes ports.
 
 mod layers;
+mod redirect;
 pub mod step;
 pub mod watch;
 
@@ -16,6 +17,7 @@ use weir_discipline::Spec;
 use weir_packet::{Direction, Fates, Packet, Pool, Reason};
 
 use crate::egress::port::{Link, Port};
+use crate::exception::Exceptions;
 use crate::ip::error_budget::ErrorBudget;
 use crate::ip::next_hop_cache::NextHopCache;
 use crate::ip::resolution::NeighbourRequest;
@@ -73,6 +75,7 @@ pub struct Plane {
     pub(crate) passed: Passed,
     pub(crate) waiting: Waiting,
     pub(crate) errors: ErrorBudget,
+    pub(crate) exceptions: Exceptions,
     pub(crate) streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
@@ -94,6 +97,7 @@ impl Plane {
             passed: Passed::default(),
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
+            exceptions: Exceptions::default(),
             streams,
             segment: Vec::new(),
             watch: None,

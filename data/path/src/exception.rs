@@ -1,0 +1,374 @@
+//! Exceptions: packets that a forwarding element hands to its control element, because it cannot forward them or
+//! because they are addressed to it.
+//!
+//! ```text
+//!  a network layer refuses a packet --> wanted? --> token buckets --> ring --take--> control side
+//!                                         | no        | no tokens      | full
+//!                                         v           v                v
+//!                                    dropped as    policed         queue-full
+//!                                    without a CE
+//! ```
+//!
+//! Source: RFC 5810, section 7.9 (redirect); RFC 6956, section 5 (the exceptions of each block); Zhuge et al.,
+//! "Research on Internal Flow Control Mechanism of ForCES Routers" (the token buckets in front).
+//!
+//! A [`Policy`] says which packets go to the control element. By default none do, and the router behaves as one
+//! without a control element. A packet that the policy wants gets no ICMP error from this router: the control element
+//! answers it. A packet that finds no tokens or no place in the ring is dropped, and is not answered either.
+//! Thus a flood costs the forwarding thread little, and the control element is never offered more than the
+//! buckets let pass. The senders of a flood and of other packets share the buckets.
+//!
+//! The ring is bounded by [`RING_MAX`]. The control side takes all of it at once.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_discipline::channel::token_bucket::{Gate, Limits, Passed};
+use weir_packet::Reason;
+use weir_packet::key::Family;
+use weir_wire::{EtherType, Protocol, ethernet, ipv4};
+
+use crate::headers::{self, Headers};
+use crate::ip::icmp_error::IcmpCause;
+use crate::link;
+
+/// Maximum packets that wait for the control side.
+pub const RING_MAX: usize = 256;
+/// Maximum bytes that an exception takes in a message to the control element beside its frame: the message's header
+/// (24), the heads of REDIRECT, METADATA and REDIRECTDATA (4 each), and the metadata (at most 80), less the Ethernet
+/// header (14), which travels as metadata.
+pub const MESSAGE_OVERHEAD: u64 = 102;
+
+/// Why a packet is handed to the control element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It is addressed to an address of the control element ([`Policy::addresses`]).
+    Local,
+    /// It belongs to ARP or to IPv6 neighbour discovery.
+    Neighbours,
+    /// It goes to a group, and does not belong to neighbour discovery.
+    Multicast,
+    /// Its TTL or hop limit has run out.
+    HopLimit,
+    /// No route leads to its destination.
+    NoRoute,
+    /// Its next hop did not answer.
+    NextHop,
+    /// It is longer than the MTU of the egress port and may not be fragmented.
+    TooBig {
+        /// The MTU.
+        mtu: u32,
+    },
+    /// It carries the router alert option (RFC 2113, RFC 2711).
+    RouterAlert,
+}
+
+/// Which packets go to the control element, and at which rate. The default: none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Addresses of the control element at this router: packets to them are [`Cause::Local`].
+    pub addresses: BTreeSet<IpAddr>,
+    /// Whether [`Cause::Neighbours`] goes to the control element.
+    pub neighbours: bool,
+    /// Whether [`Cause::Multicast`] goes to the control element.
+    pub multicast: bool,
+    /// Whether [`Cause::HopLimit`] goes to the control element.
+    pub hop_limit: bool,
+    /// Whether [`Cause::NoRoute`] goes to the control element.
+    pub no_route: bool,
+    /// Whether [`Cause::NextHop`] goes to the control element.
+    pub next_hop: bool,
+    /// Whether [`Cause::TooBig`] goes to the control element.
+    pub too_big: bool,
+    /// Whether [`Cause::RouterAlert`] goes to the control element; such a packet is not forwarded.
+    pub router_alert: bool,
+    /// The token buckets in front.
+    pub limits: Limits,
+}
+
+/// A packet for the control element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exception {
+    /// Why.
+    pub cause: Cause,
+    /// Name of the port where it arrived; for an ICMP error of this router, where the packet in question arrived.
+    pub port: String,
+    /// When it was handed over.
+    pub at: Instant,
+    /// The whole frame, without VLAN tags.
+    pub frame: Vec<u8>,
+}
+
+/// How a packet of the control element is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// An IP packet, to a next hop that the control element knows.
+    NextHop {
+        /// Name of the port.
+        port: String,
+        /// The address of the next hop, which must be a known neighbour. A group is its own next hop.
+        next_hop: IpAddr,
+    },
+    /// An IP packet, by the routes.
+    Routes,
+    /// A complete frame.
+    Frame {
+        /// Name of the port.
+        port: String,
+    },
+}
+
+/// A packet of the control element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Injection {
+    /// How it is sent.
+    pub entry: Entry,
+    /// An IP packet or a frame, as the entry says.
+    pub bytes: Vec<u8>,
+}
+
+/// The counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The token buckets.
+    pub gate: Passed,
+    /// Exceptions that were put into the ring.
+    pub redirected: Tally,
+    /// Exceptions dropped because the ring was full.
+    pub full: Tally,
+    /// Packets of the control element that were sent on.
+    pub injected: Tally,
+    /// Packets of the control element that were refused.
+    pub refused: Tally,
+}
+
+/// The way of exceptions to the control side.
+#[derive(Debug)]
+pub(crate) struct Exceptions {
+    policy: Policy,
+    gate: Gate,
+    ring: VecDeque<Exception>,
+    /// Whether the control side knows that the ring is not empty.
+    announced: bool,
+    pub(crate) stats: Stats,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            addresses: BTreeSet::new(),
+            neighbours: false,
+            multicast: false,
+            hop_limit: false,
+            no_route: false,
+            next_hop: false,
+            too_big: false,
+            router_alert: false,
+            limits: Limits {
+                flow_control: false,
+                committed: Rate::from_bps(0),
+                excess: Rate::from_bps(0),
+                burst: Bytes(0),
+            },
+        }
+    }
+}
+
+impl Policy {
+    /// Whether packets of this cause go to the control element.
+    pub fn wants(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::Local => !self.addresses.is_empty(),
+            Cause::Neighbours => self.neighbours,
+            Cause::Multicast => self.multicast,
+            Cause::HopLimit => self.hop_limit,
+            Cause::NoRoute => self.no_route,
+            Cause::NextHop => self.next_hop,
+            Cause::TooBig { .. } => self.too_big,
+            Cause::RouterAlert => self.router_alert,
+        }
+    }
+
+    /// The cause of an exception that a packet is because a network layer refused it for `reason`; none if packets
+    /// of this kind do not go to the control element.
+    pub(crate) fn cause(
+        &self,
+        frame: &[u8],
+        reason: Reason,
+        notify: Option<IcmpCause>,
+    ) -> Option<Cause> {
+        let cause = match (reason, notify) {
+            (Reason::NotIp, _) if is_arp(frame) => Cause::Neighbours,
+            (Reason::LocalDelivery | Reason::Multicast, _) => self.cause_to_us(frame, reason)?,
+            (Reason::TtlExpired, _) => Cause::HopLimit,
+            (Reason::NoRoute, _) => Cause::NoRoute,
+            (Reason::NeighbourFailed, _) => Cause::NextHop,
+            (Reason::TooBig, Some(IcmpCause::TooBig { mtu })) => Cause::TooBig { mtu },
+            _ => return None,
+        };
+        self.wants(cause).then_some(cause)
+    }
+
+    fn cause_to_us(&self, frame: &[u8], reason: Reason) -> Option<Cause> {
+        let headers = headers::peek(frame);
+        if self.neighbours && is_discovery(&headers, frame) {
+            return Some(Cause::Neighbours);
+        }
+        match reason {
+            Reason::LocalDelivery if self.addresses.contains(&headers.destination) => {
+                Some(Cause::Local)
+            }
+            Reason::Multicast if !is_discovery(&headers, frame) => Some(Cause::Multicast),
+            _ => None,
+        }
+    }
+
+    /// Whether a packet that could be forwarded goes to the control element instead.
+    #[cold]
+    pub(crate) fn is_alert(&self, frame: &[u8], headers: &Headers) -> bool {
+        self.router_alert && has_router_alert(frame, headers)
+    }
+}
+
+impl Default for Exceptions {
+    fn default() -> Self {
+        let policy = Policy::default();
+        Self {
+            gate: Gate::new(policy.limits.clone(), Instant::ZERO),
+            policy,
+            ring: VecDeque::new(),
+            announced: false,
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Exceptions {
+    /// The policy in force.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Puts another policy in force; the tokens stay, but no more than the new burst.
+    pub(crate) fn set_policy(&mut self, policy: Policy, now: Instant) {
+        self.gate.change(&policy.limits, now);
+        self.policy = policy;
+    }
+
+    /// Puts a frame into the ring. Returns the reason with which the packet ends here.
+    pub(crate) fn push(&mut self, cause: Cause, port: &str, frame: &[u8], now: Instant) -> Reason {
+        let bytes = frame.len() as u64;
+        if !self.gate.passes(now, bytes + MESSAGE_OVERHEAD) {
+            return Reason::Policed;
+        }
+        if self.ring.len() >= RING_MAX {
+            self.stats.full.count(bytes);
+            return Reason::QueueFull;
+        }
+        self.stats.redirected.count(bytes);
+        self.ring.push_back(Exception {
+            cause,
+            port: port.to_owned(),
+            at: now,
+            frame: frame.to_vec(),
+        });
+        Reason::Redirected
+    }
+
+    /// Whether the ring has become non-empty since it was last taken: true once.
+    pub(crate) fn announce(&mut self) -> bool {
+        let news = !self.announced && !self.ring.is_empty();
+        self.announced |= news;
+        news
+    }
+
+    /// Everything in the ring.
+    pub(crate) fn take(&mut self) -> VecDeque<Exception> {
+        self.announced = false;
+        std::mem::take(&mut self.ring)
+    }
+
+    /// The counters.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            gate: self.gate.stats(),
+            ..self.stats
+        }
+    }
+}
+
+fn is_arp(frame: &[u8]) -> bool {
+    link::peek(frame).is_some_and(|link| link.ethertype == EtherType::Arp)
+}
+
+/// Whether a packet belongs to IPv6 neighbour discovery (RFC 4861: types 133 to 137, hop limit 255).
+fn is_discovery(headers: &Headers, frame: &[u8]) -> bool {
+    let is_icmp = Protocol::from(headers.protocol) == Protocol::Icmpv6;
+    let kind = headers.transport(frame).first();
+    headers.family == Family::V6
+        && is_icmp
+        && headers.ttl == 255
+        && kind.is_some_and(|kind| (133..=137).contains(kind))
+}
+
+fn has_router_alert(frame: &[u8], headers: &Headers) -> bool {
+    let header = frame
+        .get(usize::from(headers.l3)..usize::from(headers.l4))
+        .unwrap_or_default();
+    match headers.family {
+        Family::V4 => {
+            const ROUTER_ALERT: u8 = 148;
+            let options = header.get(ipv4::HEADER_LEN_MIN..).unwrap_or_default();
+            let mut options = ipv4::walk_options(options).map_while(Result::ok);
+            options.any(|option| option.kind() == ROUTER_ALERT)
+        }
+        Family::V6 => has_router_alert_v6(header),
+        Family::Link => false,
+    }
+}
+
+/// Whether the hop-by-hop options after a fixed IPv6 header contain a router alert (RFC 2711: type 5).
+fn has_router_alert_v6(header: &[u8]) -> bool {
+    use weir_wire::ipv6;
+    const PAD1: u8 = 0;
+    const ROUTER_ALERT: u8 = 5;
+    let Some((fixed, after)) = header.split_first_chunk::<{ ipv6::HEADER_LEN }>() else {
+        return false;
+    };
+    let first = ipv6::View::new_unchecked(fixed).next_header();
+    let [_, units, ..] = *after else {
+        return false;
+    };
+    let len = (usize::from(units) + 1) * 8;
+    let mut options = match (first, after.get(2..len)) {
+        (Protocol::HopByHop, Some(options)) => options,
+        _ => return false,
+    };
+    loop {
+        options = match *options {
+            [ROUTER_ALERT, ..] => return true,
+            [PAD1, ref rest @ ..] => rest,
+            [_, len, ref rest @ ..] => match rest.get(usize::from(len)..) {
+                Some(rest) => rest,
+                None => return false,
+            },
+            _ => return false,
+        };
+    }
+}
+
+/// The link-layer address of a group (RFC 1112, section 6.4; RFC 2464, section 7); none if it is not a group.
+pub(crate) fn group_mac(address: IpAddr) -> Option<ethernet::Mac> {
+    match address {
+        IpAddr::V4(a) if a.is_multicast() => {
+            let [_, b, c, d] = a.octets();
+            Some([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+        }
+        IpAddr::V6(a) if a.is_multicast() => {
+            let [.., w, x, y, z] = a.octets();
+            Some([0x33, 0x33, w, x, y, z])
+        }
+        _ => None,
+    }
+}

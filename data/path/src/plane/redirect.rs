@@ -1,0 +1,241 @@
+//! Packets between the plane and the control element: exceptions out, injected packets in.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use weir_base::Instant;
+use weir_packet::{Packet, Reason};
+use weir_wire::{EtherType, ethernet, ipv4, ipv6};
+
+use crate::bridge;
+use crate::classify::{Classified, classify};
+use crate::egress::{Departure, Exit, Rewrites};
+use crate::exception::{Cause, Entry, Exception, Injection, Policy, Stats, group_mac};
+use crate::headers::Parsed;
+use crate::ip::forward::Origin;
+use crate::ip::parse::{Refused, parse};
+use crate::ip::waiting::Held;
+use crate::link;
+use crate::plane::{Mode, Plane, PlanePort};
+
+impl Plane {
+    /// Sets which packets go to the control element, and at which rate.
+    pub fn set_exception_policy(&mut self, policy: Policy, now: Instant) {
+        self.exceptions.set_policy(policy, now);
+        self.next_hops.clear(); // an address may have become the control element's
+    }
+
+    /// Which packets go to the control element.
+    pub fn exception_policy(&self) -> &Policy {
+        self.exceptions.policy()
+    }
+
+    /// Whether exceptions wait that were not announced yet. After it has returned true, it returns false until
+    /// they are taken.
+    #[inline]
+    pub fn announce_exceptions(&mut self) -> bool {
+        self.exceptions.announce()
+    }
+
+    /// Takes the exceptions that wait, oldest first.
+    pub fn take_exceptions(&mut self) -> VecDeque<Exception> {
+        self.exceptions.take()
+    }
+
+    /// The counters of exceptions and of injected packets.
+    pub fn exception_stats(&self) -> Stats {
+        self.exceptions.stats()
+    }
+
+    /// Hands a packet to the control element, which ends it here.
+    #[cold]
+    pub(super) fn redirect(&mut self, ingress: usize, packet: Packet, cause: Cause, now: Instant) {
+        let frame = self.pool.frame(&packet);
+        let port = &self.ports[ingress].name;
+        let reason = self.exceptions.push(cause, port, frame, now);
+        self.fates.discard(packet, reason);
+    }
+
+    /// Sends a packet of the control element, which is counted as created here. Returns the reason if it was
+    /// refused. One that gets as far as the routes, or its port, counts as injected, whatever becomes of it there.
+    pub fn inject(&mut self, injection: &Injection, now: Instant) -> Result<(), Reason> {
+        let len = injection.bytes.len() as u64;
+        let sent = match &injection.entry {
+            Entry::Frame { port } => self.inject_frame(port, &injection.bytes, now),
+            Entry::Routes => self.inject_by_routes(&injection.bytes, now),
+            Entry::NextHop { port, next_hop } => {
+                self.inject_to(port, *next_hop, &injection.bytes, now)
+            }
+        };
+        match sent {
+            Ok(()) => self.exceptions.stats.injected.count(len),
+            Err(_) => self.exceptions.stats.refused.count(len),
+        }
+        self.reclaim(self.came_by(None));
+        sent
+    }
+
+    fn inject_frame(&mut self, port: &str, frame: &[u8], now: Instant) -> Result<(), Reason> {
+        let Some(port) = self.open_port(port) else {
+            return self.refuse_injection(frame, Reason::NotAPort);
+        };
+        if frame.len() < ethernet::HEADER_LEN {
+            return self.refuse_injection(frame, Reason::TruncatedHeader);
+        }
+        let packet = self.create(frame.len(), now)?;
+        self.pool.frame_mut(&packet).copy_from_slice(frame);
+        let Classified { packet, headers } = self.classified(packet);
+        if headers.total_len > self.mtu(port) {
+            self.fates.discard(packet, Reason::TooBig);
+            return Err(Reason::TooBig);
+        }
+        let departure = Departure {
+            rewrites: Rewrites::default(),
+            exit: Exit::Port(port),
+        };
+        self.depart(packet, &headers, &departure);
+        Ok(())
+    }
+
+    fn inject_by_routes(&mut self, bytes: &[u8], now: Instant) -> Result<(), Reason> {
+        let packet = self.frame_of(bytes, [0; 6], [0; 6], now)?;
+        let link = link::validate(self.pool.frame(&packet));
+        let parsed = match link.map(|link| parse(&mut self.pool, packet, &link)) {
+            Ok(Ok(parsed)) => parsed,
+            Ok(Err(Refused { packet, reason })) => {
+                self.fates.discard(packet, reason);
+                return Err(reason);
+            }
+            Err(_) => unreachable!("our own frame has no tag"),
+        };
+        let held = Held {
+            packet: classify(&mut self.pool, parsed),
+            ingress: None,
+            origin: Origin::ControlElement,
+        };
+        self.send_on(held, now);
+        Ok(())
+    }
+
+    fn inject_to(
+        &mut self,
+        port: &str,
+        next_hop: IpAddr,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), Reason> {
+        let Some(port) = self.open_port(port) else {
+            return self.refuse_injection(bytes, Reason::NotAPort);
+        };
+        let index = self.ports[port].index;
+        let interface = index.and_then(|index| self.tables.interfaces.get(&index));
+        let source = interface.map_or([0; 6], |interface| interface.mac);
+        let neighbour = || {
+            let neighbour = self.tables.neighbours.get(&(index?, next_hop))?;
+            neighbour.mac()
+        };
+        let Some(destination) = group_mac(next_hop).or_else(neighbour) else {
+            return self.refuse_injection(bytes, Reason::NeighbourFailed);
+        };
+        let packet = self.frame_of(bytes, destination, source, now)?;
+        let Classified { packet, headers } = self.classified(packet);
+        let mtu = self.mtu(port);
+        let too_big = headers.total_len > mtu;
+        let refused = match headers.is_ip() {
+            false => Some(Reason::IpHeaderLength),
+            true if total_len(bytes) != Some(bytes.len()) => Some(Reason::IpTotalLength),
+            true => (too_big && headers.dont_fragment).then_some(Reason::TooBig),
+        };
+        if let Some(reason) = refused {
+            self.fates.discard(packet, reason);
+            return Err(reason);
+        }
+        let rewrites = Rewrites {
+            fragment: too_big.then_some(mtu),
+            ..Rewrites::default()
+        };
+        let exit = Exit::Port(port);
+        self.depart(packet, &headers, &Departure { rewrites, exit });
+        Ok(())
+    }
+
+    /// The number of a routed port that takes packets.
+    fn open_port(&self, name: &str) -> Option<usize> {
+        let takes = |p: &PlanePort| p.name == name && !p.closing && p.mode == Mode::Routed;
+        self.ports.iter().position(takes)
+    }
+
+    fn refuse_injection(&mut self, bytes: &[u8], reason: Reason) -> Result<(), Reason> {
+        self.fates.count_frame(bytes.len() as u64, reason);
+        Err(reason)
+    }
+
+    /// An empty packet, or the reason why there is none.
+    fn create(&mut self, len: usize, now: Instant) -> Result<Packet, Reason> {
+        let reason = match len > self.pool.frame_bytes_max() {
+            true => Reason::TruncatedFrame,
+            false => Reason::PoolExhausted,
+        };
+        self.pool.create(len, now).ok_or_else(|| {
+            self.fates.count_frame(len as u64, reason);
+            reason
+        })
+    }
+
+    /// A packet with an IP packet in it.
+    fn frame_of(
+        &mut self,
+        ip: &[u8],
+        destination: ethernet::Mac,
+        source: ethernet::Mac,
+        now: Instant,
+    ) -> Result<Packet, Reason> {
+        let ethertype = match ip.first().map(|byte| byte >> 4) {
+            Some(4) => EtherType::Ipv4,
+            Some(6) => EtherType::Ipv6,
+            _ => {
+                self.fates.count_frame(ip.len() as u64, Reason::IpVersion);
+                return Err(Reason::IpVersion);
+            }
+        };
+        let packet = self.create(ethernet::HEADER_LEN + ip.len(), now)?;
+        let (link, rest) = self
+            .pool
+            .frame_mut(&packet)
+            .split_at_mut(ethernet::HEADER_LEN);
+        let repr = ethernet::Repr {
+            destination,
+            source,
+            ethertype,
+        };
+        repr.emit(&mut ethernet::View::new_unchecked(link));
+        rest.copy_from_slice(ip);
+        Ok(packet)
+    }
+
+    fn classified(&mut self, packet: Packet) -> Classified {
+        let parsed: Parsed = bridge::parse(&self.pool, packet);
+        classify(&mut self.pool, parsed)
+    }
+
+    /// The longest IP packet that a port carries.
+    fn mtu(&self, port: usize) -> u32 {
+        let index = self.ports[port].index;
+        let interface = index.and_then(|index| self.tables.interfaces.get(&index));
+        interface.map_or(u32::MAX, |interface| interface.mtu)
+    }
+}
+
+/// The length of an IP packet that its header names.
+fn total_len(packet: &[u8]) -> Option<usize> {
+    let v4 = || {
+        Some(usize::from(
+            ipv4::View::new_checked(packet).ok()?.total_len(),
+        ))
+    };
+    let v6 = || Some(ipv6::View::new_checked(packet).ok()?.total_len());
+    match packet.first()? >> 4 {
+        4 => v4(),
+        _ => v6(),
+    }
+}
