@@ -36,9 +36,9 @@ use crate::link;
 /// Maximum packets that wait for the control side.
 pub const RING_MAX: usize = 256;
 /// Maximum bytes that an exception takes in a message to the control element beside its frame: the message's header
-/// (24), the heads of REDIRECT, METADATA and REDIRECTDATA (4 each), and the metadata (at most 80), less the Ethernet
-/// header (14), which travels as metadata.
-pub const MESSAGE_OVERHEAD: u64 = 102;
+/// (24), the heads of REDIRECT, METADATA and REDIRECTDATA (4 each), the metadata (at most 80) and padding (at most 3),
+/// less the Ethernet header (14), which travels as metadata.
+pub const MESSAGE_OVERHEAD: u64 = 105;
 
 /// Why a packet is handed to the control element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,8 @@ pub enum Header {
     Ethernet,
     /// 802.1Q tag.
     Vlan,
+    /// ARP.
+    Arp,
     /// IPv4.
     Ipv4,
     /// An IPv4 option.
@@ -25,6 +27,8 @@ pub enum Header {
     Icmpv4,
     /// ICMPv6.
     Icmpv6,
+    /// Neighbour discovery.
+    NeighbourDiscovery,
 }
 
 /// Why bytes could not be read as a header.
@@ -79,6 +83,7 @@ impl fmt::Display for Header {
         f.write_str(match self {
             Self::Ethernet => "Ethernet header",
             Self::Vlan => "802.1Q tag",
+            Self::Arp => "ARP message",
             Self::Ipv4 => "IPv4 header",
             Self::Ipv4Option => "IPv4 option",
             Self::Ipv6 => "IPv6 header",
@@ -87,6 +92,7 @@ impl fmt::Display for Header {
             Self::Udp => "UDP header",
             Self::Icmpv4 => "ICMP header",
             Self::Icmpv6 => "ICMPv6 header",
+            Self::NeighbourDiscovery => "neighbour discovery",
         })
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
+//! | [`arp`] | ARP for IPv4 over Ethernet | RFC 826 |
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
 //! | [`ipv6`] | IPv6 | RFC 8200 |
 //! | [`ipv6_extension`] | IPv6 extension headers and the walk over them | RFC 8200, RFC 4302, RFC 5095 |
@@ -12,6 +13,7 @@
 //! | [`udp`] | UDP | RFC 768 |
 //! | [`icmpv4`] | ICMP | RFC 792, RFC 1191 |
 //! | [`icmpv6`] | ICMPv6 | RFC 4443 |
+//! | [`discovery`] | neighbour solicitations and advertisements | RFC 4861 |
 //! | [`checksum`] | the internet checksum, whole and incremental; SCTP's CRC | RFC 1071, RFC 1624, RFC 9260 |
 //! | [`number`] | the code points that several headers share | IANA |
 //! | [`error`] | errors in headers | |
@@ -46,7 +48,9 @@
 mod macros;
 mod bytes;
 
+pub mod arp;
 pub mod checksum;
+pub mod discovery;
 pub mod error;
 pub mod ethernet;
 pub mod icmpv4;

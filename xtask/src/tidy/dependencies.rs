@@ -14,8 +14,14 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("control/config", &["base", "model"]),
     ("control/controller", &["base"]),
     ("control/forces", &["base", "model"]),
-    ("control/fe", &["base", "model", "lfb", "forces"]),
-    ("control/ce", &["base", "model", "lfb", "forces"]),
+    (
+        "control/fe",
+        &["base", "wire", "path", "model", "lfb", "forces"],
+    ),
+    (
+        "control/ce",
+        &["base", "wire", "packet", "path", "model", "lfb", "forces"],
+    ),
     ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",

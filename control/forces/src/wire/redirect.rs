@@ -49,6 +49,48 @@ codes! {
         RedirectIndex = 14 "RedirectIndex",
         /// The row of the table of encapsulations.
         MediaEncapInfoIndex = 15 "MediaEncapInfoIndex",
+        /// Ours: the MTU that a packet exceeds, in bytes.
+        Mtu = 0x8000_0003 "Mtu",
+    }
+}
+
+codes! {
+    /// Why a packet left its path (RFC 6956, section 8.2; from 0x80000000 on they are private).
+    ExceptionId(u32) {
+        /// Any other reason.
+        Unrecognised = 0 "AnyUnrecognizedExceptionCase",
+        /// Its TTL ran out.
+        BadTtl = 4 "BadTTL",
+        /// It carries the router alert option.
+        RouterAlertOptions = 6 "RouterAlertOptions",
+        /// Its hop limit ran out.
+        Ipv6HopLimitZero = 7 "IPv6HopLimitZero",
+        /// It carries hop-by-hop options.
+        Ipv6NextHeaderHbh = 8 "IPv6NextHeaderHBH",
+        /// No route leads to its destination.
+        LpmLookupFailed = 11 "LPMLookupFailed",
+        /// Its next hop is not known.
+        NextHopLookupFailed = 13 "NextHopLookupFailed",
+        /// It is longer than the MTU, and may not be fragmented.
+        FragRequired = 14 "FragRequired",
+        /// Ours: it is addressed to the CE.
+        LocalDelivery = 0x8000_0001 "LocalDelivery",
+        /// Ours: it belongs to ARP or neighbour discovery.
+        Neighbours = 0x8000_0002 "Neighbours",
+        /// Ours: it goes to a group.
+        Multicast = 0x8000_0003 "Multicast",
+    }
+}
+
+codes! {
+    /// The output ports of RedirectIn: what an FE does with a packet from a CE.
+    RedirectPort(u32) {
+        /// An IP packet, to a next hop that the CE knows.
+        NextHop = 0 "next hop",
+        /// An IP packet, by the routes.
+        Routes = 1 "routes",
+        /// A complete frame, to a port.
+        Frame = 2 "frame",
     }
 }
 
