@@ -9,6 +9,7 @@
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
 //!   the kernel
 //! - [`router`]: the running router: starting, changing and stopping it
+//! - [`tml`]: transports of ForCES between control and forwarding elements
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`mutex`]: locks that outlive a panic
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
@@ -23,6 +24,7 @@ pub mod mutex;
 pub mod namespace;
 pub mod router;
 pub mod signals;
+pub mod tml;
 pub mod worker;
 
 mod sys;
