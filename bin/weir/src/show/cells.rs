@@ -83,12 +83,12 @@ mod tests {
         check(SHARE, Form::Plain, Value::Absent, "none");
         check(Type::Flag, Form::Plain, true.into(), "yes");
         let rate = Type::Gauge(Unit::BitsPerSecond);
-        check(rate, Form::Plain, 95_000_000.into(), "95 Mbit");
-        check(rate, Form::Megabits, 95_000_000.into(), "95.000");
+        check(rate, Form::Plain, 95_000_000_u64.into(), "95 Mbit");
+        check(rate, Form::Megabits, 95_000_000_u64.into(), "95.000");
         check(
             Type::Counter(Unit::Bytes),
             Form::PerSecond,
-            250_000.into(),
+            250_000_u64.into(),
             "2.00",
         );
     }
