@@ -9,7 +9,7 @@
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
 //!   the kernel
 //! - [`router`]: the running router: starting, changing and stopping it
-//! - [`tml`]: transports of ForCES between control and forwarding elements
+//! - [`tml`]: transports of ForCES messages between control and forwarding elements
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`mutex`]: locks that outlive a panic
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them

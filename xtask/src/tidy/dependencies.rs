@@ -30,7 +30,15 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     (
         "habitats/live",
         &[
-            "base", "packet", "path", "capture", "model", "lfb", "element", "forces",
+            "base",
+            "packet",
+            "discipline",
+            "path",
+            "capture",
+            "model",
+            "lfb",
+            "element",
+            "forces",
         ],
     ),
     (

@@ -1,0 +1,432 @@
+//! The queue between an element and a transport: control messages and redirects, a discipline, a rate.
+//!
+//! ```text
+//!   offer                                      take
+//!  control  ---> credit ----+              +-----------> transport
+//!                           +-> Port::step-+
+//!  redirect -> byte limit --+   [discipline + rate]  small redirects that wait are combined
+//! ```
+//!
+//! Messages are the packets of a [`Port`], the same one that a router and the simulator have: a control message
+//! looks like TCP to the discipline, a redirect like UDP. A producer of control messages asks for credit
+//! ([`Queue::has_room`]) and never loses one; redirects are dropped as the discipline decides.
+//!
+//! | schedule | discipline | source |
+//! |---|---|---|
+//! | `dppbrb` | `dppbrb` with its defaults | Zhuge et al., equations 5 to 11 |
+//! | `priorities` | `dppbrb` with a fixed share of 1: control messages always first | RFC 5811, 4.2.1 |
+//! | `drop_tail` | `fifo`: one queue for both | the plain queue that the paper compares with |
+//!
+//! Without a rate the transport is the clock: a message leaves when the transport takes it. A rate counts the bytes
+//! of messages, without the headers of the transport. A step may be late by [`LATE_MAX`], because the runtime's timers
+//! have a resolution of a millisecond.
+
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Rate, Span, Streams, Tally};
+use weir_discipline::Spec;
+use weir_forces::wire::MessageKind;
+use weir_forces::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX, message_len};
+use weir_packet::{Class, Fates, FlowKey, Keys, Packet, Slot};
+use weir_path::egress::port::{Link, Port};
+
+/// Bytes of control messages that wait, from which a producer has no credit. One more message may follow.
+const CONTROL_BYTES_MAX: u64 = 256 << 10;
+/// Bytes of redirects that may wait.
+const REDIRECT_BYTES_MAX: u64 = 1 << 20;
+/// How far a paced queue may catch up after a late step.
+const LATE_MAX: Span = Span::from_millis(4);
+/// Messages in a queue with drop-tail.
+const DROP_TAIL_LIMIT: u64 = 100;
+
+/// The two channels between a control element and a forwarding element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Channel {
+    /// All messages but redirects: delivered, in order.
+    Control = 0,
+    /// PacketRedirect messages, which may be lost.
+    Redirect = 1,
+}
+
+impl Channel {
+    /// The channel of a message, by the type in its header.
+    pub fn of(message: &[u8]) -> Self {
+        match message.get(1).map(|kind| MessageKind::from(*kind)) {
+            Some(MessageKind::PacketRedirect) => Self::Redirect,
+            _ => Self::Control,
+        }
+    }
+
+    /// Key of its messages for the discipline.
+    fn key(self) -> FlowKey {
+        const TCP: u8 = 6;
+        const UDP: u8 = 17;
+        FlowKey {
+            protocol: match self {
+                Self::Control => TCP,
+                Self::Redirect => UDP,
+            },
+            ..FlowKey::default()
+        }
+    }
+}
+
+/// What stands between control messages and redirects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// DPPBRB: the share of control messages grows when they need more.
+    #[default]
+    Dppbrb,
+    /// Strict priorities, as RFC 5811 has them: redirects leave only when no control message waits.
+    Priorities,
+    /// One queue for both.
+    DropTail,
+}
+
+impl Schedule {
+    /// Every schedule, with its word in a configuration.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("dppbrb", Self::Dppbrb),
+        ("priorities", Self::Priorities),
+        ("drop_tail", Self::DropTail),
+    ];
+    /// The words of a configuration, in the order of [`Self::ALL`].
+    pub const WORDS: &'static [&'static str] = &["dppbrb", "priorities", "drop_tail"];
+
+    /// The schedule that `word` names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, s)| *s)
+    }
+
+    /// The discipline with its parameters.
+    pub fn spec(self) -> Spec {
+        let (off, one) = (Scalar::Flag(false), Scalar::Real(1.0));
+        let limit = Scalar::Integer(DROP_TAIL_LIMIT as i64);
+        let checked = match self {
+            Self::Dppbrb => Spec::check(DPPBRB, []),
+            Self::Priorities => Spec::check(DPPBRB, [("adapt", &off), ("share", &one)]),
+            Self::DropTail => Spec::check(FIFO, [("limit", &limit)]),
+        };
+        match checked {
+            Ok(spec) => spec,
+            Err(error) => unreachable!("these parameters are permitted: {error}"),
+        }
+    }
+}
+
+const DPPBRB: &str = "dppbrb";
+const FIFO: &str = "fifo";
+
+/// Settings of a link's outgoing queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChannelSettings {
+    /// The discipline: [`Schedule::spec`], or the same kind with other parameters.
+    pub discipline: Spec,
+    /// Rate of the messages in bits a second; none for what the transport takes.
+    pub rate: Option<Rate>,
+    /// Redirects that wait are combined into messages of up to this many bytes; zero to send each by itself.
+    pub combine: usize,
+}
+
+impl Default for ChannelSettings {
+    /// DPPBRB, no rate; redirects are combined up to what every path takes in one piece.
+    fn default() -> Self {
+        Self {
+            discipline: Schedule::default().spec(),
+            rate: None,
+            combine: 1200,
+        }
+    }
+}
+
+impl ChannelSettings {
+    /// Only of these two kinds is it known that they drop no control message that has credit.
+    pub(super) fn is_permitted(&self) -> bool {
+        [DPPBRB, FIFO].contains(&self.discipline.kind())
+    }
+
+    fn link(&self) -> Link {
+        let late = self.rate.map_or(0, |rate| rate.bytes_in(LATE_MAX));
+        Link {
+            rate: self.rate,
+            overhead: 0,
+            frame_bytes_max: u32::try_from(late).unwrap_or(u32::MAX).max(1500),
+        }
+    }
+
+    /// Control messages that may wait before a producer has no credit.
+    fn control_max(&self) -> u64 {
+        let (spec, settings) = (&self.discipline, self.discipline.settings());
+        if spec.kind() != DPPBRB {
+            return spec.limit() as u64;
+        }
+        let limit = settings.count("limit");
+        match settings.flag("adapt") {
+            true => limit.min(settings.count("max_threshold")),
+            false => limit,
+        }
+    }
+}
+
+/// Counters of one channel of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelReport {
+    /// Messages handed to the transport. Of redirects that were combined, each counts.
+    pub sent: Tally,
+    /// Messages that waited here and were dropped.
+    pub dropped: Tally,
+    /// Messages that wait.
+    pub queued: Tally,
+    /// Messages that arrived and could be delivered.
+    pub received: Tally,
+}
+
+/// What a link's queue reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The counters, in the order of [`Channel`].
+    pub channels: [ChannelReport; 2],
+    /// Redirects that were sent within the message of another one.
+    pub combined: u64,
+    /// The kind of discipline.
+    pub discipline: &'static str,
+    /// The gauges of the discipline, as its manual page lists them.
+    pub gauges: Vec<(&'static str, u64)>,
+}
+
+/// What became of a message that was offered.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It waits for the transport.
+    Queued,
+    /// It was a redirect, and was dropped.
+    Dropped,
+    /// It was a control message, and there is no credit: send it again later.
+    NoRoom(Vec<u8>),
+    /// The link is closed.
+    Closed,
+}
+
+/// What the queue has for the transport.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The next message.
+    Message(Channel, Vec<u8>),
+    /// Nothing before this instant.
+    At(Instant),
+    /// Nothing.
+    Empty,
+}
+
+/// The queue. Time is an argument, and may stand still but not go back.
+pub(super) struct Queue {
+    settings: ChannelSettings,
+    control_max: u64,
+    port: Port,
+    streams: Streams,
+    keys: Keys,
+    fates: Fates,
+    slots: Vec<Option<Vec<u8>>>,
+    free: Vec<Slot>,
+    next_id: u64,
+    reports: [ChannelReport; 2],
+    combined: u64,
+    /// A message that has left the discipline, and did not fit the one before.
+    held: Option<(Channel, Vec<u8>)>,
+}
+
+impl Queue {
+    /// An empty queue; `seed` for the draws of the discipline.
+    pub(super) fn new(settings: ChannelSettings, now: Instant, seed: u64) -> Self {
+        let (spec, streams) = (settings.discipline.clone(), Streams::new(seed));
+        let slots = spec.limit() + 1; // the one that arrives
+        Self {
+            control_max: settings.control_max(),
+            port: Port::new(spec, settings.link(), now, &streams),
+            streams,
+            keys: Keys::new(slots, (seed, !seed)),
+            fates: Fates::default(),
+            slots: vec![None; slots],
+            free: (0..slots as u32).rev().map(Slot).collect(),
+            next_id: 0,
+            reports: [ChannelReport::default(); 2],
+            combined: 0,
+            held: None,
+            settings,
+        }
+    }
+
+    /// Credit: whether a control message would be queued now.
+    pub(super) fn has_room(&self) -> bool {
+        let waiting = self.reports[Channel::Control as usize].queued;
+        let shares_queue = self.settings.discipline.kind() == FIFO;
+        waiting.packets < self.control_max
+            && waiting.bytes < CONTROL_BYTES_MAX
+            && (!shares_queue || self.port.queue().has_room(Class::default()))
+    }
+
+    /// Offers a message.
+    pub(super) fn offer(&mut self, now: Instant, message: Vec<u8>) -> Sent {
+        let (channel, bytes) = (Channel::of(&message), message.len() as u64);
+        if channel == Channel::Control && !self.has_room() {
+            return Sent::NoRoom(message);
+        }
+        let report = &mut self.reports[channel as usize];
+        let is_full =
+            channel == Channel::Redirect && report.queued.bytes + bytes > REDIRECT_BYTES_MAX;
+        let slot = match self.free.pop() {
+            Some(slot) if !is_full => slot,
+            unused => {
+                self.free.extend(unused);
+                report.dropped.count(bytes);
+                return Sent::Dropped;
+            }
+        };
+        report.queued.count(bytes);
+        self.keys.set(slot, channel.key());
+        self.slots[slot.0 as usize] = Some(message);
+        self.port
+            .offer(Packet::new(self.next_id, slot, bytes as u32, now));
+        self.next_id += 1;
+        let dropped = report.dropped;
+        self.step(now, 0);
+        match self.reports[channel as usize].dropped == dropped {
+            true => Sent::Queued,
+            false => Sent::Dropped,
+        }
+    }
+
+    /// Takes the next message for the transport. Redirects are combined up to `piece` bytes, what the transport carries
+    /// in one piece, or the setting if that is less.
+    pub(super) fn take(&mut self, now: Instant, piece: usize) -> Taken {
+        let first = match self.held.take() {
+            Some((channel, message)) => Taken::Message(channel, message),
+            None => self.pop(now),
+        };
+        let Taken::Message(Channel::Redirect, mut message) = first else {
+            return first;
+        };
+        let bytes_max = piece.min(self.settings.combine).min(MESSAGE_LEN_MAX);
+        while message.len() < bytes_max {
+            match self.pop(now) {
+                Taken::Message(Channel::Redirect, more)
+                    if combine(&mut message, &more, bytes_max) =>
+                {
+                    self.combined += 1;
+                }
+                Taken::Message(channel, other) => {
+                    self.held = Some((channel, other));
+                    break;
+                }
+                Taken::At(_) | Taken::Empty => break,
+            }
+        }
+        Taken::Message(Channel::Redirect, message)
+    }
+
+    /// Puts other settings in force. Messages that wait stay.
+    pub(super) fn set(&mut self, settings: ChannelSettings, now: Instant) {
+        let slots = settings.discipline.limit() + 1;
+        if slots > self.slots.len() {
+            self.free
+                .extend((self.slots.len() as u32..slots as u32).map(Slot));
+            self.slots.resize(slots, None);
+            self.keys = Keys::new(slots, (0, 0));
+            for (slot, message) in self.slots.iter().enumerate() {
+                if let Some(message) = message {
+                    self.keys.set(Slot(slot as u32), Channel::of(message).key());
+                }
+            }
+        }
+        let (spec, link) = (settings.discipline.clone(), settings.link());
+        let (keys, fates) = (&self.keys, &mut self.fates);
+        self.port
+            .reconfigure(spec, link, now, keys, fates, &self.streams);
+        self.control_max = settings.control_max();
+        self.settings = settings;
+        self.free_dropped();
+    }
+
+    /// Counts a message that arrived.
+    pub(super) fn count_received(&mut self, channel: Channel, bytes: u64) {
+        self.reports[channel as usize].received.count(bytes);
+    }
+
+    /// Counters and gauges.
+    pub(super) fn report(&self) -> Report {
+        let mut gauges = Vec::new();
+        self.port
+            .queue()
+            .inspect(&mut |name, value| gauges.push((name, value)));
+        Report {
+            channels: self.reports,
+            combined: self.combined,
+            discipline: self.settings.discipline.kind(),
+            gauges,
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Taken {
+        let (departed, next) = self.step(now, 1);
+        let message = departed.and_then(|packet| {
+            let message = self.slots[packet.slot.0 as usize].take();
+            self.free.push(packet.slot);
+            message
+        });
+        match (message, next) {
+            (Some(message), _) => {
+                let channel = Channel::of(&message);
+                let report = &mut self.reports[channel as usize];
+                report.queued.uncount(message.len() as u64);
+                report.sent.count(message.len() as u64);
+                Taken::Message(channel, message)
+            }
+            (None, Some(next)) => Taken::At(next),
+            (None, None) => Taken::Empty,
+        }
+    }
+
+    /// A step of the port, in which at most `room` messages leave, that is none or one.
+    fn step(&mut self, now: Instant, room: usize) -> (Option<Packet>, Option<Instant>) {
+        let mut departed = None;
+        let (keys, fates) = (&self.keys, &mut self.fates);
+        let next = self.port.step(now, keys, fates, room, &mut |packet, _| {
+            departed = Some(packet)
+        });
+        self.free_dropped();
+        (departed, next)
+    }
+
+    fn free_dropped(&mut self) {
+        for (slot, _) in self.fates.freed() {
+            let message = self.slots[slot.0 as usize].take();
+            self.free.push(slot);
+            if let Some(message) = message {
+                let report = &mut self.reports[Channel::of(&message) as usize];
+                report.queued.uncount(message.len() as u64);
+                report.dropped.count(message.len() as u64);
+            }
+        }
+    }
+}
+
+/// Appends the packets of one redirect to another one, if both have the same header and fit.
+fn combine(message: &mut Vec<u8>, more: &[u8], bytes_max: usize) -> bool {
+    let is_whole = |m: &[u8]| message_len(m) == Ok(Some(m.len()));
+    let same = |range: std::ops::Range<usize>| message.get(range.clone()) == more.get(range);
+    let (after_length, len) = (
+        4..HEADER_LEN,
+        message.len() + more.len() - HEADER_LEN.min(more.len()),
+    );
+    if len > bytes_max
+        || !is_whole(message)
+        || !is_whole(more)
+        || !same(0..2)
+        || !same(after_length)
+    {
+        return false;
+    }
+    message.extend_from_slice(&more[HEADER_LEN..]);
+    message[2..4].copy_from_slice(&((len / 4) as u16).to_be_bytes());
+    true
+}
