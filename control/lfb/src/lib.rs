@@ -10,12 +10,14 @@
 //! - [`router`]: the box: its mode, its socket, its pool
 //! - [`port`]: a port: its interface, its rate
 //! - [`queue`]: a port's queue discipline
-//! - [`section`]: these three as sections of a configuration
+//! - [`fe`]: a forwarding element and its control elements
+//! - [`section`]: the first three as sections of a configuration
 //! - [`plan`]: all of them together
 //! - `operation`: setting and deleting in a plan
 //! - [`class`]: what each block declares and reports
 
 pub mod class;
+pub mod fe;
 mod operation;
 pub mod plan;
 pub mod port;

@@ -1,0 +1,480 @@
+//! A forwarding element (FE): the sections `[fe]` and `[ce.NAME]` beside those of a router.
+//!
+//! ```toml
+//! [fe]
+//! id = 2
+//! certificate = "edge-1.crt"        # paths are relative to the file
+//! key = "edge-1.key"
+//!
+//! [ce.main]
+//! id = 1
+//! address = "192.0.2.1:6704"
+//! certificate = "ce.crt"            # exactly this certificate is the CE with this ID
+//!
+//! [port.wan]                        # the router, until a CE changes it
+//! rate = "95 Mbit"
+//! ```
+//!
+//! None of these keys can change while the FE runs. What a CE writes (heartbeats, failover) is not written to the file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use weir_base::setting::{Kind, Parameter, Scalar, Settings};
+use weir_base::{Rate, Span};
+use weir_model::fault::ResultCode;
+use weir_model::{Change, Class, ComponentPath, Fault, Section};
+
+use crate::section::{PORT, ROUTER};
+
+/// The largest number of an element within its space of IDs (RFC 5810, 6.1).
+const NUMBER_MAX: u64 = 0x3fff_ffff;
+/// The most CEs that an FE may have.
+pub const CES_MAX: usize = 16;
+/// Longest path of a file, in bytes.
+const FILE_MAX: usize = 4096;
+/// The protocol counts milliseconds in 32 bits: a little more than 49 days.
+const MILLIS_MAX: Span = Span::from_millis(u32::MAX as u64);
+
+const fn file(id: u32, name: &'static str, about: &'static str) -> Parameter {
+    Parameter::new(name, Kind::Text(FILE_MAX), "", about).id(id)
+}
+
+const fn time(
+    id: u32,
+    name: &'static str,
+    default: &'static str,
+    about: &'static str,
+) -> Parameter {
+    let kind = Kind::Span(Span::from_millis(1), MILLIS_MAX);
+    Parameter::new(name, kind, default, about).id(id)
+}
+
+/// The class of the FE itself.
+pub const ELEMENT: Class = Class {
+    name: "fe",
+    id: 0x00F7_0320,
+    about: "the forwarding element that the router is",
+    parameters: &[
+        Parameter::new(
+            "id",
+            Kind::Count(1, NUMBER_MAX),
+            "1",
+            "number of the FE, which is its ForCES ID; unique among the FEs of a CE",
+        )
+        .id(1),
+        Parameter::new(
+            "name",
+            Kind::Text(40),
+            "",
+            "name that the FE shows to its CEs (FEName); a CE may change it",
+        )
+        .id(2),
+        file(3, "certificate", "file with the certificate of the FE; `weir keys` makes one"),
+        file(4, "key", "file with the private key of the certificate"),
+        Parameter::new(
+            "cefti",
+            Kind::Span(Span::ZERO, MILLIS_MAX),
+            "10080 min",
+            "how long the FE forwards without a CE (CEFTI); 0 s: it stops when it loses its CE (CEFailoverPolicy 0). \
+                The default is a week: a router at the edge must not stop because its CE is away",
+        )
+        .id(5),
+        Parameter::new(
+            "standby",
+            Kind::Word(&["none", "cold", "hot"]),
+            "cold",
+            "role of the CEs beside the master (HAMode); none: only the first CE is tried; cold: the next one is tried \
+                when the master is lost; hot: the FE is associated with all of them (RFC 7121)",
+        )
+        .id(6),
+        Parameter::new(
+            "ce_heartbeats",
+            Kind::Flag,
+            "true",
+            "whether the CE sends heartbeats, and the FE gives up a silent CE (CEHBPolicy 0)",
+        )
+        .id(7),
+        time(8, "ce_dead", "30 s", "silence after which the FE gives up a CE (CEHDI)"),
+        Parameter::new(
+            "fe_heartbeats",
+            Kind::Flag,
+            "false",
+            "whether the FE sends heartbeats without being asked (FEHBPolicy 1)",
+        )
+        .id(9),
+        time(10, "fe_interval", "500 ms", "interval of the FE's heartbeats (FEHI)"),
+    ],
+    ..Class::PLAIN
+};
+
+/// The class of a CE of the FE.
+pub const CONTROLLER: Class = Class {
+    name: "ce",
+    id: 0x00F7_0321,
+    about: "a control element of the forwarding element, and the channel to it",
+    parameters: &[
+        Parameter::new(
+            "id",
+            Kind::Count(1, NUMBER_MAX),
+            "1",
+            "number of the CE; its ForCES ID is 0x40000000 more",
+        )
+        .id(1),
+        Parameter::new(
+            "order",
+            Kind::Count(1, CES_MAX as u64),
+            "1",
+            "place among the CEs: the first one is the preferred master; among equals the name decides",
+        )
+        .id(2),
+        Parameter::new(
+            "address",
+            Kind::Text(64),
+            "127.0.0.1:6704",
+            "address and port at which the CE listens",
+        )
+        .id(3),
+        Parameter::new(
+            "transport",
+            Kind::Word(&["quic", "tcp_udp", "sctp"]),
+            "quic",
+            "transport mapping layer (TML); sctp: only on loopback, or with `insecure`",
+        )
+        .id(4),
+        file(5, "certificate", "file with the certificate of the CE: exactly this one is the CE with this ID"),
+        Parameter::new(
+            "rate",
+            Kind::Rate(Rate::from_bps(0), Rate::from_mbps(400_000)),
+            "0 bit",
+            "pace what is sent to the CE to this rate; 0 bit: as fast as the transport takes it",
+        )
+        .id(6),
+        Parameter::new(
+            "schedule",
+            Kind::Word(&["dppbrb", "priorities", "drop_tail"]),
+            "dppbrb",
+            "what stands between control messages and redirected packets; dppbrb: probabilistic priority; priorities: \
+                strict ones, as RFC 5811 says; drop_tail: one queue",
+        )
+        .id(7),
+        Parameter::new(
+            "insecure",
+            Kind::Flag,
+            "false",
+            "permit a transport and a peer that prove nothing, on other addresses than loopback too",
+        )
+        .id(8),
+    ],
+    ..Class::PLAIN
+};
+
+/// The configuration of an FE as a section: that of a router, with two more sections.
+pub static FE: Section = Section {
+    sections: &[&PORT, &ELEMENT_SECTION, &CONTROLLERS],
+    ..ROUTER
+};
+
+static ELEMENT_SECTION: Section = Section {
+    key: "fe",
+    has_instances: false,
+    about: "A forwarding element (ForCES): with this section the file is for `weir fe`. See docs/forces.md.",
+    classes: || vec![ELEMENT],
+    kind_default: "",
+    no_value: |path, value| {
+        format!("`{path}` is {value}, but must be a section: [fe], with its components below")
+    },
+    sections: &[],
+};
+
+static CONTROLLERS: Section = Section {
+    key: "ce",
+    has_instances: true,
+    about: "A control element of the FE: up to 16. NAME is yours.",
+    classes: || vec![CONTROLLER],
+    kind_default: "",
+    no_value: |path, value| {
+        format!("`{path}` is {value}, but must be a section: [ce.main], with its components below")
+    },
+    sections: &[],
+};
+
+/// The checked sections of an FE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FePlan {
+    /// Its ForCES ID.
+    pub id: u32,
+    /// The name that it shows.
+    pub name: String,
+    /// File of its certificate; empty: it has none.
+    pub certificate: String,
+    /// File of its private key; empty: it has none.
+    pub key: String,
+    /// How long it forwards without a CE; none: not at all.
+    pub cefti: Option<Span>,
+    /// `none`, `cold` or `hot`.
+    pub standby: &'static str,
+    /// Whether the CE sends heartbeats, and the silence after which a CE is given up.
+    pub ce_heartbeats: (bool, Span),
+    /// Whether the FE sends heartbeats without being asked, and their interval.
+    pub fe_heartbeats: (bool, Span),
+    /// Its CEs, the preferred master first.
+    pub ces: Vec<CePlan>,
+}
+
+/// A CE of an FE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CePlan {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its ForCES ID.
+    pub id: u32,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// `quic`, `tcp_udp` or `sctp`.
+    pub transport: &'static str,
+    /// File of its certificate; empty: it proves nothing.
+    pub certificate: String,
+    /// The rate of the channel to it; none: not paced.
+    pub rate: Option<Rate>,
+    /// `dppbrb`, `priorities` or `drop_tail`.
+    pub schedule: &'static str,
+    /// Whether a transport and a peer that prove nothing are permitted beyond loopback.
+    pub insecure: bool,
+}
+
+/// Whether this is a change of an FE's own sections, not of its router.
+pub fn is_of_fe(change: &Change) -> bool {
+    matches!(change.path.segments().first(), Some(&("fe" | "ce")))
+}
+
+/// The settings of a section under check.
+struct Given<'a> {
+    path: ComponentPath,
+    class: &'static Class,
+    values: Vec<(&'a str, &'a Scalar)>,
+}
+
+impl Given<'_> {
+    fn check(&self, faults: &mut Vec<Fault>) -> Settings {
+        let mut settings = Settings::defaults(self.class.parameters);
+        for (name, value) in &self.values {
+            if let Err(error) = settings.set(self.class.parameters, name, value) {
+                faults.push(Fault::of_setting(&self.path, self.class, &error));
+            }
+        }
+        settings
+    }
+}
+
+impl FePlan {
+    /// Checks the changes of a configuration for which [`is_of_fe`] holds. All faults are reported.
+    pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let at = |path: ComponentPath, class| Given {
+            path,
+            class,
+            values: Vec::new(),
+        };
+        let mut element = at(ComponentPath::new(["fe"]), &ELEMENT);
+        let mut controllers = BTreeMap::new();
+        for change in changes {
+            match FE.set(change) {
+                Ok(set) if set.section.has_instances => {
+                    if let Some(name) = set.instance {
+                        let path = ComponentPath::new(["ce", name]);
+                        let given = controllers
+                            .entry(name)
+                            .or_insert_with(|| at(path, &CONTROLLER));
+                        given.values.extend(set.parameter);
+                    }
+                }
+                Ok(set) => element.values.extend(set.parameter),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        let settings = element.check(&mut faults);
+        let mut ces: Vec<(u64, CePlan)> = Vec::new();
+        for (name, given) in controllers {
+            let settings = given.check(&mut faults);
+            match CePlan::new(name, &given.path, &settings) {
+                Ok(ce) => ces.push((settings.count("order"), ce)),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        ces.sort_by_key(|(order, _)| *order); // stable: then by name
+        let plan = Self::new(&settings, ces.into_iter().map(|(_, ce)| ce).collect());
+        if faults.is_empty() {
+            plan.check_together(&mut faults);
+        }
+        match faults.is_empty() {
+            true => Ok(plan),
+            false => Err(faults),
+        }
+    }
+
+    fn new(settings: &Settings, ces: Vec<CePlan>) -> Self {
+        Self {
+            id: settings.count("id") as u32, // its range is checked
+            name: settings.text("name").to_owned(),
+            certificate: settings.text("certificate").to_owned(),
+            key: settings.text("key").to_owned(),
+            cefti: Some(settings.span("cefti")).filter(|time| *time > Span::ZERO),
+            standby: settings.word("standby"),
+            ce_heartbeats: (settings.flag("ce_heartbeats"), settings.span("ce_dead")),
+            fe_heartbeats: (settings.flag("fe_heartbeats"), settings.span("fe_interval")),
+            ces,
+        }
+    }
+
+    fn check_together(&self, faults: &mut Vec<Fault>) {
+        let mut wrong = |path: ComponentPath, why: String| faults.push(Fault::new(path, why));
+        let element = ComponentPath::new(["fe"]);
+        if self.ces.is_empty() {
+            let why = "the FE has no CE; add `[ce.main]` with its `id` and `address`";
+            wrong(element.clone(), why.to_owned());
+        }
+        if self.ces.len() > CES_MAX {
+            let why = format!(
+                "there are {} CEs, but at most {CES_MAX} are permitted",
+                self.ces.len()
+            );
+            wrong(element.clone(), why);
+        }
+        if self.standby == "hot" && self.cefti.is_none() {
+            let why = "`standby` is hot, so the FE must forward without a master: set `cefti` above 0 s, like \
+                       cefti = \"5 min\"";
+            wrong(element.join("cefti"), why.to_owned());
+        }
+        for (n, ce) in self.ces.iter().enumerate() {
+            let path = ComponentPath::new(["ce", &ce.name]);
+            if let Some(other) = self.ces[..n].iter().find(|other| other.id == ce.id) {
+                wrong(
+                    path.join("id"),
+                    format!("the CE `{}` has this ID already", other.name),
+                );
+            }
+            let is_open = ce.insecure || ce.address.ip().is_loopback();
+            let files = [
+                (
+                    ce.certificate.is_empty(),
+                    path.join("certificate"),
+                    "the certificate of the CE",
+                ),
+                (
+                    self.certificate.is_empty(),
+                    element.join("certificate"),
+                    "the certificate of the FE",
+                ),
+                (
+                    self.key.is_empty(),
+                    element.join("key"),
+                    "the private key of the FE",
+                ),
+            ];
+            for (is_missing, path, what) in files {
+                if is_missing && !is_open {
+                    let why = format!(
+                        "{what} is missing: without it nobody can prove who they are (`weir keys` makes it). \
+                         Without certificates, set ce.{}.insecure = true",
+                        ce.name
+                    );
+                    wrong(path, why);
+                }
+            }
+            if ce.transport == "sctp" && !is_open {
+                let why = "`sctp` does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
+                wrong(path.join("transport"), why.to_owned());
+            }
+        }
+    }
+}
+
+impl CePlan {
+    fn new(name: &str, path: &ComponentPath, settings: &Settings) -> Result<Self, Fault> {
+        let address = settings.text("address");
+        let Ok(address) = address.parse::<SocketAddr>() else {
+            let why = format!("`address` is \"{address}\", but must be like \"192.0.2.1:6704\"");
+            return Err(Fault::new(path.join("address"), why).code(ResultCode::ValueOutOfRange));
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            id: 0x4000_0000 + settings.count("id") as u32, // its range is checked
+            address,
+            transport: settings.word("transport"),
+            certificate: settings.text("certificate").to_owned(),
+            rate: Some(settings.rate("rate")).filter(|rate| rate.as_bps() > 0),
+            schedule: settings.word("schedule"),
+            insecure: settings.flag("insecure"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(given: &[(&str, &str)]) -> Result<FePlan, Vec<String>> {
+        let change = |(path, value): &(&str, &str)| {
+            Change::new(
+                ComponentPath::new(path.split('.')),
+                Scalar::Text((*value).to_owned()),
+            )
+        };
+        let changes: Vec<_> = given.iter().map(change).collect();
+        assert!(changes.iter().all(is_of_fe));
+        FePlan::check(&changes).map_err(|faults| faults.iter().map(Fault::to_string).collect())
+    }
+
+    #[test]
+    fn the_ces_come_in_their_order() {
+        let plan = check(&[
+            ("fe.id", "2"),
+            ("ce.a.id", "7"),
+            ("ce.a.order", "2"),
+            ("ce.b.id", "8"),
+            ("ce.c.id", "9"),
+            ("ce.c.order", "2"),
+        ])
+        .unwrap();
+        let ids: Vec<_> = plan.ces.iter().map(|ce| ce.id).collect();
+        assert_eq!(ids, [0x4000_0008, 0x4000_0007, 0x4000_0009]);
+        assert_eq!(
+            (plan.id, plan.cefti),
+            (2, Some(Span::from_secs(7 * 86_400)))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_remedy() {
+        for (given, expected) in [
+            (&[("fe.id", "2")][..], "add `[ce.main]`"),
+            (
+                &[("fe.idd", "2"), ("ce.a.id", "1")],
+                "fe.idd: unknown key `idd`; did you mean `id`?",
+            ),
+            (
+                &[("ce.a.id", "1"), ("ce.b.id", "1")],
+                "ce.b.id: the CE `a` has this ID already",
+            ),
+            (
+                &[("ce.a.address", "192.0.2.1")],
+                "must be like \"192.0.2.1:6704\"",
+            ),
+            (
+                &[("ce.a.address", "192.0.2.1:1")],
+                "ce.a.certificate: the certificate of the CE is missing",
+            ),
+            (
+                &[("fe.standby", "hot"), ("fe.cefti", "0 s"), ("ce.a.id", "1")],
+                "set `cefti` above 0 s",
+            ),
+        ] {
+            let faults = check(given).unwrap_err();
+            assert!(
+                faults.iter().any(|fault| fault.contains(expected)),
+                "{expected}: {faults:?}"
+            );
+        }
+    }
+}
