@@ -1,7 +1,10 @@
 //! The SCTP transport (RFC 5811): three associations, high, medium and low.
 
+pub mod association;
 pub mod channel;
 pub mod cookie;
 pub mod gate;
+pub mod inbox;
 pub mod init;
+pub mod library;
 pub mod packet;
