@@ -13,7 +13,7 @@ use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{self, Parameter, Setting, Settings};
 use weir_base::{Instant, Rate, Span};
 
-use crate::contract::{Controller, Kind, Manual, Order, QueueName, QueueSample, Role};
+use crate::contract::{Controller, Kind, Manual, Order, QueueName, QueueSample, Role, Sample};
 use crate::members::Members;
 
 /// The kind, for the list.
@@ -44,7 +44,8 @@ FE with each sample, for the token buckets of its uplink (`committed` and `exces
 `dppbrb`), which are switched by `flow_control`. They are computed again with each sample. An FE that has not
 answered for `timeout` counts as gone, and one that answers again as come: the others have their new rates
 with the next orders. Its redirect rate is measured over `window`; until it is known, it counts as without
-bound.
+bound. With `measure`, an FE whose control messages need more than `control` has what they use, measured in
+the same way, and less is left to share out.
 
 Choosing parameters. `control` should be what control messages really need: what they need more, redirect
 messages do not give. A `delta` of 0 offers the link no more than it carries; then bursts alone fill its
@@ -71,7 +72,7 @@ FEs are trusted.",
         about: "the queue of each forwarding element towards the control element",
     }],
     parameters: &[
-        TOTAL.id(1), CONTROL.id(2), DELTA.id(3), ENFORCE.id(4), WINDOW.id(5), TIMEOUT.id(6),
+        TOTAL.id(1), CONTROL.id(2), DELTA.id(3), ENFORCE.id(4), WINDOW.id(5), TIMEOUT.id(6), MEASURE.id(7),
     ],
     gauges: &[
         Gauge::level(101, "elements", Unit::One, "forwarding elements that answer"),
@@ -121,7 +122,7 @@ const WINDOW: Parameter = Parameter::new(
     "window",
     setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
     "200 ms",
-    "time over which the rate of redirect messages is measured",
+    "time over which the rates of redirect and control messages are measured",
 );
 
 const TIMEOUT: Parameter = Parameter::new(
@@ -129,6 +130,13 @@ const TIMEOUT: Parameter = Parameter::new(
     setting::Kind::Span(Span::from_millis(1), Span::from_secs(60)),
     "500 ms",
     "a forwarding element that has not answered for this long counts as gone",
+);
+
+const MEASURE: Parameter = Parameter::new(
+    "measure",
+    setting::Kind::Flag,
+    "false",
+    "whether a forwarding element whose control messages need more than `control` has what they use",
 );
 
 /// Equation 12: B_c / T_s of each of the forwarding elements whose control messages take these rates, on
@@ -160,29 +168,59 @@ pub fn excess(committed: f64, delta: f64, redirect: &mut [f64]) -> f64 {
 struct Element {
     /// When it answered last, if it is there.
     answered: Option<Instant>,
-    /// Where the measurement of its rate began.
-    since: Option<(Instant, u64)>,
+    /// Where the measurement of its rates began.
+    since: Option<(Instant, Bytes)>,
     /// Its redirect rate in bit/s, once measured.
     redirect: Option<f64>,
+    /// The rate of its control messages in bit/s, once measured.
+    control: Option<f64>,
+}
+
+/// Bytes that have come to a queue since its beginning, dropped ones included.
+#[derive(Clone, Copy, Debug)]
+struct Bytes {
+    redirect: u64,
+    control: u64,
+}
+
+impl Bytes {
+    fn of(sample: &Sample) -> Self {
+        let redirect = sample.gauge(REDIRECT).unwrap_or(0);
+        Self {
+            redirect,
+            control: sample.received.bytes.saturating_sub(redirect),
+        }
+    }
+
+    /// None if fewer have come than before: the queue has restarted.
+    fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            redirect: self.redirect.checked_sub(before.redirect)?,
+            control: self.control.checked_sub(before.control)?,
+        })
+    }
 }
 
 impl Element {
-    /// An answer: the bytes of redirect messages that have come there since its beginning.
-    fn answer(&mut self, now: Instant, bytes: u64, window: Span) {
+    /// An answer: the bytes that have come there since its beginning.
+    fn answer(&mut self, now: Instant, bytes: Bytes, window: Span) {
         self.answered = Some(now);
-        match self.since {
-            Some((since, before)) if before <= bytes => {
-                let span = now.since(since);
+        let passed = self
+            .since
+            .and_then(|(since, before)| Some((now.since(since), bytes.since(before)?)));
+        match passed {
+            Some((span, come)) => {
                 if span >= window {
-                    let rate = (bytes - before) as f64 * 8.0 / span.as_secs_f64();
-                    self.redirect = Some(rate);
+                    let rate = |bytes: u64| bytes as f64 * 8.0 / span.as_secs_f64();
+                    self.redirect = Some(rate(come.redirect));
+                    self.control = Some(rate(come.control));
                     self.since = Some((now, bytes));
                 }
             }
             // A new one, or one that has restarted.
-            _ => {
+            None => {
                 self.since = Some((now, bytes));
-                self.redirect = None;
+                (self.redirect, self.control) = (None, None);
             }
         }
     }
@@ -204,6 +242,7 @@ pub struct FlowControl {
     enforce: bool,
     window: Span,
     timeout: Span,
+    measure: bool,
     elements: Members<Element>,
     /// B_c / T_s and B_e at the latest sample, in bit/s.
     rates: [f64; 2],
@@ -219,6 +258,7 @@ impl FlowControl {
             enforce: settings.flag(ENFORCE.name),
             window: settings.span(WINDOW.name),
             timeout: settings.span(TIMEOUT.name),
+            measure: settings.flag(MEASURE.name),
             elements: Members::default(),
             rates: [0.0; 2],
         }
@@ -233,7 +273,12 @@ impl FlowControl {
             .present()
             .map(|element| element.redirect.unwrap_or(f64::INFINITY))
             .collect();
-        let committed = committed(self.total, &vec![self.control; redirect.len()]);
+        let measured = |element: &Element| element.control.filter(|_| self.measure).unwrap_or(0.0);
+        let control: Vec<f64> = self
+            .present()
+            .map(|e| measured(e).max(self.control))
+            .collect();
+        let committed = committed(self.total, &control);
         [committed, excess(committed, self.delta, &mut redirect)]
     }
 }
@@ -251,8 +296,7 @@ impl Controller for FlowControl {
         for QueueSample { queue, sample } in samples {
             match (self.elements.get_mut(queue), sample) {
                 (Some(element), Some(sample)) => {
-                    let bytes = sample.gauge(REDIRECT).unwrap_or(0);
-                    element.answer(now, bytes, self.window);
+                    element.answer(now, Bytes::of(sample), self.window);
                 }
                 (Some(element), None) => element.miss(now, self.timeout),
                 (None, _) => {}
@@ -267,9 +311,9 @@ impl Controller for FlowControl {
                 continue;
             }
             let values = [
-                (FLAG, Setting::Flag(self.enforce)),
                 (COMMITTED, Setting::Rate(committed)),
                 (EXCESS, Setting::Rate(excess)),
+                (FLAG, Setting::Flag(self.enforce)),
             ];
             orders.extend(values.map(|(parameter, value)| Order {
                 queue: queue.clone(),
@@ -293,8 +337,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_base::setting::Scalar;
-
-    use crate::contract::Sample;
 
     const MBIT: f64 = 1e6;
 
@@ -464,10 +506,58 @@ mod tests {
     #[test]
     fn a_counter_that_restarts_is_no_rate() {
         let mut element = Element::default();
-        element.answer(at(0), 1_000_000, Span::from_millis(100));
-        element.answer(at(100), 2_000_000, Span::from_millis(100));
-        assert_eq!(element.redirect, Some(80e6));
-        element.answer(at(200), 5, Span::from_millis(100));
-        assert_eq!(element.redirect, None);
+        let mut answer = |millis, redirect, control| {
+            let bytes = Bytes { redirect, control };
+            element.answer(at(millis), bytes, Span::from_millis(100));
+            [element.redirect, element.control]
+        };
+        assert_eq!(answer(0, 1_000_000, 10), [None, None]);
+        assert_eq!(answer(100, 2_000_000, 250_010), [Some(80e6), Some(20e6)]);
+        assert_eq!(answer(200, 5, 500_000), [None, None]);
+    }
+
+    /// Five elements; the control messages of the first take 15 Mbit/s from 1 s on.
+    #[test]
+    fn who_needs_more_for_control_messages_has_it_within_a_second() {
+        let committed = |measure: bool| {
+            let mut controller = controller(&[("measure", Scalar::Flag(measure))], 5);
+            let mut changed = None;
+            for now in (0..2400).step_by(40) {
+                let sample = |element: usize| {
+                    let more = if element == 0 {
+                        now.max(1000) - 1000
+                    } else {
+                        0
+                    };
+                    // 5 Mbit/s of redirect messages, and 4 of control messages.
+                    let mut sample = Sample::default().with_gauge(REDIRECT, now * 625);
+                    sample.received.bytes = now * (625 + 500) + more * (15_000 - 4_000) / 8;
+                    Some(sample)
+                };
+                let samples: Vec<_> = (0..5)
+                    .map(|element| QueueSample {
+                        queue: queue(element),
+                        sample: sample(element),
+                    })
+                    .collect();
+                let mut orders = Vec::new();
+                controller.sample(at(now), &samples, &mut orders);
+                let [committed, _] = ordered(&orders, 5)[4].unwrap();
+                if committed != 15_000 {
+                    changed.get_or_insert(now);
+                }
+            }
+            let mut gauges = Vec::new();
+            controller.inspect(&mut |_, value| gauges.push(value));
+            (changed, gauges[1])
+        };
+        assert_eq!(committed(false), (None, 15.0));
+        // (100 - 4 * 5 - 15) / 5 = 13.
+        let (changed, last) = committed(true);
+        close(last, 13.0);
+        assert!(
+            changed.is_some_and(|at| (1000..2000).contains(&at)),
+            "{changed:?}"
+        );
     }
 }
