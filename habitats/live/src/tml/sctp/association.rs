@@ -24,6 +24,7 @@ use super::cookie::{Contract, Path};
 use super::gate::{DATA_LEN, Gate, Verdict, sack_is_plausible};
 use super::inbox::{Inbox, set_window};
 use super::library::{Arrived, Epoch, FOREIGN, Library, OURS};
+use super::outcome::{Dropped, End};
 use super::packet::{self, Chunk, Header, Packet, Writer, kind, u32_at};
 
 /// Octets of messages that are not acknowledged; with more, there is no credit.
@@ -31,9 +32,10 @@ pub const UNACKNOWLEDGED_MAX: usize = 128 << 10;
 /// Packets that wait for the socket; beyond them the association sends nothing.
 const OUTBOX_MAX: usize = 1024;
 
-const HEARTBEAT_EVERY: Span = Span::from_secs(2);
-/// A peer from which nothing came for so long is gone.
+/// A peer from which nothing came for so long is gone, at the latest.
 pub const SILENCE_MAX: Span = Span::from_secs(8);
+/// Heartbeats within that time.
+const HEARTBEATS: u64 = 4;
 /// Time to deliver what was sent before a close.
 const FLUSH_MAX: Span = Span::from_secs(2);
 const SHUTDOWN_EVERY: Span = Span::from_millis(300);
@@ -43,40 +45,6 @@ const SHUTDOWNS_MAX: u32 = 4;
 const IMMEDIATE: u8 = 8;
 /// The flag of an ABORT or SHUTDOWN COMPLETE whose tag is the sender's (RFC 9260, 8.5.1).
 pub const REFLECTED: u8 = 1;
-
-/// Why an association has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// We closed it.
-    Closed,
-    /// The peer closed it, or has restarted.
-    ByPeer,
-    /// Nothing came for [`SILENCE_MAX`].
-    Silent,
-    /// The peer broke the protocol.
-    Violation(String),
-}
-
-/// What was dropped, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    /// Packets with another verification tag.
-    pub tag: u64,
-    /// Chunks of types that have no business here.
-    pub chunk: u64,
-    /// Data or acknowledgements that no honest sender sends now.
-    pub implausible: u64,
-    /// Data beyond the window.
-    pub window: u64,
-    /// Messages with the identifier of another channel.
-    pub ppid: u64,
-    /// Messages of a type of another channel.
-    pub message_kind: u64,
-    /// Messages with a priority of another channel.
-    pub priority: u64,
-    /// Messages that are not of ForCES.
-    pub malformed: u64,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -100,6 +68,7 @@ pub struct Association {
     last_sent: u32,
     heard: Instant,
     next_heartbeat: Instant,
+    silence_max: Span,
     state: State,
     end: Option<End>,
     /// What was dropped.
@@ -129,11 +98,18 @@ impl Association {
             outbox: VecDeque::new(),
             last_sent: contract.ours.first_tsn.wrapping_sub(1),
             heard: now,
-            next_heartbeat: now + HEARTBEAT_EVERY,
+            next_heartbeat: now,
+            silence_max: SILENCE_MAX,
             state: State::Open,
             end: None,
             dropped: Dropped::default(),
         })
+    }
+
+    /// Sets the time after which a silent peer is gone, if it is less than [`SILENCE_MAX`].
+    pub fn with_silence_max(mut self, span: Span) -> Self {
+        self.silence_max = span.min(SILENCE_MAX);
+        self
     }
 
     /// What both sides agreed on.
@@ -168,13 +144,14 @@ impl Association {
         if self.end.is_some() {
             return;
         }
-        if now.since(self.heard) >= SILENCE_MAX {
+        if now.since(self.heard) >= self.silence_max {
             self.abort(End::Silent);
             return;
         }
         if now >= self.next_heartbeat {
-            self.next_heartbeat = now + HEARTBEAT_EVERY;
-            if now.since(self.heard) >= HEARTBEAT_EVERY {
+            let every = Span::from_nanos(self.silence_max.as_nanos() / HEARTBEATS);
+            self.next_heartbeat = now + every;
+            if now.since(self.heard) >= every {
                 // One parameter: heartbeat info, 12 octets, with the instant at which it was sent.
                 let mut value = vec![0, 1, 0, 12];
                 value.extend(now.as_nanos().to_be_bytes());
@@ -195,7 +172,7 @@ impl Association {
             State::Flushing(until) => Some(until),
             State::ShuttingDown(_, next) => Some(next),
         };
-        let own = Some(self.next_heartbeat.min(self.heard + SILENCE_MAX));
+        let own = Some(self.next_heartbeat.min(self.heard + self.silence_max));
         [own, closing, self.library.poll_timeout()]
             .into_iter()
             .flatten()
@@ -222,6 +199,11 @@ impl Association {
             && matches!(self.state, State::Open)
             && self.outbox.len() < OUTBOX_MAX
             && self.library.unacknowledged() < UNACKNOWLEDGED_MAX
+    }
+
+    /// Whether all that was sent has arrived.
+    pub fn is_flushed(&mut self) -> bool {
+        self.library.unacknowledged() == 0
     }
 
     /// Sends a message. The caller asked [`Association::has_room`]; false: there was none.

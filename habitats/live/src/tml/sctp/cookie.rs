@@ -22,7 +22,7 @@ use super::packet::{array, u32_at};
 /// How long a cookie is valid (RFC 9260, 16: Valid.Cookie.Life).
 pub const LIFE: Span = Span::from_secs(60);
 
-const BODY_LEN: usize = 8 + 2 * INIT_LEN;
+const BODY_LEN: usize = 8 + 2 * INIT_LEN + 4;
 const INIT_LEN: usize = 13;
 const SEAL_LEN: usize = 32;
 
@@ -33,6 +33,9 @@ pub struct Contract {
     pub ours: Init,
     /// What the peer stated.
     pub theirs: Init,
+    /// Our tag of the association between the same ports that there was at the INIT, or zero. The peer has restarted
+    /// if it is still there at the COOKIE ECHO; another one is newer than this cookie (RFC 9260, 5.2.4: tie-tags).
+    pub replaces: u32,
 }
 
 /// Address and ports of an association.
@@ -79,6 +82,7 @@ impl Bakery {
             cookie.extend(init.first_tsn.to_be_bytes());
             cookie.push(init.forward_tsn.into());
         }
+        cookie.extend(contract.replaces.to_be_bytes());
         let seal = hmac::sign(&self.key, &sealed(&cookie, path));
         cookie.extend(seal.as_ref());
         cookie
@@ -95,6 +99,7 @@ impl Bakery {
         Ok(Contract {
             ours: read(body, 8).ok_or(Refused::Seal)?,
             theirs: read(body, 8 + INIT_LEN).ok_or(Refused::Seal)?,
+            replaces: u32_at(body, 8 + 2 * INIT_LEN).ok_or(Refused::Seal)?,
         })
     }
 }
@@ -138,6 +143,7 @@ mod tests {
             first_tsn: 6,
             forward_tsn: false,
         },
+        replaces: 7,
     };
 
     fn path() -> Path {

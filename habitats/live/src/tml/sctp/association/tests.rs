@@ -35,7 +35,13 @@ impl Pair {
                 remote_port,
                 local_port,
             };
-            Association::new(now, epoch, channel, &path, Contract { ours, theirs }).unwrap()
+            let replaces = 0;
+            let contract = Contract {
+                ours,
+                theirs,
+                replaces,
+            };
+            Association::new(now, epoch, channel, &path, contract).unwrap()
         };
         Self {
             now,
@@ -240,7 +246,7 @@ fn an_idle_association_lives_and_a_silent_peer_is_found() {
     pair.run_for(Span::from_secs(60));
     assert_eq!([pair.ends[0].end(), pair.ends[1].end()], [None, None]);
     pair.loses = |_, _| true;
-    pair.run_for(SILENCE_MAX + HEARTBEAT_EVERY);
+    pair.run_for(SILENCE_MAX + Span::from_secs(2));
     assert_eq!(pair.ends[0].end(), Some(&End::Silent));
     assert_eq!(pair.ends[1].end(), Some(&End::Silent));
     assert_eq!(pair.ends[0].poll_timeout(), None);

@@ -1,0 +1,502 @@
+//! All associations of one socket, as a state machine: packets in, packets and links out.
+//!
+//! ```text
+//! packet --> checksum --> our port? --> association at (address, ports)? --> association
+//!                                  \-> INIT: INIT ACK with a cookie       (nothing is kept)
+//!                                  \-> COOKIE ECHO: a new association --> link of three
+//!                                  \-> else: ABORT
+//! ```
+//!
+//! Packets to other ports are ignored: over raw IP, each socket gets all SCTP packets of the machine.
+//!
+//! After each input: [`Endpoint::poll_packet`] until none, [`Endpoint::poll_event`] until none, and a look at the links
+//! of [`Endpoint::take_touched`].
+
+mod dial;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use weir_base::{Instant, Span};
+use weir_forces::wire::MessageKind;
+
+use self::dial::Dial;
+use super::association::{Association, REFLECTED};
+use super::channel::Channel;
+use super::cookie::{Bakery, Contract, Path};
+use super::inbox::INBOX_MAX;
+use super::init::Init;
+use super::library::Epoch;
+use super::links::{Joined, LinkId, Links};
+use super::outcome::{Dropped, End};
+use super::packet::{Header, Malformed, Packet, Writer, kind};
+
+/// Packets that wait for the socket.
+const OUTBOX_MAX: usize = 8192;
+/// ABORTs a second in answer to packets that belong to no association.
+const ABORTS_MAX: u32 = 100;
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A link is complete.
+    Up(LinkId, SocketAddr),
+    /// The link that we opened did not come up.
+    Failed(String),
+}
+
+/// Settings of an endpoint.
+pub struct Settings {
+    /// The instants of the library.
+    pub epoch: Epoch,
+    /// Seals cookies.
+    pub secret: [u8; 32],
+    /// Gives random numbers that nobody can know.
+    pub random: Box<dyn FnMut() -> u32 + Send>,
+    /// Links that may be open at once.
+    pub links_max: usize,
+    /// After so long without any packet a peer is gone.
+    pub silence_max: Span,
+}
+
+/// What was dropped before any association saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Packets with lengths that do not fit.
+    pub malformed: u64,
+    /// Packets with a wrong checksum.
+    pub checksum: u64,
+    /// Packets that belong to no association.
+    pub out_of_the_blue: u64,
+    /// Cookies that are not ours, or too old, or of a path that has a newer association.
+    pub cookie: u64,
+    /// Associations for which there was no room.
+    pub links: u64,
+    /// Our packets that found no room before the socket.
+    pub outbox: u64,
+}
+
+struct Slot {
+    association: Association,
+    channel: Channel,
+    link: LinkId,
+    timer: Option<Instant>,
+}
+
+/// The associations of a socket.
+pub struct Endpoint {
+    settings: Settings,
+    bakery: Bakery,
+    /// The port of the high channel, if we listen.
+    first_port: Option<u16>,
+    dial: Option<Dial>,
+    up: HashMap<Path, Slot>,
+    links: Links,
+    closing: BTreeSet<LinkId>,
+    /// Associations of links that have ended, whose messages may be read.
+    finished: HashMap<LinkId, Vec<(Channel, Association)>>,
+    timers: BTreeSet<(Instant, Path)>,
+    outbox: VecDeque<(SocketAddr, Vec<u8>)>,
+    events: VecDeque<Event>,
+    touched: BTreeSet<LinkId>,
+    aborts: (Instant, u32),
+    /// What was dropped.
+    pub refused: Refused,
+}
+
+impl Endpoint {
+    /// An endpoint that listens at `first_port` and the next two ports.
+    pub fn listen(settings: Settings, first_port: u16) -> Self {
+        Self::new(settings, Some(first_port))
+    }
+
+    fn new(settings: Settings, first_port: Option<u16>) -> Self {
+        Self {
+            bakery: Bakery::new(&settings.secret),
+            links: Links::new(settings.links_max),
+            settings,
+            first_port,
+            dial: None,
+            up: HashMap::new(),
+            closing: BTreeSet::new(),
+            finished: HashMap::new(),
+            timers: BTreeSet::new(),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            touched: BTreeSet::new(),
+            aborts: (Instant::ZERO, 0),
+            refused: Refused::default(),
+        }
+    }
+
+    /// An SCTP packet from `from`: an address with the UDP port, or with zero over raw IP.
+    pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        let packet = match Packet::parse(bytes) {
+            Ok(packet) => packet,
+            Err(Malformed::Length) => return self.refused.malformed += 1,
+            Err(Malformed::Checksum) => return self.refused.checksum += 1,
+        };
+        let path = Path {
+            remote: from,
+            remote_port: packet.header.source_port,
+            local_port: packet.header.destination_port,
+        };
+        if self.dial.as_ref().is_some_and(|dial| dial.path == path) {
+            return self.handle_answer(now, &packet);
+        }
+        let channel = self.channel_of(path.local_port);
+        let first = packet.chunks().next();
+        match (first.map(|chunk| (chunk.kind, chunk.value)), channel) {
+            (Some((kind::INIT, value)), Some(_)) => self.handle_init(now, path, &packet, value),
+            (Some((kind::COOKIE_ECHO, value)), Some(channel)) => {
+                self.handle_cookie(now, path, channel, &packet, value);
+            }
+            _ => self.hand_over(now, path, &packet),
+        }
+    }
+
+    /// Timers.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, path)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            if let Some(slot) = self.up.get_mut(&path) {
+                slot.timer = None;
+                slot.association.handle_timeout(now);
+                self.settle(now, path);
+            }
+        }
+        while let Some(link) = self.links.overdue(now) {
+            let why = "not all three channels came".to_owned();
+            self.end_link(now, link, End::Violation(why));
+        }
+        self.try_dial(now);
+    }
+
+    /// When [`Endpoint::handle_timeout`] is to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timers = self.timers.first().map(|(at, _)| *at);
+        let dial = self.dial.as_ref().map(|dial| dial.opening.poll_timeout());
+        [timers, dial, self.links.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The next packet to send, and where to.
+    pub fn poll_packet(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.outbox.pop_front()
+    }
+
+    /// What has happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The links that may have new messages, or room, or an end.
+    pub fn take_touched(&mut self) -> BTreeSet<LinkId> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// The next message of a link: from the high channel until it is empty, then medium, then low (RFC 5811, A.2).
+    pub fn poll_message(&mut self, now: Instant, link: LinkId) -> Option<Vec<u8>> {
+        if let Some(finished) = self.finished.get_mut(&link) {
+            return finished.iter_mut().find_map(|(_, a)| a.poll_message(now));
+        }
+        for channel in Channel::ALL {
+            let path = self.path(link, channel)?;
+            let message = self.up.get_mut(&path)?.association.poll_message(now);
+            if message.is_some() {
+                self.settle(now, path);
+                return message;
+            }
+        }
+        None
+    }
+
+    /// Why a link has ended; `None` while it is up.
+    pub fn end(&self, link: LinkId) -> Option<End> {
+        match self.links.get(link) {
+            Some(link) => link.end.clone(),
+            None => Some(End::Closed),
+        }
+    }
+
+    /// Whether a message of this type could be sent now.
+    pub fn has_room(&mut self, link: LinkId, message: MessageKind) -> bool {
+        self.path(link, Channel::of(message))
+            .and_then(|path| self.up.get_mut(&path))
+            .is_some_and(|slot| slot.association.has_room())
+    }
+
+    /// Sends a message. The caller asked [`Endpoint::has_room`]; false: there was none.
+    pub fn send(&mut self, now: Instant, link: LinkId, kind: MessageKind, message: &[u8]) -> bool {
+        let Some(path) = self.path(link, Channel::of(kind)) else {
+            return false;
+        };
+        let Some(slot) = self.up.get_mut(&path) else {
+            return false;
+        };
+        let sent = slot.association.send(now, message);
+        self.settle(now, path);
+        sent
+    }
+
+    /// Closes a link: at once, or when all that was sent has arrived on all channels.
+    pub fn close(&mut self, now: Instant, link: LinkId, after_queue: bool) {
+        if !after_queue {
+            return self.end_link(now, link, End::Closed);
+        }
+        self.closing.insert(link);
+        self.shut_down_flushed(now, link);
+    }
+
+    /// Forgets a link; closes it if it is up.
+    pub fn forget(&mut self, now: Instant, link: LinkId) {
+        self.end_link(now, link, End::Closed);
+        self.finished.remove(&link);
+        self.links.remove(link);
+    }
+
+    /// What was dropped of what came on a link, by channel.
+    pub fn dropped(&self, link: LinkId) -> [Dropped; 3] {
+        Channel::ALL.map(|channel| {
+            let finished = self.finished.get(&link).and_then(|associations| {
+                let found = associations.iter().find(|(of, _)| *of == channel)?;
+                Some(found.1.dropped)
+            });
+            let up = || {
+                let slot = self.up.get(&self.path(link, channel)?)?;
+                Some(slot.association.dropped)
+            };
+            finished.or_else(up).unwrap_or_default()
+        })
+    }
+
+    fn path(&self, link: LinkId, channel: Channel) -> Option<Path> {
+        *self.links.get(link)?.paths.get(channel.index())?
+    }
+
+    /// The channel of one of the ports at which we listen.
+    fn channel_of(&self, local_port: u16) -> Option<Channel> {
+        Channel::at(local_port.checked_sub(self.first_port?)?)
+    }
+
+    /// What we state when an association opens.
+    fn statement(&mut self) -> Init {
+        Init {
+            tag: (self.settings.random)().max(1),
+            window: INBOX_MAX as u32,
+            first_tsn: (self.settings.random)().max(1),
+            forward_tsn: true,
+        }
+    }
+
+    fn handle_init(&mut self, now: Instant, path: Path, packet: &Packet<'_>, value: &[u8]) {
+        let alone = packet.chunks().count() == 1;
+        let parsed = Init::parse(value);
+        let (true, 0, Some((theirs, _))) = (alone, packet.header.tag, parsed) else {
+            return self.refused.malformed += 1;
+        };
+        let current = self.up.get(&path);
+        let replaces = current.map_or(0, |slot| slot.association.contract().ours.tag);
+        let mut ours = self.statement();
+        if ours.tag == theirs.tag {
+            ours.tag = ours.tag.wrapping_add(1).max(1); // they must differ, and zero is no tag
+        }
+        let contract = Contract {
+            ours,
+            theirs,
+            replaces,
+        };
+        let cookie = self.bakery.bake(now, &path, &contract);
+        let value = ours.value(Some(&cookie));
+        self.write(&path, theirs.tag, kind::INIT_ACK, 0, &value);
+    }
+
+    fn handle_cookie(
+        &mut self,
+        now: Instant,
+        path: Path,
+        channel: Channel,
+        packet: &Packet<'_>,
+        cookie: &[u8],
+    ) {
+        let contract = match self.bakery.open(now, &path, cookie) {
+            Ok(contract) if contract.ours.tag == packet.header.tag => contract,
+            _ => return self.refused.cookie += 1,
+        };
+        if let Some(slot) = self.up.get(&path) {
+            let current = *slot.association.contract();
+            if (current.ours.tag, current.theirs.tag) == (contract.ours.tag, contract.theirs.tag) {
+                // Our COOKIE ACK was lost.
+                self.write(&path, contract.theirs.tag, kind::COOKIE_ACK, 0, &[]);
+                return self.hand_over(now, path, packet);
+            }
+            if contract.replaces != current.ours.tag {
+                return self.refused.cookie += 1;
+            }
+            let link = slot.link;
+            self.end_link(now, link, End::ByPeer); // the peer has restarted
+        }
+        self.write(&path, contract.theirs.tag, kind::COOKIE_ACK, 0, &[]);
+        self.establish(now, path, channel, contract);
+        self.hand_over(now, path, packet);
+    }
+
+    /// Both sides agree: the association exists.
+    fn establish(&mut self, now: Instant, path: Path, channel: Channel, contract: Contract) {
+        let association = Association::new(now, self.settings.epoch, channel, &path, contract);
+        let joined = self.links.join(now, channel, path);
+        let (Some(association), Some(joined)) = (association, joined) else {
+            self.refused.links += 1;
+            return self.write(&path, contract.theirs.tag, kind::ABORT, 0, &[]);
+        };
+        let (Joined::Incomplete(link) | Joined::Complete(link)) = joined;
+        let association = association.with_silence_max(self.settings.silence_max);
+        let slot = Slot {
+            association,
+            channel,
+            link,
+            timer: None,
+        };
+        self.up.insert(path, slot);
+        if let Joined::Complete(link) = joined {
+            self.events.push_back(Event::Up(link, path.remote));
+        }
+        self.settle(now, path);
+        while let Some(link) = self.links.overdue(now) {
+            let why = "too many links miss a channel".to_owned();
+            self.end_link(now, link, End::Violation(why));
+        }
+    }
+
+    /// Gives a packet to its association, or refuses it.
+    fn hand_over(&mut self, now: Instant, path: Path, packet: &Packet<'_>) {
+        if let Some(slot) = self.up.get_mut(&path) {
+            slot.association.handle_packet(now, packet);
+            return self.settle(now, path);
+        }
+        if self.channel_of(path.local_port).is_none() {
+            return; // another socket's
+        }
+        self.refused.out_of_the_blue += 1;
+        if now.since(self.aborts.0) >= Span::from_secs(1) {
+            self.aborts = (now, 0);
+        }
+        // RFC 9260, 8.4: no answer to these.
+        let unanswered = [
+            kind::ABORT,
+            kind::SHUTDOWN_COMPLETE,
+            kind::COOKIE_ACK,
+            kind::COOKIE_ECHO,
+            kind::INIT_ACK,
+            kind::INIT,
+        ];
+        let first = packet.chunks().next().map(|chunk| chunk.kind);
+        if self.aborts.1 >= ABORTS_MAX || first.is_none_or(|kind| unanswered.contains(&kind)) {
+            return;
+        }
+        self.aborts.1 += 1;
+        let answer = match first {
+            Some(kind::SHUTDOWN_ACK) => kind::SHUTDOWN_COMPLETE,
+            _ => kind::ABORT,
+        };
+        self.write(&path, packet.header.tag, answer, REFLECTED, &[]);
+    }
+
+    /// Takes out what an association has to send, sets its timer, and looks whether it has ended.
+    fn settle(&mut self, now: Instant, path: Path) {
+        let Some(slot) = self.up.get_mut(&path) else {
+            return;
+        };
+        while let Some(packet) = slot.association.poll_packet() {
+            if self.outbox.len() < OUTBOX_MAX {
+                self.outbox.push_back((path.remote, packet));
+            } else {
+                self.refused.outbox += 1;
+            }
+        }
+        let timer = slot.association.poll_timeout();
+        if timer != slot.timer {
+            if let Some(old) = slot.timer {
+                self.timers.remove(&(old, path));
+            }
+            self.timers.extend(timer.map(|at| (at, path)));
+            slot.timer = timer;
+        }
+        let (link, end) = (slot.link, slot.association.end().cloned());
+        self.touched.insert(link);
+        if let Some(end) = end {
+            self.end_link(now, link, end);
+        } else if self.closing.contains(&link) {
+            self.shut_down_flushed(now, link);
+        }
+    }
+
+    /// Ends a link, with all its channels. Its messages can still be read.
+    fn end_link(&mut self, now: Instant, link: LinkId, end: End) {
+        let was_up = self.links.get(link).is_some_and(|link| {
+            let complete = link.paths.iter().all(Option::is_some);
+            complete && link.end.is_none()
+        });
+        self.closing.remove(&link);
+        let mut finished = Vec::new();
+        for path in self.links.end(link, end.clone()) {
+            let Some(mut slot) = self.up.remove(&path) else {
+                continue;
+            };
+            if let Some(timer) = slot.timer {
+                self.timers.remove(&(timer, path));
+            }
+            slot.association.close(now, false);
+            while let Some(packet) = slot.association.poll_packet() {
+                self.outbox.push_back((path.remote, packet));
+            }
+            finished.push((slot.channel, slot.association));
+        }
+        if was_up {
+            finished.sort_by_key(|(channel, _)| *channel);
+            self.finished.insert(link, finished);
+            self.touched.insert(link);
+        } else if self.links.remove(link).is_some() && self.first_port.is_none() {
+            self.events.push_back(Event::Failed(end.to_string()));
+            self.dial = None;
+        }
+    }
+
+    /// Shuts the channels of a closing link down once all that was sent has arrived: then no channel cuts another off.
+    fn shut_down_flushed(&mut self, now: Instant, link: LinkId) {
+        let paths = Channel::ALL.map(|channel| self.path(link, channel));
+        let mut paths = paths.into_iter().flatten();
+        let flushed = paths.clone().all(|path| {
+            let slot = self.up.get_mut(&path);
+            slot.is_none_or(|slot| slot.association.is_flushed())
+        });
+        if flushed && self.closing.remove(&link) {
+            paths.by_ref().for_each(|path| {
+                if let Some(slot) = self.up.get_mut(&path) {
+                    slot.association.close(now, true);
+                }
+                self.settle(now, path);
+            });
+        }
+    }
+
+    fn write(&mut self, path: &Path, tag: u32, kind: u8, flags: u8, value: &[u8]) {
+        if self.outbox.len() >= OUTBOX_MAX {
+            return self.refused.outbox += 1;
+        }
+        let header = Header {
+            source_port: path.local_port,
+            destination_port: path.remote_port,
+            tag,
+        };
+        let packet = Writer::new(header).chunk(kind, flags, value).finish();
+        self.outbox.push_back((path.remote, packet));
+    }
+}
+
+#[cfg(test)]
+mod tests;

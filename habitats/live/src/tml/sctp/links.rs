@@ -1,0 +1,167 @@
+//! Which three associations are one link.
+//!
+//! RFC 5811 does not say how a CE finds the three associations of an FE. An element of ours uses one source port for
+//! all three, so the same address and port are the same FE. An element that uses a source port for each gets the
+//! oldest incomplete link from its address that misses this channel. Two such FEs behind one address, which connect
+//! at the same time, may be mixed up: then their IDs differ from channel to channel, and their sessions end.
+//!
+//! A link that is not complete after ten seconds is dropped, and so is the oldest of too many incomplete ones.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+use weir_base::{Instant, Span};
+
+use super::channel::Channel;
+use super::cookie::Path;
+use super::outcome::End;
+
+/// Links that miss a channel.
+pub const INCOMPLETE_MAX: usize = 256;
+/// Time for the three channels of a link to come.
+pub const COMPLETE_WITHIN: Span = Span::from_secs(10);
+
+/// The number of a link; a later link has a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// A link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The associations, by channel.
+    pub paths: [Option<Path>; 3],
+    /// The peer's address.
+    pub remote: SocketAddr,
+    /// Why it has ended, if it has.
+    pub end: Option<End>,
+    since: Instant,
+}
+
+/// All links of a socket.
+#[derive(Debug)]
+pub struct Links {
+    max: usize,
+    all: BTreeMap<LinkId, Link>,
+    by_peer: HashMap<(SocketAddr, u16), LinkId>,
+    incomplete: BTreeSet<LinkId>,
+    next: u64,
+}
+
+/// What an association has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// Its link misses another channel.
+    Incomplete(LinkId),
+    /// Its link is complete.
+    Complete(LinkId),
+}
+
+impl Links {
+    /// No links, of which there may be `max`.
+    pub fn new(max: usize) -> Self {
+        Self {
+            max,
+            all: BTreeMap::new(),
+            by_peer: HashMap::new(),
+            incomplete: BTreeSet::new(),
+            next: 0,
+        }
+    }
+
+    /// Adds the association at `path` to a link. `None`: there are too many links.
+    pub fn join(&mut self, now: Instant, channel: Channel, path: Path) -> Option<Joined> {
+        let id = match self.link_for(channel, &path) {
+            Some(id) => id,
+            None => self.create(now, path.remote)?,
+        };
+        let link = self.all.get_mut(&id)?;
+        if let Some(place) = link.paths.get_mut(channel.index()) {
+            *place = Some(path);
+        }
+        self.by_peer.insert((path.remote, path.remote_port), id);
+        if link.paths.iter().all(Option::is_some) {
+            self.incomplete.remove(&id);
+            return Some(Joined::Complete(id));
+        }
+        Some(Joined::Incomplete(id))
+    }
+
+    /// The link of that number.
+    pub fn get(&self, id: LinkId) -> Option<&Link> {
+        self.all.get(&id)
+    }
+
+    /// Marks a link as ended, and returns its associations. The link stays until [`Links::remove`].
+    pub fn end(&mut self, id: LinkId, end: End) -> Vec<Path> {
+        self.incomplete.remove(&id);
+        let Some(link) = self.all.get_mut(&id) else {
+            return Vec::new();
+        };
+        if link.end.is_some() {
+            return Vec::new();
+        }
+        link.end = Some(end);
+        let paths: Vec<_> = link.paths.iter().flatten().copied().collect();
+        for path in &paths {
+            let peer = (path.remote, path.remote_port);
+            if self.by_peer.get(&peer) == Some(&id) {
+                self.by_peer.remove(&peer);
+            }
+        }
+        paths
+    }
+
+    /// Forgets a link.
+    pub fn remove(&mut self, id: LinkId) -> Option<Link> {
+        self.incomplete.remove(&id);
+        self.all.remove(&id)
+    }
+
+    /// The oldest incomplete link, if it is overdue or one of too many.
+    pub fn overdue(&self, now: Instant) -> Option<LinkId> {
+        let oldest = *self.incomplete.first()?;
+        let late = now >= self.all.get(&oldest)?.since + COMPLETE_WITHIN;
+        (late || self.incomplete.len() > INCOMPLETE_MAX).then_some(oldest)
+    }
+
+    /// The oldest link that misses a channel.
+    pub fn oldest_incomplete(&self) -> Option<LinkId> {
+        self.incomplete.first().copied()
+    }
+
+    /// When the next link is overdue.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let oldest = self.all.get(self.incomplete.first()?)?;
+        Some(oldest.since + COMPLETE_WITHIN)
+    }
+
+    fn link_for(&self, channel: Channel, path: &Path) -> Option<LinkId> {
+        let misses = |id: &&LinkId| {
+            self.all.get(id).is_some_and(|link| {
+                link.remote == path.remote && link.paths.get(channel.index()) == Some(&None)
+            })
+        };
+        let same_port = self.by_peer.get(&(path.remote, path.remote_port));
+        same_port
+            .filter(misses)
+            .or_else(|| self.incomplete.iter().find(misses))
+            .copied()
+    }
+
+    fn create(&mut self, now: Instant, remote: SocketAddr) -> Option<LinkId> {
+        if self.all.len() >= self.max {
+            return None;
+        }
+        let id = LinkId(self.next);
+        self.next += 1;
+        let link = Link {
+            paths: [None; 3],
+            remote,
+            end: None,
+            since: now,
+        };
+        self.all.insert(id, link);
+        self.incomplete.insert(id);
+        Some(id)
+    }
+}

@@ -1,0 +1,48 @@
+//! Why an association has ended, and what it has dropped.
+
+use std::fmt;
+
+/// Why an association has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// We closed it.
+    Closed,
+    /// The peer closed it, or has restarted.
+    ByPeer,
+    /// Nothing came for the time limit.
+    Silent,
+    /// The peer broke the protocol.
+    Violation(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed here"),
+            Self::ByPeer => f.write_str("closed by the peer"),
+            Self::Silent => f.write_str("nothing came from the peer, not even a heartbeat"),
+            Self::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
+        }
+    }
+}
+
+/// What was dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Packets with another verification tag.
+    pub tag: u64,
+    /// Chunks of types that have no business here.
+    pub chunk: u64,
+    /// Data or acknowledgements that no honest sender sends now.
+    pub implausible: u64,
+    /// Data beyond the window.
+    pub window: u64,
+    /// Messages with the identifier of another channel.
+    pub ppid: u64,
+    /// Messages of a type of another channel.
+    pub message_kind: u64,
+    /// Messages with a priority of another channel.
+    pub priority: u64,
+    /// Messages that are not of ForCES.
+    pub malformed: u64,
+}
