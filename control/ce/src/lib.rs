@@ -1,7 +1,28 @@
 //! A control element (CE) without I/O: what `weir ce` is. It steers forwarding elements (FEs).
 //!
+//! ```text
+//!   operators ---Request--->  +---------+  ---Store--->  what survives a restart
+//!             <---Answer----  | Control |  <--stored---
+//!   links     ---messages-->  |         |
+//!             <--messages---  +---------+
+//! ```
+//!
 //! - [`configuration`]: the file of a CE, checked
+//! - [`contract`]: inputs and outputs as plain values
+//! - [`control`]: the state machine
 //! - [`desired`]: the desired state of an FE
+//! - [`tables`]: the tables that the CE has itself
+//!
+//! Nothing here opens a socket, waits or reads a clock.
 
+mod codec;
 pub mod configuration;
+pub mod contract;
+pub mod control;
 pub mod desired;
+mod directory;
+mod leaf;
+mod settings;
+pub mod tables;
+
+pub use control::Control;

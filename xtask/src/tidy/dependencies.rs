@@ -20,7 +20,9 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "control/ce",
-        &["base", "wire", "packet", "path", "model", "lfb", "forces"],
+        &[
+            "base", "wire", "packet", "path", "model", "lfb", "forces", "element",
+        ],
     ),
     ("control/element", &["base", "model", "lfb", "path"]),
     (

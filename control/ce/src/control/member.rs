@@ -1,0 +1,79 @@
+//! One FE, as the CE knows it.
+
+use std::collections::BTreeMap;
+
+use weir_forces::wire::Id;
+use weir_lfb::Plan;
+use weir_model::ComponentPath;
+
+use crate::contract::Member;
+use crate::desired::Desired;
+use crate::directory::Directory;
+
+/// How far the FE is from its desired state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is not associated, with the reason of the last loss.
+    Away(String),
+    /// It is associated, and the CE compares and restores.
+    Restoring,
+    /// It has the desired state.
+    InSync,
+    /// It, or a rule, refuses the desired state.
+    Refused(String),
+}
+
+/// One FE.
+#[derive(Debug)]
+pub(super) struct Fe {
+    pub(super) name: String,
+    pub(super) id: Id,
+    pub(super) desired: Desired,
+    /// Components of any class that operators have set, as [`Member`] has them.
+    pub(super) components: BTreeMap<ComponentPath, String>,
+    pub(super) state: State,
+    pub(super) directory: Directory,
+    /// The configuration in force, as it was read or changed last.
+    pub(super) in_force: Option<Plan>,
+    /// Whether a change is under way.
+    pub(super) busy: bool,
+    /// How often the state was restored since the association without success.
+    pub(super) rounds: u32,
+}
+
+impl Fe {
+    pub(super) fn new(member: Member) -> Self {
+        Self {
+            name: member.name,
+            id: member.id,
+            desired: member.desired,
+            components: member.components,
+            state: State::Away("has never associated".to_owned()),
+            directory: Directory::default(),
+            in_force: None,
+            busy: false,
+            rounds: 0,
+        }
+    }
+
+    pub(super) fn associated(&mut self) {
+        self.state = State::Restoring;
+        self.directory = Directory::default();
+        self.in_force = None;
+        self.rounds = 0;
+    }
+
+    pub(super) fn lost(&mut self, why: &str) {
+        self.state = State::Away(why.to_owned());
+        self.in_force = None;
+    }
+
+    pub(super) fn is_associated(&self) -> bool {
+        !matches!(self.state, State::Away(_))
+    }
+
+    /// Whether a change can begin: nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.busy && self.state != State::Restoring
+    }
+}

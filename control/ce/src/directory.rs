@@ -1,0 +1,73 @@
+//! The blocks that an FE has: its LFBSelectors (RFC 5812, 5.2), and the names of its ports.
+
+use std::collections::BTreeMap;
+
+use weir_model::Value;
+
+/// The class of the FE object, and of its one instance.
+pub(crate) const FE_OBJECT: (u32, u32) = (1, 1);
+/// The component of the FE object that has a row for each block.
+pub(crate) const SELECTORS: u32 = 2;
+/// The component of the FE object with its state.
+pub(crate) const FE_STATE: u32 = 7;
+/// The most blocks of one FE.
+const BLOCKS_MAX: usize = 65_536;
+
+/// The blocks of an FE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Directory {
+    /// Class and instance, by the index of the row in LFBSelectors.
+    pub(crate) blocks: BTreeMap<u32, (u32, u32)>,
+    /// Names of the ports, by their instance.
+    pub(crate) ports: BTreeMap<u32, String>,
+}
+
+impl Directory {
+    /// The blocks that LFBSelectors names; none if the value is no table of them.
+    pub(crate) fn parse(selectors: &Value) -> Option<Self> {
+        let rows: Vec<(u32, &Value)> = match selectors {
+            Value::List(rows) => (0..).zip(rows).collect(),
+            Value::Struct(rows) => {
+                let rows = rows
+                    .iter()
+                    .map(|(index, row)| Some((index.parse().ok()?, row)));
+                rows.collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        let block = |(index, row): (u32, &Value)| {
+            let member = |name| u32::try_from(row.whole(name)?).ok();
+            Some((index, (member("LFBClassID")?, member("LFBInstanceID")?)))
+        };
+        let blocks: Option<BTreeMap<_, _>> = rows.into_iter().map(block).collect();
+        let blocks = blocks.filter(|blocks| blocks.len() <= BLOCKS_MAX)?;
+        Some(Self {
+            blocks,
+            ports: BTreeMap::new(),
+        })
+    }
+
+    /// The instances of a class.
+    pub(crate) fn instances(&self, class: u32) -> impl Iterator<Item = u32> {
+        let of_class = self.blocks.values().filter(move |(c, _)| *c == class);
+        of_class.map(|(_, instance)| *instance)
+    }
+
+    /// Whether the FE has a block.
+    pub(crate) fn has(&self, block: (u32, u32)) -> bool {
+        self.blocks.values().any(|other| *other == block)
+    }
+
+    /// The row of a block.
+    pub(crate) fn row(&self, block: (u32, u32)) -> Option<u32> {
+        let mut rows = self.blocks.iter();
+        rows.find(|(_, other)| **other == block)
+            .map(|(row, _)| *row)
+    }
+
+    /// The instance of a port.
+    pub(crate) fn port(&self, name: &str) -> Option<u32> {
+        let mut ports = self.ports.iter();
+        ports.find(|(_, port)| *port == name).map(|(n, _)| *n)
+    }
+}

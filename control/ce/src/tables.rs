@@ -1,0 +1,153 @@
+//! The tables that the CE has itself, declared as those of a router are.
+
+use weir_model::Class;
+use weir_model::class::{Cell, Component, Form, Layout, Type, Unit};
+
+/// Every table, in the order in which pages list them.
+pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &LFBS];
+
+const NUMBER: Type = Type::Gauge(Unit::One);
+const COUNTER: Type = Type::Counter(Unit::One);
+
+const FE_CELL: &[Cell] = &[Cell::new("FE")];
+
+const fn name_of_fe(id: u32) -> Component {
+    Component::new(id, "fe", Type::Text, "edge1")
+        .about("Name of the FE in the configuration of the CE.")
+        .shown(FE_CELL)
+}
+
+/// The FEs that may associate.
+pub static FES: Class = Class {
+    name: "fes",
+    id: 0x00F7_0301,
+    about: "the forwarding elements that may associate: whether they have the desired configuration, and why not",
+    key: &["fe"],
+    components: &[
+        name_of_fe(1),
+        Component::new(2, "id", NUMBER, "2")
+            .about("Its ForCES ID.")
+            .shown(&[Cell::new("ID")]),
+        Component::new(3, "state", Type::Text, "in sync")
+            .about("`away`, `restoring`, `in sync` or `refused`.")
+            .shown(&[Cell::new("STATE")]),
+        Component::new(4, "ports", NUMBER, "2")
+            .about("Number of its ports.")
+            .shown(&[Cell::new("PORTS")]),
+        Component::new(5, "blocks", NUMBER, "9")
+            .about("Number of its blocks.")
+            .shown(&[Cell::new("BLOCKS")]),
+        Component::new(6, "desired", NUMBER, "3")
+            .about("Components that the CE keeps for it: set, or deleted, in the CE's configuration or by operators.")
+            .shown(&[Cell::new("DESIRED")]),
+        Component::new(7, "why", Type::Text, "the link was lost")
+            .optional()
+            .about("Why it is away, or why the desired configuration is refused.")
+            .shown(&[Cell::new("WHY").or("")]),
+    ],
+    layout: Layout {
+        empty: "No FE is configured. Add `[fe.NAME]` to the configuration of the CE.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+/// The associations (forcesAssociationTable of RFC 5813).
+pub static ASSOCIATIONS: Class = Class {
+    name: "associations",
+    id: 0x00F7_0302,
+    about: "the associations of the control element: how long they are up, and the messages of each",
+    key: &["fe"],
+    components: &[
+        name_of_fe(1),
+        Component::new(2, "ce_id", NUMBER, "1073741825").about("ForCES ID of the CE."),
+        Component::new(3, "fe_id", NUMBER, "2")
+            .about("ForCES ID of the FE.")
+            .shown(&[Cell::new("ID")]),
+        Component::new(4, "version", NUMBER, "1").about("Version of the protocol."),
+        Component::new(5, "up_s", Type::Real(Unit::Seconds), "12.5")
+            .about("For how long the association has existed.")
+            .shown(&[Cell::new("UP").form(Form::Elapsed)]),
+        Component::new(6, "heartbeats_sent", COUNTER, "3")
+            .about("Heartbeats sent to the FE.")
+            .shown(&[Cell::new("HEARTBEATS OUT").since_start()]),
+        Component::new(7, "heartbeats_received", COUNTER, "3")
+            .about("Heartbeats received from the FE.")
+            .shown(&[Cell::new("HEARTBEATS IN").since_start()]),
+        Component::new(8, "messages_sent", COUNTER, "17")
+            .about("Messages sent to the FE, except heartbeats, setup responses and teardowns.")
+            .shown(&[Cell::new("MESSAGES OUT").since_start()]),
+        Component::new(9, "messages_received", COUNTER, "16")
+            .about("Messages received from the FE, except heartbeats, setups and teardowns.")
+            .shown(&[Cell::new("MESSAGES IN").since_start()]),
+        Component::new(10, "requests", NUMBER, "0")
+            .about("Requests to the FE that wait or are not answered yet.")
+            .shown(&[Cell::new("REQUESTS")]),
+        Component::new(11, "peer", Type::Text, "192.0.2.7:41234")
+            .about("Transport and address of the FE.")
+            .shown(&[Cell::new("PEER")]),
+    ],
+    layout: Layout {
+        empty: "No FE is associated. `weir show fes` says why.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+/// The blocks of the associated FEs.
+pub static LFBS: Class = Class {
+    name: "lfbs",
+    id: 0x00F7_0303,
+    about: "the blocks (LFBs) of the associated forwarding elements: class and instance",
+    key: &["fe", "class", "instance"],
+    components: &[
+        name_of_fe(1),
+        Component::new(2, "class", Type::Text, "ports")
+            .about("Name of the class; its ID, if the CE does not know it.")
+            .shown(&[Cell::new("CLASS")]),
+        Component::new(3, "class_id", NUMBER, "16187650").about("ID of the class."),
+        Component::new(4, "instance", Type::Text, "1")
+            .about("Number of the instance.")
+            .shown(&[Cell::new("INSTANCE")]),
+        Component::new(5, "port", Type::Text, "wan")
+            .optional()
+            .about("The port that the block belongs to.")
+            .shown(&[Cell::new("PORT")]),
+        Component::new(6, "about", Type::Text, "the ports and their links")
+            .optional()
+            .about("The meaning of the class.")
+            .shown(&[Cell::new("MEANING").or("not known here: load its library")]),
+    ],
+    layout: Layout {
+        empty: "No FE is associated. `weir show fes` says why.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+#[cfg(test)]
+mod tests {
+    use weir_model::class::Access;
+
+    use super::*;
+
+    #[test]
+    fn every_table_is_whole() {
+        for class in TABLES {
+            for key in class.key {
+                assert!(class.components.iter().any(|c| c.name == *key), "{key}");
+            }
+            for component in class.components {
+                assert!(component.about.ends_with('.'), "{}", component.name);
+                assert!(
+                    component.admits(&component.example_value()),
+                    "{}",
+                    component.name
+                );
+                assert_eq!(component.access, Access::Read);
+            }
+            let ids: Vec<_> = class.components.iter().map(|c| c.id).collect();
+            assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+        }
+    }
+}
