@@ -8,8 +8,6 @@ use weir_model::Value;
 pub(crate) const FE_OBJECT: (u32, u32) = (1, 1);
 /// The component of the FE object that has a row for each block.
 pub(crate) const SELECTORS: u32 = 2;
-/// The component of the FE object with its state.
-pub(crate) const FE_STATE: u32 = 7;
 /// The most blocks of one FE.
 const BLOCKS_MAX: usize = 65_536;
 

@@ -76,13 +76,14 @@ impl Control {
         let instance = match place.instance.parse() {
             Ok(instance) => instance,
             Err(_) => fe.directory.port(&place.instance).ok_or_else(|| {
-                let ports = fe.directory.ports.values().map(String::as_str);
-                let near = did_you_mean(nearest(&place.instance, ports));
-                let why = format!(
-                    "{} has no instance `{}` (a number, or the name of a port){near}",
-                    class.short_name(),
-                    place.instance
-                );
+                let ports: Vec<_> = fe.directory.ports.values().cloned().collect();
+                let ports = match ports.is_empty() {
+                    true => String::new(),
+                    false => format!(", or one of {}", ports.join(", ")),
+                };
+                let (class, instance) = (class.short_name(), &place.instance);
+                let why =
+                    format!("{class} has no instance `{instance}`; it must be a number{ports}");
                 Refusal::NotFound(why)
             })?,
         };

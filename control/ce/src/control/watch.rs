@@ -312,12 +312,14 @@ impl Control {
         let is_same = |other: &Watching| other.fe == ended.fe && other.resolved == ended.resolved;
         let is_last = !self.watches.0.values().any(is_same);
         let is_there = self.fes.get(&ended.fe).is_some_and(Fe::is_associated);
-        if ended.is_event && is_last && is_there {
-            if let Ok(edit) = subscription(&ended.resolved, None) {
-                let ticket = None;
-                let then = Then::Subscribed(Registration { ticket, watch: id });
-                self.send(now, ended.fe, vec![edit], then);
-            }
+        if ended.is_event
+            && is_last
+            && is_there
+            && let Ok(edit) = subscription(&ended.resolved, None)
+        {
+            let ticket = None;
+            let then = Then::Subscribed(Registration { ticket, watch: id });
+            self.send(now, ended.fe, vec![edit], then);
         }
         true
     }
