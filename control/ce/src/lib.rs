@@ -11,6 +11,7 @@
 //! - [`contract`]: inputs and outputs as plain values
 //! - [`control`]: the state machine
 //! - [`desired`]: the desired state of an FE
+//! - [`exception`]: what becomes of packets that FEs redirect
 //! - [`tables`]: the tables that the CE has itself
 //!
 //! Nothing here opens a socket, waits or reads a clock.
@@ -21,6 +22,7 @@ pub mod contract;
 pub mod control;
 pub mod desired;
 mod directory;
+pub mod exception;
 mod leaf;
 mod settings;
 pub mod tables;

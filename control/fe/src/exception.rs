@@ -30,7 +30,7 @@
 
 use std::net::IpAddr;
 
-use weir_forces::wire::redirect::{ExceptionId, MetadataId, Redirect, RedirectPort};
+use weir_forces::wire::redirect::{ExceptionId, MetadataError, MetadataId, Redirect, RedirectPort};
 use weir_forces::wire::{Ilv, WireError};
 use weir_path::exception::{Cause, Entry, Exception, Injection};
 use weir_wire::{EtherType, ethernet};
@@ -44,12 +44,9 @@ pub enum Refused {
     /// Metadata is missing.
     #[error("the redirect has no {0}")]
     Missing(MetadataId),
-    /// Metadata is there twice.
-    #[error("the redirect has {0} twice")]
-    Twice(MetadataId),
-    /// Metadata has the wrong length.
-    #[error("{0} of the redirect has {1} bytes, but needs {2}")]
-    Length(MetadataId, usize, usize),
+    /// Metadata cannot be read.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
     /// It asks for an output port that RedirectIn does not have.
     #[error("RedirectIndex {0} is not known: 0 is a next hop, 1 the routes, 2 a frame for a port")]
     Index(u32),
@@ -68,9 +65,9 @@ pub fn redirect(exception: &Exception, port: u32) -> Result<Redirect, WireError>
         let view = ethernet::View::new_unchecked(header);
         let ethertype = u16::from(view.ethertype());
         metadata.extend([
-            bytes(MetadataId::SrcMac, &view.source()),
-            bytes(MetadataId::DstMac, &view.destination()),
-            bytes(MetadataId::EtherType, &ethertype.to_be_bytes()),
+            MetadataId::SrcMac.with(&view.source()),
+            MetadataId::DstMac.with(&view.destination()),
+            MetadataId::EtherType.with(&ethertype.to_be_bytes()),
         ]);
         packet = rest;
     }
@@ -88,12 +85,12 @@ pub fn injection(
     port_of: impl Fn(u32) -> Option<String>,
 ) -> Result<Injection, Refused> {
     let packet = redirect.packet().ok_or(Refused::NoPacket)?;
-    let index = read_number(redirect, MetadataId::RedirectIndex)?;
+    let index = redirect.number(MetadataId::RedirectIndex)?;
     let index = index.ok_or(Refused::Missing(MetadataId::RedirectIndex))?;
     let port = |first, second| {
-        let id = match read_number(redirect, first)? {
+        let id = match redirect.number(first)? {
             Some(id) => id,
-            None => read_number(redirect, second)?.ok_or(Refused::Missing(first))?,
+            None => redirect.number(second)?.ok_or(Refused::Missing(first))?,
         };
         port_of(id).ok_or(Refused::Port(id))
     };
@@ -132,41 +129,16 @@ fn exception_id(exception: &Exception) -> ExceptionId {
 }
 
 fn next_hop(redirect: &Redirect) -> Result<IpAddr, Refused> {
-    if let Some(v4) = read::<4>(redirect, MetadataId::NextHopIpv4Addr)? {
+    if let Some(v4) = redirect.fixed::<4>(MetadataId::NextHopIpv4Addr)? {
         return Ok(v4.into());
     }
-    let v6 = read::<16>(redirect, MetadataId::NextHopIpv6Addr)?;
+    let v6 = redirect.fixed::<16>(MetadataId::NextHopIpv6Addr)?;
     let missing = Refused::Missing(MetadataId::NextHopIpv4Addr);
     v6.map(IpAddr::from).ok_or(missing)
 }
 
 fn number(id: MetadataId, value: u32) -> Ilv {
-    bytes(id, &value.to_be_bytes())
-}
-
-fn bytes(id: MetadataId, value: &[u8]) -> Ilv {
-    Ilv {
-        id: id.into(),
-        value: value.to_vec(),
-    }
-}
-
-fn read_number(redirect: &Redirect, id: MetadataId) -> Result<Option<u32>, Refused> {
-    Ok(read(redirect, id)?.map(u32::from_be_bytes))
-}
-
-/// The value of metadata, if it is there.
-fn read<const N: usize>(redirect: &Redirect, id: MetadataId) -> Result<Option<[u8; N]>, Refused> {
-    let mut found = redirect.metadata().iter().filter(|m| m.id == u32::from(id));
-    match (found.next(), found.next()) {
-        (None, _) => Ok(None),
-        (Some(_), Some(_)) => Err(Refused::Twice(id)),
-        (Some(one), None) => {
-            let value = one.value[..].try_into();
-            let wrong = |_| Refused::Length(id, one.value.len(), N);
-            value.map(Some).map_err(wrong)
-        }
-    }
+    id.with(&value.to_be_bytes())
 }
 
 #[cfg(test)]
@@ -247,7 +219,7 @@ mod tests {
     }
 
     fn from_ce(metadata: &[(MetadataId, &[u8])]) -> Result<Injection, Refused> {
-        let metadata = metadata.iter().map(|(id, value)| bytes(*id, value));
+        let metadata = metadata.iter().map(|(id, value)| id.with(value));
         let redirect = Redirect::new(metadata.collect(), vec![0x45; 20]).unwrap();
         injection(&redirect, |id| (id == 7).then(|| "lan".to_owned()))
     }
@@ -292,15 +264,21 @@ mod tests {
         let (two, seven) = (&[0, 0, 0, 2][..], &[0, 0, 0, 7][..]);
         let cases = [
             (vec![(PHY, seven)], Refused::Missing(INDEX)),
-            (vec![(INDEX, &two[..3])], Refused::Length(INDEX, 3, 4)),
-            (vec![(INDEX, two), (INDEX, two)], Refused::Twice(INDEX)),
+            (
+                vec![(INDEX, &two[..3])],
+                MetadataError::Length(INDEX, 3, 4).into(),
+            ),
+            (
+                vec![(INDEX, two), (INDEX, two)],
+                MetadataError::Twice(INDEX).into(),
+            ),
             (vec![(INDEX, seven)], Refused::Index(7)),
             (vec![(INDEX, two)], Refused::Missing(PHY)),
             (vec![(INDEX, two), (PHY, two)], Refused::Port(2)),
             (vec![(INDEX, &[0; 4]), (PHY, seven)], Refused::Missing(V4)),
             (
                 vec![(INDEX, &[0; 4]), (PHY, seven), (V4, &[0; 16])],
-                Refused::Length(V4, 16, 4),
+                MetadataError::Length(V4, 16, 4).into(),
             ),
         ];
         for (metadata, refused) in cases {

@@ -94,6 +94,27 @@ codes! {
     }
 }
 
+/// Metadata that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetadataError {
+    /// It is there twice.
+    #[error("the redirect has {0} twice")]
+    Twice(MetadataId),
+    /// It has the wrong length.
+    #[error("{0} of the redirect has {1} bytes, but needs {2}")]
+    Length(MetadataId, usize, usize),
+}
+
+impl MetadataId {
+    /// The metadatum with this value.
+    pub fn with(self, value: &[u8]) -> Ilv {
+        Ilv {
+            id: self.into(),
+            value: value.to_vec(),
+        }
+    }
+}
+
 /// Field names on the value of a REDIRECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View<'a> {
@@ -177,6 +198,24 @@ impl Redirect {
     pub fn metadatum(&self, id: MetadataId) -> Option<&[u8]> {
         let found = self.metadata().iter().find(|ilv| ilv.id == u32::from(id))?;
         Some(&found.value)
+    }
+
+    /// The value of one metadatum of `N` bytes, if it is there.
+    pub fn fixed<const N: usize>(&self, id: MetadataId) -> Result<Option<[u8; N]>, MetadataError> {
+        let mut found = self.metadata().iter().filter(|m| m.id == u32::from(id));
+        match (found.next(), found.next()) {
+            (None, _) => Ok(None),
+            (Some(_), Some(_)) => Err(MetadataError::Twice(id)),
+            (Some(one), None) => {
+                let wrong = |_| MetadataError::Length(id, one.value.len(), N);
+                one.value[..].try_into().map(Some).map_err(wrong)
+            }
+        }
+    }
+
+    /// The same for a number.
+    pub fn number(&self, id: MetadataId) -> Result<Option<u32>, MetadataError> {
+        Ok(self.fixed(id)?.map(u32::from_be_bytes))
     }
 
     /// The packet, if there is one.
@@ -265,6 +304,15 @@ mod tests {
             Some(&[0, 0, 0, 2][..])
         );
         assert_eq!(redirect.metadatum(MetadataId::ExceptionId), None);
+        assert_eq!(redirect.number(MetadataId::RedirectIndex), Ok(Some(2)));
+        assert_eq!(redirect.number(MetadataId::ExceptionId), Ok(None));
+        let wrong = redirect.fixed::<6>(MetadataId::RedirectIndex).unwrap_err();
+        let expected = "RedirectIndex of the redirect has 4 bytes, but needs 6";
+        assert_eq!(wrong.to_string(), expected);
+        let one = MetadataId::SrcMac.with(&[1; 6]);
+        let twice = Redirect::metadata_only(vec![one.clone(), one]).unwrap();
+        let error = MetadataError::Twice(MetadataId::SrcMac);
+        assert_eq!(twice.fixed::<6>(MetadataId::SrcMac), Err(error));
         assert!(Redirect::new(vec![], vec![0; LEN_MAX]).is_err());
     }
 }

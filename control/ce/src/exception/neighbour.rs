@@ -1,0 +1,167 @@
+//! Answers to ARP requests and neighbour solicitations for the addresses of a remote port that has no TAP.
+//!
+//! Source: RFC 826; RFC 4861, sections 7.1.1 (which solicitations count) and 7.2.4 (the answer); RFC 5227 and RFC 4862,
+//! section 5.4 (probes: somebody else wants the address, and is told that it is taken).
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_wire::checksum::Sum;
+use weir_wire::discovery::{self, AdvertisementFlags, Whose};
+use weir_wire::ethernet::{self, Mac};
+use weir_wire::{EtherType, Protocol, arp, icmpv6, ipv6};
+
+use super::{Outcome, RemotePort, Why, to_port};
+
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];
+
+/// The answer to a frame that arrived at a port.
+pub(super) fn answer(port: &RemotePort, frame: &[u8]) -> Outcome {
+    match frame_of_answer(port, frame).map(|frame| to_port(port.instance, frame)) {
+        Some(Ok(redirect)) => Outcome::Answer(redirect),
+        Some(Err(_)) | None => Outcome::Dropped(Why::NotAnswered),
+    }
+}
+
+/// The frame that answers; none if the frame asks for none of the port's addresses.
+fn frame_of_answer(port: &RemotePort, frame: &[u8]) -> Option<Vec<u8>> {
+    let view = ethernet::View::new_checked(frame).ok()?;
+    let body = frame.get(ethernet::HEADER_LEN..)?;
+    match view.ethertype() {
+        EtherType::Arp => answer_arp(port, body),
+        EtherType::Ipv6 => answer_discovery(port, view.source(), body),
+        _ => None,
+    }
+}
+
+fn answer_arp(port: &RemotePort, body: &[u8]) -> Option<Vec<u8>> {
+    let request = arp::Repr::parse(&arp::View::new_checked(body).ok()?).ok()?;
+    let ours = port.addresses.contains(&IpAddr::V4(request.target));
+    let asks = request.operation == arp::Operation::Request && request.sender != request.target;
+    if !ours || !asks || ethernet::is_group(request.sender_mac) {
+        return None;
+    }
+    let reply = arp::Repr {
+        operation: arp::Operation::Reply,
+        sender_mac: port.mac,
+        sender: request.target,
+        target_mac: request.sender_mac,
+        target: request.sender,
+    };
+    let mut frame = link(request.sender_mac, port.mac, EtherType::Arp, arp::LEN);
+    let body = &mut frame[ethernet::HEADER_LEN..];
+    reply.emit(&mut arp::View::new_unchecked(body));
+    Some(frame)
+}
+
+/// A solicitation that counts.
+struct Solicitation {
+    source: Ipv6Addr,
+    target: Ipv6Addr,
+    mac: Option<Mac>,
+}
+
+fn answer_discovery(port: &RemotePort, from: Mac, packet: &[u8]) -> Option<Vec<u8>> {
+    let asked = solicitation(packet)?;
+    if !port.addresses.contains(&IpAddr::V6(asked.target)) {
+        return None;
+    }
+    let probe = asked.source.is_unspecified();
+    let (to, mac) = match probe {
+        true => (ALL_NODES, ALL_NODES_MAC),
+        false => (asked.source, asked.mac.unwrap_or(from)),
+    };
+    if !probe && ethernet::is_group(mac) {
+        return None;
+    }
+    let flags = AdvertisementFlags {
+        router: true,
+        solicited: !probe,
+        replaces: true,
+    };
+    Some(advertisement(port.mac, asked.target, (to, mac), flags))
+}
+
+/// Reads a neighbour solicitation; none if it is not one, or does not count (RFC 4861, section 7.1.1).
+fn solicitation(packet: &[u8]) -> Option<Solicitation> {
+    let header = ipv6::Repr::parse(&ipv6::View::new_checked(packet).ok()?).ok()?;
+    let end = ipv6::HEADER_LEN + usize::from(header.payload_len);
+    let message = packet.get(ipv6::HEADER_LEN..end)?;
+    let view = icmpv6::View::new_checked(message).ok()?;
+    let (source, destination) = (header.source, header.destination);
+    let sum = Sum::default().pseudo(
+        source.into(),
+        destination.into(),
+        Protocol::Icmpv6,
+        message.len(),
+    );
+    let counts = header.next_header == Protocol::Icmpv6
+        && header.hop_limit == discovery::HOP_LIMIT
+        && (view.kind(), view.code()) == (discovery::SOLICITATION, 0)
+        && sum.bytes(message).checksum() == 0
+        && !source.is_multicast();
+    if !counts {
+        return None;
+    }
+    let body = message.get(icmpv6::HEADER_LEN..)?;
+    let repr = discovery::Repr::parse(&discovery::View::new_checked(body).ok()?).ok()?;
+    let mac = match repr.mac {
+        Some((Whose::Source, mac)) => Some(mac),
+        _ => None,
+    };
+    let bad_probe = source.is_unspecified() && (mac.is_some() || !destination.is_multicast());
+    (!bad_probe).then_some(Solicitation {
+        source,
+        target: repr.target,
+        mac,
+    })
+}
+
+/// The frame of an advertisement of `target`, which is at `own`.
+fn advertisement(
+    own: Mac,
+    target: Ipv6Addr,
+    (to, mac): (Ipv6Addr, Mac),
+    flags: AdvertisementFlags,
+) -> Vec<u8> {
+    const LEN: usize = icmpv6::HEADER_LEN + discovery::LEN;
+    let mut frame = link(mac, own, EtherType::Ipv6, ipv6::HEADER_LEN + LEN);
+    let (header, message) = frame[ethernet::HEADER_LEN..].split_at_mut(ipv6::HEADER_LEN);
+    let repr = ipv6::Repr {
+        traffic_class: 0,
+        flow_label: ipv6::FlowLabel::default(),
+        payload_len: LEN as u16,
+        next_header: Protocol::Icmpv6,
+        hop_limit: discovery::HOP_LIMIT,
+        source: target,
+        destination: to,
+    };
+    repr.emit(&mut ipv6::View::new_unchecked(header));
+    let body = discovery::Repr {
+        target,
+        mac: Some((Whose::Target, own)),
+    };
+    let after = &mut message[icmpv6::HEADER_LEN..];
+    body.emit(&mut discovery::View::new_unchecked(after));
+    let icmp = icmpv6::Repr::Other {
+        kind: discovery::ADVERTISEMENT,
+        code: 0,
+        rest: flags.bytes(),
+    };
+    let mut view = icmpv6::View::new_unchecked(message);
+    icmp.emit(&mut view);
+    view.fill_checksum(target, to);
+    frame
+}
+
+/// A frame with this header and room for `len` bytes.
+fn link(destination: Mac, source: Mac, ethertype: EtherType, len: usize) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::HEADER_LEN + len];
+    let repr = ethernet::Repr {
+        destination,
+        source,
+        ethertype,
+    };
+    repr.emit(&mut ethernet::View::new_unchecked(&mut frame[..]));
+    frame
+}
