@@ -3,12 +3,15 @@
 //! A device does not know routes or queues. Back ends: [`af_packet`] (any Linux interface), [`pcap`] (files),
 //! [`loopback`] (memory). The trait is designed so that `af_xdp` fits in: frames are lent, never owned, in both
 //! directions, and one call moves a burst.
+//!
+//! [`tap`] is the other side: a device of the kernel's whose link is this process.
 
 pub mod af_packet;
 pub mod loopback;
 mod merging;
 pub mod pcap;
 mod ring;
+pub mod tap;
 mod tenure;
 mod vnet;
 
