@@ -10,6 +10,7 @@
 //! - [`configuration`]: the file of a CE, checked
 //! - [`contract`]: inputs and outputs as plain values
 //! - [`control`]: the state machine
+//! - [`controller`]: controllers that steer queues of FEs
 //! - [`desired`]: the desired state of an FE
 //! - [`exception`]: what becomes of packets that FEs redirect
 //! - [`tables`]: the tables that the CE has itself
@@ -20,6 +21,7 @@ mod codec;
 pub mod configuration;
 pub mod contract;
 pub mod control;
+pub mod controller;
 pub mod desired;
 mod directory;
 pub mod exception;

@@ -1,0 +1,167 @@
+//! What a controller knows of one FE or device: samples of its queues, and requests that are under way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Span};
+use weir_controller::runner::{Change as Order, RequestId};
+use weir_controller::{Role, Sample};
+use weir_model::{Change, ComponentPath};
+
+use super::REFRESH;
+
+/// Requests of the runner that one change answers at most. Older ones have passed their deadlines.
+const ANSWERED_MAX: usize = 64;
+
+/// An FE or a device.
+#[derive(Debug, Default)]
+pub(super) struct Element {
+    pub(super) is_device: bool,
+    /// Whether it is among the runner's elements.
+    pub(super) is_there: bool,
+    pub(super) ports: BTreeMap<Arc<str>, Port>,
+    /// The command that reads its queues.
+    pub(super) reading: Option<u64>,
+    /// The poll that waits for it.
+    pub(super) waits: Option<RequestId>,
+    /// The command that changes it, with the runner's requests that it answers.
+    pub(super) changing: Option<(u64, Vec<RequestId>)>,
+    /// Changes that wait for that.
+    next: Changes,
+    /// The latest trouble, and when it was last put into the log.
+    pub(super) trouble: Option<(Instant, String)>,
+    pub(super) noted: Option<Instant>,
+}
+
+/// A port whose queue has a role.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) role: &'static Role,
+    pub(super) watch: Watch,
+    /// The latest sample with its time; the sample is none if the FE has no such queue.
+    latest: Option<(Instant, Option<Sample>)>,
+}
+
+/// The subscription to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// There is none: the FE is asked every round.
+    No,
+    /// The command is under way.
+    Begins,
+    /// The FE reports changes.
+    Holds,
+}
+
+/// Changes that one command can make.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) requests: Vec<RequestId>,
+    orders: Vec<Order>,
+}
+
+impl Port {
+    pub(super) fn new(role: &'static Role) -> Self {
+        Self {
+            role,
+            watch: Watch::No,
+            latest: None,
+        }
+    }
+
+    /// Takes a sample. The error says what it lacks.
+    pub(super) fn take(&mut self, now: Instant, sample: Option<Sample>) -> Result<(), String> {
+        let lacks = |sample: &Sample| {
+            self.role
+                .reads
+                .iter()
+                .find(|name| sample.gauge(name).is_none())
+        };
+        let (sample, result) = match sample {
+            None => (None, Err("there is no such port".to_owned())),
+            Some(sample) => match lacks(&sample) {
+                None => (Some(sample), Ok(())),
+                Some(name) => (None, Err(format!("its discipline has no gauge `{name}`"))),
+            },
+        };
+        self.latest = Some((now, sample));
+        result
+    }
+
+    /// The sample that counts now; none if the FE must be asked.
+    fn held(&self, now: Instant) -> Option<Option<Sample>> {
+        let (at, sample) = self.latest?;
+        let holds = match sample {
+            Some(_) if self.watch != Watch::Holds => Span::ZERO,
+            _ => REFRESH,
+        };
+        (now.since(at) < holds).then_some(sample)
+    }
+}
+
+impl Element {
+    /// What is under way or known is forgotten, but for its subscriptions, which go on when it comes again.
+    pub(super) fn forget(&mut self) {
+        self.is_there = false;
+        (self.reading, self.waits, self.changing) = (None, None, None);
+        self.next = Changes::default();
+        for port in self.ports.values_mut() {
+            port.latest = None;
+        }
+    }
+
+    /// The samples that count now; none if the element must be asked.
+    pub(super) fn held(&self, now: Instant) -> Option<Vec<(Arc<str>, Sample)>> {
+        let mut samples = Vec::new();
+        for (name, port) in &self.ports {
+            samples.extend(port.held(now)?.map(|sample| (Arc::clone(name), sample)));
+        }
+        Some(samples)
+    }
+
+    /// The latest samples, of whatever age.
+    pub(super) fn latest(&self) -> Vec<(Arc<str>, Sample)> {
+        let latest = |(name, port): (&Arc<str>, &Port)| Some((Arc::clone(name), port.latest?.1?));
+        self.ports.iter().filter_map(latest).collect()
+    }
+
+    /// Adds a request's orders to those that wait. A newer value replaces an older one in its place.
+    pub(super) fn order(&mut self, request: RequestId, orders: Vec<Order>) {
+        let next = &mut self.next;
+        if next.requests.len() == ANSWERED_MAX {
+            next.requests.remove(0);
+        }
+        next.requests.push(request);
+        let mut places: BTreeMap<(Arc<str>, &str), usize> = BTreeMap::new();
+        for (place, order) in next.orders.iter().enumerate() {
+            places.insert((Arc::clone(&order.port), order.parameter), place);
+        }
+        for order in orders {
+            match places.get(&(Arc::clone(&order.port), order.parameter)) {
+                Some(place) => next.orders[*place] = order,
+                None => next.orders.push(order),
+            }
+        }
+    }
+
+    /// The changes that can begin now.
+    pub(super) fn next(&mut self) -> Option<Changes> {
+        let can = self.is_there && self.changing.is_none() && !self.next.orders.is_empty();
+        can.then(|| std::mem::take(&mut self.next))
+    }
+}
+
+impl Changes {
+    /// As components of the configuration of an FE.
+    pub(super) fn components(&self) -> Vec<Change> {
+        let component = |order: &Order| {
+            let path = ["port", &*order.port, "discipline", order.parameter];
+            Change::new(
+                ComponentPath::new(path),
+                Scalar::Text(order.value.to_string()),
+            )
+        };
+        self.orders.iter().map(component).collect()
+    }
+}

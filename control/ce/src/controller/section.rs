@@ -1,0 +1,457 @@
+//! The sections `[controller.NAME]` and `[device.NAME]` of a control element's configuration.
+//!
+//! ```toml
+//! [controller.flow]
+//! kind = "flow_control"
+//! uplinks = "edge1.ce, edge2.ce"     # FE.PORT, with commas between them
+//! total = "100 Mbit"
+//!
+//! [controller.rs]
+//! kind = "backpressure"
+//! period = "40 ms"
+//! ingress = "edge1.wan, edge2.wan"
+//! egress = "core.Gi0/1"              # a port of a device that is not weir
+//!
+//! [device.core]
+//! address = "192.0.2.9:161"
+//! secrets = "core.snmp"
+//! ```
+//!
+//! The keys of a controller are those of its kind, its roles, and `period`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+
+use weir_base::Span;
+use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, nearest};
+use weir_controller::spec::{KINDS, SpecError, manual};
+use weir_controller::{Manual, Role, Spec};
+use weir_model::fault::ResultCode;
+use weir_model::{Class, ComponentPath, Fault, Section};
+
+/// Longest list of queues of a role, in bytes.
+const QUEUES_MAX: usize = 1 << 20;
+
+const PERIOD: Parameter = Parameter::new(
+    "period",
+    Kind::Span(Span::from_millis(10), Span::from_secs(60)),
+    "40 ms",
+    "time between two decisions; queues report changes as often",
+)
+.id(50);
+
+/// The ID of the first role; the others follow in their order.
+const ROLES: u32 = 51;
+
+/// The classes of controllers, with all keys of their sections.
+static CONTROLLERS: LazyLock<Vec<(&'static Manual, Vec<Parameter>)>> = LazyLock::new(|| {
+    let of_kind = |manual: &'static Manual| {
+        let role = |(place, role): (usize, &Role)| {
+            let about = role.about;
+            Parameter::new(role.name, Kind::Text(QUEUES_MAX), "", about).id(ROLES + place as u32)
+        };
+        let roles = manual.roles.iter().enumerate().map(role);
+        let own = manual.parameters.iter().copied();
+        (manual, own.chain([PERIOD]).chain(roles).collect())
+    };
+    KINDS.iter().map(|kind| of_kind(&kind.manual)).collect()
+});
+
+/// The section of a controller.
+pub static CONTROLLER: Section = Section {
+    key: "controller",
+    has_instances: true,
+    about: "A controller that steers queues of FEs. The keys of a role list its queues as FE.PORT, with commas \
+            between them. NAME is yours.",
+    classes: || {
+        let class = |(manual, parameters): &'static (&'static Manual, Vec<Parameter>)| Class {
+            name: manual.name,
+            id: manual.id,
+            about: manual.purpose,
+            parameters,
+            gauges: manual.gauges,
+            ..Class::PLAIN
+        };
+        CONTROLLERS.iter().map(class).collect()
+    },
+    kind_default: "",
+    no_value: |path, value| {
+        format!("`{path}` is {value}, but must be a section: [{path}.NAME], with a `kind`")
+    },
+    sections: &[],
+};
+
+/// The class of a device that is not weir.
+pub const DEVICE_CLASS: Class = Class {
+    name: "device",
+    id: 0x00F7_0316,
+    about: "a device that is not weir, whose ports are sampled by SNMP (IF-MIB, RFC 2863)",
+    parameters: &[
+        Parameter::new("address", Kind::Text(64), "", "address and UDP port of its SNMP agent").id(1),
+        Parameter::new(
+            "secrets",
+            Kind::Text(4096),
+            "",
+            "file with what it takes to read it: `community = ..` (SNMPv2c), or `user`, `auth`, `auth_password`, \
+             `privacy` and `privacy_password` (SNMPv3); nobody but its owner may read it",
+        )
+        .id(2),
+        Parameter::new(
+            "timeout",
+            Kind::Span(Span::from_millis(1), Span::from_secs(60)),
+            "1 s",
+            "longest time for an answer; one request is under way at a time",
+        )
+        .id(3),
+    ],
+    ..Class::PLAIN
+};
+
+/// The section of a device that is not weir.
+pub static DEVICE: Section = Section {
+    key: "device",
+    has_instances: true,
+    about: "A device that is not weir. Controllers can sample its ports by SNMP, and set nothing there. NAME is yours.",
+    classes: || vec![DEVICE_CLASS],
+    kind_default: "",
+    no_value: |path, value| {
+        format!("`{path}` is {value}, but must be a section: [{path}.NAME], with an `address`")
+    },
+    sections: &[],
+};
+
+/// A device that is not weir.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePlan {
+    /// Its name.
+    pub name: String,
+    /// Address of its SNMP agent.
+    pub address: SocketAddr,
+    /// File with the secrets.
+    pub secrets: String,
+    /// Longest time for an answer.
+    pub timeout: Span,
+}
+
+/// A controller with its queues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerPlan {
+    /// Its name.
+    pub name: String,
+    /// Its kind and parameters.
+    pub spec: Spec,
+    /// Time between two decisions.
+    pub period: Span,
+    /// Its queues, in the order of its roles.
+    pub queues: Vec<QueuePlan>,
+}
+
+/// A queue of a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuePlan {
+    /// The FE or device.
+    pub element: Arc<str>,
+    /// Whether the element is a device that is not weir.
+    pub is_device: bool,
+    /// Its port.
+    pub port: Arc<str>,
+    /// The role of the queue.
+    pub role: &'static Role,
+}
+
+/// The settings that are given for one block: names and values.
+type Given<'a> = [(&'a str, &'a Scalar)];
+
+impl DevicePlan {
+    /// Checks the section of a device.
+    pub fn check(name: &str, given: &Given<'_>) -> Result<Self, Vec<Fault>> {
+        let path = ComponentPath::new([DEVICE.key, name]);
+        let of_setting = |error| vec![Fault::of_setting(&path, &DEVICE_CLASS, &error)];
+        let given = given.iter().copied();
+        let settings = Settings::check(DEVICE_CLASS.parameters, given).map_err(of_setting)?;
+        let (address, secrets) = (settings.text("address"), settings.text("secrets"));
+        let Ok(address) = address.parse() else {
+            let why = format!("`address` is \"{address}\", but must be like \"192.0.2.9:161\"");
+            return Err(vec![wrong(path.join("address"), why)]);
+        };
+        if secrets.is_empty() {
+            let why = "a device needs `secrets`: a file with a line like community = \"public\"";
+            return Err(vec![wrong(path.join("secrets"), why)]);
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            address,
+            secrets: secrets.to_owned(),
+            timeout: settings.span("timeout"),
+        })
+    }
+}
+
+impl ControllerPlan {
+    /// Checks the section of a controller; its queues are those of these FEs and devices.
+    pub fn check(
+        name: &str,
+        given: &Given<'_>,
+        fes: &[&str],
+        devices: &[&str],
+    ) -> Result<Self, Vec<Fault>> {
+        let path = ComponentPath::new([CONTROLLER.key, name]);
+        let one = |key: &str, why: String| vec![wrong(path.join(key), why)];
+        let kind = given.iter().find(|(key, _)| *key == "kind");
+        let Some((_, Scalar::Text(kind))) = kind else {
+            let kinds: Vec<_> = KINDS.iter().map(|kind| kind.manual.name).collect();
+            let why = format!("a controller needs a `kind`: {}", kinds.join(" or "));
+            return Err(one("kind", why));
+        };
+        let manual = manual(kind).map_err(|error| one("kind", error.to_string()))?;
+        let (mut queues, mut counts, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for role in manual.roles {
+            let before = queues.len();
+            let listed = given.iter().find(|(key, _)| *key == role.name);
+            match listed.map_or(Ok(Vec::new()), |(_, list)| {
+                of_role(role, list, fes, devices)
+            }) {
+                Ok(of_role) => queues.extend(of_role),
+                Err(why) => faults.extend(one(role.name, why)),
+            }
+            counts.push(queues.len() - before);
+        }
+        let is_other = |key: &str| manual.roles.iter().any(|role| role.name == key);
+        let mut settings = Vec::new();
+        let mut period = Settings::defaults(&[PERIOD]);
+        for (key, value) in given
+            .iter()
+            .filter(|(key, _)| *key != "kind" && !is_other(key))
+        {
+            match *key == PERIOD.name {
+                false => settings.push((*key, *value)),
+                true => {
+                    if let Err(error) = period.set(&[PERIOD], key, value) {
+                        faults.extend(one(key, error.to_string()));
+                    }
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for queue in &queues {
+            if !seen.insert((&queue.element, &queue.port)) {
+                let why = format!("names `{}.{}` twice", queue.element, queue.port);
+                faults.extend(one(queue.role.name, why));
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let spec = Spec::check(kind, &counts, settings).map_err(|error| match &error {
+            SpecError::Setting(e) => one(e.name(), error.to_string()),
+            SpecError::Queues { role, .. } => one(role, error.to_string()),
+            SpecError::UnknownKind { .. } => one("kind", error.to_string()),
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            spec,
+            period: period.span(PERIOD.name),
+            queues,
+        })
+    }
+
+    /// Checks that no two controllers set the same parameter of one queue.
+    pub fn check_all(all: &[Self]) -> Result<(), Vec<Fault>> {
+        let mut taken: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
+        let mut faults = Vec::new();
+        for controller in all {
+            for queue in &controller.queues {
+                for parameter in queue.role.sets {
+                    let (element, port) = (&*queue.element, &*queue.port);
+                    if let Some(other) = taken.insert((element, port, parameter), &controller.name)
+                    {
+                        let path = [CONTROLLER.key, &controller.name, queue.role.name];
+                        let why = format!(
+                            "sets `{parameter}` at `{element}.{port}`, and so does the controller `{other}`"
+                        );
+                        faults.push(wrong(ComponentPath::new(path), why));
+                    }
+                }
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults),
+        }
+    }
+}
+
+/// The queues that a role lists.
+fn of_role(
+    role: &'static Role,
+    list: &Scalar,
+    fes: &[&str],
+    devices: &[&str],
+) -> Result<Vec<QueuePlan>, String> {
+    let permitted = "but must list queues as \"FE.PORT, FE.PORT\"";
+    let Scalar::Text(list) = list else {
+        return Err(format!("`{}` is {list}, {permitted}", role.name));
+    };
+    let queue = |item: &str| {
+        let Some((element, port)) = item.split_once('.').filter(|(_, port)| !port.is_empty())
+        else {
+            return Err(format!("`{}` has \"{item}\", {permitted}", role.name));
+        };
+        let is_device = devices.contains(&element);
+        if !is_device && !fes.contains(&element) {
+            let all = fes.iter().chain(devices).copied();
+            let near = did_you_mean(nearest(element, all));
+            return Err(format!(
+                "`{}` names \"{item}\", and there is no FE or device `{element}`{near}",
+                role.name
+            ));
+        }
+        if is_device && !(role.sets.is_empty() && role.reads.is_empty()) {
+            return Err(format!(
+                "`{}` names \"{item}\", but a device that is not weir can only be sampled, and `{}` is for queues of \
+                 FEs",
+                role.name, role.name
+            ));
+        }
+        Ok(QueuePlan {
+            element: element.into(),
+            is_device,
+            port: port.into(),
+            role,
+        })
+    };
+    let items = list
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty());
+    items.map(queue).collect()
+}
+
+fn wrong(path: ComponentPath, why: impl std::fmt::Display) -> Fault {
+    Fault::new(path, why).code(ResultCode::ValueOutOfRange)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(given: &[(&str, &str)]) -> Result<ControllerPlan, Vec<String>> {
+        let given: Vec<_> = given
+            .iter()
+            .map(|(key, value)| (*key, Scalar::Text((*value).to_owned())))
+            .collect();
+        let given: Vec<_> = given.iter().map(|(key, value)| (*key, value)).collect();
+        let plan = ControllerPlan::check("c", &given, &["edge1", "edge2"], &["core"]);
+        plan.map_err(|faults| faults.iter().map(Fault::to_string).collect())
+    }
+
+    #[test]
+    fn queues_are_of_fes_and_of_devices() {
+        let plan = check(&[
+            ("kind", "backpressure"),
+            ("period", "80 ms"),
+            ("ingress", "edge1.wan, edge2.eth0.100,"),
+            ("egress", "core.Gi0/1"),
+            ("weight", "0.2"),
+        ])
+        .unwrap();
+        assert_eq!(plan.period, Span::from_millis(80));
+        let queue =
+            |q: &QueuePlan| format!("{} {}.{} {}", q.role.name, q.element, q.port, q.is_device);
+        let queues: Vec<_> = plan.queues.iter().map(queue).collect();
+        let expected = [
+            "ingress edge1.wan false",
+            "ingress edge2.eth0.100 false",
+            "egress core.Gi0/1 true",
+        ];
+        assert_eq!(queues, expected);
+        assert_eq!(plan.spec.settings().ratio("weight"), 0.2);
+    }
+
+    #[test]
+    fn errors_name_the_key_and_the_remedy() {
+        let why = |given: &[(&str, &str)]| check(given).unwrap_err().join("; ");
+        assert!(why(&[]).contains("needs a `kind`: backpressure or flow_control"));
+        assert!(why(&[("kind", "backpresure")]).contains("did you mean `backpressure`?"));
+        let flow = |uplinks| why(&[("kind", "flow_control"), ("uplinks", uplinks)]);
+        assert!(flow("edge3.wan").contains("no FE or device `edge3`; did you mean `edge"));
+        assert!(flow("edge1").contains("\"FE.PORT, FE.PORT\""));
+        assert!(flow("core.Gi0/1").contains("can only be sampled"));
+        assert!(flow("edge1.wan, edge1.wan").contains("`edge1.wan` twice"));
+        assert!(flow("").contains("`uplinks` has 0 queues"));
+        let wrong = why(&[
+            ("kind", "flow_control"),
+            ("uplinks", "edge1.wan"),
+            ("totl", "1 Mbit"),
+        ]);
+        assert_eq!(
+            wrong,
+            "controller.c.totl: unknown key `totl`; did you mean `total`?"
+        );
+        let short = why(&[
+            ("kind", "flow_control"),
+            ("uplinks", "edge1.wan"),
+            ("period", "1 ms"),
+        ]);
+        assert!(
+            short.starts_with("controller.c.period: `period` is"),
+            "{short}"
+        );
+    }
+
+    #[test]
+    fn no_parameter_of_a_queue_is_set_by_two() {
+        let of = |uplinks| check(&[("kind", "flow_control"), ("uplinks", uplinks)]).unwrap();
+        assert_eq!(
+            ControllerPlan::check_all(&[of("edge1.wan"), of("edge2.wan")]),
+            Ok(())
+        );
+        let faults = ControllerPlan::check_all(&[of("edge1.wan"), of("edge1.lan, edge1.wan")]);
+        let faults = faults.unwrap_err();
+        assert_eq!(faults.len(), 3, "{faults:?}"); // a fault for each of its parameters
+        assert!(
+            faults[0]
+                .to_string()
+                .contains("at `edge1.wan`, and so does the controller `c`")
+        );
+    }
+
+    #[test]
+    fn a_device_needs_an_address_and_secrets() {
+        let given = |address: &str, secrets: &str| {
+            let values = [address, secrets].map(|text| Scalar::Text(text.to_owned()));
+            let given = [("address", &values[0]), ("secrets", &values[1])];
+            let plan = DevicePlan::check("core", &given);
+            plan.map_err(|faults| faults[0].to_string())
+        };
+        assert_eq!(
+            given("[2001:db8::1]:161", "s").unwrap().timeout,
+            Span::from_secs(1)
+        );
+        assert!(
+            given("core", "s")
+                .unwrap_err()
+                .contains("must be like \"192.0.2.9:161\"")
+        );
+        assert!(
+            given("192.0.2.1:161", "")
+                .unwrap_err()
+                .contains("needs `secrets`")
+        );
+    }
+
+    #[test]
+    fn every_kind_is_a_class_with_its_roles() {
+        let classes = (CONTROLLER.classes)();
+        assert_eq!(classes.len(), KINDS.len());
+        for class in classes {
+            let mut ids: Vec<_> = class.parameters.iter().map(|p| p.id).collect();
+            ids.extend(class.gauges.iter().map(|g| g.id));
+            let all = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), all, "{}", class.name);
+        }
+    }
+}

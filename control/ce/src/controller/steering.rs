@@ -1,0 +1,410 @@
+//! One controller over its FEs and devices.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use weir_base::{Instant, Span};
+use weir_controller::runner::{Event, Operation, Request, RequestId, Response, Timing};
+use weir_controller::{Role, Runner};
+use weir_model::Value;
+
+use super::element::{Element, Port, Watch};
+use super::sample::{QUEUES, by_port, sample};
+use super::section::ControllerPlan;
+use super::{Command, CommandId, Done, NOTE_INTERVAL, Note, RESPONSE_MAX, Report};
+
+/// The event of a queue that moves the samples of this role: gauges count arrivals, and the others need the backlog.
+const fn event(role: &Role) -> &'static str {
+    match role.reads {
+        [] => "backlog_changed",
+        _ => "received_changed",
+    }
+}
+
+/// One controller.
+pub(super) struct Steering {
+    /// Its place among all controllers.
+    place: usize,
+    name: String,
+    kind: &'static str,
+    runner: Runner,
+    period: Span,
+    elements: BTreeMap<Arc<str>, Element>,
+    /// The element of each command that is under way.
+    open: BTreeMap<u64, Arc<str>>,
+    /// Element and port of each watch.
+    watches: BTreeMap<u64, (Arc<str>, Arc<str>)>,
+    last_number: u64,
+    commands: VecDeque<(CommandId, Command)>,
+    notes: VecDeque<Note>,
+}
+
+impl Steering {
+    /// A controller without FEs, whose first round begins at `now`.
+    pub(super) fn new(now: Instant, place: usize, plan: &ControllerPlan) -> Self {
+        let timing = Timing {
+            period: plan.period,
+            response_max: RESPONSE_MAX,
+        };
+        let manual = plan.spec.manual();
+        let mut elements: BTreeMap<Arc<str>, Element> = BTreeMap::new();
+        for queue in &plan.queues {
+            let element = elements.entry(Arc::clone(&queue.element)).or_default();
+            element.is_device = queue.is_device;
+            element
+                .ports
+                .insert(Arc::clone(&queue.port), Port::new(queue.role));
+        }
+        let mut steering = Self {
+            place,
+            name: plan.name.clone(),
+            kind: manual.name,
+            runner: Runner::new(plan.spec.build(), manual.roles, timing, now),
+            period: plan.period,
+            elements,
+            open: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            last_number: 0,
+            commands: VecDeque::new(),
+            notes: VecDeque::new(),
+        };
+        let devices = steering
+            .elements
+            .iter()
+            .filter(|(_, element)| element.is_device);
+        for name in devices
+            .map(|(name, _)| Arc::clone(name))
+            .collect::<Vec<_>>()
+        {
+            steering.join(now, &name);
+        }
+        steering
+    }
+
+    pub(super) fn handle_associated(&mut self, now: Instant, fe: &str) {
+        let Some((name, element)) = self.elements.get_key_value(fe) else {
+            return;
+        };
+        if element.is_device {
+            return;
+        }
+        let name = Arc::clone(name);
+        self.handle_lost(now, fe); // it may have associated anew without having been lost before
+        self.join(now, &name);
+        self.watch(&name);
+        self.pump(now);
+    }
+
+    pub(super) fn handle_lost(&mut self, now: Instant, fe: &str) {
+        let Some(element) = self
+            .elements
+            .get_mut(fe)
+            .filter(|e| e.is_there && !e.is_device)
+        else {
+            return;
+        };
+        element.forget();
+        self.runner.leave(now, fe);
+        self.pump(now);
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.runner.poll_timeout() <= now {
+            self.runner.handle_timeout(now);
+            self.pump(now);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.runner.poll_timeout()
+    }
+
+    pub(super) fn poll_command(&mut self) -> Option<(CommandId, Command)> {
+        self.commands.pop_front()
+    }
+
+    pub(super) fn poll_note(&mut self) -> Option<Note> {
+        self.notes.pop_front()
+    }
+
+    pub(super) fn report(&self, now: Instant) -> Report {
+        let mut gauges = Vec::new();
+        self.runner
+            .inspect(&mut |name, value| gauges.push((name, value)));
+        let trouble = |(name, element): (&Arc<str>, &Element)| {
+            let (at, why) = element.trouble.as_ref()?;
+            (now.since(*at) < NOTE_INTERVAL).then(|| (Arc::clone(name), why.clone()))
+        };
+        Report {
+            name: self.name.clone(),
+            kind: self.kind,
+            elements: [
+                self.elements.values().filter(|e| e.is_there).count(),
+                self.elements.len(),
+            ],
+            gauges,
+            troubles: self.elements.iter().filter_map(trouble).collect(),
+        }
+    }
+
+    pub(super) fn handle_done(&mut self, now: Instant, number: u64, done: Done) {
+        let Some(name) = self.open.remove(&number) else {
+            return;
+        };
+        if let Some((_, port)) = self.watches.get(&number) {
+            let port = Arc::clone(port);
+            self.watched(now, number, &name, &port, done);
+        } else if let Some(element) = self.elements.get_mut(&name) {
+            let is_changed = element.changing.as_ref().is_some_and(|(n, _)| *n == number);
+            if element.reading == Some(number) {
+                self.read(now, &name, done);
+            } else if is_changed && let Some((_, requests)) = element.changing.take() {
+                self.changed(now, &requests, done);
+                self.change(&name);
+            }
+        }
+        self.pump(now);
+    }
+
+    pub(super) fn handle_report(&mut self, now: Instant, watch: u64, report: &Value) {
+        let Some((name, port)) = self.watches.get(&watch) else {
+            return;
+        };
+        let (name, port) = (Arc::clone(name), Arc::clone(port));
+        let element = self
+            .elements
+            .get_mut(&name)
+            .filter(|element| element.is_there);
+        let Some(queue) = element.and_then(|element| element.ports.get_mut(&port)) else {
+            return;
+        };
+        // A report without a sample says nothing: the table is read soon.
+        if let Some(sample) = sample(report, queue.role.reads)
+            && let Err(why) = queue.take(now, Some(sample))
+        {
+            self.note(now, &name, format!("{port}: {why}"));
+        }
+    }
+
+    /// The queues of an element join the runner.
+    fn join(&mut self, now: Instant, name: &Arc<str>) {
+        let Some(element) = self.elements.get_mut(name) else {
+            return;
+        };
+        element.is_there = true;
+        let ports = element
+            .ports
+            .iter()
+            .map(|(port, state)| (Arc::clone(port), state.role.name));
+        for (port, role) in ports.collect::<Vec<_>>() {
+            if let Err(error) = self.runner.join(name, &port, role) {
+                self.note(now, name, error.to_string());
+            }
+        }
+    }
+
+    /// Subscribes to the queues of an FE that are not watched.
+    fn watch(&mut self, name: &Arc<str>) {
+        let Some(element) = self.elements.get_mut(name) else {
+            return;
+        };
+        let mut begun = Vec::new();
+        for (port, state) in &mut element.ports {
+            if state.watch == Watch::No {
+                state.watch = Watch::Begins;
+                begun.push((Arc::clone(port), event(state.role)));
+            }
+        }
+        for (port, event) in begun {
+            let command = Command::Watch {
+                fe: Arc::clone(name),
+                class: QUEUES,
+                port: Arc::clone(&port),
+                event,
+                interval: self.period,
+            };
+            let number = self.command(name, command);
+            self.watches.insert(number, (Arc::clone(name), port));
+        }
+    }
+
+    fn watched(&mut self, now: Instant, number: u64, name: &Arc<str>, port: &Arc<str>, done: Done) {
+        let element = self.elements.get_mut(name);
+        let Some(queue) = element.and_then(|element| element.ports.get_mut(port)) else {
+            return;
+        };
+        let why = match done {
+            Done::Refused(why) | Done::Silent(why) => why,
+            _ => return queue.watch = Watch::Holds,
+        };
+        queue.watch = Watch::No;
+        self.watches.remove(&number);
+        self.note(
+            now,
+            name,
+            format!("{port} is polled, because it cannot be watched: {why}"),
+        );
+    }
+
+    /// The queues of an element were read, or not.
+    fn read(&mut self, now: Instant, name: &Arc<str>, done: Done) {
+        let Some(element) = self.elements.get_mut(name) else {
+            return;
+        };
+        element.reading = None;
+        let waits = element.waits.take();
+        let response = match done {
+            Done::Refused(why) => Response::Refused(why),
+            Done::Silent(why) => Response::Failed(why),
+            done => {
+                let faults = take(now, element, &done);
+                let response = Response::Samples(element.latest());
+                for fault in faults {
+                    self.note(now, name, fault);
+                }
+                response
+            }
+        };
+        if let Some(request) = waits {
+            self.runner.handle_response(now, request, response);
+        }
+    }
+
+    /// The requests of a change are answered.
+    fn changed(&mut self, now: Instant, requests: &[RequestId], done: Done) {
+        let response = match done {
+            Done::Refused(why) => Response::Refused(why),
+            Done::Silent(why) => Response::Failed(why),
+            _ => Response::Changed,
+        };
+        for request in requests {
+            self.runner.handle_response(now, *request, response.clone());
+        }
+    }
+
+    /// Begins the changes of an FE that wait, if none is under way.
+    fn change(&mut self, name: &Arc<str>) {
+        let changes = self.elements.get_mut(name).and_then(Element::next);
+        let Some(changes) = changes else {
+            return;
+        };
+        let command = Command::Steer {
+            fe: Arc::clone(name),
+            changes: changes.components(),
+        };
+        let number = self.command(name, command);
+        if let Some(element) = self.elements.get_mut(name) {
+            element.changing = Some((number, changes.requests));
+        }
+    }
+
+    /// Carries out what the runner wants, and notes its events.
+    fn pump(&mut self, now: Instant) {
+        while let Some(request) = self.runner.poll_request() {
+            self.carry_out(now, request);
+        }
+        while let Some(event) = self.runner.poll_event() {
+            match event {
+                Event::Sampled => {}
+                Event::Refused { element, why } | Event::Unanswered { element, why } => {
+                    self.note(now, &element, why);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, request: Request) {
+        let Request {
+            id, element: name, ..
+        } = request;
+        let Some(element) = self.elements.get_mut(&name) else {
+            return;
+        };
+        match request.operation {
+            Operation::Change(orders) => {
+                element.order(id, orders);
+                self.change(&name);
+            }
+            Operation::Poll(_) => {
+                if let Some(samples) = element.held(now) {
+                    let response = Response::Samples(samples);
+                    return self.runner.handle_response(now, id, response);
+                }
+                element.waits = Some(id);
+                if element.reading.is_some() {
+                    return;
+                }
+                let command = match element.is_device {
+                    true => Command::Sample {
+                        device: Arc::clone(&name),
+                        ports: element.ports.keys().cloned().collect(),
+                    },
+                    false => Command::Read {
+                        fe: Arc::clone(&name),
+                        class: QUEUES,
+                    },
+                };
+                let number = self.command(&name, command);
+                if let Some(element) = self.elements.get_mut(&name) {
+                    element.reading = Some(number);
+                }
+            }
+        }
+    }
+
+    /// Gives a command out; returns its number.
+    fn command(&mut self, element: &Arc<str>, command: Command) -> u64 {
+        self.last_number += 1;
+        let number = self.last_number;
+        let id = CommandId {
+            controller: self.place,
+            number,
+        };
+        self.open.insert(number, Arc::clone(element));
+        self.commands.push_back((id, command));
+        number
+    }
+
+    /// Notes a trouble; the log has one of each element now and then.
+    fn note(&mut self, now: Instant, name: &Arc<str>, why: String) {
+        let Some(element) = self.elements.get_mut(name) else {
+            return;
+        };
+        if element
+            .noted
+            .is_none_or(|at| now.since(at) >= NOTE_INTERVAL)
+        {
+            element.noted = Some(now);
+            self.notes.push_back(Note {
+                controller: self.name.clone(),
+                element: Arc::clone(name),
+                why: why.clone(),
+            });
+        }
+        element.trouble = Some((now, why));
+    }
+}
+
+/// Takes the samples that were read into the ports of an element; returns what is wrong with them.
+fn take(now: Instant, element: &mut Element, done: &Done) -> Vec<String> {
+    let rows = match done {
+        Done::Rows(rows) => by_port(rows),
+        _ => BTreeMap::new(),
+    };
+    let mut faults = Vec::new();
+    for (name, port) in &mut element.ports {
+        let taken = match done {
+            Done::Samples(all) => {
+                let of_port = all.iter().find(|(port, _)| port == name);
+                of_port.map(|(_, sample)| *sample)
+            }
+            _ => rows
+                .get(&**name)
+                .and_then(|row| sample(row, port.role.reads)),
+        };
+        if let Err(why) = port.take(now, taken) {
+            faults.push(format!("{name}: {why}"));
+        }
+    }
+    faults
+}

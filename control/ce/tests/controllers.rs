@@ -1,0 +1,514 @@
+//! Conversations of controllers with FEs that a test plays, without I/O.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Span, Tally};
+use weir_ce::controller::{Command, CommandId, ControllerPlan, Controllers, Done};
+use weir_controller::Sample;
+use weir_model::Value;
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Span::from_millis(millis)
+}
+
+fn plan(given: &[(&str, &str)], fes: &[&str], devices: &[&str]) -> ControllerPlan {
+    let scalar = |text: &str| Scalar::Text(text.to_owned());
+    let given: Vec<_> = given
+        .iter()
+        .map(|(key, value)| (*key, scalar(value)))
+        .collect();
+    let given: Vec<_> = given.iter().map(|(key, value)| (*key, value)).collect();
+    ControllerPlan::check("c", &given, fes, devices).unwrap()
+}
+
+/// The backpressure of two ingresses and an egress, by the egress alone, with a probability of 1 from 10 packets on.
+fn backpressure() -> ControllerPlan {
+    let given = [
+        ("kind", "backpressure"),
+        ("ingress", "a.wan, b.wan"),
+        ("egress", "c.wan"),
+        ("queue", "egress"),
+        ("weight", "1"),
+        ("min_threshold", "1 packets"),
+        ("max_threshold", "10 packets"),
+        ("gentle", "false"),
+    ];
+    plan(&given, &["a", "b", "c"], &[])
+}
+
+/// A row of the class `queues`, or a report of one of its events.
+fn row(port: &str, backlog: u64, redirected: u64) -> Value {
+    let count = |packets| {
+        Value::from(Tally {
+            packets,
+            bytes: 100 * packets,
+        })
+    };
+    let gauge = Value::Struct(vec![
+        ("name".into(), "redirect_bytes".into()),
+        ("value".into(), redirected.into()),
+    ]);
+    Value::Struct(vec![
+        ("port".into(), port.into()),
+        ("received".into(), count(backlog)),
+        ("sent".into(), count(0)),
+        ("backlog".into(), count(backlog)),
+        ("gauges".into(), Value::List(vec![gauge])),
+    ])
+}
+
+fn rows(backlog: u64) -> Done {
+    Done::Rows(Value::List(vec![row("wan", backlog, 0)]))
+}
+
+/// Controllers with the commands that they gave out.
+struct World {
+    controllers: Controllers,
+    /// Commands that are not done.
+    open: Vec<(CommandId, Command)>,
+    watches: BTreeMap<String, CommandId>,
+}
+
+impl World {
+    fn new(plans: &[ControllerPlan]) -> Self {
+        Self {
+            controllers: Controllers::new(Instant::ZERO, plans),
+            open: Vec::new(),
+            watches: BTreeMap::new(),
+        }
+    }
+
+    /// Collects the commands.
+    fn collect(&mut self) {
+        while let Some((id, command)) = self.controllers.poll_command() {
+            if let Command::Watch { fe, .. } = &command {
+                self.watches.insert(fe.to_string(), id);
+            }
+            self.open.push((id, command));
+        }
+    }
+
+    fn turn(&mut self, now: Instant) {
+        self.controllers.handle_timeout(now);
+        self.collect();
+    }
+
+    /// Answers every command, with those that come of it; returns them as words.
+    fn answer(
+        &mut self,
+        now: Instant,
+        mut done: impl FnMut(&Command) -> Option<Done>,
+    ) -> Vec<String> {
+        let mut seen = Vec::new();
+        loop {
+            self.collect();
+            let place = self
+                .open
+                .iter()
+                .position(|(_, command)| done(command).is_some());
+            let Some(place) = place else {
+                return seen;
+            };
+            let (id, command) = self.open.remove(place);
+            seen.push(words(&command));
+            if let Some(done) = done(&command) {
+                self.controllers.handle_done(now, id, done);
+            }
+        }
+    }
+
+    fn report(&mut self, now: Instant, fe: &str, backlog: u64) {
+        let watch = self.watches[fe];
+        self.controllers
+            .handle_report(now, watch, &row("wan", backlog, 0));
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        let note = || self.controllers.poll_note();
+        let note = std::iter::from_fn(note).map(|note| format!("{}: {}", note.element, note.why));
+        note.collect()
+    }
+}
+
+fn words(command: &Command) -> String {
+    match command {
+        Command::Watch {
+            fe,
+            port,
+            event,
+            interval,
+            class,
+        } => {
+            format!("watch {fe} {class}.{port}.{event} {interval}")
+        }
+        Command::Read { fe, class } => format!("read {fe} {class}"),
+        Command::Steer { fe, changes } => {
+            let change = |c: &weir_model::Change| match &c.value {
+                Some(Scalar::Text(text)) => format!("{}={text}", c.path),
+                other => format!("{}={other:?}", c.path),
+            };
+            let changes: Vec<_> = changes.iter().map(change).collect();
+            format!("steer {fe} {}", changes.join(" "))
+        }
+        Command::Sample { device, ports } => format!("sample {device} {}", ports.join(" ")),
+    }
+}
+
+/// An FE that does all, and holds this many packets.
+fn good(backlog: u64) -> impl Fn(&Command) -> Option<Done> {
+    move |command| {
+        Some(match command {
+            Command::Watch { .. } => Done::Watching,
+            Command::Read { .. } => rows(backlog),
+            Command::Steer { .. } => Done::Changed,
+            Command::Sample { .. } => Done::Silent("no such device".into()),
+        })
+    }
+}
+
+fn steered(fe: &str, probability: &str) -> String {
+    format!("steer {fe} port.wan.discipline.probability={probability}")
+}
+
+#[test]
+fn backlogs_come_by_subscription() {
+    let mut world = World::new(&[backpressure()]);
+    // Nobody is there.
+    world.turn(at(0));
+    assert!(world.open.is_empty());
+    for fe in ["a", "b", "c", "stranger"] {
+        world.controllers.handle_associated(at(10), fe);
+    }
+    let watch = |fe| format!("watch {fe} queues.wan.backlog_changed 40 ms");
+    assert_eq!(world.answer(at(10), good(0)), ["a", "b", "c"].map(watch));
+    // The first samples are read.
+    world.turn(at(40));
+    let seen = world.answer(at(45), good(10));
+    let read = ["a", "b", "c"].map(|fe| format!("read {fe} queues"));
+    assert_eq!(
+        seen,
+        [&read[..], &[steered("a", "1"), steered("b", "1")]].concat()
+    );
+    // From now on reports do: the egress holds 5 packets, and then none.
+    world.report(at(70), "c", 0);
+    world.turn(at(80));
+    let none = ["a", "b"].map(|fe| steered(fe, "0"));
+    assert_eq!(world.answer(at(81), good(0)), none);
+    world.report(at(110), "c", 10);
+    world.turn(at(120));
+    let one = ["a", "b"].map(|fe| steered(fe, "1"));
+    assert_eq!(world.answer(at(121), good(0)), one);
+    // No report: nothing has changed. Each table is read once a second, in case a report was lost.
+    let mut reads = BTreeMap::new();
+    for now in (160..3160).step_by(40) {
+        world.turn(at(now));
+        for seen in world.answer(at(now), good(10)) {
+            match seen.strip_prefix("read ") {
+                Some(fe) => *reads.entry(fe.to_owned()).or_insert(0) += 1,
+                None => assert!(one.contains(&seen), "{seen}"),
+            }
+        }
+    }
+    assert_eq!(reads.into_values().collect::<Vec<_>>(), [3, 3, 3]);
+    assert!(world.notes().is_empty());
+}
+
+#[test]
+fn a_slow_fe_gets_the_newest_values_only() {
+    let mut world = World::new(&[backpressure()]);
+    for fe in ["a", "b", "c"] {
+        world.controllers.handle_associated(at(0), fe);
+    }
+    world.answer(at(0), good(0));
+    // `a` carries nothing out for a while.
+    let slow = |command: &Command| match command {
+        Command::Steer { fe, .. } if **fe == *"a" => None,
+        command => good(0)(command),
+    };
+    for (round, backlog) in [10, 0, 10, 0, 10].into_iter().enumerate() {
+        let now = at(40 * round as u64);
+        world.report(now, "c", backlog);
+        world.turn(now);
+        world.answer(now, slow);
+    }
+    let [(_, Command::Steer { .. })] = &world.open[..] else {
+        panic!("{:?}", world.open)
+    };
+    // What was under way, and the newest.
+    let seen = world.answer(at(200), good(0));
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[1], steered("a", "1"));
+    // What comes too late is no trouble of the newer ones.
+    assert!(world.notes().is_empty());
+}
+
+#[test]
+fn what_cannot_be_watched_is_polled() {
+    let mut world = World::new(&[backpressure()]);
+    world.controllers.handle_associated(at(0), "c");
+    let refused = |command: &Command| match command {
+        Command::Watch { .. } => Some(Done::Refused("no such event".into())),
+        command => good(3)(command),
+    };
+    assert_eq!(world.answer(at(0), refused).len(), 1);
+    assert_eq!(
+        world.notes(),
+        ["c: wan is polled, because it cannot be watched: no such event"]
+    );
+    for now in (0..400).step_by(40) {
+        world.turn(at(now));
+        assert_eq!(world.answer(at(now), refused), ["read c queues"], "{now}");
+    }
+    // It is asked again when it comes anew, and not before.
+    world.controllers.handle_associated(at(400), "c");
+    assert!(world.answer(at(400), good(3))[0].starts_with("watch c"));
+}
+
+#[test]
+fn an_fe_that_does_not_answer_is_asked_once() {
+    let mut world = World::new(&[backpressure()]);
+    world.controllers.handle_associated(at(0), "c");
+    let dead = |command: &Command| match command {
+        Command::Watch { .. } => Some(Done::Watching),
+        _ => None,
+    };
+    for now in (0..4000).step_by(20) {
+        world.turn(at(now));
+        world.answer(at(now), dead);
+        assert!(world.open.len() <= 1, "{:?}", world.open);
+    }
+    assert_eq!(world.notes(), ["c: no answer in time"]);
+    assert_eq!(
+        world.controllers.report(at(4000))[0].troubles[0].1,
+        "no answer in time"
+    );
+    // The late answer counts, and reports do.
+    world.answer(at(4000), good(3));
+    world.turn(at(4040));
+    assert!(world.open.is_empty());
+}
+
+/// Three uplinks of 100 Mbit/s with 5 Mbit/s of control messages each.
+fn flow_control() -> ControllerPlan {
+    let given = [("kind", "flow_control"), ("uplinks", "a.wan, b.wan, c.wan")];
+    plan(&given, &["a", "b", "c"], &[])
+}
+
+#[test]
+fn rates_are_shared_out_again_when_an_fe_comes_or_goes() {
+    let mut world = World::new(&[flow_control()]);
+    let mut orders = BTreeMap::new();
+    let mut run = |world: &mut World, from: u64| {
+        for now in (from..from + 1000).step_by(40) {
+            world.turn(at(now));
+            for seen in world.answer(at(now), good(0)) {
+                if let Some(order) = seen.strip_prefix("steer ") {
+                    let (fe, order) = order.split_once(' ').unwrap();
+                    orders.insert(fe.to_owned(), order.to_owned());
+                }
+            }
+        }
+        std::mem::take(&mut orders)
+    };
+    let of = |rate: &str| {
+        let path = "port.wan.discipline";
+        format!("{path}.committed={rate} {path}.excess=")
+    };
+    world.controllers.handle_associated(at(0), "a");
+    world.controllers.handle_associated(at(0), "b");
+    let two = run(&mut world, 0);
+    // (100 - 10) / 2, with the flag at the end.
+    assert!(two["a"].starts_with(&of("45 Mbit")), "{two:?}");
+    assert!(
+        two["b"].ends_with(" port.wan.discipline.flow_control=true"),
+        "{two:?}"
+    );
+    world.controllers.handle_associated(at(1000), "c");
+    let three = run(&mut world, 1000);
+    // (100 - 15) / 3
+    assert_eq!(three.len(), 3);
+    assert!(
+        three
+            .values()
+            .all(|order| order.starts_with(&of("28.333333 Mbit"))),
+        "{three:?}"
+    );
+    world.controllers.handle_lost(at(2000), "b");
+    let two = run(&mut world, 2000);
+    assert_eq!(two.keys().collect::<Vec<_>>(), ["a", "c"]);
+    assert!(
+        two.values().all(|order| order.starts_with(&of("45 Mbit"))),
+        "{two:?}"
+    );
+}
+
+#[test]
+fn a_queue_that_cannot_be_steered_is_no_sample() {
+    let mut world = World::new(&[flow_control()]);
+    world.controllers.handle_associated(at(0), "a");
+    let without = Value::List(vec![Value::Struct(vec![
+        ("port".into(), "wan".into()),
+        ("received".into(), Tally::ZERO.into()),
+        ("sent".into(), Tally::ZERO.into()),
+        ("backlog".into(), Tally::ZERO.into()),
+    ])]);
+    for (rows, why) in [
+        (
+            without,
+            "a: wan: its discipline has no gauge `redirect_bytes`",
+        ),
+        (Value::List(Vec::new()), "a: wan: there is no such port"),
+    ] {
+        let mut world = World::new(&[flow_control()]);
+        world.controllers.handle_associated(at(0), "a");
+        let read = |command: &Command| match command {
+            Command::Read { .. } => Some(Done::Rows(rows.clone())),
+            command => good(0)(command),
+        };
+        let mut seen = Vec::new();
+        for now in (0..900).step_by(40) {
+            world.turn(at(now));
+            seen.extend(world.answer(at(now), read));
+        }
+        // It was asked once: no orders, and no table every round.
+        assert_eq!(seen[1..], ["read a queues"]);
+        assert_eq!(world.notes(), [why]);
+    }
+}
+
+#[test]
+fn a_device_is_sampled_once_a_period_and_one_request_at_a_time() {
+    let given = [
+        ("kind", "backpressure"),
+        ("ingress", "a.wan"),
+        ("egress", "core.Gi0/1"),
+        ("queue", "egress"),
+        ("weight", "1"),
+        ("min_threshold", "1 packets"),
+        ("max_threshold", "10 packets"),
+    ];
+    let mut world = World::new(&[plan(&given, &["a"], &["core"])]);
+    world.controllers.handle_associated(at(0), "a");
+    world.controllers.handle_lost(at(0), "core"); // no FE of that name comes or goes
+    let backlog = |packets| {
+        let backlog = Tally { packets, bytes: 0 };
+        let sample = Sample::new(Tally::ZERO, Tally::ZERO, backlog);
+        Done::Samples(vec![(Arc::from("Gi0/1"), sample)])
+    };
+    let with = |packets| {
+        move |command: &Command| match command {
+            Command::Sample { .. } => Some(backlog(packets)),
+            command => good(0)(command),
+        }
+    };
+    world.turn(at(0));
+    let seen = world.answer(at(5), with(10));
+    assert!(seen.contains(&"sample core Gi0/1".to_owned()), "{seen:?}");
+    assert!(seen.contains(&steered("a", "0.1")), "{seen:?}");
+    // Four rounds without an answer.
+    let none = |command: &Command| match command {
+        Command::Sample { .. } => None,
+        command => good(0)(command),
+    };
+    for now in [40, 80, 120, 160] {
+        world.turn(at(now));
+        world.answer(at(now), none);
+    }
+    let samples = world
+        .open
+        .iter()
+        .filter(|(_, c)| matches!(c, Command::Sample { .. }));
+    assert_eq!(samples.count(), 1);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pass(u64),
+    Associate(u8),
+    Lose(u8),
+    Report(u8, u64),
+    Answer(usize, bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (1_u64..100).prop_map(Step::Pass),
+        (0_u8..3).prop_map(Step::Associate),
+        (0_u8..3).prop_map(Step::Lose),
+        ((0_u8..3), 0_u64..20).prop_map(|(fe, backlog)| Step::Report(fe, backlog)),
+        ((0_usize..6), any::<bool>()).prop_map(|(place, good)| Step::Answer(place, good)),
+        ((0_usize..6), any::<bool>()).prop_map(|(place, good)| Step::Answer(place, good)),
+    ]
+}
+
+proptest! {
+    /// Whatever FEs do: commands under way are bounded, an FE that is gone gets none, and none is lost for ever.
+    #[test]
+    fn any_conversation(steps in prop::collection::vec(step(), 1..200)) {
+        let mut world = World::new(&[backpressure(), flow_control()]);
+        let names = ["a", "b", "c"];
+        let mut there = BTreeSet::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Pass(millis) => now += millis,
+                Step::Associate(fe) => {
+                    there.insert(names[usize::from(fe)]);
+                    world.controllers.handle_associated(at(now), names[usize::from(fe)]);
+                }
+                Step::Lose(fe) => {
+                    there.remove(names[usize::from(fe)]);
+                    world.controllers.handle_lost(at(now), names[usize::from(fe)]);
+                }
+                Step::Report(fe, backlog) => {
+                    if world.watches.contains_key(names[usize::from(fe)]) {
+                        world.report(at(now), names[usize::from(fe)], backlog);
+                    }
+                }
+                Step::Answer(place, is_good) if place < world.open.len() => {
+                    let (id, command) = world.open.remove(place);
+                    let done = good(5)(&command).filter(|_| is_good);
+                    let done = done.unwrap_or(Done::Silent("gone".into()));
+                    world.controllers.handle_done(at(now), id, done);
+                }
+                Step::Answer(..) => {}
+            }
+            let before = world.open.len();
+            world.turn(at(now));
+            for (_, command) in &world.open[before..] {
+                let fe = match command {
+                    Command::Watch { fe, .. } | Command::Read { fe, .. } | Command::Steer { fe, .. } => fe,
+                    Command::Sample { device, .. } => device,
+                };
+                prop_assert!(there.contains(&**fe), "{command:?}");
+            }
+            // FEs that went and came again have older commands that are not answered.
+            world.open.sort_by_key(|(id, _)| *id);
+        }
+        // In the end all answer, and every FE that is there is steered.
+        for fe in names {
+            world.controllers.handle_lost(at(now), fe);
+        }
+        world.answer(at(now), good(5));
+        for fe in names {
+            world.controllers.handle_associated(at(now), fe);
+        }
+        let mut steered = BTreeSet::new();
+        let begin = now;
+        while now < begin + 200 {
+            now += 40;
+            world.turn(at(now));
+            for seen in world.answer(at(now), good(5)) {
+                if let Some(order) = seen.strip_prefix("steer ") {
+                    let kind = order.contains("probability");
+                    steered.insert((order.split(' ').next().unwrap().to_owned(), kind));
+                }
+            }
+        }
+        prop_assert_eq!(steered.len(), 5, "two ingresses and three uplinks: {:?}", steered);
+    }
+}
