@@ -11,6 +11,7 @@
 //! - [`port`]: a port: its interface, its rate
 //! - [`queue`]: a port's queue discipline
 //! - [`fe`]: a forwarding element and its control elements
+//! - [`redirect`]: packets for a control element, and at which rate
 //! - [`section`]: the first three as sections of a configuration
 //! - [`plan`]: all of them together
 //! - `operation`: setting and deleting in a plan
@@ -22,6 +23,7 @@ mod operation;
 pub mod plan;
 pub mod port;
 pub mod queue;
+pub mod redirect;
 pub mod router;
 pub mod section;
 

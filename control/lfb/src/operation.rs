@@ -10,6 +10,7 @@ use weir_model::{Change, Class, ClassPath, ComponentPath, Fault, NamePath, Opera
 
 use crate::class::disciplines;
 use crate::class::ports::PORTS;
+use crate::class::redirect::REDIRECT;
 use crate::class::status::STATUS;
 use crate::plan::Plan;
 use crate::port::PortPlan;
@@ -137,6 +138,7 @@ impl Plan {
             return Err(fault);
         }
         let is_queue = section.key == queue::SECTION.key;
+        let is_redirect = section.key == section::REDIRECT.key;
         let kind = Change::new(path.join("kind"), Scalar::Text(KIND_DEFAULT.to_owned()));
         let defaults = match (instance, parameter) {
             (Some(port), None) if !is_queue => return Ok(Deletion::Port(port)),
@@ -154,6 +156,11 @@ impl Plan {
                 vec![default_of(path, name, &class)?]
             }
             (Some(_), Some(name)) => vec![default_of(path, name, &PORTS.class)?],
+            (None, Some(name)) if is_redirect => vec![default_of(path, name, &REDIRECT.class)?],
+            (None, None) if is_redirect => {
+                let parameters = REDIRECT.class.parameters.iter();
+                parameters.map(|p| default(path.join(p.name), p)).collect()
+            }
             (None, Some(name)) => vec![default_of(path, name, &STATUS.class)?],
             (None, None) => {
                 let message = "name a port like port.guest, or a component like port.wan.rate";
@@ -304,6 +311,17 @@ mod tests {
         );
         assert_eq!(other.after(&other.operations_to(&plan())), Ok(plan()));
         assert_eq!(plan().operations_to(&plan()), []);
+    }
+
+    #[test]
+    fn exceptions_that_are_deleted_have_their_defaults() {
+        let on = [set("redirect.hop_limit", "true"), set("redirect.bc", "7")];
+        let before = plan().after(&on).unwrap();
+        let after = before.after(&[delete("redirect.bc")]).unwrap();
+        assert_eq!(after.shown()["redirect.bc"], "22500000");
+        assert_eq!(after.shown()["redirect.hop_limit"], "true");
+        assert_eq!(before.after(&[delete("redirect")]), Ok(plan()));
+        assert_eq!(before.after(&before.operations_to(&plan())), Ok(plan()));
     }
 
     #[test]

@@ -9,8 +9,10 @@ use weir_model::{Change, Class, ComponentPath, Fault};
 use weir_path::plane::Mode;
 
 use crate::class::ports::PORTS;
+use crate::class::redirect::REDIRECT;
 use crate::class::status::STATUS;
 use crate::port::PortPlan;
+use crate::redirect::RedirectPlan;
 use crate::router::RouterPlan;
 use crate::{queue, section};
 
@@ -28,6 +30,8 @@ pub struct Plan {
     pub router: RouterPlan,
     /// Its ports, by name.
     pub ports: Vec<PortPlan>,
+    /// What goes to its control element.
+    pub redirect: RedirectPlan,
 }
 
 /// The parameters that are given for one block: names and values.
@@ -93,7 +97,7 @@ impl Plan {
             last.push(change);
         }
         let (blocks, faults) = sorted(last);
-        Self::checked(Some(&self.router), ports, &blocks, faults)
+        Self::checked(Some(self), ports, &blocks, faults)
     }
 
     /// The fault of a path that names a port which does not exist.
@@ -113,36 +117,42 @@ impl Plan {
 
     /// Checks the parameters that are given for the router and for these ports; the others stay as they were.
     fn checked(
-        router: Option<&RouterPlan>,
+        before: Option<&Self>,
         ports: Vec<(&str, Option<Before<'_>>)>,
         blocks: &Blocks<'_>,
         faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
-        let plan = Self::checked_alone(router, ports, blocks, faults)?;
+        let plan = Self::checked_alone(before, ports, blocks, faults)?;
         plan.check_together().map_err(|fault| vec![fault])?;
         Ok(plan)
     }
 
     /// The same without the rules between blocks.
     fn checked_alone(
-        router: Option<&RouterPlan>,
+        before: Option<&Self>,
         ports: Vec<(&str, Option<Before<'_>>)>,
         blocks: &Blocks<'_>,
         mut faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
-        let router = match (router, blocks.get(&(None, section::ROUTER.key))) {
-            (Some(router), None) => Some(router.clone()),
+        let router = match (before, blocks.get(&(None, section::ROUTER.key))) {
+            (Some(before), None) => Some(before.router.clone()),
             (before, given) => {
-                let before = before.map(|router| &router.settings);
+                let before = before.map(|before| &before.router.settings);
                 let root = ComponentPath::default();
                 let given = given.map_or(&[][..], Vec::as_slice);
                 settings(&root, &STATUS.class, before, given, &mut faults).map(RouterPlan::new)
             }
         };
+        let redirect = before.map(|before| &before.redirect);
+        let redirect = check_redirect(redirect, blocks, &mut faults);
         let port = |(name, before)| check_port(name, before, blocks, &mut faults);
         let ports: Vec<_> = ports.into_iter().filter_map(port).collect();
-        match router {
-            Some(router) if faults.is_empty() => Ok(Self { router, ports }),
+        match (router, redirect) {
+            (Some(router), Some(redirect)) if faults.is_empty() => Ok(Self {
+                router,
+                ports,
+                redirect,
+            }),
             _ => Err(faults),
         }
     }
@@ -157,6 +167,13 @@ impl Plan {
         if self.router.mode == Mode::Bridged && self.ports.len() != 2 {
             let message = format!("a bridge has two ports, not {}", self.ports.len());
             return Err(Fault::new(ComponentPath::new(["mode"]), message));
+        }
+        if self.router.mode == Mode::Bridged && self.redirect != RedirectPlan::default() {
+            let message = "a bridge hands nothing to a control element; remove `[redirect]`, or set mode = \"routed\"";
+            return Err(Fault::new(
+                ComponentPath::new([section::REDIRECT.key]),
+                message,
+            ));
         }
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
@@ -186,6 +203,8 @@ impl Plan {
     /// The plan as the changes that would ask for it, every default spelt out.
     pub fn changes(&self) -> Vec<Change> {
         let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);
+        let redirect = ComponentPath::new([section::REDIRECT.key]);
+        changes.extend(spelt_out(&redirect, &self.redirect.settings));
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
             changes.extend(spelt_out(&path, &port.settings));
@@ -249,6 +268,24 @@ fn renews(port: &PortPlan, kinds: &[&Change]) -> bool {
     let kind = Some(Scalar::Text(port.discipline.kind().to_owned()));
     let mut kinds = kinds.iter().filter(|change| change.path.segments() == path);
     kinds.any(|change| change.value != kind)
+}
+
+fn check_redirect(
+    before: Option<&RedirectPlan>,
+    blocks: &Blocks<'_>,
+    faults: &mut Vec<Fault>,
+) -> Option<RedirectPlan> {
+    let Some(given) = blocks.get(&(None, section::REDIRECT.key)) else {
+        return Some(before.cloned().unwrap_or_default());
+    };
+    let path = ComponentPath::new([section::REDIRECT.key]);
+    let before = before.map(|before| &before.settings);
+    let settings = settings(&path, &REDIRECT.class, before, given, faults)?;
+    let out_of_range = |(component, why)| {
+        let fault = Fault::new(path.join(component), why);
+        faults.push(fault.code(ResultCode::ValueOutOfRange));
+    };
+    RedirectPlan::new(settings).map_err(out_of_range).ok()
 }
 
 fn check_port(
@@ -355,10 +392,44 @@ mod tests {
                 "port.wan.overhead=24 B",
                 "port.wan.rate=100 Mbit",
                 "port.wan.source_check=kernel",
+                "redirect.addresses=",
+                "redirect.bc=22500000",
+                "redirect.be=0",
+                "redirect.burst=15000 B",
+                "redirect.flow_control=false",
+                "redirect.hop_limit=false",
+                "redirect.multicast=false",
+                "redirect.neighbours=false",
+                "redirect.next_hop=false",
+                "redirect.no_route=false",
+                "redirect.router_alert=false",
+                "redirect.too_big=false",
+                "redirect.ts=1.5 s",
                 "socket=/run/weir/weir.sock",
                 "watchdog=1 s",
             ]
         );
+    }
+
+    #[test]
+    fn what_goes_to_a_control_element_is_checked() {
+        let address = change(&["redirect", "addresses"], text("10.0.0.1"));
+        let wan = change(&["port", "wan", "rate"], text("100 Mbit"));
+        let plan = Plan::check(&[wan.clone(), address.clone()]).unwrap();
+        assert_eq!(plan.redirect.policy.addresses.len(), 1);
+        let more = plan.with(&[change(&["redirect", "bc"], text("1500"))]);
+        let policy = more.unwrap().redirect.policy;
+        assert_eq!(policy.addresses.len(), 1);
+        assert_eq!(policy.limits.committed, weir_base::Rate::from_bps(1000));
+        let wrong = change(&["redirect", "addresses"], text("10.0.0"));
+        let [fault] = &faults(&[wan.clone(), wrong])[..] else {
+            panic!("one fault")
+        };
+        assert!(fault.contains("redirect.addresses"), "{fault}");
+        let mode = change(&["mode"], text("bridged"));
+        let lan = change(&["port", "lan", "rate"], text("100 Mbit"));
+        let fault = faults(&[wan, lan, mode, address]).remove(0);
+        assert!(fault.contains("a bridge hands nothing"), "{fault}");
     }
 
     #[test]

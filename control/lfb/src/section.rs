@@ -1,8 +1,9 @@
-//! The sections of a configuration: the router, with its ports, with their queues.
+//! The sections of a configuration: the router, with its ports, with their queues, and its exceptions.
 
 use weir_model::Section;
 
 use crate::class::ports::PORTS;
+use crate::class::redirect;
 use crate::class::status::STATUS;
 use crate::queue;
 
@@ -14,7 +15,7 @@ pub static ROUTER: Section = Section {
     classes: || vec![STATUS.class],
     kind_default: "",
     no_value: |_, value| format!("{value} has no name"),
-    sections: &[&PORT],
+    sections: &[&PORT, &REDIRECT],
 };
 
 /// A port as a section of a configuration.
@@ -31,6 +32,19 @@ pub static PORT: Section = Section {
         )
     },
     sections: &[&queue::SECTION],
+};
+
+/// What goes to a control element as a section of a configuration.
+pub static REDIRECT: Section = Section {
+    key: "redirect",
+    has_instances: false,
+    about: "Exceptions: packets that a forwarding element hands to its control element. By default none.",
+    classes: || vec![redirect::REDIRECT.class],
+    kind_default: "",
+    no_value: |path, value| {
+        format!("`{path}` is {value}, but must be a section: [redirect], with its components below")
+    },
+    sections: &[],
 };
 
 #[cfg(test)]
@@ -86,7 +100,9 @@ mod tests {
     fn every_parameter_is_set_by_its_id_where_it_is_set_by_its_name() {
         let classes: Vec<Class> = class::all().collect();
         let disciplines = class::disciplines().into_iter();
-        let blocks = [STATUS.class, PORTS.class].into_iter().chain(disciplines);
+        let blocks = [STATUS.class, PORTS.class, redirect::REDIRECT.class]
+            .into_iter()
+            .chain(disciplines);
         for class in blocks {
             for parameter in class.parameters {
                 let mut path = instance(&class);

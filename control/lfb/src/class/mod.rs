@@ -21,6 +21,7 @@ mod neighbours;
 pub mod netfilter;
 pub mod ports;
 mod queues;
+pub(crate) mod redirect;
 mod routes;
 pub mod status;
 mod tracked;
@@ -37,6 +38,7 @@ pub static BLOCKS: &[&Block] = &[
     &routes::ROUTES,
     &neighbours::NEIGHBOURS,
     &drops::DROPS,
+    &redirect::REDIRECT,
     &netfilter::NETFILTER,
 ];
 
