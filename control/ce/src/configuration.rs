@@ -29,6 +29,8 @@ use weir_lfb::{Plan, section};
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
+use crate::controller::{CONTROLLER, ControllerPlan, DEVICE, DevicePlan};
+
 /// The first ForCES ID of a CE (RFC 5810, 6.1).
 const CE_IDS: u32 = 0x4000_0000;
 /// The largest number of an element within its space of IDs.
@@ -155,7 +157,7 @@ pub static CE: Section = Section {
     classes: || vec![ELEMENT],
     kind_default: "",
     no_value: |_, value| format!("{value} has no name"),
-    sections: &[&LISTEN, &FE, &LIBRARIES],
+    sections: &[&LISTEN, &FE, &LIBRARIES, &CONTROLLER, &DEVICE],
 };
 
 static LISTEN: Section = Section {
@@ -212,6 +214,10 @@ pub struct CePlan {
     pub fes: Vec<FePlan>,
     /// Files of libraries, by name.
     pub libraries: Vec<(String, String)>,
+    /// The controllers.
+    pub controllers: Vec<ControllerPlan>,
+    /// Devices that are not weir.
+    pub devices: Vec<DevicePlan>,
 }
 
 /// A place where the CE listens.
@@ -269,8 +275,14 @@ impl CePlan {
             faults,
             ..Builder::default()
         };
-        for ((section, instance), given) in blocks {
-            plan.add(section, instance.unwrap_or_default(), &given, &mut desired);
+        let is_controller = |section: &str| section == CONTROLLER.key;
+        for ((section, instance), given) in &blocks {
+            if !is_controller(section) {
+                plan.add(section, instance.unwrap_or_default(), given, &mut desired);
+            }
+        }
+        for ((_, instance), given) in blocks.iter().filter(|((key, _), _)| is_controller(key)) {
+            plan.add_controller(instance.unwrap_or_default(), given);
         }
         plan.finish()
     }
@@ -302,6 +314,8 @@ struct Builder {
     listeners: Vec<ListenPlan>,
     fes: Vec<FePlan>,
     libraries: Vec<(String, String)>,
+    controllers: Vec<ControllerPlan>,
+    devices: Vec<DevicePlan>,
     faults: Vec<Fault>,
 }
 
@@ -313,6 +327,9 @@ impl Builder {
         given: &[(&str, &Scalar)],
         desired: &mut BTreeMap<String, Vec<Change>>,
     ) {
+        if section == DEVICE.key {
+            return self.add_device(name, given);
+        }
         let (class, path) = match section {
             "" => (&ELEMENT, ComponentPath::default()),
             "listen" => (&LISTENER, ComponentPath::new(["listen", name])),
@@ -394,6 +411,23 @@ impl Builder {
         });
     }
 
+    fn add_device(&mut self, name: &str, given: &[(&str, &Scalar)]) {
+        match DevicePlan::check(name, given) {
+            Ok(device) => self.devices.push(device),
+            Err(faults) => self.faults.extend(faults),
+        }
+    }
+
+    /// Adds a controller, after all FEs and devices.
+    fn add_controller(&mut self, name: &str, given: &[(&str, &Scalar)]) {
+        let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
+        let devices: Vec<_> = self.devices.iter().map(|device| &*device.name).collect();
+        match ControllerPlan::check(name, given, &fes, &devices) {
+            Ok(controller) => self.controllers.push(controller),
+            Err(faults) => self.faults.extend(faults),
+        }
+    }
+
     fn finish(mut self) -> Result<CePlan, Vec<Fault>> {
         let root = ComponentPath::default();
         if self.faults.is_empty() && self.listeners.is_empty() {
@@ -405,6 +439,17 @@ impl Builder {
         if self.fes.len() > FES_MAX {
             let why = format!("there are {} FEs, but at most {FES_MAX}", self.fes.len());
             self.missing(root, why);
+        }
+        if let Some(device) = self
+            .devices
+            .iter()
+            .find(|d| self.fes.iter().any(|fe| fe.name == d.name))
+        {
+            let path = ComponentPath::new([DEVICE.key, &device.name]);
+            self.missing(path, "an FE has this name already");
+        }
+        if let Err(faults) = ControllerPlan::check_all(&self.controllers) {
+            self.faults.extend(faults);
         }
         let Some(element) = self.element.filter(|_| self.faults.is_empty()) else {
             return Err(self.faults);
@@ -418,6 +463,8 @@ impl Builder {
             listeners: self.listeners,
             fes: self.fes,
             libraries: self.libraries,
+            controllers: self.controllers,
+            devices: self.devices,
         })
     }
 }
@@ -487,6 +534,36 @@ mod tests {
         ]);
         assert!(wrong[0].starts_with("fe.edge1.port.lan.rate:"), "{wrong:?}");
         assert!(wrong[1].starts_with("fe.edge1.port.wan.rat: unknown key `rat`; did you mean"));
+    }
+
+    #[test]
+    fn controllers_steer_queues_of_the_fes_and_devices_of_the_file() {
+        let file = |egress: &str, device: &str| {
+            CePlan::check(&[
+                change("listen.main.address", "127.0.0.1:6704"),
+                change("controller.rs.kind", "backpressure"),
+                change("controller.rs.ingress", "edge1.wan"),
+                change("controller.rs.egress", egress),
+                change("fe.edge1.certificate", "edge1.crt"),
+                change(&format!("device.{device}.address"), "192.0.2.9:161"),
+                change(&format!("device.{device}.secrets"), "core.snmp"),
+            ])
+        };
+        let plan = file("core.Gi0/1", "core").unwrap();
+        assert_eq!((plan.controllers.len(), plan.devices.len()), (1, 1));
+        let wrong = |egress, device| {
+            let faults = file(egress, device).unwrap_err();
+            faults
+                .iter()
+                .map(|fault| format!("{fault}\n"))
+                .collect::<String>()
+        };
+        let near = wrong("cor.Gi0/1", "core");
+        assert!(
+            near.starts_with("controller.rs.egress: `egress` names \"cor.Gi0/1\""),
+            "{near}"
+        );
+        assert!(wrong("edge1.lan", "edge1").contains("an FE has this name already"));
     }
 
     #[test]
