@@ -5,6 +5,7 @@
 //! - [`session`]: associations of CEs and FEs as state machines
 //! - [`xml`]: classes of blocks, read from a library in XML
 //! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
+//! - [`standard`]: the classes that the RFCs declare
 //! - [`value`]: values of components as bytes, by their layout
 //!
 //! Nothing here opens a socket, starts a thread, or reads a clock or a file. In messages and associations values of
@@ -12,6 +13,7 @@
 
 pub mod schema;
 pub mod session;
+pub mod standard;
 pub mod value;
 pub mod wire;
 pub mod xml;

@@ -1,5 +1,7 @@
 //! Values on the wire: the examples of RFC 5810, appendices C and D, worked out by hand, and what must hold for all.
 
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
 use proptest::prelude::*;
 use weir_forces::schema::{
     Access, Array, Class, Component, Integer, Key, Kind, Named, Number, Size,

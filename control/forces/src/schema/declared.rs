@@ -18,7 +18,10 @@ const ROWS: u32 = 1;
 pub(super) fn class(class: &weir_model::Class) -> Class {
     let all = class.all();
     let parameter = |id| class.parameters.iter().find(|parameter| parameter.id == id);
-    let components: Vec<_> = all.iter().map(|c| component(c, parameter(c.id))).collect();
+    let components = all.iter().map(|c| component(c, parameter(c.id)));
+    let mut components: Vec<_> = components.collect();
+    // As in a library: capabilities follow the components.
+    components.sort_by_key(|component| component.is_capability);
     let is_table = !class.key.is_empty() && !class.has_instances;
     let event = |event: &class::Event| Event {
         id: event.id,

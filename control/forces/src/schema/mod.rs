@@ -20,6 +20,7 @@
 mod declared;
 mod path;
 mod registry;
+mod resolve;
 
 pub use self::path::{PathError, Target, Way};
 pub use self::registry::{Registry, RegistryError};

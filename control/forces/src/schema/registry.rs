@@ -1,16 +1,25 @@
 //! The classes that an element knows, by ID and by name.
+//!
+//! A class may be declared again, by a library that repeats what the standard declares, or by one of another version,
+//! which has more or fewer components. The greatest version counts, and of equal ones the first. It is a
+//! contradiction, and an error, if a component or event that both have differs in name or layout. Other words,
+//! ranges, defaults and access are no contradiction: an erratum of RFC 5812 changes an access, and libraries differ
+//! about it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use weir_base::setting::{did_you_mean, nearest};
 
-use super::{Class, EXTENSION};
+use super::{Access, Class, Component, EXTENSION, Kind, member, resolve};
+use crate::standard;
+use crate::xml::{Library, XmlError};
 
-/// Classes by ID and by name.
+/// Classes by ID and by name, and the libraries that declare them.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     classes: BTreeMap<u32, Class>,
+    libraries: Vec<Library>,
 }
 
 /// Why a class or a library was refused, or not found.
@@ -20,6 +29,24 @@ pub struct RegistryError {
     pub line: Option<u32>,
     /// The error in a sentence.
     pub message: String,
+}
+
+impl RegistryError {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<XmlError> for RegistryError {
+    fn from(error: XmlError) -> Self {
+        Self {
+            line: Some(error.line),
+            message: error.fault.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for RegistryError {
@@ -34,33 +61,90 @@ impl fmt::Display for RegistryError {
 impl std::error::Error for RegistryError {}
 
 impl Registry {
-    /// Adds a class. One that is there already with the same declaration changes nothing; another one with its ID or
-    /// its name is an error.
+    /// The classes of the standards.
+    pub fn standard() -> Self {
+        let mut registry = Self::default();
+        for text in standard::LIBRARIES {
+            if let Err(error) = registry.load(text) {
+                unreachable!("a library of the standards: {error}");
+            }
+        }
+        registry
+    }
+
+    /// Adds a class. One that is known changes nothing; one that contradicts a known one is an error.
     pub fn add(&mut self, class: Class) -> Result<(), RegistryError> {
-        let error = |message| RegistryError {
-            line: None,
-            message,
-        };
-        if let Some(known) = self.classes.get(&class.id) {
-            return match *known == class {
-                true => Ok(()),
-                false => Err(error(format!(
-                    "the class ID {} is that of {}, which is declared in another way",
-                    class.id, known.name
+        self.check(&class)?;
+        self.keep(class);
+        Ok(())
+    }
+
+    /// Adds the classes of a library in XML, all of them or none, and gives their IDs. The libraries that it loads
+    /// must have been loaded before.
+    pub fn load(&mut self, text: &str) -> Result<Vec<u32>, RegistryError> {
+        let library = Library::read(text)?;
+        let loaded = self.loaded_by(&library);
+        library.check(&loaded)?;
+        let classes = resolve::classes(&library, &loaded)?;
+        for class in &classes {
+            let line = library.class(&class.name).map(|class| class.doc.line);
+            self.check(class)
+                .map_err(|error| RegistryError { line, ..error })?;
+        }
+        let ids = classes.iter().map(|class| class.id).collect();
+        for class in classes {
+            self.keep(class);
+        }
+        self.libraries.push(library);
+        Ok(ids)
+    }
+
+    /// Keeps a class that was checked, unless it is known in this version or a greater one.
+    fn keep(&mut self, class: Class) {
+        let known = self.classes.get(&class.id);
+        if known.is_none_or(|known| version(known) < version(&class)) {
+            self.classes.insert(class.id, class);
+        }
+    }
+
+    /// The libraries that a library loads, and those that they load; of several with one name the latest comes first.
+    fn loaded_by(&self, library: &Library) -> Vec<&Library> {
+        let mut found: Vec<&Library> = Vec::new();
+        let mut names: Vec<&str> = library.loads.iter().map(|l| l.library.as_str()).collect();
+        while let Some(name) = names.pop() {
+            let known = self.libraries.iter().rev();
+            for known in known.filter(|known| known.provides.as_deref() == Some(name)) {
+                if !found.iter().any(|library| std::ptr::eq(*library, known)) {
+                    names.extend(known.loads.iter().map(|load| load.library.as_str()));
+                    found.push(known);
+                }
+            }
+        }
+        found
+    }
+
+    /// Checks that a class contradicts no known one.
+    fn check(&self, class: &Class) -> Result<(), RegistryError> {
+        let Class { id, name, .. } = class;
+        if let Some(known) = self.classes.get(id) {
+            return match difference(known, class) {
+                None => Ok(()),
+                Some(what) => Err(RegistryError::new(format!(
+                    "the class {name} ({id}) differs from {}, which is known by this ID, in {what}",
+                    known.name
                 ))),
             };
         }
-        if let Some(known) = self
+        match self
             .all()
             .find(|known| known.short_name() == class.short_name())
         {
-            return Err(error(format!(
-                "the class {} has the ID {}, but {} is declared with {}",
-                class.name, class.id, known.name, known.id
-            )));
+            None => Ok(()),
+            Some(known) => Err(RegistryError::new(format!(
+                "the class {name} has the ID {id}, but a known class of this name has {}",
+                known.id
+            ))),
         }
-        self.classes.insert(class.id, class);
-        Ok(())
     }
 
     /// The class with this ID.
@@ -89,5 +173,76 @@ impl Registry {
                 message,
             }
         })
+    }
+}
+
+/// The two numbers of a version.
+fn version(class: &Class) -> (u32, u32) {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let (major, minor) = class
+        .version
+        .split_once('.')
+        .unwrap_or((&class.version, "0"));
+    (number(major), number(minor))
+}
+
+/// What two declarations of a class contradict each other in; none if they agree about everything that both have.
+fn difference(known: &Class, other: &Class) -> Option<String> {
+    if known.short_name() != other.short_name() {
+        return Some("its name".to_owned());
+    }
+    let (known, other) = (bare(known), bare(other));
+    let component = other.components.iter().find(|component| {
+        member(&known.components, component.id).is_some_and(|known| known != *component)
+    });
+    let event = other.events.iter().find(|event| {
+        known
+            .events
+            .iter()
+            .any(|known| known.id == event.id && known != *event)
+    });
+    let (a, b) = (known.events_base, other.events_base);
+    match (component, event) {
+        (Some(component), _) => Some(format!(
+            "its component {} ({})",
+            component.name, component.id
+        )),
+        (_, Some(event)) => Some(format!("its event {} ({})", event.name, event.id)),
+        _ if a.is_some() && b.is_some() && a != b => Some("the base ID of its events".to_owned()),
+        _ => None,
+    }
+}
+
+/// A class without what a peer cannot see: words, ranges, defaults, access.
+fn bare(class: &Class) -> Class {
+    let mut class = class.clone();
+    class.components.iter_mut().for_each(bare_component);
+    class
+        .events
+        .iter_mut()
+        .for_each(|event| event.about.clear());
+    class
+}
+
+fn bare_component(component: &mut Component) {
+    component.about.clear();
+    component.access = Access::ReadWrite;
+    component.optional = false;
+    component.default = None;
+    bare_kind(&mut component.kind);
+}
+
+fn bare_kind(kind: &mut Kind) {
+    match kind {
+        Kind::Number(number) => {
+            number.ranges.clear();
+            number.names.clear();
+        }
+        Kind::Struct(members) | Kind::Union(members) => {
+            members.iter_mut().for_each(bare_component);
+        }
+        Kind::Array(array) => bare_kind(&mut array.element),
+        Kind::Alias(kind) => bare_kind(kind),
+        _ => {}
     }
 }

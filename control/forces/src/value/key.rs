@@ -36,10 +36,13 @@ pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, Va
     let mut octets = Vec::new();
     let one = fields.len() == 1;
     for (kind, value) in fields.into_iter().zip(values) {
+        // A field is aligned to its own beginning: there is no other form for a key.
+        let mut field = Vec::new();
         let complete = match one {
-            true => encode::full(kind, value, &mut octets)?,
-            false => encode::full_within(kind, value, &mut octets)?,
+            true => encode::full(kind, value, &mut field)?,
+            false => encode::full_within(kind, value, &mut field)?,
         };
+        octets.extend(field);
         if !complete {
             let message = "the fields of the key have no FULLDATA: select the row by its index";
             return Err(ValueError::new(ResultCode::NotSupported, message));

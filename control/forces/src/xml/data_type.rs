@@ -91,10 +91,14 @@ fn read_type(within: &Element<'_>, levels: usize) -> Result<Type, XmlError> {
         "array" => Type::Array(Box::new(read_array(&ty, levels - 1)?)),
         "struct" => Type::Struct(read_struct(&ty, levels - 1)?),
         "union" => Type::Union(read_struct(&ty, levels - 1)?),
-        _ => {
-            ty.expect(&[("typeRef", Often::Once)])?;
-            Type::Alias(read_ref(&ty.need("typeRef")?)?)
-        }
+        // The schema has the name itself, and some authors an element around it, as everywhere else.
+        _ => match ty.child("typeRef") {
+            Some(named) => {
+                ty.expect(&[("typeRef", Often::Once)])?;
+                Type::Alias(read_ref(&named)?)
+            }
+            None => Type::Alias(read_ref(&ty)?),
+        },
     })
 }
 
@@ -142,7 +146,10 @@ fn read_atomic(atomic: &Element<'_>) -> Result<Atomic, XmlError> {
     ])?;
     let number = |element: &Element<'_>, name: &'static str| {
         let text = element.need_attribute(name)?;
-        let number = text.parse::<i128>();
+        let number = match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).map(i128::from),
+            None => text.parse::<i128>(),
+        };
         number.map_err(|_| element.value(name, &text, "a whole number"))
     };
     Ok(Atomic {
@@ -156,8 +163,14 @@ fn read_atomic(atomic: &Element<'_>) -> Result<Atomic, XmlError> {
         })?,
         special: atomic.each_within("specialValues", "specialValue", |special| {
             special.expect(&DOC)?;
+            // A value of a boolean may have its word.
+            let value = match special.attribute("value").as_deref() {
+                Some("false") => 0,
+                Some("true") => 1,
+                _ => number(&special, "value")?,
+            };
             Ok(Special {
-                value: number(&special, "value")?,
+                value,
                 doc: special.doc()?,
             })
         })?,

@@ -74,6 +74,9 @@ pub enum Fault {
     /// Types are nested too deeply.
     #[error("types are nested deeper than {NESTING_MAX}")]
     Nesting,
+    /// A class has too many parts.
+    #[error("the class has more than {0} components, members and tables")]
+    TooManyParts(usize),
     /// A name is used but not declared.
     #[error("there is no {what} `{name}`{}", hint(.loads))]
     Undeclared {
