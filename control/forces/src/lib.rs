@@ -5,12 +5,14 @@
 //! - [`session`]: associations of CEs and FEs as state machines
 //! - [`xml`]: classes of blocks, read from a library in XML
 //! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
+//! - [`property`]: properties of components, and subscriptions to events
 //! - [`standard`]: the classes that the RFCs declare
 //! - [`value`]: values of components as bytes, by their layout
 //!
 //! Nothing here opens a socket, starts a thread, or reads a clock or a file. In messages and associations values of
 //! components are plain bytes: their meaning depends on the class of the block.
 
+pub mod property;
 pub mod schema;
 pub mod session;
 pub mod standard;

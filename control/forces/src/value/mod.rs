@@ -58,7 +58,8 @@ pub struct ValueError {
 }
 
 impl ValueError {
-    fn new(code: ResultCode, message: impl Into<String>) -> Self {
+    /// An error about a whole value.
+    pub(crate) fn new(code: ResultCode, message: impl Into<String>) -> Self {
         Self {
             at: Vec::new(),
             code,

@@ -1,0 +1,584 @@
+//! Properties of components: what GET-PROP reads and SET-PROP writes (RFC 5812, 4.8).
+//!
+//! ```text
+//!   any component        1 accessibility
+//!   table                + 2 entryCount, 3 highestUsedSubscript, 4 firstUnusedSubscript
+//!   text, octets         + 2 length, 3 maximum length
+//!   event                + 2 registration, 3 threshold, 4 eventHysteresis, 5 eventCount, 6 eventInterval (ms)
+//!   alias                + 2 targetLFBClass, 3 targetLFBInstance, 4 targetComponentPath
+//! ```
+//!
+//! *Decision*: a property of an event is written as a nested PATH-DATA of one ID below the PATH-DATA of the event, as
+//! section 8.4 shows it; a flat path would name a row. Read as well are a whole structure at the event's path, and a
+//! bare number there, which is the registration: captured peers send that.
+
+use weir_model::Value;
+
+use crate::schema::{Access, Class, Component, Integer, Kind, Named, Number, PathError, member};
+use crate::value::{self, ValueError};
+use crate::wire::{Content, PathData, ResultCode, WireError};
+
+/// ID of the property that says whether a component can be read and written.
+pub const ACCESSIBILITY: u32 = 1;
+/// ID of the property of an event that says whether it is reported.
+pub const REGISTRATION: u32 = 2;
+/// ID of the property of an event that has its threshold.
+pub const THRESHOLD: u32 = 3;
+/// ID of the property of an event that has its hysteresis.
+pub const HYSTERESIS: u32 = 4;
+/// ID of the property of an event that has its count filter.
+pub const COUNT: u32 = 5;
+/// ID of the property of an event that has its interval filter.
+pub const INTERVAL: u32 = 6;
+
+/// The properties of a component, of a row, or of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// Whether it can be read and written.
+    pub access: Access,
+    /// What its kind has besides.
+    pub more: More,
+}
+
+/// What the properties have besides the access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum More {
+    /// Nothing.
+    Plain,
+    /// Those of a table.
+    Array {
+        /// Its rows.
+        entries: u32,
+        /// The greatest index of a row; 0 if there is none.
+        highest_used: u32,
+        /// The least index without a row.
+        first_unused: u32,
+    },
+    /// Those of a text or of octets.
+    Length {
+        /// The length of the value in octets.
+        octets: u32,
+        /// The greatest length in octets.
+        octets_max: u32,
+    },
+    /// Those of an event.
+    Event(Subscription),
+    /// Those of an alias: its target.
+    Alias {
+        /// The class of the target.
+        class: u32,
+        /// Its instance.
+        instance: u32,
+        /// The path of the component in it.
+        path: Vec<u32>,
+    },
+}
+
+/// Whether and when an event is reported. A filter of 0 is off; with several of them a report is made when any of
+/// them lets it pass (RFC 5812, 4.8.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Subscription {
+    /// Whether it is reported at all.
+    pub registered: bool,
+    /// The value that it must pass or reach; of conditions that have one.
+    pub threshold: Option<u32>,
+    /// How far the value must move before the next report.
+    pub hysteresis: Option<u32>,
+    /// How many occurrences are left out between two reports.
+    pub count: Option<u32>,
+    /// The least time between two reports, in milliseconds.
+    pub interval_ms: Option<u32>,
+}
+
+/// What the path of a GET-PROP or SET-PROP leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The path of the component or event.
+    pub ids: Vec<u32>,
+    /// One property of it; none for all of them.
+    pub property: Option<u32>,
+}
+
+impl Place {
+    /// Divides the paths of nested PATH-DATA, from the outermost to the last, into component and property.
+    pub fn of(class: &Class, trail: &[&PathData]) -> Self {
+        let ids = |trail: &[&PathData]| -> Vec<u32> {
+            trail
+                .iter()
+                .flat_map(|path| path.ids().iter().copied())
+                .collect()
+        };
+        if let [before @ .., last] = trail
+            && let [property] = last.ids()
+            && class.event(&ids(before)).is_some()
+        {
+            return Self {
+                ids: ids(before),
+                property: Some(*property),
+            };
+        }
+        Self {
+            ids: ids(trail),
+            property: None,
+        }
+    }
+}
+
+/// The layout of the properties of what is at a path.
+pub fn kind(class: &Class, ids: &[u32]) -> Result<Kind, PathError> {
+    if class.event(ids).is_some() {
+        return Ok(Kind::Struct(event_members()));
+    }
+    let target = class.component(ids)?;
+    let mut members = base_members();
+    members.extend(match &*target.kind {
+        Kind::Alias(_) => vec![
+            number(2, "targetLFBClass", "The class of the target.", false),
+            number(3, "targetLFBInstance", "The instance of the target.", false),
+            part(
+                4,
+                "targetComponentPath",
+                "The path in it.",
+                Kind::Octets(Some(128)),
+                false,
+            ),
+        ],
+        Kind::Array(_) => vec![
+            number(2, "entryCount", "Its rows.", false),
+            number(
+                3,
+                "highestUsedSubscript",
+                "The greatest index of a row.",
+                false,
+            ),
+            number(
+                4,
+                "firstUnusedSubscript",
+                "The least index without a row.",
+                false,
+            ),
+        ],
+        Kind::Text(_) => vec![
+            number(2, "stringLength", "The length in octets.", false),
+            number(
+                3,
+                "maxStringLength",
+                "The greatest length in octets.",
+                false,
+            ),
+        ],
+        Kind::Octets(_) => vec![
+            number(2, "octetstringLength", "The length in octets.", false),
+            number(
+                3,
+                "maxOctetstringLength",
+                "The greatest length in octets.",
+                false,
+            ),
+        ],
+        _ => Vec::new(),
+    });
+    Ok(Kind::Struct(members))
+}
+
+fn part(id: u32, name: &str, about: &str, kind: Kind, optional: bool) -> Component {
+    Component {
+        id,
+        name: name.to_owned(),
+        about: about.to_owned(),
+        access: Access::ReadWrite,
+        is_capability: false,
+        optional,
+        kind,
+        default: None,
+    }
+}
+
+fn number(id: u32, name: &str, about: &str, optional: bool) -> Component {
+    part(
+        id,
+        name,
+        about,
+        Kind::Number(Integer::Uint32.into()),
+        optional,
+    )
+}
+
+fn base_members() -> Vec<Component> {
+    let kind = Kind::Number(Number {
+        names: vec![
+            Named::new(0, "None"),
+            Named::new(1, "Read-Only"),
+            Named::new(2, "Write-Only"),
+            Named::new(3, "Read-Write"),
+        ],
+        ..Integer::Uint8.into()
+    });
+    let about = "Whether it can be read and written.";
+    vec![Component {
+        access: Access::ReadOnly,
+        ..part(ACCESSIBILITY, "accessibility", about, kind, false)
+    }]
+}
+
+fn event_members() -> Vec<Component> {
+    let mut members = base_members();
+    members.extend([
+        number(
+            REGISTRATION,
+            "registration",
+            "Whether it is reported: 0 means no.",
+            false,
+        ),
+        number(
+            THRESHOLD,
+            "threshold",
+            "The value to pass or to reach.",
+            true,
+        ),
+        number(
+            HYSTERESIS,
+            "eventHysteresis",
+            "How far the value must move.",
+            true,
+        ),
+        number(
+            COUNT,
+            "eventCount",
+            "Occurrences left out between two reports.",
+            true,
+        ),
+        number(
+            INTERVAL,
+            "eventInterval",
+            "Milliseconds between two reports.",
+            true,
+        ),
+    ]);
+    members
+}
+
+/// An access as the property has it. A write that resets or triggers is a write.
+fn accessibility(access: Access) -> u64 {
+    match access {
+        Access::ReadOnly => 1,
+        Access::WriteOnly | Access::TriggerOnly => 2,
+        Access::ReadWrite | Access::ReadReset => 3,
+    }
+}
+
+impl Properties {
+    /// The data of a GET-PROP-RESPONSE: all of them, or the one that was asked for. `kind` is their [`kind`].
+    pub fn content(&self, kind: &Kind, property: Option<u32>) -> Result<Content, ValueError> {
+        let all = self.value(kind);
+        let Some(id) = property else {
+            return value::encode(kind, &all);
+        };
+        let one = member(kind.members(), id).ok_or_else(|| unknown(id))?;
+        match all.get(&one.name) {
+            Some(Value::Absent) | None => {
+                let message = format!("the event has no {}", one.name);
+                Err(ValueError::new(ResultCode::ComponentDoesNotExist, message))
+            }
+            Some(value) => value::encode(&one.kind, value),
+        }
+    }
+
+    fn value(&self, kind: &Kind) -> Value {
+        let numbers = |all: &[u32]| all.iter().map(|n| Value::from(u64::from(*n))).collect();
+        let optional = |n: Option<u32>| Value::from(n.map(u64::from));
+        let more: Vec<Value> = match &self.more {
+            More::Plain => Vec::new(),
+            More::Array {
+                entries,
+                highest_used,
+                first_unused,
+            } => numbers(&[*entries, *highest_used, *first_unused]),
+            More::Length { octets, octets_max } => numbers(&[*octets, *octets_max]),
+            More::Event(event) => vec![
+                u64::from(event.registered).into(),
+                optional(event.threshold),
+                optional(event.hysteresis),
+                optional(event.count),
+                optional(event.interval_ms),
+            ],
+            More::Alias {
+                class,
+                instance,
+                path,
+            } => {
+                let hex = |id: &u32| {
+                    id.to_be_bytes()
+                        .map(|octet| format!("{octet:02x}"))
+                        .join(":")
+                };
+                let path: Vec<_> = path.iter().map(hex).collect();
+                let target: Vec<Value> = numbers(&[*class, *instance]);
+                target.into_iter().chain([path.join(":").into()]).collect()
+            }
+        };
+        let values = [accessibility(self.access).into()].into_iter().chain(more);
+        let named = kind
+            .members()
+            .iter()
+            .map(|member| member.name.clone().into())
+            .zip(values);
+        Value::Struct(named.collect())
+    }
+}
+
+fn unknown(id: u32) -> ValueError {
+    ValueError::new(
+        ResultCode::InvalidPath,
+        format!("there is no property {id}"),
+    )
+}
+
+impl Subscription {
+    /// Takes what a SET-PROP has for an event: one property, or the registration as a bare number, or several
+    /// properties. On an error nothing changes.
+    pub fn set(&mut self, property: Option<u32>, content: &Content) -> Result<(), ValueError> {
+        let members = event_members();
+        let given: Vec<(u32, Value)> = match (property, content) {
+            (Some(id), _) => {
+                let one = member(&members, id).ok_or_else(|| unknown(id))?;
+                vec![(id, value::decode(&one.kind, content)?)]
+            }
+            (None, Content::Full(octets)) if octets.len() == 4 => {
+                let kind = Kind::Number(Integer::Uint32.into());
+                vec![(REGISTRATION, value::decode(&kind, content)?)]
+            }
+            (None, _) => {
+                let Value::Struct(values) = value::decode_members(&members, content)? else {
+                    unreachable!("members are a structure")
+                };
+                let id = |name: &str| members.iter().find(|m| m.name == name).map(|m| m.id);
+                values
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((id(&name)?, value)))
+                    .collect()
+            }
+        };
+        let mut after = *self;
+        for (id, value) in given {
+            after.take(id, &value, property.is_some())?;
+        }
+        *self = after;
+        Ok(())
+    }
+
+    fn take(&mut self, id: u32, value: &Value, alone: bool) -> Result<(), ValueError> {
+        let number = match value {
+            Value::Whole(number) => u32::try_from(*number).ok(),
+            _ => None,
+        };
+        match (id, number) {
+            (REGISTRATION, Some(number)) => self.registered = number != 0,
+            (THRESHOLD, number) => self.threshold = number,
+            (HYSTERESIS, number) => self.hysteresis = number,
+            (COUNT, number) => self.count = number,
+            (INTERVAL, number) => self.interval_ms = number,
+            // A whole structure, as it was read, has it too.
+            (ACCESSIBILITY, _) if !alone => {}
+            _ => {
+                let message = "the accessibility of an event can be read, but not set";
+                return Err(ValueError::new(ResultCode::ReadOnly, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a GET-PROP-RESPONSE says about an event.
+    pub fn read(content: &Content) -> Result<Self, ValueError> {
+        let mut subscription = Self::default();
+        subscription.set(None, content)?;
+        Ok(subscription)
+    }
+
+    /// The path of a SET-PROP that asks for this at the event's path: a nested path for each property that is set.
+    pub fn path_data(&self, event: Vec<u32>) -> Result<PathData, WireError> {
+        let properties = [
+            (REGISTRATION, Some(self.registered.into())),
+            (THRESHOLD, self.threshold),
+            (HYSTERESIS, self.hysteresis),
+            (COUNT, self.count),
+            (INTERVAL, self.interval_ms),
+        ];
+        let path = |(id, number): (u32, Option<u32>)| {
+            number.map(|number: u32| PathData::full(vec![id], number.to_be_bytes().to_vec()))
+        };
+        let paths = properties
+            .into_iter()
+            .filter_map(path)
+            .collect::<Result<_, _>>()?;
+        PathData::new(event, None, Content::Nested(paths))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Registry;
+    use crate::wire::Ilv;
+
+    fn fe_protocol() -> Class {
+        let registry = Registry::standard();
+        registry.get(2).cloned().unwrap_or_else(|| unreachable!())
+    }
+
+    fn at(ids: &[u32], more: More) -> Result<Content, ValueError> {
+        let class = fe_protocol();
+        let properties = Properties {
+            access: Access::ReadWrite,
+            more,
+        };
+        properties.content(&kind(&class, ids).unwrap(), None)
+    }
+
+    #[test]
+    fn every_kind_has_its_properties() {
+        let full = |octets: &[u8]| Ok(Content::Full(octets.to_vec()));
+        assert_eq!(at(&[5], More::Plain), full(&[3]));
+        let array = More::Array {
+            entries: 2,
+            highest_used: 7,
+            first_unused: 1,
+        };
+        assert_eq!(
+            at(&[9], array),
+            full(&[3, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 1])
+        );
+        let all = Subscription {
+            registered: true,
+            threshold: Some(1),
+            hysteresis: Some(2),
+            count: Some(3),
+            interval_ms: Some(40),
+        };
+        let octets = [
+            3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 40,
+        ];
+        assert_eq!(at(&[61, 1], More::Event(all)), full(&octets));
+        assert_eq!(Subscription::read(&Content::Full(octets.to_vec())), Ok(all));
+        let some = Subscription {
+            registered: true,
+            ..Subscription::default()
+        };
+        let parts = |all: &[(u32, &[u8])]| {
+            let part = |(id, value): &(u32, &[u8])| Ilv {
+                id: *id,
+                value: value.to_vec(),
+            };
+            Content::Sparse(all.iter().map(part).collect())
+        };
+        let content = parts(&[(1, &[3]), (2, &[0, 0, 0, 1])]);
+        assert_eq!(at(&[61, 1], More::Event(some)).as_ref(), Ok(&content));
+        assert_eq!(Subscription::read(&content), Ok(some));
+
+        let object = Registry::standard().find("FEObject").unwrap().clone();
+        let name = Properties {
+            access: Access::ReadWrite,
+            more: More::Length {
+                octets: 3,
+                octets_max: 40,
+            },
+        };
+        let kind_of_name = kind(&object, &[3]).unwrap();
+        assert_eq!(
+            name.content(&kind_of_name, None),
+            full(&[3, 0, 0, 0, 3, 0, 0, 0, 40])
+        );
+        assert_eq!(name.content(&kind_of_name, Some(2)), full(&[0, 0, 0, 3]));
+        let missing = name.content(&kind_of_name, Some(9)).unwrap_err();
+        assert_eq!(missing.code, ResultCode::InvalidPath);
+        assert!(kind(&object, &[99]).is_err());
+
+        let out = Registry::standard().find("EtherMACOut").unwrap().clone();
+        let alias = More::Alias {
+            class: 4,
+            instance: 1,
+            path: vec![1, 2],
+        };
+        let properties = Properties {
+            access: Access::ReadOnly,
+            more: alias,
+        };
+        let parts = parts(&[
+            (1, &[1]),
+            (2, &[0, 0, 0, 4]),
+            (3, &[0, 0, 0, 1]),
+            (4, &[0, 0, 0, 1, 0, 0, 0, 2]),
+        ]);
+        assert_eq!(
+            properties.content(&kind(&out, &[1]).unwrap(), None),
+            Ok(parts)
+        );
+    }
+
+    #[test]
+    fn a_subscription_is_set_in_every_form() {
+        let class = fe_protocol();
+        let full = |number: u32| Content::Full(number.to_be_bytes().to_vec());
+        let mut event = Subscription::default();
+        event.set(None, &full(1)).unwrap();
+        assert!(event.registered);
+        event.set(Some(THRESHOLD), &full(15)).unwrap();
+        assert_eq!(event.threshold, Some(15));
+        let before = event;
+        let code =
+            |event: &mut Subscription, id, content| event.set(id, &content).unwrap_err().code;
+        assert_eq!(
+            code(&mut event, Some(1), Content::Full(vec![3])),
+            ResultCode::ReadOnly
+        );
+        assert_eq!(code(&mut event, Some(9), full(1)), ResultCode::InvalidPath);
+        assert_eq!(
+            code(&mut event, Some(2), Content::Empty),
+            ResultCode::InvalidTlv
+        );
+        let parts = vec![
+            Ilv {
+                id: COUNT,
+                value: vec![0, 0, 0, 1],
+            },
+            Ilv {
+                id: 9,
+                value: vec![0, 0, 0, 1],
+            },
+        ];
+        assert_eq!(
+            code(&mut event, None, Content::Sparse(parts)),
+            ResultCode::InvalidPath
+        );
+        assert_eq!(event, before, "nothing changes on an error");
+
+        // What we send is what we read.
+        let path = event.path_data(vec![61, 1]).unwrap();
+        let Content::Nested(nested) = path.content() else {
+            panic!("nested")
+        };
+        let mut read = Subscription::default();
+        for inner in nested {
+            let place = Place::of(&class, &[&path, inner]);
+            assert_eq!(place.ids, [61, 1]);
+            read.set(place.property, inner.content()).unwrap();
+        }
+        assert_eq!(read, event);
+    }
+
+    #[test]
+    fn a_nested_path_below_an_event_is_a_property_and_no_other_is() {
+        let class = fe_protocol();
+        let bare = |ids: &[u32]| PathData::bare(ids.to_vec()).unwrap();
+        let place = |paths: &[&[u32]]| {
+            let paths: Vec<_> = paths.iter().map(|ids| bare(ids)).collect();
+            let place = Place::of(&class, &paths.iter().collect::<Vec<_>>());
+            (place.ids, place.property)
+        };
+        assert_eq!(place(&[&[61, 1]]), (vec![61, 1], None));
+        assert_eq!(place(&[&[61, 1], &[2]]), (vec![61, 1], Some(2)));
+        assert_eq!(place(&[&[61], &[1], &[2]]), (vec![61, 1], Some(2)));
+        assert_eq!(place(&[&[61], &[1]]), (vec![61, 1], None));
+        assert_eq!(place(&[&[15], &[1]]), (vec![15, 1], None));
+    }
+}
