@@ -2,7 +2,7 @@
 //! layer (TML) of RFC 5810, section 5.
 //!
 //! ```text
-//!  session <--> Link <--> queue: DPPBRB, rate <--> tcp_udp <--> network
+//!  session <--> Link <--> queue: DPPBRB, rate <--> quic | tcp_udp <--> network
 //! ```
 //!
 //! - [`link`]: an open link, with credit for control messages and losses for redirects
@@ -10,6 +10,7 @@
 //! - [`identity`]: certificates, keys, and which certificate belongs to which ID
 //! - [`faults`]: everything that goes wrong, counted and logged
 //! - [`sctp`]: three associations of SCTP (RFC 5811)
+//! - [`quic`]: QUIC: a stream for control messages, datagrams for redirects; the default
 //! - [`tcp_udp`]: TLS on TCP for control messages, sealed UDP for redirects
 //!
 //! The CE listens, the FE connects. Each association has a link of its own, over the transport that its configuration
@@ -28,6 +29,7 @@ mod handshakes;
 pub mod identity;
 pub mod link;
 pub mod queue;
+pub mod quic;
 pub mod sctp;
 mod stream;
 pub mod tcp_udp;
@@ -64,16 +66,18 @@ pub type Opening<'a, T> = Pin<Box<dyn Future<Output = Result<T, TmlError>> + Sen
 /// The transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// TLS on TCP for control messages, sealed UDP for redirects.
+    /// QUIC: a stream for control messages, datagrams for redirects.
     #[default]
+    Quic,
+    /// TLS on TCP for control messages, sealed UDP for redirects.
     TcpUdp,
 }
 
 impl Transport {
     /// Every transport, with its word in a configuration.
-    pub const ALL: [(&'static str, Self); 1] = [("tcp_udp", Self::TcpUdp)];
+    pub const ALL: [(&'static str, Self); 2] = [("quic", Self::Quic), ("tcp_udp", Self::TcpUdp)];
     /// The words of a configuration, in the order of [`Self::ALL`].
-    pub const WORDS: &'static [&'static str] = &["tcp_udp"];
+    pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp"];
 
     /// The transport that `word` names.
     pub fn from_word(word: &str) -> Option<Self> {
@@ -88,6 +92,7 @@ impl Transport {
     /// The transport itself.
     pub fn tml(self) -> &'static dyn Tml {
         match self {
+            Self::Quic => &quic::Quic,
             Self::TcpUdp => &tcp_udp::TcpUdp,
         }
     }

@@ -430,3 +430,226 @@ fn combine(message: &mut Vec<u8>, more: &[u8], bytes_max: usize) -> bool {
     message[2..4].copy_from_slice(&((len / 4) as u16).to_be_bytes());
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    /// A message of a type, of whole words.
+    fn message(kind: u8, len: usize, mark: u8) -> Vec<u8> {
+        let mut message = vec![mark; len];
+        message[..4].copy_from_slice(&[0x10, kind, (len >> 10) as u8, (len / 4) as u8]);
+        message[4..HEADER_LEN].fill(0);
+        message
+    }
+
+    fn control(len: usize) -> Vec<u8> {
+        message(3, len, 0)
+    }
+
+    fn redirect(len: usize, mark: u8) -> Vec<u8> {
+        message(6, len, mark)
+    }
+
+    fn queue(schedule: Schedule, rate: Option<Rate>, combine: usize) -> Queue {
+        let settings = ChannelSettings {
+            discipline: schedule.spec(),
+            rate,
+            combine,
+        };
+        Queue::new(settings, Instant::ZERO, 1)
+    }
+
+    fn taken(queue: &mut Queue, now: Instant) -> Option<Vec<u8>> {
+        match queue.take(now, usize::MAX) {
+            Taken::Message(_, message) => Some(message),
+            Taken::At(_) | Taken::Empty => None,
+        }
+    }
+
+    #[test]
+    fn a_control_message_has_credit_or_comes_back() {
+        for (word, schedule) in Schedule::ALL {
+            let mut queue = queue(schedule, None, 0);
+            let mut queued = 0;
+            while queue.has_room() {
+                assert_eq!(queue.offer(at(0), control(100)), Sent::Queued, "{word}");
+                queued += 1;
+            }
+            assert!((50..=100).contains(&queued), "{word}: {queued}");
+            let back = queue.offer(at(0), control(104));
+            assert_eq!(back, Sent::NoRoom(control(104)));
+            assert_eq!(taken(&mut queue, at(1)), Some(control(100)));
+            assert!(queue.has_room());
+            while taken(&mut queue, at(2)).is_some() {}
+            let report = queue.report().channels[0];
+            assert_eq!((report.sent.packets, report.queued), (queued, Tally::ZERO));
+            assert_eq!(report.dropped, Tally::ZERO);
+        }
+    }
+
+    #[test]
+    fn long_messages_need_credit_in_bytes() {
+        let mut queue = queue(Schedule::Dppbrb, None, 0);
+        assert_eq!(queue.offer(at(0), control(MESSAGE_LEN_MAX)), Sent::Queued);
+        assert!(queue.has_room());
+        assert_eq!(queue.offer(at(0), control(MESSAGE_LEN_MAX)), Sent::Queued);
+        assert!(!queue.has_room());
+        let redirects = (0..100).map(|_| queue.offer(at(0), redirect(60_000, 0)));
+        let queued = redirects.filter(|sent| *sent == Sent::Queued).count();
+        assert_eq!(queued, REDIRECT_BYTES_MAX as usize / 60_000);
+    }
+
+    #[test]
+    fn redirects_leave_the_credit_alone_unless_they_share_the_queue() {
+        for (schedule, has_room) in [
+            (Schedule::Dppbrb, true),
+            (Schedule::Priorities, true),
+            (Schedule::DropTail, false),
+        ] {
+            let mut queue = queue(schedule, None, 0);
+            for _ in 0..1000 {
+                queue.offer(at(0), redirect(100, 0));
+            }
+            assert_eq!(queue.has_room(), has_room, "{schedule:?}");
+            let report = queue.report().channels[1];
+            assert_eq!(report.queued.packets + report.dropped.packets, 1000);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_and_a_late_step_may_catch_up() {
+        // 8 Mbit/s: a message of 1000 bytes takes a millisecond.
+        let mut queue = queue(Schedule::Priorities, Some(Rate::from_mbps(8)), 0);
+        for _ in 0..100 {
+            queue.offer(at(0), control(1000));
+        }
+        let mut sent = |now| std::iter::from_fn(|| taken(&mut queue, at(now))).count();
+        assert_eq!(sent(0), 1);
+        assert_eq!(sent(999), 0);
+        assert_eq!(sent(1000), 1);
+        assert_eq!(sent(3500), 2);
+        // After 50 ms without a step, four milliseconds' messages and the one that begins.
+        assert!((4..=6).contains(&sent(53_500)));
+        let Taken::At(next) = queue.take(at(53_500), 0) else {
+            panic!("messages wait")
+        };
+        assert!(next > at(53_500) && next <= at(54_500));
+    }
+
+    #[test]
+    fn waiting_redirects_become_one_message() {
+        let mut queue = queue(Schedule::Priorities, None, 200);
+        for mark in 1..=3 {
+            queue.offer(at(0), redirect(HEADER_LEN + 40, mark));
+        }
+        queue.offer(at(0), redirect(HEADER_LEN + 80, 4)); // does not fit
+        let mut other = redirect(HEADER_LEN + 4, 5);
+        other[8] = 1; // for somebody else
+        queue.offer(at(0), other.clone());
+        let mut all = redirect(HEADER_LEN + 120, 1);
+        all[HEADER_LEN + 40..][..40].fill(2);
+        all[HEADER_LEN + 80..].fill(3);
+        assert_eq!(taken(&mut queue, at(1)), Some(all));
+        assert_eq!(taken(&mut queue, at(1)), Some(redirect(HEADER_LEN + 80, 4)));
+        assert_eq!(taken(&mut queue, at(1)), Some(other));
+        assert_eq!(taken(&mut queue, at(1)), None);
+        let report = queue.report();
+        assert_eq!((report.combined, report.channels[1].sent.packets), (2, 5));
+    }
+
+    #[test]
+    fn a_piece_of_the_transport_limits_messages() {
+        let mut queue = queue(Schedule::Priorities, None, 1000);
+        for mark in 0..4 {
+            queue.offer(at(0), redirect(HEADER_LEN + 40, mark));
+        }
+        let Taken::Message(_, first) = queue.take(at(1), HEADER_LEN + 80) else {
+            panic!("redirects wait")
+        };
+        assert_eq!(first.len(), HEADER_LEN + 80);
+        // What does not fit is sent anyway, by itself: the transport decides about it.
+        let Taken::Message(_, second) = queue.take(at(1), 10) else {
+            panic!("redirects wait")
+        };
+        assert_eq!(second, redirect(HEADER_LEN + 40, 2));
+    }
+
+    #[test]
+    fn other_settings_keep_what_waits() {
+        let mut queue = queue(Schedule::DropTail, None, 0);
+        for mark in 0..100 {
+            queue.offer(at(0), redirect(100, mark));
+        }
+        let more = Scalar::Integer(1000);
+        let settings = ChannelSettings {
+            discipline: Schedule::DropTail.spec().with([("limit", &more)]).unwrap(),
+            ..queue.settings.clone()
+        };
+        queue.set(settings, at(1));
+        for _ in 0..900 {
+            assert_eq!(queue.offer(at(2), redirect(100, 200)), Sent::Queued);
+        }
+        let settings = ChannelSettings {
+            combine: 0,
+            ..ChannelSettings::default()
+        };
+        queue.set(settings, at(3)); // drops what does not fit, by its rules
+        let report = queue.report();
+        let redirects = report.channels[1];
+        assert_eq!((report.discipline, redirects.sent), ("dppbrb", Tally::ZERO));
+        assert_eq!(redirects.queued.packets + redirects.dropped.packets, 1000);
+        assert_eq!(taken(&mut queue, at(4)), Some(redirect(100, 0)));
+    }
+
+    proptest! {
+        /// Control messages come out once and in order, redirects at most once, and the books balance.
+        #[test]
+        fn nothing_is_lost_but_redirects(
+            schedule in 0_usize..3, rate in 0_u64..20, combine in 0_usize..2000,
+            steps in prop::collection::vec((any::<bool>(), 7_usize..400, 0_u64..2000, any::<bool>()), 1..300),
+        ) {
+            let rate = (rate > 0).then(|| Rate::from_mbps(rate));
+            let mut queue = queue(Schedule::ALL[schedule].1, rate, combine);
+            let (mut now, mut expected, mut offered) = (0, std::collections::VecDeque::new(), 0);
+            let out = |queue: &mut Queue, now, expected: &mut std::collections::VecDeque<Vec<u8>>| {
+                if let Some(message) = taken(queue, at(now)) {
+                    match Channel::of(&message) {
+                        Channel::Control => assert_eq!(Some(message), expected.pop_front()),
+                        Channel::Redirect => assert_eq!(message_len(&message), Ok(Some(message.len()))),
+                    }
+                    return true;
+                }
+                false
+            };
+            for (is_control, words, wait, take) in steps {
+                now += wait;
+                if is_control {
+                    if queue.has_room() {
+                        expected.push_back(control(4 * words));
+                        prop_assert_eq!(queue.offer(at(now), control(4 * words)), Sent::Queued);
+                    }
+                } else {
+                    offered += 1;
+                    queue.offer(at(now), redirect(4 * words, 1));
+                }
+                if take {
+                    out(&mut queue, now, &mut expected);
+                }
+            }
+            for _ in 0..10_000 {
+                now += 1000;
+                out(&mut queue, now, &mut expected);
+            }
+            prop_assert!(expected.is_empty());
+            let redirects = queue.report().channels[1];
+            prop_assert_eq!(redirects.queued, Tally::ZERO);
+            prop_assert_eq!(redirects.sent.packets + redirects.dropped.packets, offered);
+        }
+    }
+}

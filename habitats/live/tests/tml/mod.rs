@@ -28,6 +28,10 @@ pub(crate) struct Case {
 /// What every transport must pass.
 pub(crate) const CASES: &[Case] = &[
     Case {
+        transport: Transport::Quic,
+        is_pinned: true,
+    },
+    Case {
         transport: Transport::TcpUdp,
         is_pinned: true,
     },
@@ -122,14 +126,6 @@ pub(crate) async fn join(case: Case, listener: &mut Listener, remote: &Remote) -
     (fe, ce)
 }
 
-/// A link with default settings: the CE's listener, the FE's end, the CE's end.
-pub(crate) async fn pair(case: Case) -> (Listener, Link, Link) {
-    let (local, mut remote) = settings(case);
-    let mut listener = listen(case, &local, &mut remote).await;
-    let (fe, ce) = join(case, &mut listener, &remote).await;
-    (listener, fe, ce)
-}
-
 /// The next message, within a time limit.
 pub(crate) async fn next(link: &mut Link) -> Option<Vec<u8>> {
     let message = timeout(LONG, link.incoming.recv()).await;
@@ -185,11 +181,6 @@ pub(crate) fn control(number: u64, len: usize) -> Vec<u8> {
     message(0x03, FE, number, &body)
 }
 
-/// Number of a control message.
-pub(crate) fn number(message: &[u8]) -> u64 {
-    u64::from_be_bytes(message[12..20].try_into().unwrap())
-}
-
 /// A redirect with a packet of this length, in whole words.
 pub(crate) fn redirect(number: u8, packet: usize) -> Vec<u8> {
     let mut body = vec![0, 1];
@@ -198,15 +189,6 @@ pub(crate) fn redirect(number: u8, packet: usize) -> Vec<u8> {
     body.extend((packet as u16 + 4).to_be_bytes());
     body.extend(vec![number; packet]);
     message(0x06, FE, 0, &body)
-}
-
-/// Number of redirects in a message.
-pub(crate) fn redirects(message: &[u8]) -> usize {
-    use weir_forces::wire::{Body, Message};
-    match Message::parse(message).unwrap().body() {
-        Body::PacketRedirect(redirect) => redirect.redirects().len(),
-        other => panic!("{other:?}"),
-    }
 }
 
 pub(crate) fn is_redirect(message: &[u8]) -> bool {
