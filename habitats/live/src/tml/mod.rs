@@ -71,13 +71,22 @@ pub enum Transport {
     Quic,
     /// TLS on TCP for control messages, sealed UDP for redirects.
     TcpUdp,
+    /// SCTP over IP (RFC 5811).
+    Sctp,
+    /// SCTP over UDP (RFC 6951).
+    SctpUdp,
 }
 
 impl Transport {
     /// Every transport, with its word in a configuration.
-    pub const ALL: [(&'static str, Self); 2] = [("quic", Self::Quic), ("tcp_udp", Self::TcpUdp)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("quic", Self::Quic),
+        ("tcp_udp", Self::TcpUdp),
+        ("sctp", Self::Sctp),
+        ("sctp_udp", Self::SctpUdp),
+    ];
     /// The words of a configuration, in the order of [`Self::ALL`].
-    pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp"];
+    pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp", "sctp", "sctp_udp"];
 
     /// The transport that `word` names.
     pub fn from_word(word: &str) -> Option<Self> {
@@ -94,6 +103,8 @@ impl Transport {
         match self {
             Self::Quic => &quic::Quic,
             Self::TcpUdp => &tcp_udp::TcpUdp,
+            Self::Sctp => &sctp::Sctp(sctp::Carrier::RawIp),
+            Self::SctpUdp => &sctp::Sctp(sctp::Carrier::Udp),
         }
     }
 }

@@ -13,12 +13,12 @@
 //! of [`Endpoint::take_touched`].
 
 mod dial;
+mod traffic;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use weir_base::{Instant, Span};
-use weir_forces::wire::MessageKind;
 
 use self::dial::Dial;
 use super::association::{Association, REFLECTED};
@@ -28,7 +28,7 @@ use super::inbox::INBOX_MAX;
 use super::init::Init;
 use super::library::Epoch;
 use super::links::{Joined, LinkId, Links};
-use super::outcome::{Dropped, End};
+use super::outcome::End;
 use super::packet::{Header, Malformed, Packet, Writer, kind};
 
 /// Packets that wait for the socket.
@@ -93,6 +93,8 @@ pub struct Endpoint {
     up: HashMap<Path, Slot>,
     links: Links,
     closing: BTreeSet<LinkId>,
+    /// Takes no new links.
+    deaf: bool,
     /// Associations of links that have ended, whose messages may be read.
     finished: HashMap<LinkId, Vec<(Channel, Association)>>,
     timers: BTreeSet<(Instant, Path)>,
@@ -119,6 +121,7 @@ impl Endpoint {
             dial: None,
             up: HashMap::new(),
             closing: BTreeSet::new(),
+            deaf: false,
             finished: HashMap::new(),
             timers: BTreeSet::new(),
             outbox: VecDeque::new(),
@@ -199,83 +202,19 @@ impl Endpoint {
         std::mem::take(&mut self.touched)
     }
 
-    /// The next message of a link: from the high channel until it is empty, then medium, then low (RFC 5811, A.2).
-    pub fn poll_message(&mut self, now: Instant, link: LinkId) -> Option<Vec<u8>> {
-        if let Some(finished) = self.finished.get_mut(&link) {
-            return finished.iter_mut().find_map(|(_, a)| a.poll_message(now));
-        }
-        for channel in Channel::ALL {
-            let path = self.path(link, channel)?;
-            let message = self.up.get_mut(&path)?.association.poll_message(now);
-            if message.is_some() {
-                self.settle(now, path);
-                return message;
-            }
-        }
-        None
+    /// Takes no new links from now on.
+    pub fn stop_listening(&mut self) {
+        self.deaf = true;
     }
 
-    /// Why a link has ended; `None` while it is up.
-    pub fn end(&self, link: LinkId) -> Option<End> {
-        match self.links.get(link) {
-            Some(link) => link.end.clone(),
-            None => Some(End::Closed),
-        }
+    /// Whether new links are not taken.
+    pub fn is_deaf(&self) -> bool {
+        self.deaf
     }
 
-    /// Whether a message of this type could be sent now.
-    pub fn has_room(&mut self, link: LinkId, message: MessageKind) -> bool {
-        self.path(link, Channel::of(message))
-            .and_then(|path| self.up.get_mut(&path))
-            .is_some_and(|slot| slot.association.has_room())
-    }
-
-    /// Sends a message. The caller asked [`Endpoint::has_room`]; false: there was none.
-    pub fn send(&mut self, now: Instant, link: LinkId, kind: MessageKind, message: &[u8]) -> bool {
-        let Some(path) = self.path(link, Channel::of(kind)) else {
-            return false;
-        };
-        let Some(slot) = self.up.get_mut(&path) else {
-            return false;
-        };
-        let sent = slot.association.send(now, message);
-        self.settle(now, path);
-        sent
-    }
-
-    /// Closes a link: at once, or when all that was sent has arrived on all channels.
-    pub fn close(&mut self, now: Instant, link: LinkId, after_queue: bool) {
-        if !after_queue {
-            return self.end_link(now, link, End::Closed);
-        }
-        self.closing.insert(link);
-        self.shut_down_flushed(now, link);
-    }
-
-    /// Forgets a link; closes it if it is up.
-    pub fn forget(&mut self, now: Instant, link: LinkId) {
-        self.end_link(now, link, End::Closed);
-        self.finished.remove(&link);
-        self.links.remove(link);
-    }
-
-    /// What was dropped of what came on a link, by channel.
-    pub fn dropped(&self, link: LinkId) -> [Dropped; 3] {
-        Channel::ALL.map(|channel| {
-            let finished = self.finished.get(&link).and_then(|associations| {
-                let found = associations.iter().find(|(of, _)| *of == channel)?;
-                Some(found.1.dropped)
-            });
-            let up = || {
-                let slot = self.up.get(&self.path(link, channel)?)?;
-                Some(slot.association.dropped)
-            };
-            finished.or_else(up).unwrap_or_default()
-        })
-    }
-
-    fn path(&self, link: LinkId, channel: Channel) -> Option<Path> {
-        *self.links.get(link)?.paths.get(channel.index())?
+    /// Whether there is no link, not even one that has ended.
+    pub fn is_idle(&self) -> bool {
+        self.links.is_empty()
     }
 
     /// The channel of one of the ports at which we listen.
@@ -348,7 +287,10 @@ impl Endpoint {
     /// Both sides agree: the association exists.
     fn establish(&mut self, now: Instant, path: Path, channel: Channel, contract: Contract) {
         let association = Association::new(now, self.settings.epoch, channel, &path, contract);
-        let joined = self.links.join(now, channel, path);
+        let joined = match self.deaf {
+            true => None,
+            false => self.links.join(now, channel, path),
+        };
         let (Some(association), Some(joined)) = (association, joined) else {
             self.refused.links += 1;
             return self.write(&path, contract.theirs.tag, kind::ABORT, 0, &[]);
@@ -463,24 +405,6 @@ impl Endpoint {
         } else if self.links.remove(link).is_some() && self.first_port.is_none() {
             self.events.push_back(Event::Failed(end.to_string()));
             self.dial = None;
-        }
-    }
-
-    /// Shuts the channels of a closing link down once all that was sent has arrived: then no channel cuts another off.
-    fn shut_down_flushed(&mut self, now: Instant, link: LinkId) {
-        let paths = Channel::ALL.map(|channel| self.path(link, channel));
-        let mut paths = paths.into_iter().flatten();
-        let flushed = paths.clone().all(|path| {
-            let slot = self.up.get_mut(&path);
-            slot.is_none_or(|slot| slot.association.is_flushed())
-        });
-        if flushed && self.closing.remove(&link) {
-            paths.by_ref().for_each(|path| {
-                if let Some(slot) = self.up.get_mut(&path) {
-                    slot.association.close(now, true);
-                }
-                self.settle(now, path);
-            });
         }
     }
 

@@ -135,6 +135,11 @@ impl Links {
         Some(oldest.since + COMPLETE_WITHIN)
     }
 
+    /// Whether there is no link.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     fn link_for(&self, channel: Channel, path: &Path) -> Option<LinkId> {
         let misses = |id: &&LinkId| {
             self.all.get(id).is_some_and(|link| {

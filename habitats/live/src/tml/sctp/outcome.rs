@@ -46,3 +46,19 @@ pub struct Dropped {
     /// Messages that are not of ForCES.
     pub malformed: u64,
 }
+
+impl Dropped {
+    /// The sum of both.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            tag: self.tag + other.tag,
+            chunk: self.chunk + other.chunk,
+            implausible: self.implausible + other.implausible,
+            window: self.window + other.window,
+            ppid: self.ppid + other.ppid,
+            message_kind: self.message_kind + other.message_kind,
+            priority: self.priority + other.priority,
+            malformed: self.malformed + other.malformed,
+        }
+    }
+}

@@ -1,3 +1,5 @@
+use weir_forces::wire::MessageKind;
+
 use super::*;
 
 /// A network of endpoints in virtual time: packets take a millisecond.

@@ -1,0 +1,332 @@
+//! Runs an endpoint on a socket: one task for the socket, one for each link.
+//!
+//! ```text
+//! socket <--> driver <--> Endpoint (behind a lock) <--> serve: outlet, inbox of a link
+//! ```
+//!
+//! Whoever has used the endpoint sends what it wants to send and wakes the links that it touched. The lock is never
+//! held while a task waits.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time;
+use weir_base::Instant;
+use weir_forces::wire::MessageKind;
+
+use super::super::Limits;
+use super::super::faults::{Fault, Faults};
+use super::super::link::{Ended, Ends, Inbox, Outlet};
+use super::super::queue;
+use super::endpoint::{Endpoint, Event, Refused};
+use super::links::LinkId;
+use super::outcome::{Dropped, End};
+use super::socket::{PACKET_BYTES, Socket};
+use crate::clock;
+use crate::mutex::lock;
+
+/// Packets that are handled before the others are let in.
+const BURST: usize = 64;
+/// Wait after an error of a socket.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// An endpoint on its socket.
+pub(super) struct Driver {
+    socket: Socket,
+    faults: Arc<Faults>,
+    state: Mutex<State>,
+    /// The endpoint wants something earlier than the task of the socket expects.
+    wake: Notify,
+}
+
+struct State {
+    endpoint: Endpoint,
+    watches: HashMap<LinkId, Arc<Watch>>,
+    events: VecDeque<Event>,
+    /// A packet for which the socket had no room.
+    stuck: Option<(SocketAddr, Vec<u8>)>,
+    /// The timeout that the task of the socket waits for.
+    expects: Option<Instant>,
+    reported: Refused,
+}
+
+/// Wakes the two directions of a link.
+#[derive(Debug, Default)]
+struct Watch {
+    read: Notify,
+    write: Notify,
+}
+
+impl Driver {
+    /// An endpoint on its socket, which nothing runs yet.
+    pub(super) fn new(socket: Socket, endpoint: Endpoint, faults: Arc<Faults>) -> Arc<Self> {
+        let state = State {
+            endpoint,
+            watches: HashMap::new(),
+            events: VecDeque::new(),
+            stuck: None,
+            expects: None,
+            reported: Refused::default(),
+        };
+        Arc::new(Self {
+            socket,
+            faults,
+            state: Mutex::new(state),
+            wake: Notify::new(),
+        })
+    }
+
+    /// Uses the endpoint.
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut Endpoint, Instant) -> R) -> R {
+        let mut state = lock(&self.state);
+        let result = work(&mut state.endpoint, clock::now());
+        state.flush(&self.socket);
+        for link in state.endpoint.take_touched() {
+            if let Some(watch) = state.watches.get(&link) {
+                watch.read.notify_one();
+                watch.write.notify_one();
+            }
+        }
+        while let Some(event) = state.endpoint.poll_event() {
+            state.events.push_back(event);
+        }
+        let next = state.endpoint.poll_timeout();
+        let is_earlier = next.is_some_and(|next| state.expects.is_none_or(|old| next < old));
+        if is_earlier || state.stuck.is_some() || !state.events.is_empty() {
+            self.wake.notify_one();
+        }
+        result
+    }
+
+    /// What has happened since the last call, after the next packet, timer or call.
+    pub(super) async fn next(&self) -> VecDeque<Event> {
+        let (timeout, is_stuck) = {
+            let mut state = lock(&self.state);
+            state.expects = state.endpoint.poll_timeout();
+            (state.expects, state.stuck.is_some())
+        };
+        let until = timeout.map(|at| Duration::from_nanos(at.since(clock::now()).as_nanos()));
+        tokio::select! {
+            readable = self.socket.readable() => match readable {
+                Ok(()) => self.receive().await,
+                Err(error) => self.complain(&error).await,
+            },
+            () = time::sleep(until.unwrap_or_default()), if until.is_some() => {
+                self.with(Endpoint::handle_timeout);
+            }
+            _ = self.socket.writable(), if is_stuck => self.with(|_, _| ()),
+            () = self.wake.notified() => {}
+        }
+        std::mem::take(&mut lock(&self.state).events)
+    }
+
+    async fn receive(&self) {
+        let mut buffer = vec![0; PACKET_BYTES];
+        for _ in 0..BURST {
+            match self.socket.receive(&mut buffer) {
+                Ok((from, packet)) => {
+                    self.with(|endpoint, now| endpoint.handle_packet(now, from, packet))
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return self.complain(&error).await,
+            }
+        }
+        self.report_refused();
+        tokio::task::yield_now().await;
+    }
+
+    /// An error of the socket: perhaps an ICMP message, since nobody is there. Time-outs decide.
+    async fn complain(&self, error: &io::Error) {
+        tracing::debug!(%error, "the socket of SCTP has an error");
+        time::sleep(PAUSE).await;
+    }
+
+    fn report_refused(&self) {
+        let mut state = lock(&self.state);
+        let (now, old) = (state.endpoint.refused, state.reported);
+        state.reported = now;
+        drop(state);
+        let counts = [
+            (
+                now.malformed - old.malformed,
+                Fault::Malformed,
+                "a packet with wrong lengths",
+            ),
+            (
+                now.checksum - old.checksum,
+                Fault::Forged,
+                "a packet with a wrong checksum",
+            ),
+            (
+                now.cookie - old.cookie,
+                Fault::Forged,
+                "a cookie that is not ours, or too old",
+            ),
+            (
+                now.out_of_the_blue - old.out_of_the_blue,
+                Fault::Unassociated,
+                "a packet of no association",
+            ),
+            (
+                now.links - old.links,
+                Fault::TooMany,
+                "as many links as permitted are open",
+            ),
+        ];
+        report(&self.faults, counts);
+    }
+
+    /// Runs a link until it ends.
+    pub(super) async fn serve(self: Arc<Self>, link: LinkId, ends: Ends, limits: Limits) {
+        let Ends {
+            outlet,
+            inbox,
+            closer,
+        } = ends;
+        let watch = Arc::new(Watch::default());
+        lock(&self.state).watches.insert(link, watch.clone());
+        let sending = self.send(link, outlet, &watch, limits.redirect);
+        let receiving = self.receive_link(link, &inbox, &watch);
+        closer.run(limits.close, sending, receiving).await;
+        self.with(|endpoint, now| endpoint.forget(now, link));
+        lock(&self.state).watches.remove(&link);
+        self.wake.notify_one();
+    }
+
+    /// Delivers the messages of a link until it ends.
+    async fn receive_link(&self, link: LinkId, inbox: &Inbox, watch: &Watch) -> Ended {
+        let mut reported = Dropped::default();
+        loop {
+            let (message, end) = self.with(|endpoint, now| {
+                let message = endpoint.poll_message(now, link);
+                (message, endpoint.end(link))
+            });
+            let delivered = match (message, end) {
+                (Some(message), _) => match queue::Channel::of(&message) {
+                    queue::Channel::Control => inbox.control(message).await,
+                    queue::Channel::Redirect => inbox.redirect(message),
+                },
+                (None, Some(end)) => Err(ended(end)),
+                (None, None) => {
+                    self.report_dropped(link, &mut reported);
+                    watch.read.notified().await;
+                    Ok(())
+                }
+            };
+            if let Err(ended) = delivered {
+                self.report_dropped(link, &mut reported);
+                return ended;
+            }
+        }
+    }
+
+    /// Sends what leaves the queue of a link. A redirect that finds no room in time is dropped.
+    async fn send(
+        &self,
+        link: LinkId,
+        mut outlet: Outlet,
+        watch: &Watch,
+        redirect_max: Duration,
+    ) -> Result<(), Ended> {
+        while let Some((channel, message)) = outlet.next().await {
+            let sent = self.send_message(link, watch, &message);
+            match channel {
+                queue::Channel::Control => sent.await?,
+                queue::Channel::Redirect => match time::timeout(redirect_max, sent).await {
+                    Ok(sent) => sent?,
+                    Err(_) => {
+                        let what =
+                            format_args!("SCTP did not take a redirect within {redirect_max:?}");
+                        self.faults.report(Fault::Late, what);
+                    }
+                },
+            }
+        }
+        self.with(|endpoint, now| endpoint.close(now, link, true));
+        while self.with(|endpoint, _| endpoint.end(link)).is_none() {
+            watch.write.notified().await;
+        }
+        Ok(())
+    }
+
+    async fn send_message(&self, link: LinkId, watch: &Watch, message: &[u8]) -> Result<(), Ended> {
+        let kind = MessageKind::from(message.get(1).copied().unwrap_or_default());
+        loop {
+            let sent = self.with(|endpoint, now| {
+                if let Some(end) = endpoint.end(link) {
+                    return Err(ended(end));
+                }
+                Ok(endpoint.has_room(link, kind) && endpoint.send(now, link, kind, message))
+            });
+            if sent? {
+                return Ok(());
+            }
+            watch.write.notified().await;
+        }
+    }
+
+    fn report_dropped(&self, link: LinkId, reported: &mut Dropped) {
+        let channels = self.with(|endpoint, _| endpoint.dropped(link));
+        let now = channels.into_iter().fold(Dropped::default(), Dropped::plus);
+        let old = std::mem::replace(reported, now);
+        let wrong = |d: Dropped| d.ppid + d.message_kind + d.priority;
+        let counts = [
+            (
+                wrong(now) - wrong(old),
+                Fault::WrongChannel,
+                "a message with the identifier, type or priority of another channel",
+            ),
+            (
+                now.malformed - old.malformed,
+                Fault::Malformed,
+                "a message that is not of ForCES",
+            ),
+            (
+                now.tag - old.tag,
+                Fault::Forged,
+                "a packet with another verification tag",
+            ),
+            (
+                now.chunk + now.implausible - old.chunk - old.implausible,
+                Fault::Forged,
+                "a chunk that no honest sender sends now",
+            ),
+        ];
+        report(&self.faults, counts);
+    }
+}
+
+impl State {
+    fn flush(&mut self, socket: &Socket) {
+        while let Some((to, packet)) = self.stuck.take().or_else(|| self.endpoint.poll_packet()) {
+            match socket.send(to, &packet) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stuck = Some((to, packet));
+                    return;
+                }
+                Err(error) => tracing::debug!(%error, %to, "a packet was not sent"),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+fn report(faults: &Faults, counts: impl IntoIterator<Item = (u64, Fault, &'static str)>) {
+    for (count, fault, what) in counts {
+        for _ in 0..count {
+            faults.report(fault, format_args!("SCTP: {what} was dropped"));
+        }
+    }
+}
+
+fn ended(end: End) -> Ended {
+    match end {
+        End::Closed => Ended::Here,
+        End::ByPeer => Ended::ByPeer,
+        lost => Ended::Lost(lost.to_string()),
+    }
+}
