@@ -1,7 +1,26 @@
 //! A forwarding element (FE) without I/O: what `weir fe` adds to a router, so that control elements (CEs) steer it.
 //!
+//! - [`agent`]: the state machine; [`contract`]: its parameters and effects
+//! - [`event`]: events: conditions, filters, sampling
 //! - [`exception`]: packets to and from the CE
 //! - [`fib`]: the forwarding tables that a CE writes, and the routes that follow
+//! - `blocks`, `own`, `object`, `protocol`, `settings`: classes and instances, and where their values are
+//! - `tree`: reads and changes a part of a value; `request`: requests as lists of paths
+//!
+//! Nothing here opens a socket, starts a thread or reads a clock.
 
+pub mod agent;
+mod blocks;
+pub mod contract;
+pub mod event;
 pub mod exception;
 pub mod fib;
+mod object;
+mod own;
+mod protocol;
+mod request;
+mod settings;
+mod tree;
+
+pub use agent::Agent;
+pub use contract::{ChangeTicket, Effect, Notice, Params, ReadTicket};

@@ -164,7 +164,7 @@ const fn has_key(path: &PathData) -> bool {
 }
 
 /// Calls `each` with every leaf of a request, in order.
-pub(super) fn walk(selects: &[LfbSelect], each: &mut dyn FnMut(&Leaf<'_>)) {
+pub fn walk(selects: &[LfbSelect], each: &mut dyn FnMut(&Leaf<'_>)) {
     for select in selects {
         for operation in select.operations() {
             let leaf = (select.class(), select.instance(), operation.kind());

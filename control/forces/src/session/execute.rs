@@ -16,8 +16,8 @@ use crate::wire::header::{Ack, Execution};
 use crate::wire::message::{Config, ConfigResponse, Query, QueryResponse, Selects};
 use crate::wire::{Content, LfbSelect, OperationKind, ResultCode, WireError};
 
-pub use super::answer::{Answer, Leaf};
-use super::answer::{respond, walk};
+use super::answer::respond;
+pub use super::answer::{Answer, Leaf, walk};
 
 /// The operations that a Config executes. A Config with any other operation is refused as a whole.
 const CHANGES: [OperationKind; 3] = [

@@ -393,6 +393,11 @@ impl Fe {
         }
     }
 
+    /// The CE has written the groups that the FE belongs to.
+    pub fn set_groups(&mut self, groups: &[Id]) {
+        self.params.groups = groups.to_vec();
+    }
+
     /// The CE has written the form of results that it wants (EResultAdmin).
     pub const fn set_extended_results(&mut self, extended: bool) {
         self.params.extended_results = extended;

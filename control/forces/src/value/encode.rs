@@ -207,7 +207,7 @@ fn given<'s, 'v>(
 }
 
 /// The parts of a value, each with its identifier.
-fn parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> {
+pub(super) fn parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> {
     match kind.resolved() {
         Kind::Struct(members) => struct_parts(members, value),
         Kind::Union(members) => {

@@ -42,7 +42,7 @@ use std::fmt;
 use weir_model::Value;
 
 use crate::schema::{Component, Kind};
-use crate::wire::{Content, ResultCode};
+use crate::wire::{Content, Ilv, ResultCode};
 
 pub use self::key::{find_row, key_bytes, key_of_row, key_values};
 
@@ -88,6 +88,14 @@ impl std::error::Error for ValueError {}
 /// A value as the data of a path; FULLDATA where that is possible, else SPARSEDATA.
 pub fn encode(kind: &Kind, value: &Value) -> Result<Content, ValueError> {
     encode::content(kind, value)
+}
+
+/// The parts of a structure or of a table as SPARSEDATA has them, each with its identifier; none of a single value.
+pub fn encode_parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> {
+    match kind.resolved() {
+        Kind::Struct(_) | Kind::Union(_) | Kind::Array(_) => encode::parts(kind, value),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Checks that a value is of this layout and within its ranges.

@@ -1,0 +1,334 @@
+//! The state machine: associations on one side, the router on the other.
+//!
+//! ```text
+//!   transport --- handle_message, ..  ---> +-------+ --- poll_effect: Read, Check, Change, Forward ---> habitat
+//!             <-- poll_transmit ---------- | Agent | <-- handle_plan, handle_read, handle_changed ----- (router)
+//!                                          +-------+
+//! ```
+//!
+//! Order of calls: any `handle_*`, then [`Agent::poll_transmit`] until it gives nothing, then [`Agent::poll_effect`]
+//! until it gives nothing; then wait for whatever is first: an input, or [`Agent::poll_timeout`], which is reported
+//! by [`Agent::handle_timeout`].
+//!
+//! One request is executed at a time, in the order in which they came; the others wait. The session bounds how many
+//! wait (`requests_max`). Heartbeats and packets do not wait.
+//!
+//! *Decision*: an FE forwards as its own configuration says from its start, and for CEFTI also without any CE: a box
+//! at the edge must not wait for a CE to come back from a power cut. With a CEFTI of zero (CEFailoverPolicy 0) it
+//! forwards only while it is associated.
+
+mod events;
+mod execute;
+mod query;
+mod transaction;
+
+use std::collections::VecDeque;
+
+use weir_base::Instant;
+use weir_forces::session::fe::{Event, Fe, ParamsError, Stage, State, Ticket, Transmit};
+use weir_forces::wire::header::Flags;
+use weir_forces::wire::message::{Config, PacketRedirect, Query};
+use weir_forces::wire::{Id, WireError};
+use weir_lfb::Plan;
+use weir_model::{Fault, Value};
+
+use self::execute::Execution;
+use self::query::{Parts, Reading};
+use self::transaction::{Ending, Transaction};
+use crate::contract::{ChangeTicket, Effect, Notice, Params, ReadTicket};
+use crate::event::Watches;
+use crate::own::Own;
+
+/// A forwarding element, without the machine that it runs on.
+#[derive(Debug)]
+pub struct Agent {
+    fe: Fe,
+    own: Own,
+    plan: Plan,
+    watches: Watches,
+    requests: VecDeque<Request>,
+    job: Option<Job>,
+    transaction: Option<Transaction>,
+    tickets: u64,
+    effects: VecDeque<Effect>,
+    /// Whether the habitat was told to forward; it forwards at first.
+    forwards: bool,
+    /// Until when an FE that has had no CE yet forwards.
+    alone_until: Option<Instant>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+enum Request {
+    Query(Ticket, Query),
+    Config(Ticket, Stage, Flags, Config),
+    Commit(Ticket),
+    Abort(Option<Ticket>),
+    Complete,
+}
+
+/// The request under way.
+#[derive(Debug)]
+enum Job {
+    /// A Query waits for tables.
+    Reading(Reading),
+    /// A long answer waits for room in the queue.
+    Parts(Parts),
+    /// A Config waits for the router.
+    Executing(Box<Execution>),
+    /// A commit or an abort waits for the router.
+    Ending(Box<Ending>),
+}
+
+impl Agent {
+    /// An agent that tries its first CE at once.
+    pub fn new(now: Instant, params: Params) -> Result<Self, ParamsError> {
+        let Params {
+            mut session,
+            name,
+            model,
+            plan,
+        } = params;
+        let own = Own::new(&session, (name, model), &plan);
+        if let Ok(setup) = own.setup() {
+            session.setup = setup;
+        }
+        let alone_until = session.failover.keeps.map(|keeps| now + keeps);
+        let mut agent = Self {
+            fe: Fe::new(now, session)?,
+            own,
+            plan,
+            watches: Watches::default(),
+            requests: VecDeque::new(),
+            job: None,
+            transaction: None,
+            tickets: 0,
+            effects: VecDeque::new(),
+            forwards: true,
+            alone_until,
+        };
+        agent.proceed(now);
+        Ok(agent)
+    }
+
+    /// Its associations.
+    pub const fn session(&self) -> &Fe {
+        &self.fe
+    }
+
+    /// Whether it forwards.
+    pub const fn forwards(&self) -> bool {
+        self.forwards
+    }
+
+    /// Whether the transport should read another message from this CE.
+    pub fn wants(&self, ce: Id) -> bool {
+        self.fe.wants(ce)
+    }
+
+    /// The link to a CE is open.
+    pub fn handle_connected(&mut self, now: Instant, ce: Id) {
+        self.fe.handle_connected(now, ce);
+        self.proceed(now);
+    }
+
+    /// The link to a CE is lost, or could not be opened.
+    pub fn handle_disconnected(&mut self, now: Instant, ce: Id) {
+        self.fe.handle_disconnected(now, ce);
+        self.proceed(now);
+    }
+
+    /// Whether the link to a CE takes more messages.
+    pub fn handle_writable(&mut self, ce: Id, writable: bool) {
+        self.fe.handle_writable(ce, writable);
+    }
+
+    /// A message arrived from a CE.
+    pub fn handle_message(&mut self, now: Instant, ce: Id, bytes: &[u8]) {
+        self.fe.handle_message(now, ce, bytes);
+        self.proceed(now);
+    }
+
+    /// The configuration in force has changed, whoever changed it.
+    pub fn handle_plan(&mut self, plan: Plan) {
+        self.own.follow(&plan);
+        self.plan = plan;
+    }
+
+    /// The rows of a class, or why they cannot be read.
+    pub fn handle_read(&mut self, now: Instant, ticket: ReadTicket, rows: Result<Value, String>) {
+        if let Some(Job::Reading(reading)) = &mut self.job
+            && reading.waits_for(ticket)
+        {
+            reading.take(ticket, rows);
+        } else if self.watches.take(ticket, rows) {
+            self.report_events(now);
+        }
+        self.proceed(now);
+    }
+
+    /// Operations were carried out or checked, or were refused.
+    pub fn handle_changed(
+        &mut self,
+        now: Instant,
+        ticket: ChangeTicket,
+        answer: Result<Vec<String>, Vec<Fault>>,
+    ) {
+        match self.job.take() {
+            Some(Job::Executing(execution)) if execution.waits_for(ticket) => {
+                self.executed(now, execution, answer);
+            }
+            Some(Job::Ending(ending)) if ending.change == ticket => {
+                self.ended(now, *ending, answer);
+            }
+            job => self.job = job,
+        }
+        self.proceed(now);
+    }
+
+    /// Handles everything that is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.fe.handle_timeout(now);
+        self.sample(now);
+        self.proceed(now);
+    }
+
+    /// The next instant at which to call [`Self::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let alone = self.alone_until.filter(|_| self.forwards);
+        let timers = [self.fe.poll_timeout(), self.watches.due(), alone];
+        timers.into_iter().flatten().min()
+    }
+
+    /// The next message for a CE.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.fe.poll_transmit().or_else(|| {
+            self.proceed(now); // a long answer has room again
+            self.fe.poll_transmit()
+        })
+    }
+
+    /// The next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Sends packets to the master. False if they were dropped: there is none, or its queue is full.
+    pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
+        self.fe.redirect(now, packets)
+    }
+
+    /// Ends all associations, as before the end of the program.
+    pub fn release(&mut self, now: Instant) {
+        let ces: Vec<Id> = self.fe.ces().map(|ce| ce.id).collect();
+        for ce in ces {
+            self.fe.release(now, ce);
+        }
+    }
+
+    /// Takes the session's events, and goes on with the requests.
+    fn proceed(&mut self, now: Instant) {
+        loop {
+            while let Some(event) = self.fe.poll_event() {
+                self.handle_event(now, event);
+            }
+            let is_waiting = match self.job.take() {
+                Some(Job::Reading(reading)) => self.read(now, reading),
+                Some(Job::Parts(parts)) => self.send_parts(now, parts),
+                Some(job) => {
+                    self.job = Some(job);
+                    true
+                }
+                None => match self.requests.pop_front() {
+                    Some(request) => {
+                        self.begin(now, request);
+                        false
+                    }
+                    None => break,
+                },
+            };
+            if is_waiting {
+                break;
+            }
+        }
+        self.decide_forwarding(now);
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Connect(ce) => self.effects.push_back(Effect::Connect(ce)),
+            Event::Disconnect(ce) => self.effects.push_back(Effect::Disconnect(ce)),
+            Event::Associated(ce, id) => {
+                self.alone_until = None;
+                self.notice(Notice::Associated(ce, id));
+            }
+            Event::Lost(ce, loss) => self.notice(Notice::Lost(ce, loss)),
+            Event::Master { from, to } => {
+                self.own.master_changed(from);
+                self.notice(Notice::Master { from, to });
+                self.sample_own(now);
+            }
+            Event::State(state) => self.notice(Notice::State(state)),
+            Event::Config(ticket, stage, flags, config) => {
+                self.requests
+                    .push_back(Request::Config(ticket, stage, flags, config));
+            }
+            Event::Query(ticket, query) => self.requests.push_back(Request::Query(ticket, query)),
+            Event::Commit(ticket) => self.requests.push_back(Request::Commit(ticket)),
+            Event::Abort(ticket) => self.requests.push_back(Request::Abort(ticket)),
+            Event::Complete => self.requests.push_back(Request::Complete),
+            Event::Redirected(packets) => self.effects.push_back(Effect::Inject(packets)),
+        }
+    }
+
+    fn begin(&mut self, now: Instant, request: Request) {
+        match request {
+            Request::Query(ticket, query) => self.begin_query(ticket, query),
+            Request::Config(ticket, stage, flags, config) => {
+                self.begin_config(now, ticket, stage, flags, config);
+            }
+            Request::Commit(ticket) => self.begin_commit(now, ticket),
+            Request::Abort(ticket) => self.begin_abort(now, ticket),
+            Request::Complete => self.transaction = None,
+        }
+    }
+
+    /// Takes over what a CE has set on the FE itself.
+    fn adopt(&mut self, now: Instant, mut own: Own) {
+        own.follow(&self.plan);
+        let before = std::mem::replace(&mut self.own, own);
+        self.own.apply(now, &before, &mut self.fe);
+        self.watches.follow(now, &self.own);
+        self.sample_own(now);
+        self.decide_forwarding(now);
+    }
+
+    fn decide_forwarding(&mut self, now: Instant) {
+        if self.alone_until.is_some_and(|until| now >= until) {
+            self.alone_until = None;
+        }
+        let (on, why) = match (self.own.is_disabled(), self.fe.state()) {
+            (true, _) => (false, "a CE has disabled the FE (FEState AdminDisable)"),
+            (false, State::Associated) => (true, "a CE controls the FE"),
+            (false, State::NotAssociated(_)) => (true, "as its last CE configured it, for CEFTI"),
+            (false, State::PreAssociation) if self.alone_until.is_some() => {
+                (true, "as its own configuration says, for CEFTI")
+            }
+            (false, State::PreAssociation) => (false, "no CE, and CEFTI has passed"),
+        };
+        if on != self.forwards {
+            self.forwards = on;
+            self.effects.push_back(Effect::Forward(on));
+            self.notice(Notice::Forwarding { on, why });
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.effects.push_back(Effect::Notice(notice));
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+}

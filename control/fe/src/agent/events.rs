@@ -1,0 +1,44 @@
+//! Samples what subscribers watch, and reports it.
+
+use weir_base::Instant;
+
+use super::Agent;
+use crate::blocks::{Tables, View};
+use crate::contract::{Effect, ReadTicket};
+
+impl Agent {
+    /// Reads what is watched, if it is time.
+    pub(super) fn sample(&mut self, now: Instant) {
+        if !self.watches.begin(now) {
+            return;
+        }
+        let watched = self.own.subscriptions().registered();
+        let watched = watched.map(|(at, _)| (at.class, at.instance));
+        for name in self.own.tables(watched) {
+            let ticket = ReadTicket(self.ticket());
+            self.watches.wait_for(ticket, name);
+            self.effects.push_back(Effect::Read(ticket, name));
+        }
+    }
+
+    /// Reports what the sample shows.
+    pub(super) fn report_events(&mut self, now: Instant) {
+        let Some((at, tables)) = self.watches.end() else {
+            return;
+        };
+        self.report(now, at, &tables, false);
+    }
+
+    /// Reports what has changed in the objects of the FE itself.
+    pub(super) fn sample_own(&mut self, now: Instant) {
+        self.report(now, now, &Tables::default(), true);
+    }
+
+    fn report(&mut self, now: Instant, sampled: Instant, tables: &Tables, is_own: bool) {
+        let view = View::new(&self.own, &self.plan, &self.fe, tables);
+        let notifications = self.watches.evaluate(sampled, &self.own, &view, is_own);
+        for notification in notifications {
+            let _ = self.fe.notify(now, &notification); // it fits a message, as the values did
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Parameters, effects and notices of an [`Agent`](super::Agent).
+
+use weir_forces::session::Loss;
+use weir_forces::session::fe::{self, State};
+use weir_forces::wire::Id;
+use weir_forces::wire::message::PacketRedirect;
+use weir_lfb::Plan;
+use weir_model::Operation;
+
+/// The parameters of an agent.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Its associations. The setup that it describes itself with is made by the agent.
+    pub session: fe::Params,
+    /// The name that it gives itself (FEName).
+    pub name: String,
+    /// Its model (FEModel): the program with its version.
+    pub model: String,
+    /// The configuration in force.
+    pub plan: Plan,
+}
+
+/// A table that the agent waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadTicket(pub(crate) u64);
+
+/// A change, or the check of one, that the agent waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeTicket(pub(crate) u64);
+
+/// Work for the habitat.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Open a link to this CE, then call `handle_connected` or `handle_disconnected`.
+    Connect(Id),
+    /// Close the link to this CE after sending the rest of its queue.
+    Disconnect(Id),
+    /// Read all rows of the router's class of this name, then call `handle_read`.
+    Read(ReadTicket, &'static str),
+    /// Check operations without doing them, then call `handle_changed`.
+    Check(ChangeTicket, Vec<Operation>),
+    /// Carry operations out, all of them or none. Then call `handle_plan` with the configuration in force, and
+    /// `handle_changed`.
+    Change(ChangeTicket, Vec<Operation>),
+    /// Forward packets, or stop forwarding them.
+    Forward(bool),
+    /// Send packets of the master.
+    Inject(PacketRedirect),
+    /// Log this.
+    Notice(Notice),
+}
+
+/// Something that an operator should know, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The CE (first) has accepted the FE under this ID (second).
+    Associated(Id, Id),
+    /// An association ended or could not be established.
+    Lost(Id, Loss),
+    /// The CE `to` is the new master.
+    Master {
+        /// The previous master.
+        from: Option<Id>,
+        /// The master.
+        to: Id,
+    },
+    /// The state of the associations has changed.
+    State(State),
+    /// Packets are forwarded, or are not.
+    Forwarding {
+        /// Whether they are.
+        on: bool,
+        /// The reason.
+        why: &'static str,
+    },
+    /// A CE has changed the configuration: the changes, a line each; or the reasons why nothing changed.
+    Changed(Result<Vec<String>, Vec<String>>),
+}
