@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
+use weir_lfb::redirect::RedirectPlan;
 use weir_model::{Fault, Operation};
 use weir_path::plane::Mode;
 
@@ -128,7 +129,7 @@ pub enum Effect {
     /// Remove the rules of a port at once. Answer: `Done`.
     Unprotect(Place),
     /// On the forwarding thread, between two packets: remove ports, add ports with the devices that were opened
-    /// for them, and change components of ports, in this order. Answer: `Done`.
+    /// for them, and change components of ports and what goes to the control element, in this order. Answer: `Done`.
     Exchange {
         /// Names of those that are removed.
         gone: Vec<String>,
@@ -136,6 +137,8 @@ pub enum Effect {
         added: Vec<PortPlan>,
         /// Those that change.
         changed: Vec<PortPlan>,
+        /// What goes to the control element, if that changes.
+        redirect: Option<Arc<RedirectPlan>>,
     },
     /// Give back the claims of all interfaces but these, and close devices that were opened and not used.
     /// Answer: `Done`.

@@ -20,6 +20,7 @@ mod handover;
 mod outcome;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_base::{Instant, Span};
 use weir_lfb::Plan;
@@ -353,6 +354,11 @@ impl Job {
         let touched = |port: &&PortPlan| named.contains(&port.name) || changed.contains(port);
         let changed = plan.ports.iter().filter(|port| !is_added(port));
         let changed = changed.filter(touched).cloned().collect();
+        let before = state
+            .in_force
+            .as_ref()
+            .map(|in_force| &in_force.plan.redirect);
+        let redirect = (before != Some(&plan.redirect)).then(|| Arc::clone(&plan.redirect));
         // Without an answer the change is still on its way to a slow forwarding thread: what is recorded here
         // must be what will be in force.
         state.change(|in_force| in_force.plan = plan.clone());
@@ -362,6 +368,7 @@ impl Job {
             gone: admitted.gone.clone(),
             added: added.clone(),
             changed,
+            redirect,
         }]
     }
 

@@ -320,11 +320,13 @@ fn shown_effect(effect: &Effect) -> String {
             gone,
             added,
             changed,
+            redirect,
         } => format!(
-            "exchange: gone: {}; added: {}; changed: {}",
+            "exchange: gone: {}; added: {}; changed: {}{}",
             gone.join(" "),
             ports(added),
-            ports(changed)
+            ports(changed),
+            if redirect.is_some() { "; redirect" } else { "" },
         ),
         Effect::Release { kept } => format!("release all but {}", kept.join(" ")),
     }

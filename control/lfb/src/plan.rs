@@ -1,6 +1,7 @@
 //! All blocks together: a set of changes, checked whole.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
@@ -31,7 +32,7 @@ pub struct Plan {
     /// Its ports, by name.
     pub ports: Vec<PortPlan>,
     /// What goes to its control element.
-    pub redirect: RedirectPlan,
+    pub redirect: Arc<RedirectPlan>,
 }
 
 /// The parameters that are given for one block: names and values.
@@ -168,7 +169,7 @@ impl Plan {
             let message = format!("a bridge has two ports, not {}", self.ports.len());
             return Err(Fault::new(ComponentPath::new(["mode"]), message));
         }
-        if self.router.mode == Mode::Bridged && self.redirect != RedirectPlan::default() {
+        if self.router.mode == Mode::Bridged && *self.redirect != RedirectPlan::default() {
             let message = "a bridge hands nothing to a control element; remove `[redirect]`, or set mode = \"routed\"";
             return Err(Fault::new(
                 ComponentPath::new([section::REDIRECT.key]),
@@ -271,10 +272,10 @@ fn renews(port: &PortPlan, kinds: &[&Change]) -> bool {
 }
 
 fn check_redirect(
-    before: Option<&RedirectPlan>,
+    before: Option<&Arc<RedirectPlan>>,
     blocks: &Blocks<'_>,
     faults: &mut Vec<Fault>,
-) -> Option<RedirectPlan> {
+) -> Option<Arc<RedirectPlan>> {
     let Some(given) = blocks.get(&(None, section::REDIRECT.key)) else {
         return Some(before.cloned().unwrap_or_default());
     };
@@ -285,7 +286,8 @@ fn check_redirect(
         let fault = Fault::new(path.join(component), why);
         faults.push(fault.code(ResultCode::ValueOutOfRange));
     };
-    RedirectPlan::new(settings).map_err(out_of_range).ok()
+    let redirect = RedirectPlan::new(settings).map_err(out_of_range);
+    redirect.ok().map(Arc::new)
 }
 
 fn check_port(
@@ -418,7 +420,7 @@ mod tests {
         let plan = Plan::check(&[wan.clone(), address.clone()]).unwrap();
         assert_eq!(plan.redirect.policy.addresses.len(), 1);
         let more = plan.with(&[change(&["redirect", "bc"], text("1500"))]);
-        let policy = more.unwrap().redirect.policy;
+        let policy = &more.unwrap().redirect.policy;
         assert_eq!(policy.addresses.len(), 1);
         assert_eq!(policy.limits.committed, weir_base::Rate::from_bps(1000));
         let wrong = change(&["redirect", "addresses"], text("10.0.0"));

@@ -34,7 +34,7 @@ use self::carrier::{Carrier, Launched};
 use self::driver::{Driver, Input, Launch};
 pub use self::events::Inbox;
 use self::events::handle_events;
-pub use self::running::Running;
+pub use self::running::{INJECTIONS_MAX, Running};
 pub use self::survey::survey;
 use crate::kernel::follow;
 use crate::kernel::transit::TransitGuard;

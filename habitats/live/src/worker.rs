@@ -117,6 +117,8 @@ pub enum Event {
         /// Whether there is a carrier.
         works: bool,
     },
+    /// Packets wait for the control element: [`Plane::take_exceptions`]. Reported once until they are taken.
+    Exceptions,
     /// This snapshot of the tables is no longer in use. The receiver drops it: dropping a large one takes time that the
     /// worker does not have.
     Retired(Arc<Tables>),
@@ -308,6 +310,9 @@ impl Worker {
             let full = self.transmit();
             for request in self.plane.neighbour_requests() {
                 (self.event)(Event::NeighbourRequest(request));
+            }
+            if self.plane.announce_exceptions() {
+                (self.event)(Event::Exceptions);
             }
             let reopen = self.reopen(now);
             if busy {

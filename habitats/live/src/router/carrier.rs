@@ -9,6 +9,7 @@ use weir_base::Span;
 use weir_element::{Completion, Effect, Limits, Moment, Place};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
+use weir_lfb::redirect::RedirectPlan;
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 
@@ -158,7 +159,8 @@ impl Carrier {
                 gone,
                 added,
                 changed,
-            } => self.exchange(gone, added, changed)?,
+                redirect,
+            } => self.exchange(gone, added, changed, redirect)?,
             Effect::Release { kept } => self.release(&kept),
         }
         Ok(Completion::Done)
@@ -219,6 +221,8 @@ impl Carrier {
         let (event, inbox) = Inbox::new();
         let additions = self.with_devices(plan.ports.clone())?;
         let mut worker = ports::worker(&plan.router, limits, additions, event);
+        let policy = plan.redirect.policy.clone();
+        worker.plane.set_exception_policy(policy, clock::now());
         let tables = self.tables.take().unwrap_or_default();
         worker.set_tables(Arc::clone(&tables));
         let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
@@ -270,6 +274,7 @@ impl Carrier {
         gone: Vec<String>,
         added: Vec<PortPlan>,
         changed: Vec<PortPlan>,
+        redirect: Option<Arc<RedirectPlan>>,
     ) -> Result<(), String> {
         let additions = self.with_devices(added)?;
         self.on_worker(move |worker| {
@@ -278,6 +283,11 @@ impl Carrier {
                 ports::add(worker, addition);
             }
             ports::reconfigure(worker, &changed);
+            if let Some(redirect) = redirect {
+                worker
+                    .plane
+                    .set_exception_policy(redirect.policy.clone(), clock::now());
+            }
         })
     }
 

@@ -1,5 +1,5 @@
 //! Handles the events of the forwarding thread: asks the kernel for neighbours, verifies those in use, passes device
-//! events to the element, and drops old tables, which would take too long on the forwarding thread.
+//! events to the element, reports exceptions, and drops old tables, which would take too long on the forwarding thread.
 
 use std::io;
 use std::sync::Arc;
@@ -139,6 +139,7 @@ fn handle(running: &Running, event: Event) {
     let event = match event {
         Event::NeighbourRequest(_) | Event::InUse(_) => return, // these are handled elsewhere
         Event::Retired(tables) => return drop(tables),
+        Event::Exceptions => return running.exceptions_wait.notify_one(),
         Event::PortLost(port) => weir_element::Event::Lost { port },
         Event::PortBack { port, interface } => weir_element::Event::Back(Place { port, interface }),
         Event::Renamed { port, from, to } => {

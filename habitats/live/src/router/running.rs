@@ -1,5 +1,6 @@
 //! The interface of a running router: read, change, stop.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,17 +12,21 @@ use weir_element::{Answer, Event, InForce, Request};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_model::{Fault, Operation};
+use weir_path::exception::{Exception, Injection};
 use weir_path::ip::tables::Tables;
 
 use super::bypass::Bypassed;
 use super::driver::Input;
+use crate::clock;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::mutex::lock;
-use crate::worker::Handle;
+use crate::worker::{Handle, NoAnswer};
 
 /// Shortest time between two changes of single components.
 const CHANGE_GAP: Duration = Duration::from_millis(1);
+/// Maximum packets of the control element in one turn of the forwarding thread: as many as a port may receive.
+pub const INJECTIONS_MAX: usize = 64;
 
 /// The running router.
 pub struct Running {
@@ -31,6 +36,8 @@ pub struct Running {
     pub tables: ArcSwap<Tables>,
     /// Notifies of a new snapshot.
     pub(super) tables_changed: Notify,
+    /// Notifies of packets that wait for the control element.
+    pub(super) exceptions_wait: Notify,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
     /// Keeps transit from the kernel.
@@ -76,6 +83,7 @@ impl Running {
             handle,
             tables: ArcSwap::new(tables),
             tables_changed: Notify::new(),
+            exceptions_wait: Notify::new(),
             neighbours: Mutex::new(neighbours),
             published,
             guard,
@@ -119,6 +127,29 @@ impl Running {
         let asked = self.element.send(Input::Request(request, answer));
         asked.map_err(|_| ended())?;
         answered.blocking_recv().map_err(|_| ended())?
+    }
+
+    /// Waits until packets wait for the control element. Take them then; there is one waiter.
+    pub async fn exceptions(&self) {
+        self.exceptions_wait.notified().await;
+    }
+
+    /// Takes the packets that wait for the control element, oldest first: at most
+    /// [`RING_MAX`](weir_path::exception::RING_MAX). Blocks for a turn of the forwarding thread.
+    pub fn take_exceptions(&self) -> Result<VecDeque<Exception>, NoAnswer> {
+        self.handle.call(|worker| worker.plane.take_exceptions())
+    }
+
+    /// Sends packets of the control element, at most [`INJECTIONS_MAX`] of them; the others are left. Returns how many
+    /// were refused. Blocks for a turn of the forwarding thread, so that whoever injects is slowed down by it.
+    pub fn inject(&self, packets: &mut Vec<Injection>) -> Result<usize, NoAnswer> {
+        let count = packets.len().min(INJECTIONS_MAX);
+        let burst: Vec<Injection> = packets.drain(..count).collect();
+        self.handle.call(move |worker| {
+            let now = clock::now();
+            let sent = burst.iter().map(|packet| worker.plane.inject(packet, now));
+            sent.filter(Result::is_err).count()
+        })
     }
 
     /// Limits the changes per second, so that endless changes do not disturb forwarding.
