@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use weir_forces::wire::Id;
+use weir_forces::wire::header::Priority;
+use weir_forces::wire::{Id, MessageKind};
 use weir_live::tml::identity::{Certificate, Identity, Pins, generate};
 use weir_live::tml::{
     Common, Fault, Limits, Link, Listener, Local, Pinned, Remote, Security, Sent, Transport,
@@ -37,6 +38,10 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         transport: Transport::TcpUdp,
+        is_pinned: false,
+    },
+    Case {
+        transport: Transport::SctpUdp,
         is_pinned: false,
     },
 ];
@@ -163,7 +168,8 @@ fn message(kind: u8, source: Id, correlator: u64, body: &[u8]) -> Vec<u8> {
     message.extend(source.0.to_be_bytes());
     message.extend(CE.0.to_be_bytes());
     message.extend(correlator.to_be_bytes());
-    message.extend([0; 4]);
+    let priority = Priority::of(MessageKind::from(kind)).level(); // SCTP drops a message with another one
+    message.extend([priority << 3, 0, 0, 0]);
     message.extend(body);
     message
 }
