@@ -3,6 +3,7 @@
 //! The only crate that may contain unsafe code.
 //!
 //! - [`capture`]: captures of packets at ports, as pcapng, while the router runs
+//! - [`ce`]: the running control element
 //! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until an instant
 //! - [`device`]: devices, which receive and send frames in bursts
 //! - [`file`]: files named by users, read with a size limit
@@ -16,6 +17,7 @@
 //! - [`signals`]: signals that arrive while a program starts
 
 pub mod capture;
+pub mod ce;
 pub mod clock;
 pub mod device;
 pub mod file;

@@ -41,6 +41,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "lfb",
             "element",
             "forces",
+            "ce",
         ],
     ),
     (

@@ -1,0 +1,295 @@
+//! The task that owns a control element.
+//!
+//! ```text
+//!   listeners --accept--> links, a reading task each --+
+//!   Handle --requests----------------------------------+--> inputs --> [Control] --> links, answers, log
+//!   store, a thread --confirmations--------------------+                  |
+//!                  <---------------------------- changes -----------------+
+//! ```
+//!
+//! Every queue is bounded. A link whose messages are not handled yet is not read, so the peer sees missing credit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc as threads;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use weir_base::Instant;
+use weir_ce::Control;
+use weir_ce::contract::{Answer, Journal, Output, Records, Refusal, Request, StoreTicket, Ticket};
+use weir_forces::session::ce::LinkId;
+use weir_model::{Class, Value};
+
+use super::store::Store;
+use crate::clock;
+use crate::tml::{Incoming, Link, Listener, Outgoing};
+
+/// Inputs that wait for the control element.
+const INPUTS_MAX: usize = 256;
+/// An answer that has not come by then is not waited for; every request ends sooner.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// A place where the CE listens, with the word for its transport.
+pub type Listening = (String, Listener);
+
+/// A change for the store: for each FE, by name.
+type ToKeep = (StoreTicket, Vec<(String, Records)>);
+
+/// Asks a running control element.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inputs: mpsc::Sender<Input>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
+    Table(&'static Class, oneshot::Sender<Value>),
+    Opened(String, Link),
+    Message(LinkId, Vec<u8>),
+    Ended(LinkId),
+    Writable(LinkId),
+    Stored(StoreTicket, Result<(), String>),
+    Deaf(String),
+}
+
+impl Handle {
+    /// Asks, and waits for the answer.
+    pub async fn ask(&self, request: Request) -> Result<Answer, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.inputs.send(Input::Request(request, answer)).await;
+        sent.map_err(|_| ended())?;
+        let answer = tokio::time::timeout(ANSWER_MAX, answered).await;
+        answer.map_err(|_| ended())?.map_err(|_| ended())?
+    }
+
+    /// The rows of a table of the CE.
+    pub async fn table(&self, class: &'static Class) -> Result<Value, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.inputs.send(Input::Table(class, answer)).await;
+        sent.map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())
+    }
+}
+
+fn ended() -> Refusal {
+    Refusal::Silent("the control element has ended".to_owned())
+}
+
+/// A control element that is ready to run.
+#[derive(Debug)]
+pub struct Driver {
+    control: Control,
+    inputs: mpsc::Receiver<Input>,
+    sender: mpsc::Sender<Input>,
+    links: BTreeMap<LinkId, Arc<Outgoing>>,
+    answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
+    store: threads::Sender<ToKeep>,
+    tasks: JoinSet<()>,
+    next: u64,
+}
+
+impl Driver {
+    /// A control element with its store, and the handle to ask it. Call it within a runtime.
+    pub fn new(control: Control, store: Store) -> std::io::Result<(Self, Handle)> {
+        let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+        let handle = Handle {
+            inputs: sender.clone(),
+        };
+        let driver = Self {
+            control,
+            inputs,
+            store: keep(store, sender.clone())?,
+            sender,
+            links: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            next: 0,
+        };
+        Ok((driver, handle))
+    }
+
+    /// Runs until it is dropped, or until a listener fails; then it returns the reason.
+    pub async fn run(mut self, listeners: Vec<Listening>) -> String {
+        for (transport, listener) in listeners {
+            self.tasks
+                .spawn(accept(transport, listener, self.sender.clone()));
+        }
+        loop {
+            self.settle();
+            let wait = self.control.poll_timeout().map(until);
+            let timer = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                input = self.inputs.recv() => match input {
+                    Some(Input::Deaf(why)) => return why,
+                    Some(input) => self.handle(input),
+                    None => return "nobody can ask the control element any more".to_owned(),
+                },
+                () = timer => self.control.handle_timeout(clock::now()),
+                Some(_) = self.tasks.join_next() => {} // a task of a link has ended
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        let now = clock::now();
+        match input {
+            Input::Request(request, answer) => {
+                let ticket = Ticket(self.number());
+                self.answers.insert(ticket, answer);
+                self.control.request(now, ticket, request);
+            }
+            Input::Table(class, answer) => {
+                let _ = answer.send(self.control.table(now, class)); // the asker may be gone
+            }
+            Input::Opened(transport, link) => self.open(now, &transport, link),
+            Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
+            Input::Ended(link) => {
+                if self.links.remove(&link).is_some() {
+                    self.control.handle_disconnected(now, link);
+                }
+            }
+            Input::Writable(link) => self.control.handle_writable(link, true),
+            Input::Stored(ticket, done) => self.control.handle_stored(now, ticket, done),
+            Input::Deaf(_) => {} // handled by the caller
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn open(&mut self, now: Instant, transport: &str, link: Link) {
+        let id = LinkId(self.number());
+        let peer = format!("{transport} {}", link.peer);
+        if !self.control.handle_connected(now, id, link.proved, &peer) {
+            tracing::warn!(%peer, "refused: too many links");
+            return; // dropping the link closes it
+        }
+        self.links.insert(id, Arc::new(link.outgoing));
+        self.tasks
+            .spawn(read(id, link.incoming, self.sender.clone()));
+    }
+
+    /// Carries out everything that the control element wants.
+    fn settle(&mut self) {
+        let now = clock::now();
+        loop {
+            if let Some(output) = self.control.poll_output() {
+                self.carry_out(output);
+            } else if let Some(transmit) = self.control.poll_transmit(now) {
+                self.send(transmit.link, transmit.message);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Close(link) => drop(self.links.remove(&link)), // closes after what waits was sent
+            Output::Answer(ticket, answer) => {
+                if let Some(waits) = self.answers.remove(&ticket) {
+                    let _ = waits.send(answer); // the asker may be gone
+                }
+            }
+            Output::Store(ticket, changes) => {
+                // A thread that has ended answers no more; its end is in the log.
+                let _ = self.store.send((ticket, changes));
+            }
+            Output::Noticed(_) => {} // readers fetch
+            Output::Redirected(fe, packets) => {
+                let packets = packets.redirects().len();
+                tracing::trace!(%fe, packets, "nobody wants packets of this FE");
+            }
+            Output::Journal(journal) => log(&journal),
+        }
+    }
+
+    fn send(&mut self, link: LinkId, message: Vec<u8>) {
+        let Some(outgoing) = self.links.get(&link) else {
+            return;
+        };
+        outgoing.send(message);
+        if !outgoing.has_room() {
+            self.control.handle_writable(link, false);
+            let (outgoing, inputs) = (Arc::clone(outgoing), self.sender.clone());
+            self.tasks.spawn(async move {
+                outgoing.writable().await;
+                drop(outgoing);
+                let _ = inputs.send(Input::Writable(link)).await; // the CE may have ended
+            });
+        }
+    }
+}
+
+/// Time from now until an instant.
+fn until(at: Instant) -> Duration {
+    Duration::from_nanos(at.since(clock::now()).as_nanos())
+}
+
+async fn accept(transport: String, mut listener: Listener, inputs: mpsc::Sender<Input>) {
+    while let Some(link) = listener.accept().await {
+        if inputs
+            .send(Input::Opened(transport.clone(), link))
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+    let why = format!(
+        "the socket at {} ({transport}) has failed",
+        listener.address()
+    );
+    let _ = inputs.send(Input::Deaf(why)).await;
+}
+
+async fn read(link: LinkId, mut incoming: Incoming, inputs: mpsc::Sender<Input>) {
+    while let Some(message) = incoming.recv().await {
+        if inputs.send(Input::Message(link, message)).await.is_err() {
+            return;
+        }
+    }
+    let _ = inputs.send(Input::Ended(link)).await;
+}
+
+/// Starts the thread that writes the store.
+fn keep(store: Store, inputs: mpsc::Sender<Input>) -> std::io::Result<threads::Sender<ToKeep>> {
+    let (sender, changes) = threads::channel::<ToKeep>();
+    let work = move || {
+        for (ticket, records) in changes {
+            let done = store.keep(&records);
+            if inputs.blocking_send(Input::Stored(ticket, done)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("ce-store".to_owned())
+        .spawn(work)?;
+    Ok(sender)
+}
+
+fn log(journal: &Journal) {
+    match journal {
+        Journal::Associated(fe) => tracing::info!(fe, "associated"),
+        Journal::Lost(fe, why) => tracing::warn!(fe, why, "association lost"),
+        Journal::Unknown(id) => {
+            tracing::warn!(%id, "an FE that is not configured asks for an association; add [fe.NAME] with this id");
+        }
+        Journal::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),
+        Journal::InSync(fe, restored) => {
+            tracing::info!(fe, restored, "has the desired configuration again");
+        }
+        Journal::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
+    }
+}

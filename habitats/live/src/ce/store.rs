@@ -1,0 +1,347 @@
+//! The store of a control element: what operators want of each FE, in one file (redb).
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `format` | `version` | version of this layout |
+//! | `desired` | FE, path in its configuration | `+` exists, `-` default, or type and value |
+//! | `components` | FE, path of class, instance and names | the value as text |
+//!
+//! Every change is durable before it is confirmed, so it survives `kill -9` and a loss of power. The file belongs to
+//! one process at a time, and only its owner may read it.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+};
+use weir_base::setting::Scalar;
+use weir_ce::contract::Records;
+use weir_ce::desired::Wish;
+use weir_model::ComponentPath;
+
+/// The version of the layout.
+const VERSION: u64 = 1;
+/// Between the segments of a path. Names are printable.
+const SEPARATOR: char = '\u{1f}';
+
+const FORMAT: TableDefinition<'_, &str, u64> = TableDefinition::new("format");
+const DESIRED: Texts = TableDefinition::new("desired");
+const COMPONENTS: Texts = TableDefinition::new("components");
+
+type Texts = TableDefinition<'static, (&'static str, &'static str), &'static str>;
+
+/// The store.
+#[derive(Debug)]
+pub struct Store {
+    database: Database,
+}
+
+/// What is kept for one FE.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// Wishes for its configuration.
+    pub desired: BTreeMap<ComponentPath, Wish>,
+    /// Components of any class.
+    pub components: BTreeMap<ComponentPath, String>,
+}
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has it.
+    #[error("another `weir ce` uses the store {}; give each its own `store`", .0.display())]
+    InUse(PathBuf),
+    /// It is no store, or is damaged.
+    #[error("{} is no store of a CE, or is damaged: {why}; move it away to begin with the configuration alone", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A later version of weir wrote it.
+    #[error("the store {} has version {version}, and this weir reads version {VERSION}; use a later weir", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// The file cannot be opened.
+    #[error("`store` {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+impl Store {
+    /// Opens a store, or creates it with mode 0600, and its folder if necessary.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let io = |source| StoreError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+            let mut builder = DirBuilder::new();
+            builder
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(io)?;
+        }
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let file = options.open(path).map_err(io)?;
+        let database = Database::builder()
+            .create_file(file)
+            .map_err(|error| match error {
+                DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(path.to_owned()),
+                DatabaseError::Storage(StorageError::Io(source))
+                    if source.kind() != std::io::ErrorKind::InvalidData =>
+                {
+                    io(source)
+                }
+                other => damaged(path, other),
+            })?;
+        let store = Self { database };
+        match store.version().map_err(|e| damaged(path, e))? {
+            VERSION => Ok(store),
+            version => Err(StoreError::Newer {
+                path: path.to_owned(),
+                version,
+            }),
+        }
+    }
+
+    /// The version of the layout, which a new store gets here.
+    fn version(&self) -> Result<u64, redb::Error> {
+        let write = self.database.begin_write()?;
+        let version = {
+            let mut format = write.open_table(FORMAT)?;
+            let version = format.get("version")?.map(|version| version.value());
+            match version {
+                Some(version) => version,
+                None => {
+                    format.insert("version", VERSION)?;
+                    VERSION
+                }
+            }
+        };
+        write.open_table(DESIRED)?;
+        write.open_table(COMPONENTS)?;
+        write.commit()?;
+        Ok(version)
+    }
+
+    /// Everything that is kept, by the names of the FEs.
+    pub fn read(&self) -> Result<BTreeMap<String, Kept>, String> {
+        let mut all: BTreeMap<String, Kept> = BTreeMap::new();
+        let failed = |e: redb::Error| format!("the store cannot be read: {e}");
+        for (fe, path, text) in self.rows(DESIRED).map_err(failed)? {
+            let damaged = || format!("the store has `{text}` for {fe}:{path}, which is no wish");
+            let wish = wish(&text).ok_or_else(damaged)?;
+            all.entry(fe).or_default().desired.insert(path, wish);
+        }
+        for (fe, path, text) in self.rows(COMPONENTS).map_err(failed)? {
+            all.entry(fe).or_default().components.insert(path, text);
+        }
+        Ok(all)
+    }
+
+    fn rows(&self, table: Texts) -> Result<Vec<(String, ComponentPath, String)>, redb::Error> {
+        let read = self.database.begin_read()?;
+        let table = read.open_table(table)?;
+        let mut rows = Vec::new();
+        for row in table.iter()? {
+            let (key, text) = row?;
+            let (fe, path) = key.value();
+            let path = ComponentPath::new(path.split(SEPARATOR));
+            rows.push((fe.to_owned(), path, text.value().to_owned()));
+        }
+        Ok(rows)
+    }
+
+    /// Makes changes durable: all of them or none.
+    pub fn keep(&self, changes: &[(String, Records)]) -> Result<(), String> {
+        self.write(changes).map_err(|e| e.to_string())
+    }
+
+    fn write(&self, changes: &[(String, Records)]) -> Result<(), redb::Error> {
+        let write = self.database.begin_write()?;
+        for (fe, records) in changes {
+            let wishes = records.desired.iter();
+            let wishes = wishes.map(|(path, wish)| (path, wish.as_ref().map(text)));
+            put(&write, DESIRED, fe, wishes)?;
+            let texts = records.components.iter();
+            put(
+                &write,
+                COMPONENTS,
+                fe,
+                texts.map(|(path, text)| (path, text.clone())),
+            )?;
+        }
+        write.commit()?;
+        Ok(())
+    }
+}
+
+fn put<'a>(
+    write: &redb::WriteTransaction,
+    table: Texts,
+    fe: &str,
+    texts: impl Iterator<Item = (&'a ComponentPath, Option<String>)>,
+) -> Result<(), redb::Error> {
+    let mut table = write.open_table(table)?;
+    for (path, text) in texts {
+        let key = path.segments().join(&SEPARATOR.to_string());
+        match text {
+            Some(text) => table.insert((fe, &key[..]), &text[..])?,
+            None => table.remove((fe, &key[..]))?,
+        };
+    }
+    Ok(())
+}
+
+fn damaged(path: &Path, why: impl std::fmt::Display) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+fn text(wish: &Wish) -> String {
+    match wish {
+        Wish::Exists => "+".to_owned(),
+        Wish::Default => "-".to_owned(),
+        Wish::Is(Scalar::Integer(number)) => format!("i{number}"),
+        Wish::Is(Scalar::Real(number)) => format!("r{number}"),
+        Wish::Is(Scalar::Flag(on)) => format!("f{on}"),
+        Wish::Is(Scalar::Text(text)) => format!("t{text}"),
+    }
+}
+
+fn wish(text: &str) -> Option<Wish> {
+    let mut letters = text.chars();
+    let kind = letters.next()?;
+    let value = letters.as_str();
+    Some(match kind {
+        '+' => Wish::Exists,
+        '-' => Wish::Default,
+        'i' => Wish::Is(Scalar::Integer(value.parse().ok()?)),
+        'r' => Wish::Is(Scalar::Real(value.parse().ok()?)),
+        'f' => Wish::Is(Scalar::Flag(value.parse().ok()?)),
+        't' => Wish::Is(Scalar::Text(value.to_owned())),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder of this test, which goes with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            Self(folder)
+        }
+
+        fn store(&self) -> PathBuf {
+            self.0.join("ce.redb")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn path(text: &str) -> ComponentPath {
+        ComponentPath::new(text.split('.'))
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_with_its_type() {
+        let folder = Folder::new("store");
+        let wishes = [
+            Some(Wish::Is(Scalar::Integer(7))),
+            Some(Wish::Is(Scalar::Real(0.5))),
+            Some(Wish::Is(Scalar::Flag(true))),
+            Some(Wish::Is(Scalar::Text("5 Mbit".to_owned()))),
+            Some(Wish::Exists),
+            Some(Wish::Default),
+        ];
+        let desired = wishes
+            .iter()
+            .zip(0..)
+            .map(|(wish, n)| (path(&format!("a.{n}")), wish.clone()));
+        let records = Records {
+            desired: desired.collect(),
+            components: vec![(path("FEObject.1.FEName"), Some("west".to_owned()))],
+        };
+        let store = Store::open(&folder.store()).unwrap();
+        store.keep(&[("edge1".to_owned(), records)]).unwrap();
+        drop(store);
+        let store = Store::open(&folder.store()).unwrap();
+        let gone = Records {
+            desired: vec![(path("a.0"), None)],
+            components: Vec::new(),
+        };
+        store.keep(&[("edge1".to_owned(), gone)]).unwrap();
+        let kept = &store.read().unwrap()["edge1"];
+        let values: Vec<_> = kept.desired.values().cloned().map(Some).collect();
+        assert_eq!(values, wishes[1..]);
+        assert_eq!(kept.components[&path("FEObject.1.FEName")], "west");
+        let mode = fs::metadata(folder.store()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_used_says_why() {
+        let folder = Folder::new("stores");
+        let store = Store::open(&folder.store()).unwrap();
+        let error = Store::open(&folder.store()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("another `weir ce` uses the store"),
+            "{error}"
+        );
+        let write = store.database.begin_write().unwrap();
+        write
+            .open_table(FORMAT)
+            .unwrap()
+            .insert("version", 2)
+            .unwrap();
+        write.commit().unwrap();
+        drop(store);
+        let error = Store::open(&folder.store()).unwrap_err().to_string();
+        assert!(error.contains("has version 2"), "{error}");
+        fs::write(
+            folder.store(),
+            "this is a text and no store, and it is long enough",
+        )
+        .unwrap();
+        let error = Store::open(&folder.store()).unwrap_err().to_string();
+        assert!(
+            error.contains("is no store of a CE, or is damaged"),
+            "{error}"
+        );
+    }
+}
