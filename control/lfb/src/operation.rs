@@ -102,14 +102,18 @@ impl Plan {
         &self,
         path: &ClassPath<L>,
     ) -> Result<ComponentPath, Fault> {
-        let at = section::ROUTER.locate(path)?;
+        let of_kind = queue::kind_at(path);
+        let at = match of_kind.clone() {
+            Some(at) => at,
+            None => section::ROUTER.locate(path)?,
+        };
         if let Some(fault) = self.no_port(&at) {
             return Err(fault);
         }
         let Place {
             section, instance, ..
         } = section::ROUTER.find(&at)?;
-        if section.key == queue::SECTION.key {
+        if section.key == queue::SECTION.key && of_kind.is_none() {
             let port = instance.unwrap_or_default();
             let kind = self.kind_after(port, &[]);
             let class: NamePath = path.translate(&disciplines())?;
@@ -231,6 +235,7 @@ mod tests {
     use weir_model::{IdPath, Step};
 
     use super::*;
+    use crate::class::queues::QUEUES;
 
     fn path(text: &str) -> ComponentPath {
         ComponentPath::new(text.split('.'))
@@ -371,6 +376,22 @@ mod tests {
             ..by_ids(&STATUS.class, "", "pool")
         };
         assert_eq!(plan.locate(&pool), Ok(path("pool")));
+    }
+
+    #[test]
+    fn the_kind_of_a_discipline_is_a_component_of_its_queue() {
+        let plan = plan();
+        let path = |instance: &str, id| IdPath {
+            class: QUEUES.class.id,
+            instance: vec![instance.to_owned()],
+            steps: vec![Step::Member(id)],
+        };
+        let kind = plan.locate(&path("guest", 2)).unwrap();
+        assert_eq!(kind.to_string(), "port.guest.discipline.kind");
+        let after = plan.after(&[set(&kind.to_string(), "sfq")]).unwrap();
+        assert_eq!(after.shown()[&kind.to_string()], "sfq");
+        let code = |path| plan.locate(&path).unwrap_err().code;
+        assert_eq!(code(path("wann", 2)), ResultCode::InstanceNotFound);
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use weir_base::setting::Scalar;
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
+use weir_model::class_path::Label;
 use weir_model::fault::ResultCode;
-use weir_model::{Class, ComponentPath, Fault, Section};
+use weir_model::{Class, ClassPath, ComponentPath, Fault, NamePath, Section, Step};
 
 use crate::class::disciplines;
+use crate::class::queues::QUEUES;
 
 /// The discipline of a port that names none: fair, short queues without anything to set.
 pub const KIND_DEFAULT: &str = "fq_codel";
@@ -21,6 +23,18 @@ pub(crate) static SECTION: Section = Section {
     no_value: |_, value| not_a_table(value),
     sections: &[],
 };
+
+/// Where a configuration has the kind of discipline that a path of the class `queues` leads to; none if the path is of
+/// another class or leads elsewhere.
+pub(crate) fn kind_at<L: Label + PartialEq>(path: &ClassPath<L>) -> Option<ComponentPath> {
+    let path: NamePath = path.translate(&[QUEUES.class]).ok()?;
+    match (&path.instance[..], &path.steps[..]) {
+        ([port], [Step::Member(name)]) if name == "discipline" => {
+            Some(ComponentPath::new(["port", port, SECTION.key, "kind"]))
+        }
+        _ => None,
+    }
+}
 
 /// Why a single value cannot be a discipline, and what to write instead.
 fn not_a_table(value: &Scalar) -> String {

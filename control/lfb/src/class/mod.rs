@@ -20,7 +20,7 @@ mod drops;
 mod neighbours;
 pub mod netfilter;
 pub mod ports;
-mod queues;
+pub(crate) mod queues;
 pub(crate) mod redirect;
 mod routes;
 pub mod status;
@@ -146,6 +146,11 @@ const RATIO: Type = Type::Real(Unit::Ratio);
 impl Declared {
     const fn about(self, about: &'static str) -> Self {
         Self(self.0.about(about))
+    }
+
+    /// It can be set.
+    const fn settable(self) -> Self {
+        Self(self.0.settable())
     }
 
     /// It is a capability.

@@ -14,7 +14,7 @@ use super::{
     rows,
 };
 
-pub(super) static QUEUES: Block = Block {
+pub(crate) static QUEUES: Block = Block {
     class: Class {
         name: "queues",
         id: 0x00F7_0103,
@@ -71,7 +71,8 @@ const COLUMNS: &[Column<QueueRow>] = &[
         .shown(&[Cell::new("PORT")])
         .read(|slot| slot.name.as_str().into()),
     component(2, "discipline", TEXT, "fq_codel")
-        .about("Kind of discipline.")
+        .settable()
+        .about("Kind of discipline; another one begins with its defaults.")
         .shown(&[Cell::new("DISCIPLINE")])
         .read(|slot| slot.port.queue().spec().kind().into()),
     component(
