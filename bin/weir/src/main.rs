@@ -8,6 +8,7 @@ mod complete;
 mod configuration;
 mod describe;
 mod journal;
+mod keys;
 mod lab;
 mod list;
 mod log;
@@ -115,6 +116,14 @@ enum Command {
         #[arg(add = complete::mechanisms())]
         name: String,
     },
+    /// Make a certificate and its key, for a control element or a forwarding element
+    ///
+    /// The files are NAME.crt and NAME.key; existing ones are not overwritten. Peers need a copy of the
+    /// certificate. The key stays where it is.
+    Keys {
+        /// Name of both files without their endings, and the name in the certificate: edge-1
+        name: PathBuf,
+    },
     /// List what there is
     List(list::ListArguments),
     /// Run a scenario
@@ -208,6 +217,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { name } => describe(&name),
+        Command::Keys { name } => keys::run(&name),
         Command::List(arguments) => list::run(&arguments),
         Command::Run(arguments) => lab::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
