@@ -1,5 +1,8 @@
 //! Links for the tests of transports: a CE and FEs on the loopback interface.
 
+#![allow(dead_code)] // each test file uses a part
+#![allow(clippy::unwrap_used)] // a helper's panic is a failed test
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
