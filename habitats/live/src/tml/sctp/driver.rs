@@ -72,12 +72,14 @@ impl Driver {
             expects: None,
             reported: Refused::default(),
         };
-        Arc::new(Self {
+        let driver = Self {
             socket,
             faults,
             state: Mutex::new(state),
             wake: Notify::new(),
-        })
+        };
+        driver.with(|_, _| ()); // an endpoint that connects has its first packet already
+        Arc::new(driver)
     }
 
     /// Uses the endpoint.
