@@ -7,6 +7,7 @@ use std::path::Path;
 use weir_config::Document;
 use weir_element::{Facts, admit, differences};
 use weir_lfb::Plan;
+use weir_lfb::fe::{self, FePlan};
 use weir_live::file::read_text;
 use weir_live::router::survey;
 use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
@@ -68,12 +69,31 @@ pub(crate) fn is_router(text: &str) -> bool {
         && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
 }
 
-/// Checks a whole configuration and reports every fault with its line.
-pub(crate) fn plan(name: &str, text: &str) -> Result<Plan, Vec<String>> {
-    checked(name, text).map(|(plan, _)| plan)
+/// A checked configuration: a router, which may be a forwarding element.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    pub(crate) plan: Plan,
+    pub(crate) fe: Option<FePlan>,
 }
 
-fn checked(name: &str, text: &str) -> Result<(Plan, Document), Vec<String>> {
+impl Configuration {
+    /// The plan for a running router, which is this forwarding element or none.
+    pub(crate) fn for_running(self, fe: Option<&FePlan>) -> Result<Plan, Vec<String>> {
+        match self.fe.as_ref() == fe {
+            true => Ok(self.plan),
+            false => Err(vec![
+                "[fe] and [ce.NAME] cannot change while the router runs; restart it".to_owned(),
+            ]),
+        }
+    }
+}
+
+/// Checks a whole configuration and reports every fault with its line.
+pub(crate) fn plan(name: &str, text: &str) -> Result<Configuration, Vec<String>> {
+    checked(name, text).map(|(configuration, _)| configuration)
+}
+
+fn checked(name: &str, text: &str) -> Result<(Configuration, Document), Vec<String>> {
     if is_scenario(text) {
         let what = "this is a scenario, not a router's configuration";
         return Err(vec![format!(
@@ -81,8 +101,20 @@ fn checked(name: &str, text: &str) -> Result<(Plan, Document), Vec<String>> {
         )]);
     }
     let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
-    let plan = Plan::check(document.changes()).map_err(|faults| located(&document, &faults))?;
-    Ok((plan, document))
+    let (of_fe, of_router): (Vec<_>, Vec<_>) =
+        document.changes().iter().cloned().partition(fe::is_of_fe);
+    let fe = match of_fe.is_empty() {
+        true => Ok(None),
+        false => FePlan::check(&of_fe).map(Some),
+    };
+    match (Plan::check(&of_router), fe) {
+        (Ok(plan), Ok(fe)) => Ok((Configuration { plan, fe }, document)),
+        (plan, fe) => {
+            let mut faults = plan.err().unwrap_or_default();
+            faults.extend(fe.err().unwrap_or_default());
+            Err(located(&document, &faults))
+        }
+    }
 }
 
 /// Faults for a person, each with its place.
@@ -98,7 +130,7 @@ fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
 }
 
 /// Reads and checks a configuration file; whether its interfaces exist is not checked.
-pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
+pub(crate) fn load(path: &Path) -> Result<Configuration, Failure> {
     let text = read(path)?;
     let checked = plan(&shown(path), &text);
     checked.map_err(|faults| Failure::Usage(faults.join("\n")))
@@ -107,6 +139,8 @@ pub(crate) fn load(path: &Path) -> Result<Plan, Failure> {
 /// A plan that can run on this machine.
 pub(crate) struct Admission {
     pub(crate) plan: Plan,
+    /// The forwarding element that it is, if it is one.
+    pub(crate) fe: Option<FePlan>,
     pub(crate) facts: Facts,
     /// Warnings: settings that are permitted, but probably not intended.
     pub(crate) doubts: Vec<String>,
@@ -116,11 +150,12 @@ pub(crate) struct Admission {
 pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
     let text = read(path)?;
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
-    let (plan, document) = checked(&shown(path), &text).map_err(failed)?;
+    let (Configuration { plan, fe }, document) = checked(&shown(path), &text).map_err(failed)?;
     let facts = survey(&plan);
     match admit(None, &plan, &facts) {
         Ok(admitted) => Ok(Admission {
             plan,
+            fe,
             facts,
             doubts: admitted.doubts,
         }),
@@ -134,7 +169,12 @@ pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
 
 /// `weir check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let Admission { plan, doubts, .. } = load_here(path)?;
+    let Admission {
+        plan, doubts, fe, ..
+    } = load_here(path)?;
+    if let Some(fe) = &fe {
+        crate::fe::prepare(path, fe, &plan)?; // its certificates
+    }
     for doubt in doubts {
         print(&format!("note: {doubt}\n"))?;
     }
@@ -148,7 +188,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 
 /// `weir diff`; like diff(1) it exits with 1 if there is a difference.
 pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
-    let plan = load(path)?;
+    let plan = load(path)?.plan;
     let in_force: BTreeMap<String, String> =
         client::get(socket, "/v1/config").map_err(|e| Failure::Usage(e.to_string()))?;
     let differences = differences(&in_force, &plan.shown());

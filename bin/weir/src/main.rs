@@ -7,6 +7,7 @@ mod capture;
 mod complete;
 mod configuration;
 mod describe;
+mod fe;
 mod journal;
 mod keys;
 mod lab;
@@ -56,6 +57,14 @@ enum Command {
     /// Run a stand-alone router until SIGTERM; SIGHUP reads the configuration again
     Router {
         /// The configuration
+        config: PathBuf,
+        /// A supervisor has started this process, and holds the other end of its standard input
+        #[arg(long, hide = true)]
+        supervised: bool,
+    },
+    /// Run a router that control elements steer (ForCES) until SIGTERM: a forwarding element
+    Fe {
+        /// The configuration: that of a router, with [fe] and [ce.NAME]
         config: PathBuf,
         /// A supervisor has started this process, and holds the other end of its standard input
         #[arg(long, hide = true)]
@@ -204,11 +213,16 @@ fn end(result: Result<(), Failure>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
-    if !matches!(command, Command::Router { .. }) {
+    if !matches!(command, Command::Router { .. } | Command::Fe { .. }) {
         release_signals()?;
     }
     match command {
-        Command::Router { config, supervised } => router::run(&config, supervised),
+        Command::Router { config, supervised } => {
+            router::run(&config, supervised, router::Role::Router)
+        }
+        Command::Fe { config, supervised } => {
+            router::run(&config, supervised, router::Role::ForwardingElement)
+        }
         Command::Check { config } => configuration::check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),

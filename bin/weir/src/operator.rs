@@ -3,80 +3,36 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
-use weir_base::Span;
-use weir_lfb::class::ports::Device;
-use weir_lfb::class::status::Process;
-use weir_lfb::class::{self, Block, Source};
+use weir_lfb::class::{self, Block};
+use weir_lfb::fe::FePlan;
 use weir_live::capture::Captures;
-use weir_live::clock;
-use weir_live::mutex::lock;
-use weir_live::router::{Running, bypass};
-use weir_live::worker::{LinkState, Worker};
+use weir_live::router::Running;
+use weir_live::router::reader::Reader;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
 use weir_northbound::{Operator, Peer, Refusal};
-use weir_path::plane::{Plane, PlanePort};
 
 use crate::{configuration, journal};
 
 /// The running router, as the northbound service sees it.
 pub(crate) struct Console {
     running: Arc<Running>,
+    reader: Arc<Reader>,
     captures: Captures,
-    started: Instant,
+    /// The forwarding element that the router is, if it is one.
+    fe: Option<FePlan>,
 }
 
 impl Console {
-    pub(crate) fn new(running: Arc<Running>) -> Self {
+    pub(crate) fn new(running: Arc<Running>, reader: Arc<Reader>, fe: Option<FePlan>) -> Self {
         let captures = Captures::new(running.handle.clone());
-        let started = Instant::now();
         Self {
             running,
+            reader,
             captures,
-            started,
+            fe,
         }
-    }
-
-    /// Runs a question on the forwarding thread and returns its answer.
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let answer = self.running.handle.call(question);
-        answer.map_err(|e| Refusal::Silent(e.to_string()))
-    }
-
-    fn ports(&self, read: fn(&Plane, &[Device]) -> Value) -> Result<Value, Refusal> {
-        let dropped = lock(&self.running.guard).local_dropped();
-        let silent = |e| Refusal::Silent(format!("cannot read the kernel's counters: {e}"));
-        let dropped = dropped.map_err(silent)?;
-        self.ask(move |worker| {
-            let links = worker.links();
-            let device = |(link, slot): (LinkState, &PlanePort)| Device {
-                up: link.up,
-                missed: link.counters.missed,
-                refused: link.counters.refused,
-                local_dropped: dropped.get(&slot.interface).copied().unwrap_or_default(),
-            };
-            let devices = links.into_iter().zip(worker.plane.ports()).map(device);
-            let devices: Vec<_> = devices.collect();
-            read(&worker.plane, &devices)
-        })
-    }
-
-    fn status(&self) -> Result<Process, Refusal> {
-        let in_force = self.running.in_force();
-        Ok(Process {
-            version: env!("CARGO_PKG_VERSION"),
-            pid: std::process::id(),
-            uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
-            pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
-            frame_bytes_max: in_force.limits.frame_bytes_max,
-            router: in_force.plan.router.clone(),
-            ports: in_force.plan.ports.len(),
-        })
     }
 }
 
@@ -116,16 +72,7 @@ impl Operator for Console {
         let query = block
             .query(query)
             .map_err(|e| Refusal::Wrong(e.to_string()))?;
-        match block.source {
-            Source::Plane(read) => self.ask(move |worker| read(&worker.plane)),
-            Source::Flows(collect, write) => self
-                .ask(move |worker| collect(&worker.plane, clock::now(), &query))
-                .map(write),
-            Source::Ports(read) => self.ports(read),
-            Source::Tables(read) => Ok(read(&self.running.tables.load())),
-            Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
-            Source::Status(read) => self.status().map(|process| read(&process)),
-        }
+        self.reader.read(block, &query).map_err(Refusal::Silent)
     }
 
     fn config(&self) -> BTreeMap<String, String> {
@@ -134,6 +81,7 @@ impl Operator for Console {
 
     fn apply(&self, text: &str, by: Peer) -> ApplyReport {
         let plan = configuration::plan("configuration", text);
+        let plan = plan.and_then(|new| new.for_running(self.fe.as_ref()));
         let done = plan.and_then(|plan| self.running.apply(plan).map_err(configuration::sentences));
         journal::changed("apply", Some(by), &done);
         report(done)

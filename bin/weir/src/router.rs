@@ -1,4 +1,4 @@
-//! `weir router`: the parts of a stand-alone router, wired together.
+//! `weir router` and `weir fe`: the parts of a router, wired together.
 //!
 //! ```text
 //!  supervisor (parent) <--heartbeat-- child:
@@ -30,7 +30,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use weir_element::Facts;
 use weir_lfb::Plan;
+use weir_lfb::fe::FePlan;
 use weir_live::router::journal::Totals;
+use weir_live::router::reader::Reader;
 use weir_live::router::{self, Running};
 use weir_live::worker::Worker;
 use weir_northbound::Service;
@@ -40,16 +42,55 @@ use crate::configuration::Admission;
 use crate::operator::Console;
 use crate::{Failure, configuration, journal, release_signals};
 
+/// What a process with a router is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A router on its own: `weir router`.
+    Router,
+    /// A forwarding element: `weir fe`.
+    ForwardingElement,
+}
+
+impl Role {
+    /// The subcommand.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Router => "router",
+            Self::ForwardingElement => "fe",
+        }
+    }
+
+    /// Checks that the configuration is for this role.
+    fn check(self, config: &Path, fe: Option<&FePlan>) -> Result<(), Failure> {
+        let config = config.display();
+        match (self, fe) {
+            (Self::Router, Some(_)) => Err(Failure::Usage(format!(
+                "{config}: it has a section [fe], so it is a forwarding element: start it with `weir fe {config}`"
+            ))),
+            (Self::ForwardingElement, None) => Err(Failure::Usage(format!(
+                "{config}: a forwarding element needs the sections [fe] and [ce.NAME]; `weir router {config}` starts \
+                 a router without control elements"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Runs a router until a signal ends it. `is_child`: this process was started by a supervisor.
-pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
+pub(crate) fn run(config: &Path, is_child: bool, role: Role) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
         let why =
             "a router reads its configuration again on SIGHUP: give it a file, not standard input";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let Admission { plan, facts, .. } = configuration::load_here(config)?;
+    let Admission {
+        plan, facts, fe, ..
+    } = configuration::load_here(config)?;
+    role.check(config, fe.as_ref())?;
+    let element = fe.as_ref().map(|fe| crate::fe::prepare(config, fe, &plan));
+    let element = element.transpose()?;
     let heart = match (is_child, plan.router.watchdog) {
-        (false, Some(limit)) => return supervisor::supervise(config, limit),
+        (false, Some(limit)) => return supervisor::supervise(config, limit, role),
         (true, Some(limit)) => Heart::of_child(limit),
         (_, None) => Heart::of_single_process(),
     };
@@ -57,12 +98,17 @@ pub(crate) fn run(config: &Path, is_child: bool) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|e| Failure::Run(e.to_string()))?;
-    let result = runtime.block_on(serve(config, plan, facts, heart));
+    let result = runtime.block_on(serve(config, (plan, facts), (fe, element), heart));
     runtime.shutdown_background();
     result
 }
 
-async fn serve(config: &Path, plan: Plan, facts: Facts, heart: Heart) -> Result<(), Failure> {
+async fn serve(
+    config: &Path,
+    (plan, facts): (Plan, Facts),
+    (fe, element): (Option<FePlan>, Option<weir_live::fe::Params>),
+    heart: Heart,
+) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let mut ending = Ending::new().map_err(failed)?;
@@ -86,13 +132,18 @@ async fn serve(config: &Path, plan: Plan, facts: Facts, heart: Heart) -> Result<
     };
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
-    tasks.spawn(serve_northbound(Arc::clone(&running), service));
+    let reader = Arc::new(Reader::new(Arc::clone(&running), env!("CARGO_PKG_VERSION")));
+    let console = Console::new(Arc::clone(&running), Arc::clone(&reader), fe.clone());
+    tasks.spawn(serve_northbound(console, service));
+    if let Some(element) = element {
+        tasks.spawn(weir_live::fe::run(Arc::clone(&running), reader, element));
+    }
     tasks.spawn(heart.clone().beat(running.handle.clone()));
     let started = Instant::now();
     router::journal::started(&running.in_force());
     let result = loop {
         tokio::select! {
-            _ = hangup.recv() => reload(&running, config),
+            _ = hangup.recv() => reload(&running, config, fe.clone()),
             () = ending.asked() => break Ok(()),
             Some(ended) = tasks.join_next() => {
                 break Err(Failure::Run(ended.unwrap_or_else(|e| e.to_string())));
@@ -141,18 +192,18 @@ impl Ending {
 }
 
 /// Reads the configuration again, on a thread that may block.
-fn reload(running: &Arc<Running>, config: &Path) {
+fn reload(running: &Arc<Running>, config: &Path, fe: Option<FePlan>) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {
         let plan = configuration::load(&config).map_err(|failure| vec![failure.to_string()]);
+        let plan = plan.and_then(|new| new.for_running(fe.as_ref()));
         let done = plan.and_then(|plan| running.apply(plan).map_err(configuration::sentences));
         journal::changed("SIGHUP", None, &done);
     });
 }
 
-async fn serve_northbound(running: Arc<Running>, service: Service) -> String {
-    let console = Arc::new(Console::new(running));
-    match service.serve(console).await {
+async fn serve_northbound(console: Console, service: Service) -> String {
+    match service.serve(Arc::new(console)).await {
         Ok(()) => "the northbound service has ended".to_owned(),
         Err(error) => format!("northbound service: {error}"),
     }

@@ -26,17 +26,19 @@ use std::collections::VecDeque;
 
 use weir_base::Instant;
 use weir_forces::session::fe::{Event, Fe, ParamsError, Stage, State, Ticket, Transmit};
+use weir_forces::wire::Id;
 use weir_forces::wire::header::Flags;
 use weir_forces::wire::message::{Config, PacketRedirect, Query};
-use weir_forces::wire::{Id, WireError};
 use weir_lfb::Plan;
 use weir_model::{Fault, Value};
+use weir_path::exception::Exception;
 
 use self::execute::Execution;
 use self::query::{Parts, Reading};
 use self::transaction::{Ending, Transaction};
 use crate::contract::{ChangeTicket, Effect, Notice, Params, ReadTicket};
 use crate::event::Watches;
+use crate::exception;
 use crate::own::Own;
 
 /// A forwarding element, without the machine that it runs on.
@@ -213,9 +215,35 @@ impl Agent {
         self.effects.pop_front()
     }
 
-    /// Sends packets to the master. False if they were dropped: there is none, or its queue is full.
-    pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
-        self.fe.redirect(now, packets)
+    /// Sends packets that the router hands over to the master. What there is no room for, or no master, is dropped
+    /// and counted by the session.
+    pub fn redirect(&mut self, now: Instant, exceptions: impl IntoIterator<Item = Exception>) {
+        for exception in exceptions {
+            let Some(port) = self.own.number(&exception.port) else {
+                continue; // the port went after the packet came
+            };
+            let packet = exception::redirect(&exception, port);
+            if let Ok(packets) = packet.and_then(|packet| PacketRedirect::new(vec![packet])) {
+                let _ = self.fe.redirect(now, packets); // it fits a message, as it fitted a REDIRECT
+            }
+        }
+    }
+
+    /// Hands packets of the master to the router.
+    fn inject(&mut self, packets: &PacketRedirect) {
+        let (mut injections, mut refused) = (Vec::new(), None);
+        for packet in packets.redirects() {
+            match exception::injection(packet, |port| self.own.port(port)) {
+                Ok(injection) => injections.push(injection),
+                Err(why) => refused = Some(why),
+            }
+        }
+        if !injections.is_empty() {
+            self.effects.push_back(Effect::Inject(injections));
+        }
+        if let Some(why) = refused {
+            self.notice(Notice::Refused(why)); // one for each message
+        }
     }
 
     /// Ends all associations, as before the end of the program.
@@ -277,7 +305,7 @@ impl Agent {
             Event::Commit(ticket) => self.requests.push_back(Request::Commit(ticket)),
             Event::Abort(ticket) => self.requests.push_back(Request::Abort(ticket)),
             Event::Complete => self.requests.push_back(Request::Complete),
-            Event::Redirected(packets) => self.effects.push_back(Effect::Inject(packets)),
+            Event::Redirected(packets) => self.inject(&packets),
         }
     }
 

@@ -3,9 +3,11 @@
 use weir_forces::session::Loss;
 use weir_forces::session::fe::{self, State};
 use weir_forces::wire::Id;
-use weir_forces::wire::message::PacketRedirect;
 use weir_lfb::Plan;
 use weir_model::Operation;
+use weir_path::exception::Injection;
+
+use crate::exception::Refused;
 
 /// The parameters of an agent.
 #[derive(Clone, Debug)]
@@ -44,8 +46,8 @@ pub enum Effect {
     Change(ChangeTicket, Vec<Operation>),
     /// Forward packets, or stop forwarding them.
     Forward(bool),
-    /// Send packets of the master.
-    Inject(PacketRedirect),
+    /// Send packets of the master. Those for which there is no room may be dropped.
+    Inject(Vec<Injection>),
     /// Log this.
     Notice(Notice),
 }
@@ -73,6 +75,8 @@ pub enum Notice {
         /// The reason.
         why: &'static str,
     },
+    /// A packet of the master is not sent, because what it says beside its bytes is wrong.
+    Refused(Refused),
     /// A CE has changed the configuration: the changes, a line each; or the reasons why nothing changed.
     Changed(Result<Vec<String>, Vec<String>>),
 }

@@ -82,6 +82,19 @@ impl Own {
         self.is_disabled
     }
 
+    /// The number of a port's instance.
+    pub(crate) fn number(&self, port: &str) -> Option<u32> {
+        let mut ports = self.ports.iter();
+        ports
+            .find(|(_, name)| *name == port)
+            .map(|(number, _)| *number)
+    }
+
+    /// The port that an instance is.
+    pub(crate) fn port(&self, number: u32) -> Option<String> {
+        self.ports.get(&number).cloned()
+    }
+
     /// There is another master.
     pub(crate) const fn master_changed(&mut self, from: Option<weir_forces::wire::Id>) {
         if from.is_some() {

@@ -137,9 +137,9 @@ pub const CONTROLLER: Class = Class {
         .id(3),
         Parameter::new(
             "transport",
-            Kind::Word(&["quic", "tcp_udp", "sctp"]),
+            Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
             "quic",
-            "transport mapping layer (TML); sctp: only on loopback, or with `insecure`",
+            "transport mapping layer (TML); sctp, over IP or over UDP: only on loopback, or with `insecure`",
         )
         .id(4),
         file(5, "certificate", "file with the certificate of the CE: exactly this one is the CE with this ID"),
@@ -231,7 +231,7 @@ pub struct CePlan {
     pub id: u32,
     /// Where it listens.
     pub address: SocketAddr,
-    /// `quic`, `tcp_udp` or `sctp`.
+    /// `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
     pub transport: &'static str,
     /// File of its certificate; empty: it proves nothing.
     pub certificate: String,
@@ -382,7 +382,7 @@ impl FePlan {
                     wrong(path, why);
                 }
             }
-            if ce.transport == "sctp" && !is_open {
+            if ce.transport.starts_with("sctp") && !is_open {
                 let why = "`sctp` does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
                 wrong(path.join("transport"), why.to_owned());
             }

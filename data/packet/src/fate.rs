@@ -69,6 +69,8 @@ pub enum Reason {
     PoolExhausted,
     /// It waited in the receive ring for too long, because the router had stopped for a while.
     Stale,
+    /// A control element, or the loss of it, has switched forwarding off.
+    Disabled,
     /// The link was congested, and its flow had not been accepted.
     NotAdmitted,
     /// The queue was full.
@@ -92,7 +94,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -122,6 +124,7 @@ impl Reason {
         Self::NeighbourQueueFull,
         Self::PoolExhausted,
         Self::Stale,
+        Self::Disabled,
         Self::NotAdmitted,
         Self::QueueFull,
         Self::Congestion,
@@ -226,6 +229,10 @@ impl Reason {
             Self::Stale => (
                 "stale",
                 "It waited in the receive ring for longer than `age_max`: the router had stood still.",
+            ),
+            Self::Disabled => (
+                "disabled",
+                "A control element, or the loss of it, has switched forwarding off (`weir fe`).",
             ),
             Self::NotAdmitted => (
                 "not-admitted",

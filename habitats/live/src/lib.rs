@@ -6,6 +6,7 @@
 //! - [`ce`]: the running control element
 //! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until an instant
 //! - [`device`]: devices, which receive and send frames in bursts
+//! - [`fe`]: a running router as a forwarding element of control elements
 //! - [`file`]: files named by users, read with a size limit
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
 //!   the kernel
@@ -20,6 +21,7 @@ pub mod capture;
 pub mod ce;
 pub mod clock;
 pub mod device;
+pub mod fe;
 pub mod file;
 pub mod kernel;
 pub mod mutex;

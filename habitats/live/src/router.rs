@@ -5,6 +5,7 @@
 //! - [`survey`]: reads the facts about this machine on which a plan depends
 //! - [`ports`]: ports and their devices
 //! - [`running`]: the interface of a running router, for the rest of the program
+//! - [`reader`]: reads the classes of a running router
 //! - [`events`]: events of the forwarding thread
 //! - [`limits`]: rules for the machine's own packets, and for devices on ports
 //! - [`bypass`]: netfilter rules that forwarded packets bypass
@@ -17,6 +18,7 @@ mod events;
 pub mod journal;
 mod limits;
 mod ports;
+pub mod reader;
 mod running;
 mod survey;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weir_base::setting::{Kind, Parameter};
 use weir_base::units::Quantity;
-use weir_lfb::section;
+
 use weir_model::schema::of_section;
 use weir_model::{Class, Section};
 
@@ -47,7 +47,7 @@ pub(crate) fn markdown() -> String {
         page += &format!("| {what} | {} | `{example}` |\n", quantity.unit_names());
     }
     page += "\nRates and `kB`, `MB`, `GB` are decimal; `KiB` and `MiB` are binary.\n";
-    add_section(&mut page, &section::ROUTER);
+    add_section(&mut page, &weir_lfb::fe::FE);
     page
 }
 
@@ -99,7 +99,7 @@ pub(super) fn table(parameters: &[Parameter]) -> String {
 /// The same content as JSON: a list of keys.
 pub(crate) fn json() -> Value {
     let mut keys = Vec::new();
-    add_keys(&mut keys, "", &section::ROUTER);
+    add_keys(&mut keys, "", &weir_lfb::fe::FE);
     keys.into()
 }
 
@@ -146,7 +146,7 @@ fn key(path: &str, kind: Option<&str>, p: &Parameter) -> Value {
 
 /// The JSON Schema of a configuration, for TOML editors.
 pub(crate) fn schema() -> Value {
-    let mut schema = json!(of_section(&section::ROUTER));
+    let mut schema = json!(of_section(&weir_lfb::fe::FE));
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema
 }

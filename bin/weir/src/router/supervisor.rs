@@ -29,12 +29,13 @@ use weir_base::Span;
 use weir_live::namespace::{Signal, signal};
 use weir_live::signals;
 
+use super::Role;
 use super::heartbeat::{self, BEATS, ENDS};
 use super::service_manager::{self, notify};
 use crate::Failure;
 
 /// Runs the router as a child, kills it if it sends no heartbeat for `limit`, and returns how it ended.
-pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
+pub(super) fn supervise(config: &Path, limit: Span, role: Role) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("cannot supervise the router: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -47,7 +48,7 @@ pub(super) fn supervise(config: &Path, limit: Span) -> Result<(), Failure> {
         });
         let (heart, theirs) = ours?;
         let signals = Signals::new()?; // before the child exists, so that it misses none
-        let child = start(config, theirs)?; // it blocks signals until it has handlers too
+        let child = start(config, theirs, role)?; // it blocks signals until it has handlers too
         signals::release()?;
         Supervisor {
             child,
@@ -79,10 +80,10 @@ fn exit(status: ExitStatus) -> Result<(), Failure> {
     }
 }
 
-fn start(config: &Path, heart: UnixStream) -> io::Result<Child> {
+fn start(config: &Path, heart: UnixStream, role: Role) -> io::Result<Child> {
     Command::new("/proc/self/exe") // this very program, also after it was replaced by a newer one
         .arg0("weir")
-        .args(["router", "--supervised"])
+        .args([role.word(), "--supervised"])
         .arg(config)
         .stdin(Stdio::from(OwnedFd::from(heart)))
         // A signal that a terminal sends to a whole process group reaches the child once, through the parent.

@@ -82,6 +82,8 @@ pub struct Plane {
     pub(crate) watch: Option<Box<Watch>>,
     /// Frames that arrived before this are too old to be forwarded.
     pub(crate) oldest: Instant,
+    /// Whether received frames are forwarded.
+    pub(crate) forwards: bool,
 }
 
 impl Plane {
@@ -102,6 +104,7 @@ impl Plane {
             segment: Vec::new(),
             watch: None,
             oldest: Instant::ZERO,
+            forwards: true,
         }
     }
 
@@ -148,6 +151,12 @@ impl Plane {
     /// From now on, received frames that arrived before `at` are dropped with [`Reason::Stale`].
     pub fn set_oldest(&mut self, at: Instant) {
         self.oldest = at;
+    }
+
+    /// From now on, received frames are forwarded, or dropped with [`Reason::Disabled`]. What is in queues leaves
+    /// either way.
+    pub fn set_forwarding(&mut self, on: bool) {
+        self.forwards = on;
     }
 
     /// Removes a port; the ports after it move up by one. The packets that it holds are dropped.

@@ -112,9 +112,14 @@ impl Plane {
         let port = &mut self.ports[ingress];
         port.received.count(received);
         let mode = port.mode;
-        if arrival.at < self.oldest {
-            self.fates.count_frame(received, Reason::Stale);
-            return Err(Reason::Stale);
+        let refused = match () {
+            () if arrival.at < self.oldest => Some(Reason::Stale),
+            () if !self.forwards => Some(Reason::Disabled),
+            () => None,
+        };
+        if let Some(reason) = refused {
+            self.fates.count_frame(received, reason);
+            return Err(reason);
         }
         if frame.len() < arrival.len as usize || frame.len() > self.pool.frame_bytes_max() {
             self.fates.count_frame(received, Reason::TruncatedFrame);

@@ -152,6 +152,12 @@ impl Running {
         })
     }
 
+    /// Forwards what is received, or drops it. Blocks for a turn of the forwarding thread.
+    pub fn set_forwarding(&self, on: bool) -> Result<(), NoAnswer> {
+        self.handle
+            .call(move |worker| worker.plane.set_forwarding(on))
+    }
+
     /// Limits the changes per second, so that endless changes do not disturb forwarding.
     fn wait_for_turn(&self) {
         let mut changed = lock(&self.changed);

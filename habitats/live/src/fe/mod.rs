@@ -1,0 +1,232 @@
+//! A running router as a forwarding element (FE): one task joins the agent, the links to control elements (CEs) and
+//! the router.
+//!
+//! ```text
+//!  links: a task each --- message ----> +---------+ --- reads, changes ---> threads that may block ---> router
+//!         one message at a time <------ | [Agent] | <-- answers -----------
+//!  router: exceptions ----------------> +---------+ --- injected packets, forwarding on or off ------->
+//! ```
+//!
+//! The forwarding thread never waits for a CE: what asks it runs on other threads, and answers it between two turns.
+//! A link gives its next message when the agent has taken the last one and has room for more, so a CE that floods is
+//! slowed down by its own transport. Injected packets wait in a bounded queue; more are dropped.
+//!
+//! - [`links`]: opens, reads and closes links
+//! - [`journal`]: the log
+
+mod journal;
+mod links;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use weir_element::{Answer, InForce};
+use weir_fe::{Agent, ChangeTicket, Effect, ReadTicket};
+use weir_forces::wire::Id;
+use weir_lfb::class::Block;
+use weir_model::Value;
+use weir_path::exception::{Exception, Injection};
+
+use self::links::{LinkEvent, Links};
+use crate::clock;
+use crate::router::reader::Reader;
+use crate::router::{INJECTIONS_MAX, Running};
+use crate::tml::{Remote, Transport};
+
+/// Inputs that wait. Whoever gives one waits for room.
+const INPUTS_MAX: usize = 256;
+/// Packets of the CE that wait for the router.
+const INJECTIONS_WAITING_MAX: usize = 16 * INJECTIONS_MAX;
+
+/// An input of the task.
+enum Input {
+    Link(LinkEvent),
+    Read(ReadTicket, Result<Value, String>),
+    Changed(ChangeTicket, Answer),
+    Exceptions(Vec<Exception>),
+    /// The packets that are left of those that were handed to the router.
+    Injected(Vec<Injection>),
+}
+
+/// The parameters of an FE.
+pub struct Params {
+    /// The agent's.
+    pub agent: weir_fe::Params,
+    /// Where each CE is.
+    pub ces: BTreeMap<Id, (Transport, Remote)>,
+}
+
+/// Runs the FE until the router must stop; returns why.
+pub async fn run(running: Arc<Running>, reader: Arc<Reader>, params: Params) -> String {
+    let (sender, mut inputs) = mpsc::channel(INPUTS_MAX);
+    let agent = match Agent::new(clock::now(), params.agent) {
+        Ok(agent) => agent,
+        Err(error) => return format!("`[fe]`: {error}"),
+    };
+    let forwards = agent.forwards();
+    let mut driver = Driver {
+        agent,
+        in_force: running.in_force(),
+        links: Links::new(params.ces, sender.clone()),
+        injections: Vec::new(),
+        is_injecting: false,
+        running,
+        reader,
+        sender,
+    };
+    driver.forward(forwards);
+    tokio::spawn(take_exceptions(
+        Arc::clone(&driver.running),
+        driver.sender.clone(),
+    ));
+    loop {
+        driver.carry_on();
+        let due = driver.agent.poll_timeout();
+        let wait = due.map(|at| Duration::from_nanos(at.since(clock::now()).as_nanos()));
+        let timer = async {
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            input = inputs.recv() => match input {
+                Some(input) => driver.hand_in(input),
+                None => return "the agent has lost its inputs".to_owned(),
+            },
+            () = timer => driver.agent.handle_timeout(clock::now()),
+        }
+    }
+}
+
+/// Passes on what the router has for the CE.
+async fn take_exceptions(running: Arc<Running>, to: mpsc::Sender<Input>) {
+    loop {
+        running.exceptions().await;
+        let router = Arc::clone(&running);
+        let taken = tokio::task::spawn_blocking(move || router.take_exceptions()).await;
+        let Ok(Ok(exceptions)) = taken else {
+            return; // the router has ended
+        };
+        if to.send(Input::Exceptions(exceptions.into())).await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Driver {
+    agent: Agent,
+    running: Arc<Running>,
+    reader: Arc<Reader>,
+    /// The state in force that the agent knows.
+    in_force: Arc<InForce>,
+    links: Links,
+    injections: Vec<Injection>,
+    is_injecting: bool,
+    sender: mpsc::Sender<Input>,
+}
+
+impl Driver {
+    fn hand_in(&mut self, input: Input) {
+        let now = clock::now();
+        self.follow_plan();
+        match input {
+            Input::Link(event) => self.links.handle(now, event, &mut self.agent),
+            Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
+            Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
+            Input::Exceptions(exceptions) => self.agent.redirect(now, exceptions),
+            Input::Injected(left) => {
+                self.is_injecting = false;
+                self.injections.splice(0..0, left);
+                self.inject();
+            }
+        }
+    }
+
+    /// Tells the agent of a configuration that anybody has changed.
+    fn follow_plan(&mut self) {
+        let in_force = self.running.in_force();
+        if !Arc::ptr_eq(&in_force, &self.in_force) {
+            if in_force.plan != self.in_force.plan {
+                self.agent.handle_plan(in_force.plan.clone());
+            }
+            self.in_force = in_force;
+        }
+    }
+
+    /// Sends and does everything that the agent wants now.
+    fn carry_on(&mut self) {
+        loop {
+            self.links.send(clock::now(), &mut self.agent);
+            let Some(effect) = self.agent.poll_effect() else {
+                break;
+            };
+            self.carry_out(effect);
+        }
+        self.links.grant(&self.agent);
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Connect(ce) => self.links.open(ce),
+            Effect::Disconnect(ce) => self.links.close(ce),
+            Effect::Read(ticket, name) => {
+                let reader = Arc::clone(&self.reader);
+                self.work(move || Input::Read(ticket, read(&reader, name)));
+            }
+            Effect::Check(ticket, operations) => {
+                let running = Arc::clone(&self.running);
+                self.work(move || Input::Changed(ticket, running.check(operations)));
+            }
+            Effect::Change(ticket, operations) => {
+                let running = Arc::clone(&self.running);
+                self.work(move || Input::Changed(ticket, running.change(operations)));
+            }
+            Effect::Forward(on) => self.forward(on),
+            Effect::Inject(packets) => {
+                let room = INJECTIONS_WAITING_MAX.saturating_sub(self.injections.len());
+                self.injections.extend(packets.into_iter().take(room));
+                self.inject();
+            }
+            Effect::Notice(notice) => journal::notice(&notice),
+        }
+    }
+
+    /// Does work that may block, on another thread.
+    fn work(&self, work: impl FnOnce() -> Input + Send + 'static) {
+        let sender = self.sender.clone();
+        tokio::task::spawn_blocking(move || drop(sender.blocking_send(work())));
+    }
+
+    fn forward(&self, on: bool) {
+        let running = Arc::clone(&self.running);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = running.set_forwarding(on) {
+                tracing::error!(%error, on, "forwarding stays as it was");
+            }
+        });
+    }
+
+    /// Hands packets of the CE to the router, one burst at a time.
+    fn inject(&mut self) {
+        if self.is_injecting || self.injections.is_empty() {
+            return;
+        }
+        self.is_injecting = true;
+        let running = Arc::clone(&self.running);
+        let mut packets = std::mem::take(&mut self.injections);
+        self.work(move || {
+            let _ = running.inject(&mut packets); // counted by the plane
+            Input::Injected(packets)
+        });
+    }
+}
+
+fn read(reader: &Reader, name: &str) -> Result<Value, String> {
+    let block = Block::find(name).ok_or_else(|| format!("there is no table {name}"))?;
+    let query = block.query([]).map_err(|error| error.to_string())?;
+    reader.read(block, &query)
+}
