@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::watch::{WatchRequest, WatchTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 
 /// One operation of the interface.
@@ -94,6 +95,9 @@ pub const ERRORS: &[(u16, &str)] = &[
 ];
 
 const APPLIED: &str = r#"{"applied": true, "messages": ["~ port.wan.rate: 95 Mbit -> 50 Mbit"]}"#;
+const WATCH: &str = r#"{"path": "edge1:ports.wan.carrier_lost", "count": 2}"#;
+const COMPONENT: &str = r#"{"path": "edge1:ports.wan.rate", "value": "50 Mbit"}"#;
+const OF_FE: &str = r#"{"path": "edge1:ports.wan.rate"}"#;
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
 const DELETE: &str = r#"{"path": "port.guest"}"#;
 const CAPTURE: &str =
@@ -201,13 +205,89 @@ pub const ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
+/// The statuses of a request for one watch, which may not exist.
+const OF_WATCH: &[(u16, &str)] = &[(
+    404,
+    "there is no such watch; one that is not fetched for a minute ends",
+)];
+
+/// Every operation of a control element except the reading of its tables.
+pub const CE_ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        method: "GET",
+        path: "/v1/openapi.json",
+        about: "this interface as an OpenAPI document",
+        body: Content::Nothing,
+        answer: Content::Other("OpenAPI 3.1 as JSON"),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/component",
+        about: "a component of any class of an FE: `?path=FE:CLASS.INSTANCE.PATH`, names or numbers",
+        body: Content::Nothing,
+        answer: Content::Other("JSON: its value"),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "PATCH",
+        path: "/v1/component",
+        about: "sets components of FEs, all of them or none; several FEs are one transaction. An FE that is away gets them when it associates",
+        body: Content::List(Shape::of::<ChangeRequest>("ChangeRequest", COMPONENT)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "DELETE",
+        path: "/v1/component",
+        about: "deletes rows and settings of FEs, all of them or none; a setting has its default again",
+        body: Content::List(Shape::of::<DeleteRequest>("DeleteRequest", OF_FE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/watch",
+        about: "begins to watch an event of an FE, or to read a component at intervals",
+        body: Content::One(Shape::of::<WatchRequest>("WatchRequest", WATCH)),
+        answer: Content::One(Shape::of::<WatchTicket>("WatchTicket", r#"{"id": 1}"#)),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/watch/{id}",
+        about: "the notices of a watch since the last answer; waits up to two seconds for the first",
+        body: Content::Nothing,
+        answer: Content::Other(
+            "JSON: `{\"notices\": [..], \"lost\": 0}`; `lost` counts those that nobody fetched in time",
+        ),
+        statuses: OF_WATCH,
+    },
+    Endpoint {
+        method: "DELETE",
+        path: "/v1/watch/{id}",
+        about: "ends a watch",
+        body: Content::Nothing,
+        answer: Content::Other("JSON: null"),
+        statuses: OF_WATCH,
+    },
+    Endpoint {
+        method: "ANY",
+        path: "/v1/fe/{name}/{*rest}",
+        about: "the interface of an FE itself, through the control element: `/v1/fe/edge1/v1/ports`",
+        body: Content::Nothing,
+        answer: Content::Other("as the FE answers; changes are kept by the control element"),
+        statuses: &[],
+    },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_example_is_of_its_type() {
-        for endpoint in ENDPOINTS {
+        for endpoint in ENDPOINTS.iter().chain(CE_ENDPOINTS) {
             let contents = [endpoint.body, endpoint.answer]
                 .into_iter()
                 .filter_map(|c| match c {
@@ -229,6 +309,14 @@ mod tests {
             .into_iter()
             .map(|(path, _)| path)
             .collect();
+        assert_eq!(described, served);
+    }
+
+    #[test]
+    fn every_route_of_a_control_element_is_described() {
+        let mut described: Vec<_> = CE_ENDPOINTS.iter().map(|endpoint| endpoint.path).collect();
+        described.dedup();
+        let served = crate::ce::routes().map(|(path, _)| path);
         assert_eq!(described, served);
     }
 }

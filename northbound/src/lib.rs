@@ -2,15 +2,19 @@
 //!
 //! [`api`] lists every path with its request and answer; the paths of tables come from their classes.
 //!
+//! A control element has a service of its own ([`ce`]), and in it that of each of its FEs.
+//!
 //! The service answers 503 if the router's forwarding thread does not respond.
 //!
 //! The service depends on the model only; an [`Operator`] stands between it and the router. Everything is bounded:
 //! connections, time, size of a request, changes in one request. Only the owner can access the socket.
 
 pub mod api;
+pub mod ce;
 pub mod client;
 pub mod metrics;
 pub mod openapi;
 pub mod server;
 
+pub use ce::ControlElement;
 pub use server::{Operator, Peer, Refusal, Service};

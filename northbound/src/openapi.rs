@@ -3,21 +3,40 @@
 use serde_json::{Map, Value, json};
 use weir_model::{Class, schema};
 
-use crate::api::{self, Content, ENDPOINTS, ERRORS, Endpoint};
+use crate::api::{self, CE_ENDPOINTS, Content, ENDPOINTS, ERRORS, Endpoint};
 
 /// The OpenAPI document of a router with these classes.
 pub fn document(classes: &[&Class]) -> Value {
+    of(classes, ENDPOINTS, "HTTP on the Unix socket of a router")
+}
+
+/// The OpenAPI document of a control element with these tables. The interface of an FE has a document of its own, at
+/// `/v1/fe/NAME/v1/openapi.json`.
+pub fn of_control_element(classes: &[&Class]) -> Value {
+    let own: Vec<_> = CE_ENDPOINTS
+        .iter()
+        .filter(|e| e.method != "ANY")
+        .copied()
+        .collect();
+    of(
+        classes,
+        &own,
+        "HTTP on the Unix socket of a control element",
+    )
+}
+
+fn of(classes: &[&Class], endpoints: &[Endpoint], about: &str) -> Value {
     let mut paths = Map::new();
     for class in classes {
         paths.insert(api::path_of(class), json!({ "get": table(class) }));
     }
-    for endpoint in ENDPOINTS {
+    for endpoint in endpoints {
         let methods = paths.entry(endpoint.path).or_insert_with(|| json!({}));
         methods[endpoint.method.to_lowercase()] = operation(endpoint);
     }
     json!({
         "openapi": "3.1.0",
-        "info": { "title": "weir", "version": "1", "description": "HTTP on the Unix socket of a router" },
+        "info": { "title": "weir", "version": "1", "description": about },
         "paths": paths,
     })
 }

@@ -30,13 +30,15 @@ const CONNECTIONS_MAX: usize = 16;
 /// Longest time that a connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest permitted request body, which is a configuration file.
-const BODY_BYTES_MAX: usize = 1 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Reason why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Its query is wrong.
     Wrong(String),
+    /// There is no such thing.
+    NotFound(String),
     /// The router does not answer.
     Silent(String),
 }
@@ -61,7 +63,7 @@ pub trait Operator: Send + Sync + 'static {
         query: BTreeMap<String, String>,
     ) -> Result<Value, Refusal>;
     /// The configuration in force, with every default written out.
-    fn config(&self) -> BTreeMap<String, String>;
+    fn config(&self) -> Result<BTreeMap<String, String>, Refusal>;
     /// Checks a whole configuration and puts it in force, or changes nothing and returns the reasons.
     fn apply(&self, text: &str, by: Peer) -> ApplyReport;
     /// Changes single components of the configuration in force, all of them or none.
@@ -104,12 +106,16 @@ impl Service {
 
     /// Answers requests until the returned future is dropped; then the socket is removed.
     pub async fn serve(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        serve(&self.listener, operator).await
+        self.serve_routes(router(operator)).await
+    }
+
+    /// The same for other routes.
+    pub(crate) async fn serve_routes(self, routes: Router) -> io::Result<()> {
+        serve(&self.listener, routes).await
     }
 }
 
-async fn serve(listener: &UnixListener, operator: Arc<dyn Operator>) -> io::Result<()> {
-    let service = router(operator);
+async fn serve(listener: &UnixListener, service: Router) -> io::Result<()> {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let permit = Arc::clone(&connections)
@@ -192,7 +198,12 @@ type Shared = State<Arc<dyn Operator>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
 pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
-    let config = get(|state: Shared| on_a_thread(state, |o| Json(o.config()).into_response()));
+    let config = get(|state: Shared| {
+        on_a_thread(state, |o| match o.config() {
+            Ok(config) => Json(config).into_response(),
+            Err(refusal) => not_read(refusal),
+        })
+    });
     let interface = |state: Shared| {
         on_a_thread(state, |o| {
             Json(openapi::document(&o.classes())).into_response()
@@ -247,14 +258,15 @@ fn part(class: &'static Class) -> MethodRouter<Arc<dyn Operator>> {
     )
 }
 
-fn not_read(refusal: Refusal) -> Response {
+pub(crate) fn not_read(refusal: Refusal) -> Response {
     match refusal {
+        Refusal::NotFound(why) => (StatusCode::NOT_FOUND, why).into_response(),
         Refusal::Wrong(why) => (StatusCode::BAD_REQUEST, why).into_response(),
         Refusal::Silent(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }
 
-fn router(operator: Arc<dyn Operator>) -> Router {
+pub(crate) fn router(operator: Arc<dyn Operator>) -> Router {
     let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
     let tables = operator.classes();
     let tables = tables.into_iter().flat_map(|class| {
@@ -271,7 +283,7 @@ fn router(operator: Arc<dyn Operator>) -> Router {
         .with_state(operator)
 }
 
-async fn nothing_there(path: Uri) -> Response {
+pub(crate) async fn nothing_there(path: Uri) -> Response {
     (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response()
 }
 
@@ -312,13 +324,13 @@ async fn delete(
     on_a_thread(state, move |o| applied(&o.delete(requests, by))).await
 }
 
-fn too_many() -> Response {
+pub(crate) fn too_many() -> Response {
     let why = format!("more than {CHANGES_MAX} changes; apply a whole configuration instead");
     (StatusCode::PAYLOAD_TOO_LARGE, why).into_response()
 }
 
 /// The answer to a change.
-fn applied(report: &ApplyReport) -> Response {
+pub(crate) fn applied(report: &ApplyReport) -> Response {
     let status = match report.applied {
         true => StatusCode::OK,
         false => StatusCode::UNPROCESSABLE_ENTITY,

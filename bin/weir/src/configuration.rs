@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weir_config::Document;
 use weir_element::{Facts, admit, differences};
@@ -13,8 +13,8 @@ use weir_live::router::survey;
 use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
-use crate::Failure;
 use crate::output::print;
+use crate::{Element, Failure, RouterSocket, ce, component};
 
 /// Longest permitted configuration file.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -23,7 +23,7 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 const STANDARD_INPUT: &str = "standard input";
 
 /// The name of a file in messages.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     match path.as_os_str() == "-" {
         true => STANDARD_INPUT.to_owned(),
         false => path.display().to_string(),
@@ -67,6 +67,17 @@ pub(crate) fn is_router(text: &str) -> bool {
     let names = weir_config::top_names(text);
     names.iter().any(|name| name == "port")
         && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
+}
+
+/// Top-level keys that only the configuration of a control element has.
+const OF_A_CONTROL_ELEMENT: [&str; 2] = ["listen", "library"];
+
+/// Whether this is the text of a control element's configuration.
+fn is_control_element(text: &str) -> bool {
+    let names = weir_config::top_names(text);
+    names
+        .iter()
+        .any(|name| OF_A_CONTROL_ELEMENT.contains(&&name[..]))
 }
 
 /// A checked configuration: a router, which may be a forwarding element.
@@ -123,7 +134,7 @@ pub(crate) fn sentences(faults: Vec<Fault>) -> Vec<String> {
 }
 
 /// The faults in the order of the file, each with its line.
-fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
+pub(crate) fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
     located.sort_by_key(|error| error.line);
     located.iter().map(ToString::to_string).collect()
@@ -169,6 +180,12 @@ pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
 
 /// `weir check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    if path.as_os_str() != "-" {
+        let text = read(path)?;
+        if is_control_element(&text) {
+            return ce::check(path, &text);
+        }
+    }
     let Admission {
         plan, doubts, fe, ..
     } = load_here(path)?;
@@ -210,29 +227,73 @@ pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
 }
 
 /// `weir set`.
-pub(crate) fn set(assignments: &[String], socket: &Path) -> Result<(), Failure> {
-    let request = |assignment: &String| {
-        let change = weir_config::assignment(assignment)?;
-        let value = change.value.ok_or("a block has no value")?;
-        Ok(ChangeRequest {
-            path: change.path.to_string(),
-            value: value.into(),
-        })
+pub(crate) fn set(
+    assignments: &[String],
+    element: &Element,
+    router: &RouterSocket,
+) -> Result<(), Failure> {
+    let request = |assignment: &String| match component::of_element(assignment) {
+        Some(path) => component::assignment(path, assignment),
+        None => {
+            let change = weir_config::assignment(assignment)?;
+            let value = change.value.ok_or("a block has no value")?;
+            Ok(ChangeRequest {
+                path: change.path.to_string(),
+                value: value.into(),
+            })
+        }
     };
     let requests: Result<Vec<_>, String> = assignments.iter().map(request).collect();
     let requests = requests.map_err(Failure::Usage)?;
-    report(client::patch(socket, "/v1/config", &requests))
+    let (socket, path) = target(assignments, element, router)?;
+    report(client::patch(&socket, &path, &requests))
 }
 
 /// `weir unset`.
-pub(crate) fn unset(paths: &[String], socket: &Path) -> Result<(), Failure> {
-    let request = |path: &String| {
-        let path = weir_config::path(path)?.to_string();
-        Ok(DeleteRequest { path })
+pub(crate) fn unset(
+    paths: &[String],
+    element: &Element,
+    router: &RouterSocket,
+) -> Result<(), Failure> {
+    let request = |path: &String| match component::of_element(path) {
+        Some(path) => Ok(DeleteRequest {
+            path: path.to_owned(),
+        }),
+        None => {
+            let path = weir_config::path(path)?.to_string();
+            Ok(DeleteRequest { path })
+        }
     };
     let requests: Result<Vec<_>, String> = paths.iter().map(request).collect();
     let requests = requests.map_err(Failure::Usage)?;
-    report(client::delete_named(socket, "/v1/config", &requests))
+    let (socket, path) = target(paths, element, router)?;
+    report(client::delete_named(&socket, &path, &requests))
+}
+
+/// The socket and the path for changes: components of FEs, or of the configuration of a router.
+fn target(
+    texts: &[String],
+    element: &Element,
+    router: &RouterSocket,
+) -> Result<(PathBuf, String), Failure> {
+    let of_element = |text: &&String| component::of_element(text).is_some();
+    match (texts.iter().filter(of_element).count(), &element.fe) {
+        (0, _) => {
+            let (socket, prefix) = element.target(router);
+            Ok((socket, format!("{prefix}/v1/config")))
+        }
+        (count, None) if count == texts.len() => {
+            Ok((router.of_control_element(), "/v1/component".to_owned()))
+        }
+        (_, Some(_)) => {
+            let why = "`--fe` is for paths of a configuration; `FE:PATH` names its FE already";
+            Err(Failure::Usage(why.to_owned()))
+        }
+        (_, None) => {
+            let why = "either all paths begin with an FE and a colon, or none of them";
+            Err(Failure::Usage(why.to_owned()))
+        }
+    }
 }
 
 /// Prints a router's answer to a change.

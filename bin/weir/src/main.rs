@@ -4,7 +4,9 @@
 
 mod bench;
 mod capture;
+mod ce;
 mod complete;
+mod component;
 mod configuration;
 mod describe;
 mod fe;
@@ -34,6 +36,9 @@ use crate::output::{note, print};
 
 /// The default socket of a router.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
+
+/// The default socket of a control element.
+const CE_SOCKET_DEFAULT: &str = "/run/weir/ce.sock";
 
 /// Help text common to all commands.
 const AFTER_HELP: &str = "\
@@ -70,6 +75,15 @@ enum Command {
         #[arg(long, hide = true)]
         supervised: bool,
     },
+    /// Run a control element until SIGTERM: it steers the forwarding elements of its configuration
+    Ce {
+        /// The configuration
+        config: PathBuf,
+    },
+    /// Print components of a forwarding element, through its control element: edge1:ports.wan.rate
+    Get(component::GetArguments),
+    /// Print events of a forwarding element, or samples of a component, as they come
+    Watch(component::WatchArguments),
     /// Say what is wrong with a configuration, and start nothing
     Check {
         /// The configuration; `-` is standard input
@@ -93,6 +107,9 @@ enum Command {
     },
     /// Change single components of a running router: port.wan.rate="50 Mbit"
     ///
+    /// Through a control element: edge1:ports.wan.rate="50 Mbit" changes a component of any class of
+    /// a forwarding element, and --fe edge1 a component of its configuration.
+    ///
     /// All of them are put in force at once, between two packets, or none is. Disciplines keep
     /// their state. The configuration file stays as it is: `weir apply` or SIGHUP takes the file
     /// again.
@@ -100,6 +117,8 @@ enum Command {
         /// Components and their values; `weir diff` prints the paths
         #[arg(value_name = "PATH=VALUE", required = true, add = complete::assignments())]
         changes: Vec<String>,
+        #[command(flatten)]
+        element: Element,
         #[command(flatten)]
         router: RouterSocket,
     },
@@ -112,6 +131,8 @@ enum Command {
         /// Ports and components: port.guest, port.wan.discipline, port.wan.rate
         #[arg(value_name = "PATH", required = true, add = complete::paths())]
         paths: Vec<String>,
+        #[command(flatten)]
+        element: Element,
         #[command(flatten)]
         router: RouterSocket,
     },
@@ -161,6 +182,34 @@ struct RouterSocket {
     /// The router's `socket`
     #[arg(long, env = "WEIR_SOCKET", default_value = SOCKET_DEFAULT)]
     socket: PathBuf,
+}
+
+/// An FE that is reached through its control element.
+#[derive(Debug, clap::Args)]
+struct Element {
+    /// Ask the control element for this forwarding element [default socket: /run/weir/ce.sock]
+    #[arg(long, value_name = "NAME")]
+    fe: Option<String>,
+}
+
+impl Element {
+    /// The socket to ask, and what its paths begin with.
+    fn target(&self, router: &RouterSocket) -> (PathBuf, String) {
+        match &self.fe {
+            Some(fe) => (router.of_control_element(), format!("/v1/fe/{fe}")),
+            None => (router.socket.clone(), String::new()),
+        }
+    }
+}
+
+impl RouterSocket {
+    /// The socket of the control element: the default one, unless another one is given.
+    fn of_control_element(&self) -> PathBuf {
+        match self.socket.as_os_str() == SOCKET_DEFAULT {
+            true => CE_SOCKET_DEFAULT.into(),
+            false => self.socket.clone(),
+        }
+    }
 }
 
 /// Reason why the program fails.
@@ -213,7 +262,10 @@ fn end(result: Result<(), Failure>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
-    if !matches!(command, Command::Router { .. } | Command::Fe { .. }) {
+    if !matches!(
+        command,
+        Command::Router { .. } | Command::Fe { .. } | Command::Ce { .. }
+    ) {
         release_signals()?;
     }
     match command {
@@ -223,11 +275,22 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Fe { config, supervised } => {
             router::run(&config, supervised, router::Role::ForwardingElement)
         }
+        Command::Ce { config } => ce::run(&config),
+        Command::Get(arguments) => component::get(&arguments),
+        Command::Watch(arguments) => component::watch(&arguments),
         Command::Check { config } => configuration::check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),
-        Command::Set { changes, router } => configuration::set(&changes, &router.socket),
-        Command::Unset { paths, router } => configuration::unset(&paths, &router.socket),
+        Command::Set {
+            changes,
+            element,
+            router,
+        } => configuration::set(&changes, &element, &router),
+        Command::Unset {
+            paths,
+            element,
+            router,
+        } => configuration::unset(&paths, &element, &router),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Describe { name } => describe(&name),

@@ -75,8 +75,8 @@ impl Operator for Console {
         self.reader.read(block, &query).map_err(Refusal::Silent)
     }
 
-    fn config(&self) -> BTreeMap<String, String> {
-        self.running.in_force().plan.shown()
+    fn config(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        Ok(self.running.in_force().plan.shown())
     }
 
     fn apply(&self, text: &str, by: Peer) -> ApplyReport {

@@ -103,7 +103,7 @@ pub const LISTENER: Class = Class {
         .id(1),
         Parameter::new(
             "transport",
-            Kind::Word(&["quic", "tcp_udp", "sctp"]),
+            Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
             "quic",
             "transport mapping layer (TML)",
         )
@@ -227,7 +227,7 @@ pub struct ListenPlan {
     pub name: String,
     /// The address.
     pub address: SocketAddr,
-    /// The transport: `quic`, `tcp_udp` or `sctp`.
+    /// The word of the transport: `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
     pub transport: &'static str,
     /// Whether peers need to prove nothing.
     pub insecure: bool,

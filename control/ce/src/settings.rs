@@ -39,9 +39,11 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Whether blocks come or go.
+    /// Whether blocks come or go: ports, or the discipline of a port.
     pub(crate) fn renews(&self) -> bool {
-        self.block == FE_OBJECT && self.path.ids().first() == Some(&SELECTORS)
+        let first = self.path.ids().first();
+        let is_kind = self.block.0 == queues().id && first == Some(&QUEUE_KIND);
+        is_kind || (self.block == FE_OBJECT && first == Some(&SELECTORS))
     }
 }
 

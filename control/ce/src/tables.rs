@@ -70,16 +70,16 @@ pub static ASSOCIATIONS: Class = Class {
             .shown(&[Cell::new("UP").form(Form::Elapsed)]),
         Component::new(6, "heartbeats_sent", COUNTER, "3")
             .about("Heartbeats sent to the FE.")
-            .shown(&[Cell::new("HEARTBEATS OUT").since_start()]),
+            .shown(&[Cell::new("HEARTBEATS OUT")]),
         Component::new(7, "heartbeats_received", COUNTER, "3")
             .about("Heartbeats received from the FE.")
-            .shown(&[Cell::new("HEARTBEATS IN").since_start()]),
+            .shown(&[Cell::new("HEARTBEATS IN")]),
         Component::new(8, "messages_sent", COUNTER, "17")
             .about("Messages sent to the FE, except heartbeats, setup responses and teardowns.")
-            .shown(&[Cell::new("MESSAGES OUT").since_start()]),
+            .shown(&[Cell::new("MESSAGES OUT")]),
         Component::new(9, "messages_received", COUNTER, "16")
             .about("Messages received from the FE, except heartbeats, setups and teardowns.")
-            .shown(&[Cell::new("MESSAGES IN").since_start()]),
+            .shown(&[Cell::new("MESSAGES IN")]),
         Component::new(10, "requests", NUMBER, "0")
             .about("Requests to the FE that wait or are not answered yet.")
             .shown(&[Cell::new("REQUESTS")]),

@@ -17,6 +17,7 @@ pub mod schema;
 pub mod section;
 pub mod typed;
 pub mod value;
+pub mod watch;
 
 pub use change::{ApplyReport, Change, ChangeRequest, ChangeValue, DeleteRequest};
 pub use class::{Class, Component};

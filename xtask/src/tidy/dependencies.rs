@@ -90,6 +90,8 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "lfb",
             "live",
             "northbound",
+            "ce",
+            "forces",
             "lab",
             "benches",
         ],

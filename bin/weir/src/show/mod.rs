@@ -10,14 +10,15 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use weir_base::setting::Settings;
+use weir_base::setting::{Scalar, Settings};
+use weir_ce::tables::TABLES;
 use weir_lfb::class::{Block, classes};
 use weir_model::class::Form;
 use weir_model::{Class, Value};
 use weir_northbound::{api, client};
 
 use crate::output::{print, print_json, print_to_reader};
-use crate::{Failure, RouterSocket};
+use crate::{Element, Failure, RouterSocket};
 
 /// Time between the two samples for a rate.
 const RATE_OVER: Duration = Duration::from_millis(500);
@@ -31,7 +32,9 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 pub(crate) struct ShowArguments {
     /// The table
     #[arg(value_name = "TABLE", value_parser = tables())]
-    table: &'static Block,
+    table: &'static Class,
+    #[command(flatten)]
+    element: Element,
     /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
     #[arg(short, long)]
     json: bool,
@@ -45,10 +48,22 @@ pub(crate) struct ShowArguments {
 }
 
 /// Every table by its name.
-fn tables() -> impl TypedValueParser<Value = &'static Block> {
+fn tables() -> impl TypedValueParser<Value = &'static Class> {
     let named = |class: &&Class| PossibleValue::new(class.name).help(class.about);
-    let names = PossibleValuesParser::new(classes().iter().map(named));
-    names.try_map(|name| Block::find(&name).ok_or("is no table"))
+    let all: Vec<&'static Class> = classes()
+        .into_iter()
+        .chain(TABLES.iter().copied())
+        .collect();
+    let names = PossibleValuesParser::new(all.iter().map(named));
+    names.try_map(move |name| {
+        let found = all.iter().find(|class| class.name == name);
+        found.copied().ok_or("is no table")
+    })
+}
+
+/// Whether a control element has a table itself.
+fn is_of_control_element(class: &Class) -> bool {
+    TABLES.iter().any(|table| table.id == class.id)
 }
 
 /// A router's answer at one moment.
@@ -74,11 +89,11 @@ fn period(text: &str) -> Result<Duration, String> {
 /// `weir show`.
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     let query = arguments.query.0.iter();
-    let query = arguments
-        .table
-        .query(query.map(|(name, text)| (*name, &text[..])));
-    let query = query
-        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", arguments.table.class.name)))?;
+    let query = query.map(|(name, text)| (*name, Scalar::Text(text.clone())));
+    let query: Vec<_> = query.collect();
+    let query = query.iter().map(|(name, text)| (*name, text));
+    let query = Settings::check(arguments.table.query, query)
+        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", arguments.table.name)))?;
     match arguments.watch {
         Some(period) => watch(arguments, &query, period),
         None => once(arguments, &query),
@@ -90,19 +105,14 @@ fn once(arguments: &ShowArguments, query: &Settings) -> Result<(), Failure> {
     if arguments.json {
         return print_json(&first.answer);
     }
-    let (before, now) = match has_rates(&arguments.table.class, &first) {
+    let (before, now) = match has_rates(arguments.table, &first) {
         true => {
             std::thread::sleep(RATE_OVER);
             (Some(first), take(arguments)?)
         }
         false => (None, first),
     };
-    print(&tables::text(
-        &arguments.table.class,
-        &now,
-        before.as_ref(),
-        query,
-    ))
+    print(&tables::text(arguments.table, &now, before.as_ref(), query))
 }
 
 fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Result<(), Failure> {
@@ -112,7 +122,7 @@ fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Resul
         let now = take(arguments)?;
         let text = match arguments.json {
             true => serde_json::to_string(&now.answer).unwrap_or_default(), // plain values
-            false => tables::text(&arguments.table.class, &now, before.as_ref(), query),
+            false => tables::text(arguments.table, &now, before.as_ref(), query),
         };
         let head = if redraw { REDRAW } else { "" };
         if !print_to_reader(&format!("{head}{text}\n"))? {
@@ -140,12 +150,19 @@ fn has_rates(class: &Class, sample: &Sample) -> bool {
 
 /// Queries the router.
 fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
+    let class = arguments.table;
+    let (socket, prefix) = match is_of_control_element(class) {
+        true => (arguments.router.of_control_element(), String::new()),
+        false => arguments.element.target(&arguments.router),
+    };
     let get = |path: &str| {
-        let answer = client::get::<Value>(&arguments.router.socket, path);
+        let answer = client::get::<Value>(&socket, &format!("{prefix}{path}"));
         answer.map_err(|e| Failure::Run(e.to_string()))
     };
-    let class = &arguments.table.class;
-    let status = get("/v1/status")?;
+    let status = match is_of_control_element(class) {
+        true => Value::Absent,
+        false => get("/v1/status")?,
+    };
     let beside = match class.layout.beside.and_then(|(name, _)| Block::find(name)) {
         Some(other) => get(&api::path_of(&other.class))?.rows().len(),
         None => 0,
@@ -153,7 +170,11 @@ fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
     let pairs = arguments.query.0.iter();
     let query: Vec<_> = pairs.map(|(name, text)| format!("{name}={text}")).collect();
     let at = Instant::now();
-    let answer = get(&format!("{}?{}", api::path_of(class), query.join("&")))?;
+    let query = match query.is_empty() {
+        true => String::new(),
+        false => format!("?{}", query.join("&")),
+    };
+    let answer = get(&format!("{}{query}", api::path_of(class)))?;
     Ok(Sample {
         at,
         status,

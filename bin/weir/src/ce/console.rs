@@ -1,0 +1,185 @@
+//! Implements the northbound service of a control element with the running one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::runtime;
+use weir_base::Span;
+use weir_base::setting::{Scalar, did_you_mean, nearest};
+use weir_ce::contract::{self, Answer, Filter, Request, Watch, WatchId};
+use weir_ce::tables::TABLES;
+use weir_live::ce::Handle;
+use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+use weir_northbound::{ControlElement, Operator, Refusal};
+
+use super::place;
+use super::remote::Remote;
+
+/// The running control element, as the northbound service sees it.
+pub(super) struct Console {
+    asker: Asker,
+    /// The names of its FEs.
+    names: BTreeSet<String>,
+}
+
+/// Asks the control element from a thread that may block.
+#[derive(Clone)]
+pub(super) struct Asker {
+    handle: Handle,
+    runtime: runtime::Handle,
+}
+
+impl Asker {
+    /// Asks, and waits for the answer.
+    pub(super) fn ask(&self, request: Request) -> Result<Answer, contract::Refusal> {
+        self.runtime.block_on(self.handle.ask(request))
+    }
+
+    /// The value that a request asks for.
+    pub(super) fn value(&self, request: Request) -> Result<Value, Refusal> {
+        match self.ask(request).map_err(refusal)? {
+            Answer::Value(value) => Ok(value),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Makes changes.
+    pub(super) fn change(&self, request: Result<Request, String>) -> ApplyReport {
+        let done = match request {
+            Ok(request) => self.ask(request),
+            Err(why) => Err(contract::Refusal::Wrong(why)),
+        };
+        match done {
+            Ok(Answer::Changed(messages)) => ApplyReport {
+                applied: true,
+                messages,
+            },
+            Ok(_) => ApplyReport {
+                applied: true,
+                messages: Vec::new(),
+            },
+            Err(refusal) => ApplyReport {
+                applied: false,
+                messages: match refusal {
+                    contract::Refusal::Refused(messages) => messages,
+                    other => vec![other.to_string()],
+                },
+            },
+        }
+    }
+}
+
+/// The refusal of a request, for HTTP.
+pub(super) fn refusal(refusal: contract::Refusal) -> Refusal {
+    match refusal {
+        contract::Refusal::NotFound(why) => Refusal::NotFound(why),
+        contract::Refusal::Silent(why) => Refusal::Silent(why),
+        busy @ contract::Refusal::Busy => Refusal::Silent(busy.to_string()),
+        other => Refusal::Wrong(other.to_string()),
+    }
+}
+
+/// An answer of another kind than the request asks for: a mistake of ours.
+pub(super) fn unexpected(answer: &Answer) -> Refusal {
+    Refusal::Silent(format!("an unexpected answer: {answer:?}"))
+}
+
+impl Console {
+    pub(super) fn new(handle: Handle, runtime: runtime::Handle, names: BTreeSet<String>) -> Self {
+        Self {
+            asker: Asker { handle, runtime },
+            names,
+        }
+    }
+}
+
+impl ControlElement for Console {
+    fn classes(&self) -> Vec<&'static Class> {
+        TABLES.to_vec()
+    }
+
+    fn read(&self, class: &'static Class) -> Result<Value, Refusal> {
+        let rows = self.asker.handle.table(class);
+        self.asker.runtime.block_on(rows).map_err(refusal)
+    }
+
+    fn fe(&self, name: &str) -> Result<Arc<dyn Operator>, Refusal> {
+        if !self.names.contains(name) {
+            let near = did_you_mean(nearest(name, self.names.iter().map(String::as_str)));
+            return Err(Refusal::NotFound(format!("there is no FE `{name}`{near}")));
+        }
+        Ok(Arc::new(Remote::new(self.asker.clone(), name)))
+    }
+
+    fn get(&self, path: &str) -> Result<Value, Refusal> {
+        let (fe, place) = place(path).map_err(Refusal::Wrong)?;
+        self.asker.value(Request::Get { fe, place })
+    }
+
+    fn set(&self, requests: Vec<ChangeRequest>) -> ApplyReport {
+        let set = |request: ChangeRequest| {
+            let (fe, place) = place(&request.path)?;
+            let text = match Scalar::from(request.value) {
+                Scalar::Text(text) => text,
+                other => other.to_string(),
+            };
+            Ok((fe, place, Some(text)))
+        };
+        let sets = requests.into_iter().map(set).collect::<Result<_, _>>();
+        self.asker.change(sets.map(Request::Set))
+    }
+
+    fn delete(&self, requests: Vec<DeleteRequest>) -> ApplyReport {
+        let delete = |request: DeleteRequest| {
+            let (fe, place) = place(&request.path)?;
+            Ok((fe, place, None))
+        };
+        let deletes = requests.into_iter().map(delete).collect::<Result<_, _>>();
+        self.asker.change(deletes.map(Request::Set))
+    }
+
+    fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal> {
+        let (fe, place) = place(&request.path).map_err(Refusal::Wrong)?;
+        let filter = Filter {
+            threshold: request.threshold,
+            hysteresis: request.hysteresis,
+            count: request.count,
+            interval: request.interval_ms.map(|ms| Span::from_millis(ms.into())),
+        };
+        let watch = Request::Watch(Watch { fe, place, filter });
+        match self.asker.ask(watch).map_err(refusal)? {
+            Answer::Watching(id) => Ok(WatchTicket { id: id.0 }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn fetch(&self, id: u64) -> Result<WatchReport, Refusal> {
+        match self
+            .asker
+            .ask(Request::Fetch(WatchId(id)))
+            .map_err(refusal)?
+        {
+            Answer::Notices(notices) => Ok(WatchReport {
+                notices: notices.notices,
+                lost: notices.lost,
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn end_watch(&self, id: u64) -> Result<(), Refusal> {
+        self.asker
+            .ask(Request::Unwatch(WatchId(id)))
+            .map_err(refusal)?;
+        Ok(())
+    }
+}
+
+/// The configuration in force of an FE.
+pub(super) fn config(asker: &Asker, fe: &str) -> Result<BTreeMap<String, String>, Refusal> {
+    match asker.ask(Request::Config(fe.to_owned())).map_err(refusal)? {
+        Answer::Config(config) => Ok(config),
+        other => Err(unexpected(&other)),
+    }
+}

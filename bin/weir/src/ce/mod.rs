@@ -1,0 +1,275 @@
+//! `weir ce`: a control element, wired.
+
+mod console;
+mod remote;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+use weir_base::Span;
+use weir_ce::Control;
+use weir_ce::configuration::{CePlan, ListenPlan};
+use weir_ce::contract::{Member, Params};
+use weir_ce::desired::{Desired, Wish};
+use weir_config::Document;
+use weir_forces::schema::{Class, Registry};
+use weir_forces::session::Heartbeats;
+use weir_forces::session::ce::Params as SessionParams;
+use weir_live::ce::{Driver, Store};
+use weir_live::file::read_text;
+use weir_live::tml::identity::Certificate;
+use weir_live::tml::{Common, Identity, Listener, Local, Pinned, Pins, Security, Transport};
+use weir_model::{ComponentPath, Fault};
+use weir_northbound::Service;
+
+use self::console::Console;
+use crate::configuration::{FILE_BYTES_MAX, located, read, shown};
+use crate::output::print;
+use crate::{Failure, release_signals};
+
+/// Links that may be open at once beyond one for each FE: peers that have not associated yet.
+const LINKS_SPARE: usize = 64;
+/// Longest time for an FE to answer a request.
+const ANSWER_MAX: Span = Span::from_secs(10);
+
+/// A checked configuration with everything that its files contain.
+struct Loaded {
+    plan: CePlan,
+    registry: Registry,
+    security: Option<Pinned>,
+}
+
+/// `weir check` of a CE's configuration.
+pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
+    let Loaded { plan, .. } = load(path, text)?;
+    let (fes, listeners) = (plan.fes.len(), plan.listeners.len());
+    print(&format!(
+        "{}: good, a control element with {fes} FEs and {listeners} listeners\n",
+        shown(path)
+    ))
+}
+
+/// Runs a CE until a signal ends it.
+pub(crate) fn run(path: &Path) -> Result<(), Failure> {
+    let text = read(path)?;
+    let loaded = load(path, &text)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::Run(e.to_string()))?;
+    let result = runtime.block_on(serve(path, loaded));
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    release_signals()?;
+    let Loaded {
+        plan,
+        registry,
+        security,
+    } = loaded;
+    let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
+    let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
+    let members = members(&plan, &store).map_err(Failure::Run)?;
+    let params = Params {
+        session: session(&plan),
+        answer_max: ANSWER_MAX,
+    };
+    let control = Control::new(params, registry, members).map_err(|e| usage(&e))?;
+    let service = Service::bind(Path::new(&plan.socket));
+    let service = service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", plan.socket)))?;
+    let (driver, handle) = Driver::new(control, store).map_err(|e| Failure::Run(e.to_string()))?;
+    let mut listeners = Vec::new();
+    for listen in &plan.listeners {
+        listeners.push((
+            listen.transport.to_owned(),
+            open(listen, security.as_ref(), &plan).await?,
+        ));
+    }
+    let names = plan.fes.iter().map(|fe| fe.name.clone()).collect();
+    let console = Console::new(handle, tokio::runtime::Handle::current(), names);
+    for (transport, listener) in &listeners {
+        tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
+    }
+    tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
+    tokio::select! {
+        why = driver.run(listeners) => Err(Failure::Run(why)),
+        ended = service.serve_control_element(Arc::new(console)) => match ended {
+            Ok(()) => Err(Failure::Run("the northbound service has ended".to_owned())),
+            Err(error) => Err(Failure::Run(format!("northbound service: {error}"))),
+        },
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+/// Opens a listener.
+async fn open(
+    listen: &ListenPlan,
+    security: Option<&Pinned>,
+    plan: &CePlan,
+) -> Result<Listener, Failure> {
+    let Some(transport) = Transport::from_word(listen.transport) else {
+        unreachable!("{} is one of the permitted words", listen.transport)
+    };
+    let local = Local {
+        address: listen.address,
+        redirect_port: None,
+        links_max: links_max(plan),
+        common: Common {
+            security: Security {
+                pinned: security.cloned(),
+                insecure: listen.insecure,
+            },
+            ..Common::default()
+        },
+    };
+    let opened = transport.tml().listen(&local).await;
+    opened.map_err(|e| Failure::Run(format!("[listen.{}]: {e}", listen.name)))
+}
+
+fn links_max(plan: &CePlan) -> usize {
+    2 * plan.fes.len() + LINKS_SPARE
+}
+
+fn session(plan: &CePlan) -> SessionParams {
+    SessionParams {
+        id: plan.id,
+        assigns: None,
+        heartbeats: Heartbeats::default(),
+        setup_max: Span::from_secs(5),
+        links_max: links_max(plan),
+        window: 32,
+        requests_max: 1024,
+        queue_bytes_max: 4 << 20,
+    }
+}
+
+/// The FEs, with what the configuration wants of them and what operators have changed since.
+fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
+    let mut kept = store.read()?;
+    let member = |fe: &weir_ce::configuration::FePlan| {
+        let mut desired = Desired::default();
+        for change in &fe.desired {
+            let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
+            desired.put(&change.path, Some(&wish));
+        }
+        let kept = kept.remove(&fe.name).unwrap_or_default();
+        for (path, wish) in &kept.desired {
+            desired.put(path, Some(wish));
+        }
+        Member {
+            name: fe.name.clone(),
+            id: fe.id,
+            desired,
+            components: kept.components,
+        }
+    };
+    Ok(plan.fes.iter().map(member).collect())
+}
+
+/// Reads and checks a configuration and the files that it names.
+fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
+    let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
+    let document = Document::parse(&shown(path), text).map_err(|e| failed(vec![e.to_string()]))?;
+    let plan = CePlan::check(document.changes());
+    let plan = plan.map_err(|faults| failed(located(&document, &faults)))?;
+    let files = files(path, &plan);
+    let (registry, security) = files.map_err(|faults| failed(located(&document, &faults)))?;
+    Ok(Loaded {
+        plan,
+        registry,
+        security,
+    })
+}
+
+fn files(path: &Path, plan: &CePlan) -> Result<(Registry, Option<Pinned>), Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut registry = Registry::standard();
+    for class in weir_lfb::class::all() {
+        if let Err(error) = registry.add(Class::of(&class)) {
+            unreachable!("a class of ours: {error}");
+        }
+    }
+    for (name, file) in &plan.libraries {
+        let at = ComponentPath::new(["library", name, "file"]);
+        let text = read_text(&beside(path, file), FILE_BYTES_MAX).map_err(|e| e.to_string());
+        let loaded = text.and_then(|text| registry.load(&text).map_err(|e| e.to_string()));
+        if let Err(why) = loaded {
+            faults.push(Fault::new(at, format!("{file}: {why}")));
+        }
+    }
+    let security = security(path, plan, &mut faults);
+    match faults.is_empty() {
+        true => Ok((registry, security)),
+        false => Err(faults),
+    }
+}
+
+/// The certificate of the CE, and those of the FEs.
+fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinned> {
+    let mut pins = Vec::new();
+    for fe in &plan.fes {
+        if let Some(file) = &fe.certificate {
+            match Certificate::read(&beside(path, file)) {
+                Ok(certificate) => pins.push((fe.id, certificate)),
+                Err(error) => {
+                    let at = ComponentPath::new(["fe", &fe.name, "certificate"]);
+                    faults.push(Fault::new(at, error));
+                }
+            }
+        }
+    }
+    let root = |name: &str| ComponentPath::new([name]);
+    let identity = match (&plan.certificate, &plan.key) {
+        (Some(certificate), Some(key)) => {
+            let read = Identity::read(&beside(path, certificate), &beside(path, key));
+            read.map_err(|e| faults.push(Fault::new(root("certificate"), e)))
+                .ok()
+        }
+        (Some(_), None) => {
+            let why = "`certificate` needs its `key`: `weir keys NAME` makes both";
+            faults.push(Fault::new(root("certificate"), why));
+            None
+        }
+        (None, _) => None,
+    }?;
+    let pins = Pins::new(pins)
+        .map_err(|e| faults.push(Fault::new(root("fe"), e)))
+        .ok()?;
+    Some(Pinned {
+        identity: Arc::new(identity),
+        peers: Arc::new(pins),
+    })
+}
+
+/// A file that a configuration names; its path is relative to the configuration.
+fn beside(config: &Path, file: &str) -> std::path::PathBuf {
+    config.parent().unwrap_or(Path::new("")).join(file)
+}
+
+/// The place of a component, as an operator writes it: `FE:CLASS.INSTANCE.PATH`.
+fn place(text: &str) -> Result<(String, weir_ce::contract::Place), String> {
+    let wrong = || {
+        format!(
+            "`{text}` must be like edge1:ports.wan.rate: FE:CLASS.INSTANCE.PATH, names or numbers"
+        )
+    };
+    let (fe, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let path = weir_config::path(rest).map_err(|_| wrong())?;
+    let mut words = path.segments().into_iter().map(str::to_owned);
+    let (Some(class), Some(instance)) = (words.next(), words.next()) else {
+        return Err(wrong());
+    };
+    let place = weir_ce::contract::Place {
+        class,
+        instance,
+        path: words.collect(),
+    };
+    Ok((fe.trim().to_owned(), place))
+}

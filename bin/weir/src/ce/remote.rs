@@ -1,0 +1,93 @@
+//! An FE as its own northbound service would show it, through the control element.
+
+use std::collections::BTreeMap;
+
+use weir_ce::contract::Request;
+use weir_lfb::class;
+use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
+use weir_northbound::{Operator, Peer, Refusal};
+
+use super::console::{self, Asker};
+
+/// An FE of the control element.
+pub(super) struct Remote {
+    asker: Asker,
+    fe: String,
+}
+
+impl Remote {
+    pub(super) fn new(asker: Asker, fe: &str) -> Self {
+        Self {
+            asker,
+            fe: fe.to_owned(),
+        }
+    }
+
+    /// Makes changes of the FE's configuration, which the control element keeps.
+    fn carry_out(&self, operations: Result<Vec<Operation>, String>) -> ApplyReport {
+        let change = |operations| Request::Change(vec![(self.fe.clone(), operations)]);
+        self.asker.change(operations.map(change))
+    }
+}
+
+impl Operator for Remote {
+    fn classes(&self) -> Vec<&'static Class> {
+        class::classes()
+    }
+
+    fn read(
+        &self,
+        class: &'static Class,
+        query: BTreeMap<String, String>,
+    ) -> Result<Value, Refusal> {
+        if let Some(name) = query.keys().next() {
+            let why = format!("`{name}`: an FE has no such query; ask for the whole table");
+            return Err(Refusal::Wrong(why));
+        }
+        self.asker.value(Request::Read {
+            fe: self.fe.clone(),
+            class: class.name.to_owned(),
+        })
+    }
+
+    fn config(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        console::config(&self.asker, &self.fe)
+    }
+
+    fn apply(&self, _: &str, _: Peer) -> ApplyReport {
+        let why = "a whole configuration of an FE belongs into [fe.NAME] of the control element's file; \
+                   single components can be set here";
+        ApplyReport {
+            applied: false,
+            messages: vec![why.to_owned()],
+        }
+    }
+
+    fn change(&self, requests: Vec<ChangeRequest>, _: Peer) -> ApplyReport {
+        let read = |request: ChangeRequest| {
+            let path = weir_config::path(&request.path)?;
+            Ok(Operation::Set(Change::new(path, request.value.into())))
+        };
+        self.carry_out(requests.into_iter().map(read).collect())
+    }
+
+    fn delete(&self, requests: Vec<DeleteRequest>, _: Peer) -> ApplyReport {
+        let read =
+            |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
+        self.carry_out(requests.iter().map(read).collect())
+    }
+
+    fn capture(&self, _: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
+        let why = "a capture is taken at the FE itself: weir capture --socket";
+        Err(CaptureRefusal::Wrong(why.to_owned()))
+    }
+
+    fn captured(&self, _: u64) -> Result<Option<Vec<u8>>, CaptureRefusal> {
+        Err(CaptureRefusal::Gone)
+    }
+
+    fn end_capture(&self, _: u64) -> Result<CaptureReport, CaptureRefusal> {
+        Err(CaptureRefusal::Gone)
+    }
+}

@@ -1,0 +1,210 @@
+//! `weir get` and `weir watch`: components and events of forwarding elements, through their control element.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
+use weir_model::{ChangeRequest, Value};
+use weir_northbound::client;
+
+use crate::output::{note, print, print_json, print_to_reader};
+use crate::{CE_SOCKET_DEFAULT, Failure};
+
+#[derive(Debug, clap::Args)]
+struct CeSocket {
+    /// The control element's `socket`
+    #[arg(long, env = "WEIR_SOCKET", default_value = CE_SOCKET_DEFAULT)]
+    socket: PathBuf,
+}
+
+/// Arguments of `weir get`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GetArguments {
+    /// Components: an FE, and class, instance and path by names or numbers; a port's name is an instance too
+    #[arg(value_name = "FE:CLASS.INSTANCE.PATH", required = true)]
+    paths: Vec<String>,
+    /// Print JSON: the value, or a list if there are several components
+    #[arg(short, long)]
+    json: bool,
+    #[command(flatten)]
+    ce: CeSocket,
+}
+
+/// Arguments of `weir watch`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WatchArguments {
+    /// The event, or the component to sample
+    #[arg(value_name = "FE:CLASS.INSTANCE.PATH")]
+    path: String,
+    /// The threshold of an event that has one
+    #[arg(long)]
+    threshold: Option<u32>,
+    /// How far the value must move before the event is reported again
+    #[arg(long)]
+    hysteresis: Option<u32>,
+    /// Report every Nth occurrence of the event only
+    #[arg(long, value_name = "N")]
+    count: Option<u32>,
+    /// Seconds between reports of an event, or between samples of a component (1 if not given)
+    #[arg(long, value_name = "SECONDS", value_parser = millis)]
+    interval: Option<u32>,
+    /// Print each notice as a line of JSON
+    #[arg(short, long)]
+    json: bool,
+    #[command(flatten)]
+    ce: CeSocket,
+}
+
+fn millis(text: &str) -> Result<u32, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86400.0).contains(&seconds) => {
+            let millis = Duration::from_secs_f64(seconds).as_millis();
+            Ok(u32::try_from(millis).unwrap_or(u32::MAX))
+        }
+        _ => Err("must be a number of seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+/// `weir get`.
+pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
+    let mut values = Vec::new();
+    for path in &arguments.paths {
+        if of_element(path).is_none() {
+            let why =
+                format!("`{path}` must begin with the name of an FE, like edge1:ports.wan.rate");
+            return Err(Failure::Usage(why));
+        }
+        let query = format!("/v1/component?path={}", escaped(path));
+        let value = client::get::<Value>(&arguments.ce.socket, &query);
+        values.push(value.map_err(|e| Failure::Run(e.to_string()))?);
+    }
+    match (arguments.json, &values[..]) {
+        (true, [value]) => print_json(value),
+        (true, values) => print_json(&values),
+        (false, values) => {
+            for value in values {
+                print(&format!("{}\n", lines(value)))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// `weir watch`.
+pub(crate) fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
+    let failed = |e: client::ClientError| Failure::Run(e.to_string());
+    let request = WatchRequest {
+        path: arguments.path.clone(),
+        threshold: arguments.threshold,
+        hysteresis: arguments.hysteresis,
+        count: arguments.count,
+        interval_ms: arguments.interval,
+    };
+    let socket = &arguments.ce.socket;
+    let WatchTicket { id } = client::post(socket, "/v1/watch", &request).map_err(failed)?;
+    let path = format!("/v1/watch/{id}");
+    loop {
+        let report: WatchReport = client::get(socket, &path).map_err(failed)?;
+        if report.lost > 0 {
+            note(&format!("weir: {} notices were lost", report.lost));
+        }
+        for notice in &report.notices {
+            let line = match arguments.json {
+                true => serde_json::to_string(notice).unwrap_or_default(), // plain values
+                false => line(notice),
+            };
+            if !print_to_reader(&format!("{line}\n"))? {
+                let ended = client::delete::<Option<()>>(socket, &path);
+                return ended.map(drop).map_err(failed);
+            }
+        }
+    }
+}
+
+/// The path of a component of an FE: the part before the first `=`, if it begins with a name and a colon.
+pub(crate) fn of_element(text: &str) -> Option<&str> {
+    let path = text.split_once('=').map_or(text, |(path, _)| path);
+    let (fe, _) = path.split_once(':')?;
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_name = !fe.is_empty() && fe.chars().all(is_letter);
+    // A key of a table may have `=` in it, within quotes: the value follows the last quote then.
+    let whole = match path.matches('"').count() % 2 {
+        0 => path,
+        _ => &text[..text[path.len()..].find('"').map(|at| path.len() + at + 1)?],
+    };
+    let rest = &text[whole.len()..];
+    let end = rest.find('=').map_or(text.len(), |at| whole.len() + at);
+    is_name.then(|| text[..end].trim())
+}
+
+/// A component of an FE with its value.
+pub(crate) fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String> {
+    let value = text[path.len()..].trim_start().strip_prefix('=');
+    let value =
+        value.ok_or_else(|| format!("`{text}` must be like edge1:ports.wan.rate=\"50 Mbit\""))?;
+    let change = weir_config::assignment(&format!("value={value}"))?;
+    Ok(ChangeRequest {
+        path: path.to_owned(),
+        value: change.value.ok_or("a block has no value")?.into(),
+    })
+}
+
+/// A text as a value in the query of a path.
+fn escaped(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b':' => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+/// A value for a person: a member on each line, rows on one line each.
+fn lines(value: &Value) -> String {
+    match value {
+        Value::Struct(members) => {
+            let member = |(name, value): &(_, Value)| format!("{name}: {}", line(value));
+            members.iter().map(member).collect::<Vec<_>>().join("\n")
+        }
+        Value::List(rows) => rows.iter().map(line).collect::<Vec<_>>().join("\n"),
+        value => line(value),
+    }
+}
+
+/// A value in one line.
+fn line(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::Absent => "-".to_owned(),
+        Value::Struct(members) => {
+            let member = |(name, value): &(_, Value)| format!("{name}={}", line(value));
+            members.iter().map(member).collect::<Vec<_>>().join(" ")
+        }
+        Value::List(rows) => {
+            let rows: Vec<_> = rows.iter().map(line).collect();
+            format!("[{}]", rows.join(", "))
+        }
+        other => serde_json::to_string(other).unwrap_or_default(), // plain values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_of_an_fe_begins_with_its_name() {
+        let path = "edge1:ports.wan.rate";
+        assert_eq!(of_element(path), Some(path));
+        assert_eq!(of_element("edge1:ports.wan.rate=50 Mbit"), Some(path));
+        assert_eq!(of_element("port.wan.rate=50 Mbit"), None);
+        assert_eq!(of_element("port.\"a:b\".rate=1"), None);
+        assert_eq!(of_element("socket=/run/x:y"), None);
+        let key = "edge1:routes.1.rows.\"prefix=10.0.0.0/8\".port";
+        assert_eq!(of_element(&format!("{key}=lan")), Some(key));
+        let set = assignment(path, "edge1:ports.wan.rate = 50 Mbit").unwrap();
+        assert_eq!(set.path, path);
+        assert!(assignment(path, path).unwrap_err().contains("must be like"));
+    }
+}

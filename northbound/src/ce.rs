@@ -1,0 +1,187 @@
+//! The service of a control element (CE): its tables, components of its FEs, watches, and the interface of each FE.
+//!
+//! ```text
+//!   /v1/fes, /v1/associations, /v1/lfbs      tables of the CE
+//!   /v1/component                            any component of any FE; changes of several FEs are transactions
+//!   /v1/watch                                events and samples, fetched like a capture
+//!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Path as Segment, Query, Request, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, any, get, post};
+use axum::{Json, Router};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use weir_model::operation::CHANGES_MAX;
+use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+
+use crate::server::{self, Operator, Refusal, Service, applied, not_read, too_many};
+use crate::{api, openapi};
+
+/// Longest time that a fetch waits for the first notice.
+const NOTICE_WAIT: Duration = Duration::from_secs(2);
+/// Time between two attempts to fetch.
+const NOTICE_STEP: Duration = Duration::from_millis(50);
+
+/// The control element behind the service. Calls may block until FEs answer.
+pub trait ControlElement: Send + Sync + 'static {
+    /// Its tables; each has the path `/v1/NAME`.
+    fn classes(&self) -> Vec<&'static Class>;
+    /// Reads a table.
+    fn read(&self, class: &'static Class) -> Result<Value, Refusal>;
+    /// The FE of this name, as an operator at the FE itself has it.
+    fn fe(&self, name: &str) -> Result<Arc<dyn Operator>, Refusal>;
+    /// Reads a component: `FE:CLASS.INSTANCE.PATH`.
+    fn get(&self, path: &str) -> Result<Value, Refusal>;
+    /// Sets components, all of them or none.
+    fn set(&self, requests: Vec<ChangeRequest>) -> ApplyReport;
+    /// Deletes rows and settings, all of them or none.
+    fn delete(&self, requests: Vec<DeleteRequest>) -> ApplyReport;
+    /// Begins a watch.
+    fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal>;
+    /// The notices of a watch since the last call.
+    fn fetch(&self, id: u64) -> Result<WatchReport, Refusal>;
+    /// Ends a watch.
+    fn end_watch(&self, id: u64) -> Result<(), Refusal>;
+}
+
+impl Service {
+    /// Answers requests to a control element until the returned future is dropped; then the socket is removed.
+    pub async fn serve_control_element(self, ce: Arc<dyn ControlElement>) -> std::io::Result<()> {
+        self.serve_routes(router(ce)).await
+    }
+}
+
+type Shared = State<Arc<dyn ControlElement>>;
+
+/// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 5] {
+    let interface = |state: Shared| {
+        on_a_thread(state, |ce| {
+            Ok(Json(openapi::of_control_element(&ce.classes())).into_response())
+        })
+    };
+    [
+        ("/v1/openapi.json", get(interface)),
+        ("/v1/component", get(component).patch(set).delete(delete)),
+        ("/v1/watch", post(watch)),
+        ("/v1/watch/{id}", get(fetch).delete(end_watch)),
+        ("/v1/fe/{name}/{*rest}", any(of_fe)),
+    ]
+}
+
+fn router(ce: Arc<dyn ControlElement>) -> Router {
+    let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
+    let tables = ce.classes().into_iter();
+    let tables = tables.map(|class| (api::path_of(class), table(class)));
+    let others = routes().map(|(path, methods)| (path.to_owned(), methods));
+    tables
+        .chain(others)
+        .fold(Router::new(), add)
+        .fallback(server::nothing_there)
+        .layer(DefaultBodyLimit::max(server::BODY_BYTES_MAX))
+        .with_state(ce)
+}
+
+fn table(class: &'static Class) -> MethodRouter<Arc<dyn ControlElement>> {
+    get(move |state: Shared| {
+        on_a_thread(state, move |ce| Ok(Json(ce.read(class)?).into_response()))
+    })
+}
+
+/// Calls the control element on a thread that may block.
+async fn on_a_thread(
+    State(ce): Shared,
+    work: impl FnOnce(&dyn ControlElement) -> Result<Response, Refusal> + Send + 'static,
+) -> Response {
+    let work = move || work(ce.as_ref()).unwrap_or_else(not_read);
+    let answer = tokio::task::spawn_blocking(work).await;
+    answer.unwrap_or_else(|error| {
+        (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
+    })
+}
+
+async fn component(state: Shared, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    on_a_thread(state, move |ce| {
+        let path = query.get("path").ok_or_else(|| {
+            let why = "name the component: ?path=edge1:ports.wan.rate";
+            Refusal::Wrong(why.to_owned())
+        })?;
+        Ok(Json(ce.get(path)?).into_response())
+    })
+    .await
+}
+
+async fn set(state: Shared, Json(requests): Json<Vec<ChangeRequest>>) -> Response {
+    if requests.len() > CHANGES_MAX {
+        return too_many();
+    }
+    on_a_thread(state, move |ce| Ok(applied(&ce.set(requests)))).await
+}
+
+async fn delete(state: Shared, Json(requests): Json<Vec<DeleteRequest>>) -> Response {
+    if requests.len() > CHANGES_MAX {
+        return too_many();
+    }
+    on_a_thread(state, move |ce| Ok(applied(&ce.delete(requests)))).await
+}
+
+async fn watch(state: Shared, Json(request): Json<WatchRequest>) -> Response {
+    on_a_thread(
+        state,
+        move |ce| Ok(Json(ce.watch(request)?).into_response()),
+    )
+    .await
+}
+
+async fn fetch(state: Shared, Segment(id): Segment<u64>) -> Response {
+    on_a_thread(state, move |ce| {
+        let begun = std::time::Instant::now();
+        loop {
+            let report = ce.fetch(id)?;
+            let is_empty = report.notices.is_empty() && report.lost == 0;
+            if !is_empty || begun.elapsed() >= NOTICE_WAIT {
+                return Ok(Json(report).into_response());
+            }
+            std::thread::sleep(NOTICE_STEP);
+        }
+    })
+    .await
+}
+
+async fn end_watch(state: Shared, Segment(id): Segment<u64>) -> Response {
+    on_a_thread(state, move |ce| Ok(Json(ce.end_watch(id)?).into_response())).await
+}
+
+/// Answers as the FE itself would.
+async fn of_fe(
+    State(ce): Shared,
+    Segment((name, _)): Segment<(String, String)>,
+    mut request: Request,
+) -> Response {
+    let operator = match ce.fe(&name) {
+        Ok(operator) => operator,
+        Err(refusal) => return not_read(refusal),
+    };
+    let path = request.uri().path_and_query();
+    let path = path.map_or("", |path| path.as_str());
+    let rest = path.splitn(5, '/').nth(4).unwrap_or_default(); // after /v1/fe/NAME/
+    let Ok(uri) = format!("/{rest}").parse::<Uri>() else {
+        return (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response();
+    };
+    *request.uri_mut() = uri;
+    match TowerToHyperService::new(server::router(operator))
+        .call(request)
+        .await
+    {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
