@@ -137,7 +137,7 @@ pub enum Effect {
         added: Vec<PortPlan>,
         /// Those that change.
         changed: Vec<PortPlan>,
-        /// What goes to the control element, if that changes.
+        /// The packets that go to the control element, if that changes.
         redirect: Option<Arc<RedirectPlan>>,
     },
     /// Give back the claims of all interfaces but these, and close devices that were opened and not used.

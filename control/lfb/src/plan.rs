@@ -31,7 +31,7 @@ pub struct Plan {
     pub router: RouterPlan,
     /// Its ports, by name.
     pub ports: Vec<PortPlan>,
-    /// What goes to its control element.
+    /// The packets that go to its control element.
     pub redirect: Arc<RedirectPlan>,
 }
 

@@ -74,7 +74,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 /// The checked components.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedirectPlan {
-    /// What they mean.
+    /// Their meaning.
     pub policy: Policy,
     /// The components as they were asked for, for showing.
     pub(crate) settings: Settings,

@@ -34,7 +34,7 @@ pub static PORT: Section = Section {
     sections: &[&queue::SECTION],
 };
 
-/// What goes to a control element as a section of a configuration.
+/// The packets that go to a control element, as a section of a configuration.
 pub static REDIRECT: Section = Section {
     key: "redirect",
     has_instances: false,

@@ -20,7 +20,7 @@ pub const LEN: usize = 28;
 const ETHERNET: u16 = 1;
 
 codes! {
-    /// What a message asks or says.
+    /// The kind of a message.
     Operation(u16) {
         /// Who has the target's address?
         Request = 1,
@@ -41,7 +41,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// What it asks or says.
+    /// Its kind.
     pub fn operation(&self) -> Operation {
         u16_at(self.bytes(), 6).into()
     }
@@ -70,7 +70,7 @@ impl<T: AsRef<[u8]>> View<T> {
 /// An ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// What it asks or says.
+    /// Its kind.
     pub operation: Operation,
     /// The sender's MAC address.
     pub sender_mac: Mac,

@@ -160,8 +160,8 @@ fn worker(bed: &Testbed, policy: Policy) -> Worker {
     worker
 }
 
-/// What the source is told about its pings, without times.
-fn told(bed: &Testbed) -> Vec<String> {
+/// The answers to the pings of the source, without times.
+fn answers(bed: &Testbed) -> Vec<String> {
     let pings = [
         "-c 1 -W 2 -t 1 10.77.2.2",
         "-c 1 -W 2 192.0.2.1",
@@ -205,9 +205,9 @@ fn the_control_element_answers_as_the_kernel_did() {
     let Some(bed) = bed() else { return };
     bed.kernel_forwards(true).unwrap();
     run(&bed.router, "ip", "link set r1 mtu 1400").unwrap();
-    let by_kernel = told(&bed);
+    let by_kernel = answers(&bed);
     strip(&bed);
-    let silent = told(&bed);
+    let silent = answers(&bed);
     assert!(
         silent.iter().all(|line| !line.contains("bytes from")),
         "{silent:?}"
@@ -216,7 +216,7 @@ fn the_control_element_answers_as_the_kernel_did() {
     let (router, thread) = worker(&bed, policy()).start().unwrap();
     let control = ControlElement::start(router.clone());
     thread::sleep(Duration::from_millis(500)); // TAPs come up
-    let by_control = told(&bed);
+    let by_control = answers(&bed);
     assert_eq!(by_control, by_kernel);
     let more = run(&bed.source, "ping", "-c 20 -i 0.05 -W 2 10.77.1.1").unwrap();
     assert!(more.contains(" 0% packet loss"), "{more}");

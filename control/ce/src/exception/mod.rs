@@ -1,4 +1,4 @@
-//! What a control element (CE) does with the packets that its forwarding elements (FEs) redirect to it.
+//! The packets that forwarding elements (FEs) redirect to their control element (CE), and its answers.
 //!
 //! ```text
 //!  REDIRECT --> frame --+-- TTL, no route, next hop, too big --> ICMP error, back by the FE's routes
@@ -56,7 +56,7 @@ pub struct RemotePort {
     pub tap: bool,
 }
 
-/// What becomes of a packet from a forwarding element.
+/// The fate of a packet from a forwarding element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The TAP of this port takes the frame.
@@ -85,7 +85,7 @@ pub enum Why {
     NotForUs,
 }
 
-/// What is wrong with a REDIRECT.
+/// The fault of a REDIRECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// It has metadata only.

@@ -1,7 +1,7 @@
 //! Answers to ARP requests and neighbour solicitations for the addresses of a remote port that has no TAP.
 //!
 //! Source: RFC 826; RFC 4861, sections 7.1.1 (which solicitations count) and 7.2.4 (the answer); RFC 5227 and RFC 4862,
-//! section 5.4 (probes: somebody else wants the address, and is told that it is taken).
+//! section 5.4 (probes: somebody else wants the address, and learns that it is taken).
 
 use std::net::{IpAddr, Ipv6Addr};
 
