@@ -16,6 +16,7 @@
 //! - [`mutex`]: locks that outlive a panic
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
 //! - [`signals`]: signals that arrive while a program starts
+//! - [`snmp`]: devices that are not weir, sampled by SNMP
 
 pub mod capture;
 pub mod ce;
@@ -28,6 +29,7 @@ pub mod mutex;
 pub mod namespace;
 pub mod router;
 pub mod signals;
+pub mod snmp;
 pub mod tml;
 pub mod worker;
 
