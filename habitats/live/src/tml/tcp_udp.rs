@@ -25,7 +25,9 @@ use std::sync::Arc;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio::time;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use weir_forces::wire::Id;
@@ -53,13 +55,21 @@ const ACCEPT_PAUSE: time::Duration = time::Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub struct TcpUdp;
 
+impl TcpUdp {
+    /// Listens as [`Tml::listen`](super::Tml::listen) does, but its links send on another runtime, which may be that of
+    /// another thread. They end when that runtime does.
+    pub async fn listen_apart(self, local: &Local, sends: Handle) -> Result<Listener, TmlError> {
+        listen(local, Some(sends)).await
+    }
+}
+
 impl super::Tml for TcpUdp {
     fn connect<'a>(&'a self, ce: &'a Remote) -> Opening<'a, Link> {
         Box::pin(connect(ce))
     }
 
     fn listen<'a>(&'a self, local: &'a Local) -> Opening<'a, Listener> {
-        Box::pin(listen(local))
+        Box::pin(listen(local, None))
     }
 }
 
@@ -115,7 +125,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     let limits = common.limits;
     let (sender, receiver) = datagrams::fe(socket, secrets, common.faults.clone());
     tokio::spawn(async move {
-        let (reader, writer) = tokio::io::split(wire);
+        let (reader, writer) = wire.split();
         let receiving = async {
             tokio::select! {
                 ended = stream::receive(reader, &inbox, limits) => ended,
@@ -134,20 +144,52 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     Ok(link)
 }
 
-/// A connection, with TLS or without.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {
-    fn local(&self) -> std::io::Result<SocketAddr>;
+/// Runs the sending of a link on this runtime, or here. It ends with the link.
+async fn on(
+    runtime: Option<Handle>,
+    sending: impl Future<Output = Result<(), Ended>> + Send + 'static,
+) -> Result<(), Ended> {
+    let Some(runtime) = runtime else {
+        return sending.await;
+    };
+    let mut task = JoinSet::new(); // it aborts its task when the link ends
+    task.spawn_on(sending, &runtime);
+    match task.join_next().await {
+        Some(Ok(sent)) => sent,
+        _ => Err(Ended::Lost("the runtime that sends has ended".to_owned())),
+    }
 }
+
+/// A connection, with TLS or without.
+trait Wire: Send {
+    fn local(&self) -> std::io::Result<SocketAddr>;
+
+    /// Both directions, which different threads may use at once.
+    fn split(self: Box<Self>) -> (Reader, Writer);
+}
+
+type Reader = Box<dyn AsyncRead + Unpin + Send>;
+type Writer = Box<dyn AsyncWrite + Unpin + Send>;
 
 impl Wire for TcpStream {
     fn local(&self) -> std::io::Result<SocketAddr> {
         self.local_addr()
+    }
+
+    fn split(self: Box<Self>) -> (Reader, Writer) {
+        let (reader, writer) = self.into_split();
+        (Box::new(reader), Box::new(writer))
     }
 }
 
 impl Wire for TlsStream<TcpStream> {
     fn local(&self) -> std::io::Result<SocketAddr> {
         self.get_ref().0.local_addr()
+    }
+
+    fn split(self: Box<Self>) -> (Reader, Writer) {
+        let (reader, writer) = tokio::io::split(*self);
+        (Box::new(reader), Box::new(writer))
     }
 }
 
@@ -184,7 +226,7 @@ fn prepare(tcp: &TcpStream) {
     }
 }
 
-async fn listen(local: &Local) -> Result<Listener, TmlError> {
+async fn listen(local: &Local, sends: Option<Handle>) -> Result<Listener, TmlError> {
     let common = local.common.clone();
     check(&common, local.address)?;
     let acceptor = match &common.security.pinned {
@@ -212,6 +254,7 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
         hub: Hub::new(udp, common.security.pinned.is_some(), common.faults.clone()),
         permits: Arc::new(Semaphore::new(local.links_max)),
         links: sender,
+        sends,
         common,
     };
     let task = tokio::spawn(accept(tcp, Arc::new(entrance)));
@@ -229,6 +272,8 @@ struct Entrance {
     hub: Arc<Hub>,
     permits: Arc<Semaphore>,
     links: mpsc::Sender<Link>,
+    /// The runtime that sends; none for the one that receives.
+    sends: Option<Handle>,
     common: Common,
 }
 
@@ -278,16 +323,15 @@ impl Entrance {
             closer,
         } = ends;
         let inbox = Arc::new(inbox);
-        let member = self.hub.enter(peer, secrets, &inbox);
+        let member = Arc::new(self.hub.enter(peer, secrets, &inbox));
+        let sends = self.sends.clone();
         tokio::spawn(async move {
-            let (reader, writer) = tokio::io::split(wire);
-            let sending = send(outlet, writer, &member);
+            let (reader, writer) = wire.split();
+            let receiving = stream::receive(reader, &inbox, limits);
+            let sender = member.clone();
+            let sending = async move { send(outlet, writer, &*sender).await };
             closer
-                .run(
-                    limits.close,
-                    sending,
-                    stream::receive(reader, &inbox, limits),
-                )
+                .run(limits.close, on(sends, sending), receiving)
                 .await;
             drop((member, permit));
         });
