@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use weir_controller::spec::KINDS;
 use weir_discipline::manuals;
+use weir_forces::schema::Class;
+use weir_forces::xml;
 use weir_lab::reproduce;
 use weir_packet::Reason;
 
@@ -18,6 +20,9 @@ pub(crate) struct ListArguments {
     /// Print JSON instead of text
     #[arg(short, long)]
     json: bool,
+    /// Print a library in XML instead of text: for `lfb`
+    #[arg(long, conflicts_with = "json")]
+    xml: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -46,6 +51,8 @@ enum What {
     Metrics,
     /// Every metric that a router has for Prometheus, as a page in Markdown
     Prometheus,
+    /// Classes of blocks of a forwarding element (LFBs of ForCES); with --xml as a library (RFC 5812)
+    Lfb,
 }
 
 /// How a list is printed as text, and how as JSON.
@@ -53,6 +60,14 @@ type Printers = (fn() -> String, fn() -> Value);
 
 /// `weir list`.
 pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
+    if arguments.xml {
+        return match arguments.what {
+            What::Lfb => print(&library()),
+            _ => Err(Failure::Usage(
+                "--xml is for `weir list lfb` only".to_owned(),
+            )),
+        };
+    }
     let (text, rows): Printers = match arguments.what {
         What::Disciplines => (
             || lines(&disciplines()),
@@ -72,6 +87,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::Api => (pages::api::markdown, pages::api::json),
         What::Metrics => (pages::metrics::markdown, pages::metrics::json),
         What::Prometheus => (pages::prometheus::markdown, pages::prometheus::json),
+        What::Lfb => (blocks, blocks_json),
     };
     match arguments.json {
         true => print_json(&rows()),
@@ -115,6 +131,38 @@ fn lines(all: &Pairs) -> String {
 fn objects(all: Pairs, what: &str) -> Value {
     let object = |(name, words): (&str, &str)| json!({ "name": name, what: words });
     all.into_iter().map(object).collect()
+}
+
+/// The classes of blocks: ID, name, version and sentence.
+fn blocks() -> String {
+    let classes = weir_lfb::library::classes();
+    let width = classes
+        .iter()
+        .map(|class| class.name.len())
+        .max()
+        .unwrap_or(0);
+    let line = |class: &Class| {
+        let Class {
+            id,
+            name,
+            version,
+            about,
+            ..
+        } = class;
+        format!("{id:<8} {name:<width$} {version:<4} {about}\n")
+    };
+    classes.iter().map(line).collect()
+}
+
+fn blocks_json() -> Value {
+    let classes = weir_lfb::library::classes().into_iter();
+    let row = |class: Class| json!({ "id": class.id, "name": class.name, "version": class.version, "about": class.about });
+    classes.map(row).collect()
+}
+
+fn library() -> String {
+    let about = "Blocks of a forwarding element of weir. Those with a number below 65536 are of RFC 5812, RFC 5810 and RFC 6956.";
+    xml::write("Weir", about, &weir_lfb::library::classes())
 }
 
 fn drops() -> String {

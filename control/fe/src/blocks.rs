@@ -289,8 +289,14 @@ fn structure(block: &Block, row: &Value, settings: Option<&Settings>) -> Value {
         let (_, setting) = settings?.iter().find(|(name, _)| *name == parameter.name)?;
         Some(typed::in_force(parameter, setting))
     };
+    // A gauge with the name of a parameter has another name in the schema.
+    let gauge = |id| {
+        let mut gauges = block.class?.gauges.iter();
+        Some(gauges.find(|gauge| gauge.id == id)?.name)
+    };
     let value = |component: &Component| {
-        let value = setting(component).or_else(|| row.get(&component.name).cloned());
+        let name = gauge(component.id).unwrap_or(&component.name);
+        let value = setting(component).or_else(|| row.get(name).cloned());
         let name = Cow::Owned(component.name.clone());
         (name, value.unwrap_or(Value::Absent))
     };

@@ -16,9 +16,11 @@
 //! - [`plan`]: all of them together
 //! - `operation`: setting and deleting in a plan
 //! - [`class`]: what each block declares and reports
+//! - [`library`]: the classes as a library for peers
 
 pub mod class;
 pub mod fe;
+pub mod library;
 mod operation;
 pub mod plan;
 pub mod port;

@@ -27,7 +27,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",
-        &["base", "model", "packet", "discipline", "path"],
+        &["base", "model", "packet", "discipline", "path", "forces"],
     ),
     (
         "habitats/live",

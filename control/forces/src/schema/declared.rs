@@ -10,8 +10,8 @@ use super::{
     Step,
 };
 
-/// The first ID of the paths of events. No component of ours has it.
-const EVENTS_BASE: u32 = 60;
+/// The first ID of the paths of the events of our classes. No component of ours has it.
+pub const EVENTS_BASE: u32 = 60;
 /// The component that has the rows of a class whose rows are no instances.
 const ROWS: u32 = 1;
 
@@ -20,6 +20,7 @@ pub(super) fn class(class: &weir_model::Class) -> Class {
     let parameter = |id| class.parameters.iter().find(|parameter| parameter.id == id);
     let components = all.iter().map(|c| component(c, parameter(c.id)));
     let mut components: Vec<_> = components.collect();
+    rename_gauges(class, &mut components);
     // As in a library: capabilities follow the components.
     components.sort_by_key(|component| component.is_capability);
     let is_table = !class.key.is_empty() && !class.has_instances;
@@ -46,6 +47,20 @@ pub(super) fn class(class: &weir_model::Class) -> Class {
             true => vec![table(class, components)],
             false => components,
         },
+    }
+}
+
+/// A gauge that has the name of a parameter, which is its other side, has another one here: names of a class are
+/// unique for a peer.
+fn rename_gauges(class: &weir_model::Class, components: &mut [Component]) {
+    for gauge in class.gauges {
+        let is_parameter = class.parameters.iter().any(|p| p.name == gauge.name);
+        let found = components
+            .iter_mut()
+            .find(|component| component.id == gauge.id);
+        if let (true, Some(component)) = (is_parameter, found) {
+            component.name += if gauge.counts { "_count" } else { "_now" };
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod path;
 mod registry;
 mod resolve;
 
+pub use self::declared::EVENTS_BASE;
 pub use self::path::{PathError, Target, Way};
 pub use self::registry::{Registry, RegistryError};
 pub use crate::xml::{Access, Condition, Size};

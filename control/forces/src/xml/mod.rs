@@ -11,6 +11,8 @@
 //! [`Library::read`] reads one file into plain declarations. [`Library::check`] then checks that every name in it is
 //! declared: in it, or in the libraries that it loads. Errors of both name the line.
 //!
+//! [`write`] makes a library of resolved [schemas](crate::schema); what it writes is read as the same schemas.
+//!
 //! Bounds: [`BYTES_MAX`] for the text, and [`NESTING_MAX`] for types within types. Document type declarations,
 //! and with them entities, are refused.
 //!
@@ -22,9 +24,11 @@ mod class;
 mod data_type;
 mod element;
 mod error;
+mod write;
 
 use self::element::{Element, Often};
 pub use self::error::{Fault, XmlError};
+pub use self::write::write;
 pub use weir_model::class::Condition;
 
 /// Maximum length of a library in bytes.
