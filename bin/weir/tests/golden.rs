@@ -309,6 +309,7 @@ fn lists_are_json_too() {
         "api",
         "metrics",
         "prometheus",
+        "lfb",
     ] {
         let printed = weir(&["list", what, "--json"]).stdout;
         let value: serde_json::Value = serde_json::from_slice(&printed).unwrap();
