@@ -379,6 +379,9 @@ async fn two_hundred_links_at_one_listener() {
     for case in CASES {
         let (mut local, mut remote) = settings(*case);
         local.links_max = 200;
+        // The first ones are silent until the last one is open.
+        local.common.limits.idle = LONG;
+        remote.common.limits.idle = LONG;
         let mut listener = listen(*case, &local, &mut remote).await;
         let mut links = Vec::new();
         for _ in 0..200 {

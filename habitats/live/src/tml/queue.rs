@@ -21,6 +21,8 @@
 //! of messages, without the headers of the transport. A step may be late by [`LATE_MAX`], because the runtime's timers
 //! have a resolution of a millisecond.
 
+use std::collections::VecDeque;
+
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
@@ -35,6 +37,8 @@ const CONTROL_BYTES_MAX: u64 = 256 << 10;
 const REDIRECT_BYTES_MAX: u64 = 1 << 20;
 /// How far a paced queue may catch up after a late step.
 const LATE_MAX: Span = Span::from_millis(4);
+/// Messages of a paced queue that may have left the discipline before the transport takes them.
+const STAGED_MAX: usize = 64;
 /// Messages in a queue with drop-tail.
 const DROP_TAIL_LIMIT: u64 = 100;
 
@@ -231,8 +235,8 @@ pub(super) struct Queue {
     next_id: u64,
     reports: [ChannelReport; 2],
     combined: u64,
-    /// A message that has left the discipline, and did not fit the one before.
-    held: Option<(Channel, Vec<u8>)>,
+    /// Messages that have left the discipline; the transport has not taken them yet. They still count as queued.
+    staged: VecDeque<Vec<u8>>,
 }
 
 impl Queue {
@@ -251,7 +255,7 @@ impl Queue {
             next_id: 0,
             reports: [ChannelReport::default(); 2],
             combined: 0,
-            held: None,
+            staged: VecDeque::new(),
             settings,
         }
     }
@@ -289,7 +293,7 @@ impl Queue {
             .offer(Packet::new(self.next_id, slot, bytes as u32, now));
         self.next_id += 1;
         let dropped = report.dropped;
-        self.step(now, 0);
+        self.step(now, self.staging_room());
         match self.reports[channel as usize].dropped == dropped {
             true => Sent::Queued,
             false => Sent::Dropped,
@@ -299,27 +303,21 @@ impl Queue {
     /// Takes the next message for the transport. Redirects are combined up to `piece` bytes, what the transport carries
     /// in one piece, or the setting if that is less.
     pub(super) fn take(&mut self, now: Instant, piece: usize) -> Taken {
-        let first = match self.held.take() {
-            Some((channel, message)) => Taken::Message(channel, message),
-            None => self.pop(now),
-        };
+        let first = self.next(now);
         let Taken::Message(Channel::Redirect, mut message) = first else {
             return first;
         };
         let bytes_max = piece.min(self.settings.combine).min(MESSAGE_LEN_MAX);
         while message.len() < bytes_max {
-            match self.pop(now) {
-                Taken::Message(Channel::Redirect, more)
-                    if combine(&mut message, &more, bytes_max) =>
-                {
-                    self.combined += 1;
-                }
-                Taken::Message(channel, other) => {
-                    self.held = Some((channel, other));
-                    break;
-                }
-                Taken::At(_) | Taken::Empty => break,
-            }
+            self.advance(now);
+            let fits = |more: &mut Vec<u8>| {
+                Channel::of(more) == Channel::Redirect && combine(&mut message, more, bytes_max)
+            };
+            let Some(more) = self.staged.pop_front_if(fits) else {
+                break;
+            };
+            self.count_sent(Channel::Redirect, more.len());
+            self.combined += 1;
         }
         Taken::Message(Channel::Redirect, message)
     }
@@ -366,19 +364,12 @@ impl Queue {
         }
     }
 
-    fn pop(&mut self, now: Instant) -> Taken {
-        let (departed, next) = self.step(now, 1);
-        let message = departed.and_then(|packet| {
-            let message = self.slots[packet.slot.0 as usize].take();
-            self.free.push(packet.slot);
-            message
-        });
-        match (message, next) {
+    fn next(&mut self, now: Instant) -> Taken {
+        let next = self.advance(now);
+        match (self.staged.pop_front(), next) {
             (Some(message), _) => {
                 let channel = Channel::of(&message);
-                let report = &mut self.reports[channel as usize];
-                report.queued.uncount(message.len() as u64);
-                report.sent.count(message.len() as u64);
+                self.count_sent(channel, message.len());
                 Taken::Message(channel, message)
             }
             (None, Some(next)) => Taken::At(next),
@@ -386,15 +377,38 @@ impl Queue {
         }
     }
 
-    /// A step of the port, in which at most `room` messages leave, that is none or one.
-    fn step(&mut self, now: Instant, room: usize) -> (Option<Packet>, Option<Instant>) {
-        let mut departed = None;
+    fn count_sent(&mut self, channel: Channel, bytes: usize) {
+        let report = &mut self.reports[channel as usize];
+        report.queued.uncount(bytes as u64);
+        report.sent.count(bytes as u64);
+    }
+
+    /// Stages at least one message, if one is due. Returns the time of the next event.
+    fn advance(&mut self, now: Instant) -> Option<Instant> {
+        let one = usize::from(self.staged.is_empty());
+        self.step(now, self.staging_room().max(one))
+    }
+
+    /// Messages that may be staged before the transport asks. What is due at a rate leaves the discipline at its own
+    /// time, also if the next arrival comes before the transport asks. Without a rate the transport is the clock.
+    fn staging_room(&self) -> usize {
+        match self.settings.rate {
+            Some(_) => STAGED_MAX.saturating_sub(self.staged.len()),
+            None => 0,
+        }
+    }
+
+    /// A step of the port, in which at most `room` messages leave. Returns the time of the next event.
+    fn step(&mut self, now: Instant, room: usize) -> Option<Instant> {
         let (keys, fates) = (&self.keys, &mut self.fates);
-        let next = self.port.step(now, keys, fates, room, &mut |packet, _| {
-            departed = Some(packet)
-        });
+        let (slots, free, staged) = (&mut self.slots, &mut self.free, &mut self.staged);
+        let mut departed = |packet: Packet, _| {
+            staged.extend(slots[packet.slot.0 as usize].take());
+            free.push(packet.slot);
+        };
+        let next = self.port.step(now, keys, fates, room, &mut departed);
         self.free_dropped();
-        (departed, next)
+        next
     }
 
     fn free_dropped(&mut self) {
@@ -540,6 +554,20 @@ mod tests {
             panic!("messages wait")
         };
         assert!(next > at(53_500) && next <= at(54_500));
+    }
+
+    #[test]
+    fn arrivals_between_two_steps_do_not_slow_a_rate() {
+        // 8 Mbit/s for a second. A redirect comes every 100 us, the transport asks every 2.5 ms.
+        let mut queue = queue(Schedule::Dppbrb, Some(Rate::from_mbps(8)), 0);
+        let mut sent = 0;
+        for tick in 0..10_000 {
+            queue.offer(at(tick * 100), redirect(1000, 0));
+            if tick % 25 == 0 {
+                sent += std::iter::from_fn(|| taken(&mut queue, at(tick * 100))).count();
+            }
+        }
+        assert!((990..=1003).contains(&sent), "{sent}");
     }
 
     #[test]

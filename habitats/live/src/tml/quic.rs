@@ -65,6 +65,9 @@ const SOCKET_BYTES: usize = 2 << 20;
 /// Connections that QUIC holds before the listener takes them, and the bytes that each and all may bring.
 const INCOMING_MAX: (usize, u64, u64) = (256, 16 << 10, 4 << 20);
 
+/// Turns that other tasks get before a wait takes time.
+const YIELDS_MAX: u32 = 8;
+
 /// Code of a connection that one side has closed in order.
 const CLOSED: VarInt = VarInt::from_u32(0);
 /// Code of a connection that ends because of what the peer did.
@@ -320,37 +323,48 @@ async fn send(
     writer.shutdown().await.map_err(|e| stream::lost(&e))
 }
 
-/// Control messages that may wait within QUIC for a packet. It counts the frames that they need, which is all that can
-/// be seen from outside.
+/// Control messages that may wait within QUIC for a packet. All that can be seen from outside is how many frames of
+/// streams have left: as many as these bytes fill means that they have left.
 #[derive(Debug, Default)]
 struct Unsent {
-    /// All frames of streams that were sent when nothing of them waits any more.
+    bytes: usize,
+    /// Frames that had left before the first of these bytes.
     frames: u64,
 }
 
 impl Unsent {
     fn wrote(&mut self, connection: &Connection, bytes: usize) {
-        let stats = connection.stats();
-        let packet = usize::from(stats.path.current_mtu).max(1);
-        self.frames = self.frames.max(stats.frame_tx.stream) + bytes.div_ceil(packet) as u64;
+        if self.bytes == 0 {
+            self.frames = connection.stats().frame_tx.stream;
+        }
+        self.bytes += bytes;
     }
 
-    /// Waits until the control messages have left, but not for ever: they may have been counted wrongly.
+    /// Waits until the control messages have left, but not for ever: frames are not bytes.
     async fn on_their_way(&mut self, connection: &Connection, limits: Limits) {
+        if self.bytes == 0 {
+            return;
+        }
         let leave = async {
             let mut tries = 0;
-            while connection.stats().frame_tx.stream < self.frames {
+            while !self.have_left(connection) {
                 // As a rule the task that sends has not run yet. If it may not send, there is time.
                 match tries {
-                    0..4 => tokio::task::yield_now().await,
+                    0..YIELDS_MAX => tokio::task::yield_now().await,
                     _ => time::sleep(Duration::from_millis(1)).await,
                 }
                 tries += 1;
             }
         };
-        if time::timeout(limits.redirect, leave).await.is_err() {
-            self.frames = 0;
-        }
+        let _ = time::timeout(limits.redirect, leave).await;
+        self.bytes = 0;
+    }
+
+    fn have_left(&self, connection: &Connection) -> bool {
+        let stats = connection.stats();
+        let packet = usize::from(stats.path.current_mtu).max(1);
+        let frames = (self.bytes / packet).max(1) as u64;
+        stats.frame_tx.stream >= self.frames + frames
     }
 }
 
