@@ -347,3 +347,76 @@ fn cookies_of_others_and_packets_for_others_do_nothing() {
         (kind::ABORT, 1, 77)
     );
 }
+
+/// Any packets with right checksums, to ports of ours and from a peer that has an association: nothing panics, and
+/// what is kept is bounded.
+#[test]
+fn random_chunks_do_no_harm() {
+    let mut net = Net::new();
+    let mut random = 0x0123_4567_89ab_cdef_u64;
+    let mut draw = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for round in 0..200_u32 {
+        let fe = net.add_fe("192.0.2.2:5000", 5000, round * 7 + 2);
+        net.run_for(Span::from_millis(50));
+        let channel = Channel::ALL[round as usize % 3];
+        let path = Path {
+            remote: address("192.0.2.2:5000"),
+            remote_port: 5000,
+            local_port: 6704 + channel.index() as u16,
+        };
+        for _ in 0..100 {
+            let Some(slot) = net.ends[0].1.up.get(&path) else {
+                break;
+            };
+            let contract = *slot.association.contract();
+            let header = Header {
+                source_port: 5000,
+                destination_port: path.local_port,
+                tag: contract.ours.tag,
+            };
+            let mut packet = Writer::new(header);
+            for _ in 0..1 + draw() % 4 {
+                let mut value: Vec<u8> = (0..draw() % 60).map(|_| draw() as u8).collect();
+                let near = contract.theirs.first_tsn.wrapping_add((draw() % 8) as u32);
+                let kinds = [
+                    kind::DATA,
+                    kind::SACK,
+                    kind::FORWARD_TSN,
+                    kind::HEARTBEAT,
+                    draw() as u8,
+                ];
+                let kind = kinds[draw() as usize % kinds.len()];
+                let start = match kind {
+                    kind::SACK => contract.ours.first_tsn.wrapping_sub(1),
+                    _ => near,
+                };
+                if let Some(tsn) = value.get_mut(..4) {
+                    tsn.copy_from_slice(&start.to_be_bytes());
+                }
+                if let Some(ids) = value.get_mut(4..8) {
+                    ids.copy_from_slice(&[0, 0, 0, (draw() % 8) as u8]);
+                }
+                packet = packet.chunk(kind, (draw() % 4) as u8, &value);
+            }
+            let now = net.now;
+            net.ends[0]
+                .1
+                .handle_packet(now, path.remote, &packet.finish());
+            net.run_for(Span::from_millis(draw() % 20));
+        }
+        assert!(net.ends[0].1.up.len() <= 3);
+        for link in net.up(0) {
+            let now = net.now;
+            net.ends[0].1.forget(now, link);
+        }
+        net.events.clear();
+        net.wire.clear();
+        net.ends.remove(fe);
+    }
+    assert!(net.ends[0].1.finished.is_empty());
+}
