@@ -1,0 +1,408 @@
+//! A CE and the FE of this repository, without I/O: what one sends the other understands.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::collections::BTreeMap;
+
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Span};
+use weir_ce::Control;
+use weir_ce::contract::{
+    Answer, Filter, Journal, Member, Output, Params, Place, Refusal, Request, Ticket, Watch,
+};
+use weir_ce::desired::{Desired, Wish};
+use weir_ce::tables::FES;
+use weir_fe::{Agent, Effect};
+use weir_forces::schema::{Class, Registry};
+use weir_forces::session::Heartbeats;
+use weir_forces::session::ce::{self, LinkId};
+use weir_forces::session::fe::{self, Failover, Retry, Standby};
+use weir_forces::wire::Id;
+use weir_forces::wire::message::Selects;
+use weir_lfb::class::Block;
+use weir_lfb::{Plan, class};
+use weir_model::{Change, ComponentPath, Operation, Value};
+
+const CE: Id = Id(0x4000_0001);
+const FE: Id = Id(2);
+
+struct World {
+    now: Instant,
+    control: Control,
+    agent: Agent,
+    plan: Plan,
+    link: Option<LinkId>,
+    links: u64,
+    answers: BTreeMap<u64, Result<Answer, Refusal>>,
+    tickets: u64,
+    journal: Vec<Journal>,
+}
+
+fn path(text: &str) -> ComponentPath {
+    ComponentPath::new(text.split('.'))
+}
+
+fn change(at: &str, value: &str) -> Change {
+    Change::new(path(at), Scalar::Text(value.to_owned()))
+}
+
+fn set(at: &str, value: &str) -> Operation {
+    Operation::Set(change(at, value))
+}
+
+fn plan() -> Plan {
+    let changes = [
+        change("port.lan.interface", "eth0"),
+        change("port.wan.rate", "10 Mbit"),
+        change("port.wan.discipline.kind", "red"),
+    ];
+    Plan::check(&changes).unwrap()
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::standard();
+    for class in class::all() {
+        registry.add(Class::of(&class)).unwrap();
+    }
+    registry
+}
+
+fn agent(now: Instant, plan: &Plan) -> Agent {
+    let session = fe::Params {
+        id: FE,
+        setup: Selects::new(vec![]).unwrap(),
+        extended_results: true,
+        groups: vec![],
+        ces: vec![CE],
+        heartbeats: Heartbeats::default(),
+        failover: Failover {
+            keeps: Some(Span::from_secs(300)),
+            standby: Standby::None,
+        },
+        retry: Retry::default(),
+        requests_max: 64,
+        queue_bytes_max: 1 << 20,
+    };
+    let params = weir_fe::Params {
+        session,
+        name: "edge".to_owned(),
+        model: "weir 0".to_owned(),
+        plan: plan.clone(),
+    };
+    Agent::new(now, params).unwrap()
+}
+
+impl World {
+    fn new(wishes: &[(&str, &str)]) -> Self {
+        let now = Instant::from_nanos(1);
+        let mut desired = Desired::default();
+        for (at, value) in wishes {
+            let wish = Wish::Is(Scalar::Text((*value).to_owned()));
+            desired.put(&path(at), Some(&wish));
+        }
+        let session = ce::Params {
+            id: CE,
+            assigns: None,
+            heartbeats: Heartbeats::default(),
+            setup_max: Span::from_secs(5),
+            links_max: 8,
+            window: 16,
+            requests_max: 500,
+            queue_bytes_max: 1 << 20,
+        };
+        let params = Params {
+            session,
+            answer_max: Span::from_secs(5),
+        };
+        let member = Member {
+            name: "edge1".to_owned(),
+            id: FE,
+            desired,
+            components: BTreeMap::new(),
+        };
+        let mut world = Self {
+            now,
+            control: Control::new(params, registry(), vec![member]).unwrap(),
+            agent: agent(now, &plan()),
+            plan: plan(),
+            link: None,
+            links: 0,
+            answers: BTreeMap::new(),
+            tickets: 0,
+            journal: Vec::new(),
+        };
+        world.run(Span::from_millis(100));
+        world
+    }
+
+    fn run(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            while self.step() {}
+            let timeouts = [self.agent.poll_timeout(), self.control.poll_timeout()];
+            match timeouts.into_iter().flatten().min().filter(|at| *at <= end) {
+                Some(at) => self.now = self.now.max(at),
+                None => break,
+            }
+            self.control.handle_timeout(self.now);
+            self.agent.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self) -> bool {
+        let now = self.now;
+        let mut moved = false;
+        while let Some(output) = self.control.poll_output() {
+            moved = true;
+            match output {
+                Output::Answer(ticket, answer) => {
+                    self.answers.insert(ticket.0, answer);
+                }
+                Output::Store(ticket, _) => self.control.handle_stored(now, ticket, Ok(())),
+                Output::Journal(journal) => self.journal.push(journal),
+                Output::Close(_) => self.agent.handle_disconnected(now, CE),
+                Output::Noticed(_) | Output::Redirected(..) => {}
+            }
+        }
+        while let Some(transmit) = self.control.poll_transmit(now) {
+            moved = true;
+            if Some(transmit.link) == self.link {
+                self.agent.handle_message(now, CE, &transmit.message);
+            }
+        }
+        while let Some(effect) = self.agent.poll_effect() {
+            moved = true;
+            self.effect(effect);
+        }
+        while let Some(transmit) = self.agent.poll_transmit(now) {
+            moved = true;
+            if let Some(link) = self.link {
+                self.control.handle_message(now, link, &transmit.message);
+            }
+        }
+        moved
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        let now = self.now;
+        match effect {
+            Effect::Connect(_) => {
+                self.links += 1;
+                let link = LinkId(self.links);
+                self.link = Some(link);
+                self.control.handle_connected(now, link, Some(FE), "test");
+                self.agent.handle_connected(now, CE);
+            }
+            Effect::Disconnect(_) => {
+                if let Some(link) = self.link.take() {
+                    self.control.handle_disconnected(now, link);
+                }
+            }
+            Effect::Read(ticket, name) => {
+                let rows = self.rows(name);
+                self.agent.handle_read(now, ticket, Ok(rows));
+            }
+            Effect::Check(ticket, operations) => {
+                let answer = self.plan.after(&operations).map(|_| Vec::new());
+                self.agent.handle_changed(now, ticket, answer);
+            }
+            Effect::Change(ticket, operations) => {
+                let answer = self.plan.after(&operations).map(|plan| self.plan = plan);
+                self.agent.handle_plan(self.plan.clone());
+                let answer = answer.map(|()| Vec::new());
+                self.agent.handle_changed(now, ticket, answer);
+            }
+            _ => {}
+        }
+    }
+
+    fn rows(&self, name: &str) -> Value {
+        let class = Block::find(name).unwrap().class;
+        if class.key != ["port"] {
+            return match class.key {
+                [] => class.example(),
+                _ => Value::List(vec![class.example()]),
+            };
+        }
+        let row = |port: &weir_lfb::port::PortPlan| {
+            let Value::Struct(mut members) = class.example() else {
+                panic!("a row is a structure");
+            };
+            for (name, value) in &mut members {
+                match &**name {
+                    "port" => *value = port.name.as_str().into(),
+                    "interface" => *value = port.interface.as_str().into(),
+                    "discipline" => *value = port.discipline.kind().into(),
+                    _ => {}
+                }
+            }
+            Value::Struct(members)
+        };
+        Value::List(self.plan.ports.iter().map(row).collect())
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Answer, Refusal> {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.control.request(self.now, Ticket(ticket), request);
+        self.run(Span::from_millis(100));
+        self.answers.remove(&ticket).expect("no answer")
+    }
+
+    fn change(&mut self, operations: Vec<Operation>) -> Result<Answer, Refusal> {
+        self.ask(Request::Change(vec![("edge1".to_owned(), operations)]))
+    }
+
+    fn get(&mut self, at: &str) -> Result<Answer, Refusal> {
+        self.ask(Request::Get {
+            fe: "edge1".to_owned(),
+            place: place(at),
+        })
+    }
+
+    fn state(&self) -> String {
+        let rows = self.control.table(self.now, &FES);
+        let row = &rows.rows()[0];
+        let why = row.text("why").unwrap_or_default();
+        format!("{} {why}", row.text("state").unwrap())
+            .trim()
+            .to_owned()
+    }
+
+    fn shown(&self, component: &str) -> String {
+        self.plan
+            .shown()
+            .get(component)
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+fn place(text: &str) -> Place {
+    let mut words = text.split('/').map(str::to_owned);
+    Place {
+        class: words.next().unwrap(),
+        instance: words.next().unwrap(),
+        path: words.collect(),
+    }
+}
+
+#[test]
+fn the_desired_configuration_is_restored() {
+    let world = World::new(&[
+        ("port.wan.rate", "5 Mbit"),
+        ("port.wan.discipline.kind", "lru_fq"),
+        ("port.wan.discipline.cache", "77"),
+        ("port.dmz.interface", "eth7"),
+        ("port.dmz.discipline.kind", "fifo"),
+        ("age_max", "2 s"),
+    ]);
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    let wanted = [
+        ("port.wan.rate", "5 Mbit"),
+        ("port.wan.discipline.kind", "lru_fq"),
+        ("port.wan.discipline.cache", "77"),
+        ("port.dmz.interface", "eth7"),
+        ("port.dmz.discipline.kind", "fifo"),
+        ("port.lan.interface", "eth0"),
+        ("age_max", "2 s"),
+    ];
+    for (component, value) in wanted {
+        assert_eq!(world.shown(component), value, "{component}");
+    }
+}
+
+#[test]
+fn operators_change_ports_and_disciplines() {
+    let mut world = World::new(&[]);
+    world.change(vec![set("port.wan.rate", "7 Mbit")]).unwrap();
+    assert_eq!(world.shown("port.wan.rate"), "7 Mbit");
+    let kind = vec![
+        set("port.wan.discipline.kind", "fifo"),
+        set("port.wan.discipline.limit", "33"),
+    ];
+    world.change(kind).unwrap();
+    assert_eq!(world.shown("port.wan.discipline.limit"), "33");
+    world
+        .change(vec![set("port.wan.discipline.limit", "34")])
+        .unwrap();
+    assert_eq!(world.shown("port.wan.discipline.limit"), "34");
+    let deleted = world.change(vec![Operation::Delete(path("port.lan"))]);
+    assert!(deleted.is_ok(), "{deleted:?}");
+    assert_eq!(world.shown("port.lan.interface"), "");
+    world
+        .change(vec![set("port.lan.interface", "eth9")])
+        .unwrap();
+    assert_eq!(world.shown("port.lan.interface"), "eth9");
+    let both = [
+        Operation::Delete(path("port.lan")),
+        Operation::Delete(path("port.wan")),
+    ];
+    let Err(Refusal::Refused(why)) = world.change(both.to_vec()) else {
+        panic!()
+    };
+    assert!(why[0].contains("no port is configured"), "{why:?}");
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn tables_look_as_at_the_fe_itself() {
+    let mut world = World::new(&[]);
+    for class in class::classes() {
+        let request = Request::Read {
+            fe: "edge1".to_owned(),
+            class: class.name.to_owned(),
+        };
+        let Ok(Answer::Value(value)) = world.ask(request) else {
+            panic!("{}", class.name)
+        };
+        let expected = world.rows(class.name);
+        // What an FE knows better than the rows of this test: settings in force.
+        let rows = |value: &Value| value.rows().len();
+        assert_eq!(rows(&value), rows(&expected), "{}", class.name);
+        for (row, expected) in value.rows().iter().zip(expected.rows()) {
+            for component in class.components {
+                let (row, expected) = (row.get(component.name), expected.get(component.name));
+                assert!(component.admits(row.unwrap()), "{} {row:?}", component.name);
+                if !class.parameters.iter().any(|p| p.id == component.id) {
+                    assert_eq!(row, expected, "{} {}", class.name, component.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_component_is_got_set_and_watched() {
+    let mut world = World::new(&[]);
+    let value = |value: Value| Ok(Answer::Value(value));
+    assert_eq!(world.get("ports/wan/rate"), value(Value::Whole(10_000_000)));
+    assert_eq!(world.get("FEObject/1/FEName"), value("edge".into()));
+    assert_eq!(world.get("2/1/1"), value(Value::Whole(1)));
+    let set = |at: &str, text: &str| {
+        Request::Set(vec![("edge1".to_owned(), place(at), Some(text.to_owned()))])
+    };
+    world.ask(set("FEObject/1/FEName", "west")).unwrap();
+    assert_eq!(world.get("FEObject/1/FEName"), value("west".into()));
+    world.ask(set("FEPO/1/CEHDI", "20000")).unwrap();
+    world.ask(set("queues/wan/discipline", "fifo")).unwrap();
+    assert_eq!(world.shown("port.wan.discipline.kind"), "fifo");
+    let Err(Refusal::Wrong(why)) = world.ask(set("FEObject/1/FEVendor", "me")) else {
+        panic!()
+    };
+    assert!(why.contains("can be read, but not set"), "{why}");
+    let watch = Request::Watch(Watch {
+        fe: "edge1".to_owned(),
+        place: place("ports/wan/carrier_lost"),
+        filter: Filter::default(),
+    });
+    assert!(matches!(world.ask(watch), Ok(Answer::Watching(_))));
+    let whole = world.get("ports/wan");
+    assert!(
+        matches!(&whole, Ok(Answer::Value(v)) if v.text("port") == Some("wan")),
+        "{whole:?}"
+    );
+    let missing = world.get("routes/1/rows/prefix=192.0.2.0/7");
+    assert!(matches!(missing, Err(Refusal::NotFound(_))), "{missing:?}");
+}
