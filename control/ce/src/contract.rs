@@ -33,6 +33,8 @@ pub struct Member {
     pub name: String,
     /// Its ID.
     pub id: Id,
+    /// Whether it has a certificate: a peer that has not proved to be it is refused.
+    pub is_pinned: bool,
     /// What the configuration of the CE, and operators before now, want of it.
     pub desired: Desired,
     /// Components of any class that operators have set, with the value as text. The path is class, instance and the
@@ -212,6 +214,8 @@ pub enum Journal {
     Lost(String, String),
     /// An FE that nobody has configured asked for an association.
     Unknown(Id),
+    /// A peer at this address asked for the association of this FE, and has not proved to be it.
+    Unproved(String, String),
     /// An FE has the desired configuration; how many components were restored.
     InSync(String, usize),
     /// An FE refused the desired configuration.

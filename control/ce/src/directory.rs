@@ -6,6 +6,8 @@ use weir_model::Value;
 
 /// The class of the FE object, and of its one instance.
 pub(crate) const FE_OBJECT: (u32, u32) = (1, 1);
+/// The class of the FE protocol object, and of its one instance.
+pub(crate) const FE_PROTOCOL: (u32, u32) = (2, 1);
 /// The component of the FE object that has a row for each block.
 pub(crate) const SELECTORS: u32 = 2;
 /// The most blocks of one FE.

@@ -17,7 +17,7 @@ use weir_lfb::class::{Block, disciplines};
 use weir_model::{Change, Class, ComponentPath, Value, typed};
 
 use crate::codec::Codec;
-use crate::directory::{Directory, FE_OBJECT, SELECTORS};
+use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::Leaf;
 
 /// The component of a port with its name, and that of a queue with the kind of its discipline.
@@ -39,11 +39,13 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Whether blocks come or go: ports, or the discipline of a port.
+    /// Whether blocks come or go (ports, or the discipline of a port), or the FE's side of the protocol changes.
     pub(crate) fn renews(&self) -> bool {
         let first = self.path.ids().first();
         let is_kind = self.block.0 == queues().id && first == Some(&QUEUE_KIND);
-        is_kind || (self.block == FE_OBJECT && first == Some(&SELECTORS))
+        is_kind
+            || self.block == FE_PROTOCOL
+            || (self.block == FE_OBJECT && first == Some(&SELECTORS))
     }
 }
 

@@ -117,6 +117,7 @@ impl World {
         let member = Member {
             name: "edge1".to_owned(),
             id: FE,
+            is_pinned: true,
             desired,
             components: BTreeMap::new(),
         };
@@ -405,4 +406,19 @@ fn any_component_is_got_set_and_watched() {
     );
     let missing = world.get("routes/1/rows/prefix=192.0.2.0/7");
     assert!(matches!(missing, Err(Refusal::NotFound(_))), "{missing:?}");
+}
+
+#[test]
+fn heartbeats_follow_what_an_operator_sets() {
+    let mut world = World::new(&[]);
+    let set = Request::Set(vec![(
+        "edge1".to_owned(),
+        place("FEPO/1/CEHDI"),
+        Some("1000".to_owned()),
+    )]);
+    world.ask(set).unwrap();
+    world.run(Span::from_secs(20));
+    let is_lost = |journal: &Journal| matches!(journal, Journal::Lost(..));
+    assert!(!world.journal.iter().any(is_lost), "{:?}", world.journal);
+    assert_eq!(world.state(), "in sync");
 }

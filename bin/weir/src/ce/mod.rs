@@ -166,6 +166,7 @@ fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
         Member {
             name: fe.name.clone(),
             id: fe.id,
+            is_pinned: fe.certificate.is_some(),
             desired,
             components: kept.components,
         }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::Instant;
-use weir_base::setting::{Scalar, did_you_mean, nearest};
+use weir_base::setting::{Scalar, did_you_mean, nearest, unknown};
 use weir_element::differences;
 use weir_forces::schema::{Access, Way};
 use weir_forces::value;
@@ -147,6 +147,7 @@ impl Control {
         let fe = self.fes.get(&id).ok_or(Refusal::Busy)?;
         let faults = |faults: Vec<Fault>| Refusal::of_faults(&fe.name, &faults);
         check_ports(fe, &wanted.operations).map_err(|fault| faults(vec![fault]))?;
+        check_deletions(&wanted.operations).map_err(|fault| faults(vec![fault]))?;
         let records = Records {
             desired: fe.desired.records(&wanted.operations),
             components: wanted.components.clone(),
@@ -186,8 +187,16 @@ impl Control {
             None => {
                 let sets: Vec<Change> = wanted.operations.iter().filter_map(set_of).collect();
                 Plan::check_part(&sets).map_err(faults)?;
-                let away = "it is not associated: the change is kept, and made when it associates";
-                part.lines.push(away.to_owned());
+                part.lines.push(match fe.is_associated() {
+                    true => {
+                        "its configuration is not known: the change is kept, and made when it is"
+                            .to_owned()
+                    }
+                    false => {
+                        "it is not associated: the change is kept, and made when it associates"
+                            .to_owned()
+                    }
+                });
             }
         }
         if fe.is_associated() {
@@ -348,9 +357,15 @@ impl Control {
                 fe.busy = false;
             }
         }
-        let renewed =
-            |part: &&Part| pending.undone.is_none() && part.edits.iter().any(Edit::renews);
-        let renewed: Vec<Id> = pending.parts.iter().filter(renewed).map(|p| p.fe).collect();
+        let is_renewed = |part: &&Part| {
+            let fe = self.fes.get(&part.fe);
+            // Its configuration could not be read: now that something has changed, it may be.
+            let is_unread =
+                fe.is_some_and(|fe| fe.in_force.is_none() && matches!(fe.state, State::Refused(_)));
+            is_unread || (pending.undone.is_none() && part.edits.iter().any(Edit::renews))
+        };
+        let renewed = pending.parts.iter().filter(is_renewed);
+        let renewed: Vec<Id> = renewed.map(|part| part.fe).collect();
         for fe in renewed {
             self.restore(now, fe);
         }
@@ -434,6 +449,35 @@ fn check_ports(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
             let near = did_you_mean(nearest(port, actual.ports.iter().map(|p| p.name.as_str())));
             let why = format!("there is no port `{port}`{near} (a new port needs its `interface`)");
             return Err(Fault::new(block, why).code(ResultCode::InstanceNotFound));
+        }
+    }
+    Ok(())
+}
+
+/// What is deleted must be a port, a discipline, or a parameter.
+fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
+    for operation in operations {
+        let Operation::Delete(path) = operation else {
+            continue;
+        };
+        let found = section::ROUTER.find(path)?;
+        let classes = (found.section.classes)();
+        let names = || {
+            classes
+                .iter()
+                .flat_map(|class| class.parameters.iter().map(|p| p.name))
+        };
+        match found.parameter {
+            Some("kind") if path.segments().contains(&"discipline") => {}
+            Some(name) if !names().any(|known| known == name) => {
+                let error = unknown(name, names());
+                return Err(Fault::new(path.clone(), error).code(ResultCode::InvalidPath));
+            }
+            None if found.instance.is_none() => {
+                let why = "name a port like port.guest, or a component like port.wan.rate";
+                return Err(Fault::new(path.clone(), why).code(ResultCode::InvalidPath));
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -132,7 +132,7 @@ impl Control {
                     job.open += 1;
                 }
             }
-            Err(error) => self.fail(now, id, Refusal::Silent(error.to_string())),
+            Err(error) => self.fail(now, id, Refusal::Refused(vec![error.to_string()])),
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) enum State {
 pub(super) struct Fe {
     pub(super) name: String,
     pub(super) id: Id,
+    /// Whether it must prove who it is.
+    pub(super) is_pinned: bool,
     pub(super) desired: Desired,
     /// Components of any class that operators have set, as [`Member`] has them.
     pub(super) components: BTreeMap<ComponentPath, String>,
@@ -46,6 +48,7 @@ impl Fe {
         Self {
             name: member.name,
             id: member.id,
+            is_pinned: member.is_pinned,
             desired: member.desired,
             components: member.components,
             state: State::Away("has never associated".to_owned()),

@@ -15,9 +15,10 @@ use weir_forces::schema::Registry;
 use weir_forces::session::ce::{
     Ce, Event, LinkId, ParamsError, RequestId, TransactionId, Transmit,
 };
-use weir_forces::wire::Id;
+use weir_forces::wire::header::View;
 use weir_forces::wire::message::PacketRedirect;
 use weir_forces::wire::message::association_teardown::TeardownReason;
+use weir_forces::wire::{Id, MessageKind};
 
 use self::change::Pending;
 use self::job::{Job, JobId};
@@ -27,6 +28,14 @@ use crate::codec::Codec;
 use crate::contract::{
     Answer, Journal, Member, Output, Params, REQUESTS_MAX, Refusal, Request, StoreTicket, Ticket,
 };
+
+/// The peer of a link.
+#[derive(Clone, Debug)]
+struct Peer {
+    /// Transport and address.
+    address: String,
+    has_proved: bool,
+}
 
 /// A control element. After each call of a `handle_*` function or of [`Self::request`], call [`Self::poll_output`] and
 /// [`Self::poll_transmit`] until they return nothing, and then [`Self::poll_timeout`] for the instant at which to call
@@ -38,8 +47,7 @@ pub struct Control {
     codec: Codec,
     fes: BTreeMap<Id, Fe>,
     names: BTreeMap<String, Id>,
-    /// Transport and address of the peer of each link.
-    peers: BTreeMap<LinkId, String>,
+    peers: BTreeMap<LinkId, Peer>,
     jobs: BTreeMap<JobId, Job>,
     open: BTreeMap<RequestId, JobId>,
     transactions: BTreeMap<TransactionId, JobId>,
@@ -98,7 +106,11 @@ impl Control {
     ) -> bool {
         let accepted = self.ce.handle_connected(now, link, proved);
         if accepted {
-            self.peers.insert(link, peer.to_owned());
+            let peer = Peer {
+                address: peer.to_owned(),
+                has_proved: proved.is_some(),
+            };
+            self.peers.insert(link, peer);
         }
         self.pump(now);
         accepted
@@ -118,8 +130,34 @@ impl Control {
 
     /// A message arrived on a link.
     pub fn handle_message(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
-        self.ce.handle_message(now, link, bytes);
+        match self.impostor(link, bytes) {
+            Some(journal) => {
+                self.note(journal);
+                self.peers.remove(&link);
+                self.ce.handle_disconnected(now, link);
+                self.outputs.push_back(Output::Close(link));
+            }
+            None => self.ce.handle_message(now, link, bytes),
+        }
         self.pump(now);
+    }
+
+    /// Why an Association Setup must not reach the session, where it would end the association of the FE that it
+    /// names: nobody has configured that FE, or it has a certificate and this peer has proved nothing.
+    fn impostor(&self, link: LinkId, bytes: &[u8]) -> Option<Journal> {
+        let view = View::new_checked(bytes).ok()?;
+        let peer = self.peers.get(&link).filter(|peer| !peer.has_proved)?;
+        if view.kind() != MessageKind::AssociationSetup || view.source() == Id::UNASSIGNED {
+            return None;
+        }
+        match self.fes.get(&view.source()) {
+            None => Some(Journal::Unknown(view.source())),
+            Some(fe) if fe.is_pinned => {
+                let (name, address) = (fe.name.clone(), peer.address.clone());
+                Some(Journal::Unproved(name, address))
+            }
+            Some(_) => None,
+        }
     }
 
     /// Handles everything that is due at `now`.
@@ -230,7 +268,6 @@ impl Control {
         fe.associated();
         self.note(Journal::Associated(name));
         self.describe(now, id);
-        self.subscribe_again(now, id);
     }
 
     fn lost(&mut self, now: Instant, id: Id, why: &str) {

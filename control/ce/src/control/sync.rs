@@ -9,8 +9,9 @@
 //! *Decision*: a component that somebody else changes at the FE, while it is associated, stays so until the next
 //! association. The CE then restores the desired value.
 
-use weir_base::Instant;
-use weir_forces::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode};
+use weir_base::{Instant, Span};
+use weir_forces::session::Heartbeats;
+use weir_forces::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
 use weir_lfb::Plan;
 use weir_model::{ComponentPath, Value};
 
@@ -19,12 +20,15 @@ use super::job::{Answers, Then, failure_in_words};
 use super::member::{Fe, State};
 use super::read::joined;
 use crate::contract::{Journal, Place, Refusal};
-use crate::directory::{Directory, FE_OBJECT, SELECTORS};
+use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::Leaf;
 use crate::settings::{self, BlockId, Edit};
 
 /// How often ports may come or go before the CE gives up an FE that never has what it confirmed.
 const ROUNDS_MAX: u32 = 4;
+
+/// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
+const HEARTBEATS: [u32; 4] = [4, 5, 6, 7];
 
 /// A restoration that is under way.
 #[derive(Debug)]
@@ -40,19 +44,56 @@ pub(super) struct Restoring {
 pub(super) type Paths = Vec<(BlockId, OperationKind, PathData)>;
 
 impl Control {
-    /// Asks an FE for its blocks.
+    /// Asks an FE for its blocks and its heartbeats.
     pub(super) fn describe(&mut self, now: Instant, id: Id) {
-        match PathData::bare(vec![SELECTORS]) {
-            Ok(path) => {
-                let paths = vec![(FE_OBJECT, OperationKind::Get, path)];
-                self.query(now, id, paths, Then::Describe(id));
-            }
+        let heartbeats = HEARTBEATS.map(|component| (FE_PROTOCOL, component));
+        let wanted = [(FE_OBJECT, SELECTORS)].into_iter().chain(heartbeats);
+        let paths = wanted.map(|(block, component)| {
+            let path = PathData::bare(vec![component])?;
+            Ok((block, OperationKind::Get, path))
+        });
+        match paths.collect::<Result<Vec<_>, WireError>>() {
+            Ok(paths) => self.query(now, id, paths, Then::Describe(id)),
             Err(error) => self.refuse(now, id, &error.to_string()),
         }
     }
 
+    /// Sends heartbeats as the FE expects them. An FE that does not say how has the default ones.
+    fn follow_heartbeats(&mut self, now: Instant, id: Id, leaves: &[Leaf]) {
+        let number = |component: u32| {
+            let is_it = |leaf: &&Leaf| leaf.block == FE_PROTOCOL && leaf.ids == [component];
+            let leaf = leaves.iter().find(is_it)?;
+            match &leaf.content {
+                Content::Full(bytes) => {
+                    let bytes = bytes.iter();
+                    Some(bytes.fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+                }
+                _ => None,
+            }
+        };
+        if let [
+            Some(ce_policy),
+            Some(ce_dead),
+            Some(fe_policy),
+            Some(fe_interval),
+        ] = HEARTBEATS.map(number)
+        {
+            let heartbeats = Heartbeats {
+                ce_sends: ce_policy == 0,
+                ce_dead: Span::from_millis(ce_dead),
+                fe_sends: fe_policy == 1,
+                fe_interval: Span::from_millis(fe_interval),
+            };
+            // An FE that asks for times of zero gets the default ones.
+            let _ = self.ce.set_heartbeats(now, id, heartbeats);
+        }
+    }
+
     pub(super) fn described(&mut self, now: Instant, id: Id, answers: Answers) {
-        let directory = answers.and_then(|leaves| self.directory(&leaves));
+        let directory = answers.and_then(|leaves| {
+            self.follow_heartbeats(now, id, &leaves);
+            self.directory(&leaves)
+        });
         let directory = match directory {
             Ok(directory) => directory,
             Err(why) => return self.refuse(now, id, &format!("its blocks cannot be read: {why}")),
@@ -73,7 +114,7 @@ impl Control {
 
     fn directory(&self, leaves: &[Leaf]) -> Result<Directory, Refusal> {
         let mut values = Vec::new();
-        for leaf in leaves {
+        for leaf in leaves.iter().filter(|leaf| leaf.block == FE_OBJECT) {
             match &leaf.content {
                 Content::Outcome(outcome) if outcome.is_success() => {}
                 Content::Outcome(outcome) => {
@@ -234,6 +275,7 @@ impl Control {
             fe.state = State::InSync;
             let name = fe.name.clone();
             self.note(Journal::InSync(name, count));
+            self.subscribe_again(now, id);
         }
         self.retry(now);
     }
@@ -243,6 +285,7 @@ impl Control {
             fe.state = State::Refused(why.to_owned());
             let name = fe.name.clone();
             self.note(Journal::Refused(name, why.to_owned()));
+            self.subscribe_again(now, id);
         }
         self.retry(now);
     }

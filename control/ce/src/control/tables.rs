@@ -23,7 +23,7 @@ impl Control {
         let row = |(id, link)| {
             let fe = self.fes.get(&id)?;
             let statistics = self.ce.statistics(id)?;
-            let peer = self.peers.get(&link).cloned().unwrap_or_default();
+            let peer = self.peers.get(&link).map_or("", |peer| &peer.address);
             Some(values(&ASSOCIATIONS, |name| match name {
                 "fe" => fe.name.as_str().into(),
                 "ce_id" => Value::Whole(self.params.session.id.0.into()),
@@ -35,7 +35,7 @@ impl Control {
                 "messages_sent" => statistics.operations_sent.into(),
                 "messages_received" => statistics.operations_received.into(),
                 "requests" => (self.ce.requests(id) as u64).into(),
-                _ => peer.as_str().into(),
+                _ => peer.into(),
             }))
         };
         self.ce.fes().filter_map(row).collect()

@@ -143,24 +143,28 @@ impl Control {
         })
     }
 
-    /// Subscribes again what an FE has forgotten with its last association.
-    pub(super) fn subscribe_again(&mut self, now: Instant, fe: Id) {
-        let is_of = |watching: &&Watching| watching.fe == fe && watching.is_event;
-        let watches = self
-            .watches
-            .0
-            .iter()
-            .filter(|(_, watching)| is_of(watching));
-        let edits: Vec<_> = watches
-            .filter_map(|(id, watching)| {
-                let filter = Some(&watching.watch.filter);
-                Some((*id, subscription(&watching.resolved, filter).ok()?))
-            })
-            .collect();
-        for (watch, edit) in edits {
-            let ticket = None;
-            let then = Then::Subscribed(Registration { ticket, watch });
-            self.send(now, fe, vec![edit], then);
+    /// Subscribes again what an FE has forgotten with its last association. Ports may have other instances than before.
+    pub(super) fn subscribe_again(&mut self, now: Instant, id: Id) {
+        let Some(fe) = self.fes.get(&id) else {
+            return;
+        };
+        let watches = self.watches.0.iter();
+        let of_fe = watches.filter(|(_, watching)| watching.fe == id);
+        let found = of_fe.filter_map(|(watch, watching)| {
+            Some((*watch, self.resolve(fe, &watching.watch.place).ok()?))
+        });
+        for (watch, resolved) in found.collect::<Vec<_>>() {
+            let Some(watching) = self.watches.0.get_mut(&watch) else {
+                continue;
+            };
+            watching.resolved = resolved;
+            if watching.is_event
+                && let Ok(edit) = subscription(&watching.resolved, Some(&watching.watch.filter))
+            {
+                let ticket = None;
+                let then = Then::Subscribed(Registration { ticket, watch });
+                self.send(now, id, vec![edit], then);
+            }
         }
     }
 

@@ -255,6 +255,7 @@ impl World {
         let members = fes.iter().zip(1..).map(|((name, desired, _), id)| Member {
             name: (*name).to_owned(),
             id: Id(id),
+            is_pinned: true,
             desired: desired.clone(),
             components: BTreeMap::new(),
         });

@@ -6,10 +6,13 @@ mod double;
 
 use weir_base::Span;
 use weir_base::setting::Scalar;
-use weir_ce::contract::{Answer, Filter, Place, Refusal, Request, Watch};
+use weir_ce::contract::{Answer, Filter, Journal, Place, Refusal, Request, Watch};
 use weir_ce::desired::{Desired, Wish};
 use weir_ce::tables::{ASSOCIATIONS, FES, LFBS};
-use weir_forces::wire::{Id, PathData};
+use weir_forces::session::ce::LinkId;
+use weir_forces::wire::header::Flags;
+use weir_forces::wire::message::Selects;
+use weir_forces::wire::{Body, Envelope, Id, Message, PathData};
 use weir_lfb::Plan;
 use weir_lfb::class::Block;
 use weir_model::{Change, ComponentPath, Operation, Value};
@@ -368,4 +371,48 @@ fn the_tables_of_the_ce_have_rows() {
         .iter()
         .find(|row| row.text("port") == Some("wan"));
     assert!(wan.is_some(), "{lfbs:?}");
+}
+
+#[test]
+fn a_deletion_that_is_mistyped_is_refused() {
+    let mut world = world(&[]);
+    world.cut(Id(1));
+    let mut refused = |at: &str| {
+        let delete = vec![Operation::Delete(path(at))];
+        match world.ask(Request::Change(vec![("edge1".to_owned(), delete)])) {
+            Err(Refusal::Refused(why)) => why.join("; "),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(refused("port.wan.rat").contains("did you mean `rate`"));
+    assert!(refused("prot.wan.rate").contains("did you mean `port`"));
+    assert!(refused("port.wan.discipline.limitt").contains("did you mean `limit`"));
+}
+
+#[test]
+fn an_impostor_does_not_end_the_association_of_its_victim() {
+    let mut world = world(&[]);
+    let setup = |source| {
+        let envelope = Envelope {
+            source,
+            destination: double::CE,
+            correlator: 1,
+            flags: Flags::default(),
+        };
+        let body = Body::AssociationSetup(Selects::new(Vec::new()).unwrap());
+        Message::new(envelope, body).unwrap().to_bytes()
+    };
+    let (now, link) = (world.now, LinkId(77));
+    for source in [Id(1), Id(9)] {
+        world
+            .control
+            .handle_connected(now, link, None, "192.0.2.66:6704");
+        world.control.handle_message(now, link, &setup(source));
+    }
+    world.run(SOON);
+    assert_eq!(state(&world), "in sync");
+    let unproved = Journal::Unproved("edge1".to_owned(), "192.0.2.66:6704".to_owned());
+    assert!(world.journal.contains(&unproved), "{:?}", world.journal);
+    assert!(world.journal.contains(&Journal::Unknown(Id(9))));
+    assert_eq!(world.control.table(now, &ASSOCIATIONS).rows().len(), 1);
 }

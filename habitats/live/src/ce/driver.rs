@@ -286,6 +286,13 @@ fn log(journal: &Journal) {
         Journal::Unknown(id) => {
             tracing::warn!(%id, "an FE that is not configured asks for an association; add [fe.NAME] with this id");
         }
+        Journal::Unproved(fe, peer) => {
+            tracing::warn!(
+                fe,
+                peer,
+                "refused: the peer has no certificate, and this FE has one"
+            );
+        }
         Journal::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),
         Journal::InSync(fe, restored) => {
             tracing::info!(fe, restored, "has the desired configuration again");
