@@ -18,12 +18,14 @@
 //! Thus a flood costs the forwarding thread little, and the control element is never offered more than the
 //! buckets let pass. The senders of a flood and of other packets share the buckets.
 //!
-//! The ring is bounded by [`RING_MAX`]. The control side takes all of it at once.
+//! The ring is bounded by [`RING_MAX`]. The control side takes all of it at once. If it does not within [`LEASE`],
+//! there is no control element: until somebody takes again, the router treats packets as without one, and answers
+//! them itself.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-use weir_base::{Bytes, Instant, Rate, Tally};
+use weir_base::{Bytes, Instant, Rate, Span, Tally};
 use weir_discipline::channel::token_bucket::{Gate, Limits, Passed};
 use weir_packet::Reason;
 use weir_packet::key::Family;
@@ -35,6 +37,8 @@ use crate::link;
 
 /// Maximum packets that wait for the control side.
 pub const RING_MAX: usize = 256;
+/// A control side that leaves exceptions in the ring for this time counts as gone.
+pub const LEASE: Span = Span::from_secs(5);
 /// Maximum bytes that an exception takes in a message to the control element beside its frame: the message's header
 /// (24), the heads of REDIRECT, METADATA and REDIRECTDATA (4 each), the metadata (at most 80) and padding (at most 3),
 /// less the Ethernet header (14), which travels as metadata.
@@ -151,6 +155,8 @@ pub(crate) struct Exceptions {
     ring: VecDeque<Exception>,
     /// Whether the control side knows that the ring is not empty.
     announced: bool,
+    /// When the first packet of the ring was put there.
+    waiting_since: Option<Instant>,
     pub(crate) stats: Stats,
 }
 
@@ -190,14 +196,8 @@ impl Policy {
         }
     }
 
-    /// The cause of an exception that a packet is because a network layer refused it for `reason`; none if packets
-    /// of this kind do not go to the control element.
-    pub(crate) fn cause(
-        &self,
-        frame: &[u8],
-        reason: Reason,
-        notify: Option<IcmpCause>,
-    ) -> Option<Cause> {
+    /// The same as [`Exceptions::cause`], whether the control side takes exceptions or not.
+    fn cause(&self, frame: &[u8], reason: Reason, notify: Option<IcmpCause>) -> Option<Cause> {
         let cause = match (reason, notify) {
             (Reason::NotIp, _) if is_arp(frame) => Cause::Neighbours,
             (Reason::LocalDelivery | Reason::Multicast, _) => self.cause_to_us(frame, reason)?,
@@ -223,12 +223,6 @@ impl Policy {
             _ => None,
         }
     }
-
-    /// Whether a packet that could be forwarded goes to the control element instead.
-    #[cold]
-    pub(crate) fn is_alert(&self, frame: &[u8], headers: &Headers) -> bool {
-        self.router_alert && has_router_alert(frame, headers)
-    }
 }
 
 impl Default for Exceptions {
@@ -239,6 +233,7 @@ impl Default for Exceptions {
             policy,
             ring: VecDeque::new(),
             announced: false,
+            waiting_since: None,
             stats: Stats::default(),
         }
     }
@@ -248,6 +243,30 @@ impl Exceptions {
     /// The policy in force.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// The cause of an exception that a packet is because a network layer refused it for `reason`; none if it does not
+    /// go to the control element.
+    pub(crate) fn cause(
+        &self,
+        frame: &[u8],
+        reason: Reason,
+        notify: Option<IcmpCause>,
+        now: Instant,
+    ) -> Option<Cause> {
+        let cause = self.policy.cause(frame, reason, notify)?;
+        self.is_attended(now).then_some(cause)
+    }
+
+    /// Whether a packet that could be forwarded goes to the control element instead.
+    #[cold]
+    pub(crate) fn is_alert(&self, frame: &[u8], headers: &Headers, now: Instant) -> bool {
+        has_router_alert(frame, headers) && self.is_attended(now)
+    }
+
+    /// Whether the control side takes what waits for it.
+    fn is_attended(&self, now: Instant) -> bool {
+        self.waiting_since.is_none_or(|since| now < since + LEASE)
     }
 
     /// Puts another policy in force; the tokens stay, but no more than the new burst.
@@ -267,6 +286,7 @@ impl Exceptions {
             return Reason::QueueFull;
         }
         self.stats.redirected.count(bytes);
+        self.waiting_since.get_or_insert(now);
         self.ring.push_back(Exception {
             cause,
             port: port.to_owned(),
@@ -286,6 +306,7 @@ impl Exceptions {
     /// Everything in the ring.
     pub(crate) fn take(&mut self) -> VecDeque<Exception> {
         self.announced = false;
+        self.waiting_since = None;
         std::mem::take(&mut self.ring)
     }
 

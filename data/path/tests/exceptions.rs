@@ -307,6 +307,32 @@ fn a_control_side_that_never_takes_costs_bounded_memory() {
     assert!(plane.announce_exceptions());
 }
 
+#[test]
+fn without_a_control_side_the_router_answers_itself_again() {
+    let mut plane = plane(all());
+    let expired = udp(FAR, 1, 10);
+    receive(&mut plane, &expired, Instant::ZERO);
+    receive(
+        &mut plane,
+        &expired,
+        Instant::ZERO + Span::from_millis(4999),
+    );
+    let gone = Instant::ZERO + Span::from_secs(5);
+    receive(&mut plane, &expired, gone);
+    receive(&mut plane, &with_option([148, 4, 0, 0]), gone);
+    assert_eq!(plane.fates().ended(Reason::Redirected).packets, 2);
+    assert_eq!(plane.fates().ended(Reason::TtlExpired).packets, 1);
+    assert_eq!(
+        leaving(&mut plane, 1, gone).len(),
+        1,
+        "the alert is forwarded"
+    );
+    // It is back.
+    assert_eq!(plane.take_exceptions().len(), 2);
+    receive(&mut plane, &expired, gone);
+    assert_eq!(plane.take_exceptions().len(), 1);
+}
+
 fn inject(plane: &mut Plane, entry: Entry, bytes: &[u8]) -> Result<(), Reason> {
     let bytes = bytes.to_vec();
     plane.inject(&Injection { entry, bytes }, Instant::ZERO)

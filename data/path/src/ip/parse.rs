@@ -41,7 +41,7 @@ pub struct Refused {
 
 /// Validates the headers of a packet whose link layer has been validated. Sets the packet's ECN field,
 /// cuts off the bytes after the IP packet, and removes a priority tag.
-#[inline]
+#[inline(always)]
 pub fn parse(pool: &mut Pool, mut packet: Packet, link: &link::Header) -> Result<Parsed, Refused> {
     let mut headers = match validate(pool.frame(&packet), link) {
         Ok(headers) => headers,

@@ -50,9 +50,12 @@ impl Plane {
                     self.fates.discard(parsed.packet, reason);
                     return;
                 }
-                let policy = self.exceptions.policy();
-                if policy.router_alert
-                    && policy.is_alert(self.pool.frame(&parsed.packet), &parsed.headers)
+                if self.exceptions.policy().router_alert
+                    && self.exceptions.is_alert(
+                        self.pool.frame(&parsed.packet),
+                        &parsed.headers,
+                        arrival.at,
+                    )
                 {
                     return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
                 }
@@ -70,8 +73,8 @@ impl Plane {
     /// Ends a packet that the network layer refused: the control element gets it, or it is dropped.
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
-        let policy = self.exceptions.policy();
-        let Some(cause) = policy.cause(self.pool.frame(&packet), reason, None) else {
+        let frame = self.pool.frame(&packet);
+        let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
             self.fates.discard(packet, reason);
             return;
         };
@@ -212,8 +215,8 @@ impl Plane {
             ingress,
             origin,
         } = held;
-        let policy = self.exceptions.policy();
-        let cause = policy.cause(self.pool.frame(&packet), reason, notify);
+        let frame = self.pool.frame(&packet);
+        let cause = self.exceptions.cause(frame, reason, notify, now);
         let goes = |cause: &Cause| match origin {
             Origin::Transit => true,
             Origin::Router => *cause == Cause::Local,
