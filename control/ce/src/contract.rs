@@ -6,14 +6,14 @@ use weir_base::Span;
 use weir_forces::session::ce::{self, LinkId};
 use weir_forces::wire::Id;
 use weir_forces::wire::message::PacketRedirect;
-use weir_model::{ComponentPath, Fault, Operation, Value};
+use weir_model::{Change, ComponentPath, Fault, Operation, Value};
 
 use crate::desired::{Desired, Record};
 
 /// The most requests of operators that are worked on at once.
 pub const REQUESTS_MAX: usize = 1024;
 /// The most watches at once.
-pub const WATCHES_MAX: usize = 256;
+pub const WATCHES_MAX: usize = 8192;
 /// Notices that a watch keeps for its reader; the oldest are lost first, and counted.
 pub const NOTICES_MAX: usize = 1024;
 
@@ -89,6 +89,9 @@ pub enum Request {
     Config(String),
     /// Change the configurations of FEs, all of them or none; each is named once.
     Change(Vec<(String, Vec<Operation>)>),
+    /// Set components of the configuration that an FE has in force, all of them or none, in this order, without
+    /// keeping them: for controllers, which repeat what they want.
+    Steer(String, Vec<Change>),
     /// Begin to watch an event or a component.
     Watch(Watch),
     /// The next notices of a watch.

@@ -250,7 +250,7 @@ fn set(block: BlockId, path: PathData) -> Edit {
 }
 
 /// One setting on the wire.
-fn edit(
+pub(crate) fn edit(
     codec: &Codec,
     instances: &BTreeMap<&str, u32>,
     target: &Plan,

@@ -44,6 +44,8 @@ pub(super) enum Then {
     Config(Ticket, Id),
     /// A change of operators.
     Changed(Box<Pending>),
+    /// A change of a controller.
+    Steered(Ticket, Id),
     /// A sample for a watch.
     Sample(WatchId),
     /// A subscription.
@@ -193,6 +195,7 @@ impl Control {
             Then::Rows(ticket, fe, rows) => self.got_rows(ticket, fe, &rows, answers),
             Then::Config(ticket, fe) => self.got_config(ticket, fe, answers),
             Then::Changed(pending) => self.changed(now, *pending, answers),
+            Then::Steered(ticket, fe) => self.steered(ticket, fe, answers),
             Then::Sample(watch) => self.sampled(watch, answers),
             Then::Subscribed(registration) => self.subscribed(registration, answers),
         }

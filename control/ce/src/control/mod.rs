@@ -4,6 +4,7 @@ mod change;
 mod job;
 mod member;
 mod read;
+mod steer;
 mod sync;
 mod tables;
 mod watch;
@@ -213,6 +214,7 @@ impl Control {
             Request::Read { fe, class } => self.read_class(now, ticket, &fe, &class),
             Request::Config(fe) => self.read_config(now, ticket, &fe),
             Request::Change(..) | Request::Set(..) => self.change(ticket, request),
+            Request::Steer(fe, changes) => self.steer(now, ticket, &fe, &changes),
             Request::Watch(watch) => self.watch(now, ticket, watch),
             Request::Fetch(id) => self.fetch(now, ticket, id),
             Request::Unwatch(id) => self.unwatch(now, ticket, id),

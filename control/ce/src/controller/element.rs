@@ -120,10 +120,14 @@ impl Element {
         Some(samples)
     }
 
-    /// The latest samples, of whatever age.
-    pub(super) fn latest(&self) -> Vec<(Arc<str>, Sample)> {
-        let latest = |(name, port): (&Arc<str>, &Port)| Some((Arc::clone(name), port.latest?.1?));
-        self.ports.iter().filter_map(latest).collect()
+    /// The samples that are not too old, whether or not the element was to be asked again.
+    pub(super) fn fresh(&self, now: Instant) -> Vec<(Arc<str>, Sample)> {
+        let fresh = |(name, port): (&Arc<str>, &Port)| {
+            let (at, sample) = port.latest?;
+            let sample = sample.filter(|_| now.since(at) < REFRESH)?;
+            Some((Arc::clone(name), sample))
+        };
+        self.ports.iter().filter_map(fresh).collect()
     }
 
     /// Adds a request's orders to those that wait. A newer value replaces an older one in its place.

@@ -29,6 +29,7 @@
 //! Bounds: for each FE and controller one table, one change and the change that waits for it; for each device one
 //! request.
 
+mod bridge;
 mod element;
 mod sample;
 mod section;
@@ -40,6 +41,7 @@ use weir_base::{Instant, Span};
 use weir_controller::Sample;
 use weir_model::{Change, Value};
 
+pub use self::bridge::{Bridge, DeviceRequest};
 pub use self::section::{CONTROLLER, ControllerPlan, DEVICE, DEVICE_CLASS, DevicePlan, QueuePlan};
 use self::steering::Steering;
 
@@ -175,6 +177,13 @@ impl Controllers {
     pub fn handle_report(&mut self, now: Instant, watch: CommandId, report: &Value) {
         if let Some(steering) = self.0.get_mut(watch.controller) {
             steering.handle_report(now, watch.number, report);
+        }
+    }
+
+    /// The watch that this command began has ended. It begins again.
+    pub fn handle_unwatched(&mut self, now: Instant, watch: CommandId) {
+        if let Some(steering) = self.0.get_mut(watch.controller) {
+            steering.handle_unwatched(now, watch.number);
         }
     }
 

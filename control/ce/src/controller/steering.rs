@@ -186,6 +186,22 @@ impl Steering {
         }
     }
 
+    pub(super) fn handle_unwatched(&mut self, now: Instant, watch: u64) {
+        let Some((name, port)) = self.watches.remove(&watch) else {
+            return;
+        };
+        let Some(element) = self.elements.get_mut(&name) else {
+            return;
+        };
+        if let Some(queue) = element.ports.get_mut(&port) {
+            queue.watch = Watch::No;
+        }
+        if element.is_there {
+            self.watch(&name);
+            self.pump(now);
+        }
+    }
+
     /// The queues of an element join the runner.
     fn join(&mut self, now: Instant, name: &Arc<str>) {
         let Some(element) = self.elements.get_mut(name) else {
@@ -253,18 +269,20 @@ impl Steering {
         };
         element.reading = None;
         let waits = element.waits.take();
-        let response = match done {
-            Done::Refused(why) => Response::Refused(why),
-            Done::Silent(why) => Response::Failed(why),
-            done => {
-                let faults = take(now, element, &done);
-                let response = Response::Samples(element.latest());
-                for fault in faults {
-                    self.note(now, name, fault);
-                }
-                response
-            }
+        let (refused, faults) = match done {
+            Done::Refused(why) => (Some(Response::Refused(why.clone())), vec![why]),
+            Done::Silent(why) => (Some(Response::Failed(why.clone())), vec![why]),
+            done => (None, take(now, element, &done)),
         };
+        // What was reported lately counts, whether or not the table can be read.
+        let fresh = element.fresh(now);
+        let response = match refused {
+            Some(refused) if fresh.is_empty() => refused,
+            _ => Response::Samples(fresh),
+        };
+        for fault in faults {
+            self.note(now, name, fault);
+        }
         if let Some(request) = waits {
             self.runner.handle_response(now, request, response);
         }

@@ -7,6 +7,7 @@ use weir_ce::Control;
 use weir_ce::contract::{
     Answer, Journal, Member, Output, Params, Refusal, Request, StoreTicket, Ticket,
 };
+use weir_ce::controller::Bridge;
 use weir_ce::desired::Desired;
 use weir_forces::schema::{Access, Array, Class, Component, Integer, Kind, Registry, Size};
 use weir_forces::session::Heartbeats;
@@ -230,6 +231,8 @@ pub(crate) struct World {
     /// What the store has been asked to keep; it does so at once, unless it is broken.
     pub(crate) stored: Vec<String>,
     pub(crate) store_is_broken: bool,
+    /// The controllers of the CE.
+    pub(crate) bridge: Bridge,
     links: u64,
     tickets: u64,
 }
@@ -277,6 +280,7 @@ impl World {
             journal: Vec::new(),
             stored: Vec::new(),
             store_is_broken: false,
+            bridge: Bridge::new(now, &[]),
             links: 0,
             tickets: 0,
         }
@@ -291,7 +295,8 @@ impl World {
                 .fes
                 .values()
                 .filter_map(|element| element.fe.poll_timeout());
-            let next = timeouts.chain(self.control.poll_timeout()).min();
+            let of_ce = [self.control.poll_timeout(), self.bridge.poll_timeout()];
+            let next = timeouts.chain(of_ce.into_iter().flatten()).min();
             match next.filter(|at| *at <= end) {
                 Some(at) => self.now = self.now.max(at),
                 None => break,
@@ -340,8 +345,11 @@ impl World {
         let mut moved = false;
         while let Some(output) = self.control.poll_output() {
             moved = true;
-            self.output(output);
+            if let Some(output) = self.bridge.handle_output(self.now, output) {
+                self.output(output);
+            }
         }
+        self.bridge.settle(self.now, &mut self.control);
         while let Some(transmit) = self.control.poll_transmit(self.now) {
             moved = true;
             let mut elements = self.fes.values_mut();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod double;
+mod steer;
 
 use weir_base::Span;
 use weir_base::setting::Scalar;

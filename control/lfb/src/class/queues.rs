@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use weir_base::Tally;
 use weir_base::setting::Setting;
 use weir_model::Value;
-use weir_model::class::{COUNT, Cell, Class, Form, HELD, Layout, Mechanisms, Type, Unit};
+use weir_model::class::{
+    COUNT, Cell, Class, Condition, Event, Form, HELD, Layout, Mechanisms, Type, Unit,
+};
 use weir_path::plane::PlanePort;
 
 use super::{
@@ -28,6 +30,7 @@ pub(crate) static QUEUES: Block = Block {
             classes: disciplines,
         }),
         components: &components::<QueueRow, { COLUMNS.len() }>(COLUMNS),
+        events: EVENTS,
         layout: Layout {
             totals_apart: true,
             ..Layout::PLAIN
@@ -36,6 +39,28 @@ pub(crate) static QUEUES: Block = Block {
     },
     source: Source::Plane(|plane| rows(COLUMNS, plane.ports())),
 };
+
+/// What a controller needs of a queue, so that it need not ask.
+const SAMPLE: &[&str] = &["port", "received", "sent", "backlog", "gauges"];
+
+const EVENTS: &[Event] = &[
+    Event {
+        id: 1,
+        name: "backlog_changed",
+        about: "The queue holds another number of packets or bytes. Subscribe with an interval.",
+        target: "backlog",
+        condition: Condition::Changed,
+        reports: SAMPLE,
+    },
+    Event {
+        id: 2,
+        name: "received_changed",
+        about: "Packets were offered to the queue. Subscribe with an interval.",
+        target: "received",
+        condition: Condition::Changed,
+        reports: SAMPLE,
+    },
+];
 
 struct QueueRow;
 
