@@ -13,6 +13,7 @@
 //! - `simulation`: the same in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
+//! - [`load`]: the load test of the transports between control and forwarding elements
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`compare`]: both habitats side by side
 //! - [`report`]: results as a page, tables, CSV sheets, plots
@@ -28,6 +29,7 @@ pub mod compare;
 mod control;
 mod cpu;
 pub mod error;
+pub mod load;
 pub mod measure;
 pub mod metrics;
 pub mod namespaces;

@@ -14,6 +14,9 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{SMALL, ScenarioFile, eventually, lab, me, result_of, run};
+use weir_lab::RunOptions;
+use weir_lab::load::plan::Load;
+use weir_lab::load::run::Runner;
 use weir_live::namespace::{Namespace, Signal, signal};
 
 fn main() -> ExitCode {
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
         Trial::test("it_works_without_root", rootless),
         Trial::test("a_missing_router_is_told", missing_router),
         Trial::test("a_report_is_written", report),
+        Trial::test("a_load_test_counts_what_an_overloaded_ce_loses", load),
+        Trial::test("associations_hold_under_a_flood", flood),
         Trial::test("iperf3_agrees_on_tcp_and_udp", peers::iperf3),
         Trial::test("curl_and_nginx_agree_on_the_web", peers::web),
     ];
@@ -76,6 +81,69 @@ fn counted() -> Test {
     let wire = m["udp_goodput_mbps"] * 1538.0 / 1472.0
         + (m["tcp_goodput_mbps"] + m["web_goodput_mbps"]) * 1538.0 / 1448.0;
     ensure((18.0..20.4).contains(&wire), (wire, &m))
+}
+
+/// Runs a load test of this file, and returns the metrics of its points.
+fn loaded(text: &str) -> Result<Vec<BTreeMap<String, f64>>, Failed> {
+    let load: Load = toml::from_str(text)?;
+    load.check()?;
+    let options = RunOptions {
+        executable: Some(me()),
+        ..RunOptions::default()
+    };
+    let points = Runner::new(&options)?.run(&load, false)?;
+    Ok(points
+        .into_iter()
+        .map(|mut point| point.runs.remove(0).metrics)
+        .collect())
+}
+
+fn load() -> Test {
+    let text = r#"
+        name = "test/load"
+        measures = "loss"
+        forms = ["process", "one thread", "two threads"]
+        fes = [2]
+        bytes = [256]
+        per_s = [100, 1000]
+        work = "2 ms"
+        duration = "1 s"
+        runs = 1
+    "#;
+    let points = loaded(text)?;
+    for (n, m) in points.iter().enumerate() {
+        // 200 events a second are 0.4 s of work; 2000 are 4 s, of which a process for each FE can do 2 s.
+        let is_overloaded = n % 2 == 1;
+        ensure(
+            (m["offered_per_s"] - if is_overloaded { 2000.0 } else { 200.0 }).abs() < 1.0,
+            m,
+        )?;
+        ensure((m["loss_ratio"] > 0.0) == is_overloaded, (n, m))?;
+        // The work of each event is charged, whether its answer came in time or not.
+        ensure(m["busy_us_per_event"] >= 2000.0, (n, m))?;
+        let delivered = m["offered_per_s"] * (1.0 - m["loss_ratio"]);
+        ensure((delivered - m["delivered_per_s"]).abs() < 1e-6, (n, m))?;
+    }
+    ensure(points[3]["loss_ratio"] > 0.4, &points[3])
+}
+
+fn flood() -> Test {
+    let text = r#"
+        name = "test/flood"
+        measures = "flood"
+        forms = ["one thread"]
+        fes = [5]
+        bytes = [1000]
+        per_s = [6250]
+        duration = "2 s"
+        runs = 1
+    "#;
+    let points = loaded(text)?;
+    let m = &points[0];
+    ensure(m["associations"] == 5.0 && m["associations_lost"] == 0.0, m)?;
+    ensure(m["heartbeats"] >= 5.0 && m["heartbeats_lost"] == 0.0, m)?;
+    ensure(m["control_delivered_ratio"] == 1.0, m)?;
+    ensure((0.1..0.9).contains(&m["redirect_delivered_ratio"]), m)
 }
 
 fn offered() -> Test {

@@ -1,6 +1,9 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
+use weir_base::Span;
 use weir_benches::{discipline, flow_cache, forwarding, live, overload, pacing, simulator};
+use weir_lab::load::associations::{self, Bench};
+use weir_live::tml::Transport;
 
 use crate::Failure;
 use crate::output::{print, print_json};
@@ -33,6 +36,21 @@ pub(crate) enum BenchCommand {
         /// Packets in each round
         #[arg(long, default_value = "1000000", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
         packets: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Many FEs on one CE by ForCES: associations, events, heartbeats, and the round trip of a Config
+    Forces {
+        /// FEs on one CE
+        #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1024))]
+        fes: u32,
+        /// Seconds for which each FE sends ten events a second
+        #[arg(long, default_value = "60.0", value_parser = seconds)]
+        seconds: f64,
+        /// The transports: quic, tcp_udp, sctp, sctp_udp
+        #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp", value_parser = transport)]
+        transports: Vec<Transport>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -86,6 +104,24 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(e.to_string());
     let wrong = |e: weir_discipline::spec::SpecError| Failure::Run(e.to_string());
     match *command {
+        BenchCommand::Forces {
+            fes,
+            seconds,
+            ref transports,
+            json,
+        } => {
+            let options = Bench {
+                fes,
+                duration: Span::from_secs_f64(seconds),
+                round_trips: ROUND_TRIPS,
+                transports: transports.clone(),
+            };
+            let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&forces_table(&rows)),
+            }
+        }
         BenchCommand::Discipline { quick, json } => {
             let rows = discipline::run(quick).map_err(wrong)?;
             match json {
@@ -146,6 +182,50 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Configs whose round trips `weir bench forces` times.
+const ROUND_TRIPS: u64 = 2000;
+
+fn transport(word: &str) -> Result<Transport, String> {
+    let known = || format!("the transports are {}", Transport::WORDS.join(", "));
+    Transport::from_word(word).ok_or_else(known)
+}
+
+fn forces_table(rows: &[associations::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("TRANSPORT"),
+        Right("FES"),
+        Right("ASSOCIATED IN"),
+        Right("LOST"),
+        Right("EVENTS"),
+        Right("LOST"),
+        Right("HEARTBEATS"),
+        Right("LOST"),
+        Right("EVENT P99"),
+        Right("MEMORY/FE"),
+        Right("CPU"),
+        Right("CONFIG P50"),
+        Right("CONFIG P99"),
+    ]);
+    for row in rows {
+        table.row([
+            row.transport.to_owned(),
+            row.associations.to_string(),
+            format!("{:.1} s", row.associate_s),
+            row.associations_lost.to_string(),
+            row.events.to_string(),
+            row.events_lost.to_string(),
+            row.heartbeats.to_string(),
+            row.heartbeats_lost.to_string(),
+            format!("{:.1} ms", row.event_ms_p99),
+            format!("{} kB", row.memory_per_fe_bytes / 1000),
+            format!("{:.0} %", row.processors * 100.0),
+            format!("{:.0} us", row.round_trip_us_p50),
+            format!("{:.0} us", row.round_trip_us_p99),
+        ]);
+    }
+    table.to_string()
 }
 
 fn forwarding_table(rows: &[forwarding::Row]) -> String {

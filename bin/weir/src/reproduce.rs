@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
             ..RunOptions::default()
         },
         quick: arguments.quick,
+        load: true,
         overrides: Vec::new(),
     };
     if let Some(folder) = &arguments.out {

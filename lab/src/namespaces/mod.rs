@@ -24,7 +24,7 @@ pub mod build;
 mod controllers;
 mod elements;
 pub mod endpoints;
-mod folder;
+pub(crate) mod folder;
 mod lab;
 pub mod limits;
 pub mod process;

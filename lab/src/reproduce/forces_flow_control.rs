@@ -13,6 +13,7 @@ use super::recipe::{At, Checks};
 use super::verdict::{Findings, Samples, shown};
 
 pub(super) const CHECKS: &Checks = &[
+    ("model.1", linear),
     ("model.7", trims),
     ("model.8", stays),
     ("model.9", |_, f| {
@@ -52,6 +53,87 @@ fn two_quiet(delta: f64) -> f64 {
 
 fn one(x: f64) -> Samples {
     Samples::new(vec![x])
+}
+
+/// Equation 4: the CE's work is a sum over FEs and channels of the set-up T_p and of M messages of length L at the speed
+/// V. Speed and length have the channel's index, so that each channel has its own time for a message, L / V. Here both
+/// channels of an FE are one term, and events of 64 B and of 1024 B count as channels of their own.
+fn linear(m: &Measured, f: &mut Findings) {
+    const FES: [u32; 4] = [1, 4, 16, 64];
+    const RATES: [u32; 3] = [100, 200, 400];
+    let mut points: Vec<Place<4>> = Vec::new();
+    for fes in FES {
+        for (place, bytes) in [64, 1024].into_iter().enumerate() {
+            for rate in RATES {
+                let at = At::new("forces-flow-control/linear", "one thread");
+                let at = at.and("fes", fes).and("bytes", bytes).and("per_s", rate);
+                let busy = m.samples(&at, "total_s").mean();
+                let events = m.samples(&at, "delivered_per_s").mean(); // the test takes a second
+                let (Some(busy), Some(events)) = (busy, events) else {
+                    return f.is_if_known("busy time of the CE", None);
+                };
+                let mut x = [1.0, f64::from(fes), 0.0, 0.0];
+                x[2 + place] = events;
+                points.push((x, busy));
+            }
+        }
+    }
+    let Some((terms, share)) = least_squares(&points) else {
+        return f.is_if_known("a fit of the busy time", None);
+    };
+    f.at_least("fit of the CE's busy time, R2", &one(share), 0.95);
+    let [start, setup, small, large] = terms;
+    f.remark(format!(
+        "start {} ms, set-up {} ms for each FE, {} us for an event of 64 B and {} us for one of 1024 B, answers included",
+        shown(start * 1e3),
+        shown(setup * 1e3),
+        shown(small * 1e6),
+        shown(large * 1e6)
+    ));
+    let by_bytes: Vec<Place<3>> = points
+        .iter()
+        .map(|([one, fes, small, large], busy)| {
+            ([*one, *fes, small * 64.0 + large * 1024.0], *busy)
+        })
+        .collect();
+    if let Some((_, share)) = least_squares(&by_bytes) {
+        let share = shown(share);
+        f.remark(format!(
+            "with one speed V in bytes a second for both lengths, R2 is {share}"
+        ));
+    }
+}
+
+/// The values of x and y.
+type Place<const N: usize> = ([f64; N], f64);
+
+/// The factors of the best fit of y by a sum of multiples of x, beside its R2; `None` if they are not determined.
+fn least_squares<const N: usize>(points: &[Place<N>]) -> Option<Place<N>> {
+    // The normal equations, solved by elimination (Gauss) with pivots.
+    let sum = |of: &dyn Fn(&Place<N>) -> f64| points.iter().map(of).sum::<f64>();
+    let mut rows: [Place<N>; N] = std::array::from_fn(|row| {
+        let left = std::array::from_fn(|column| sum(&|(x, _)| x[row] * x[column]));
+        (left, sum(&|(x, y)| x[row] * y))
+    });
+    for step in 0..N {
+        let size = |row: &usize| rows[*row].0[step].abs();
+        let pivot = (step..N).max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        rows.swap(step, pivot);
+        let (left, right) = rows[step];
+        if left[step].abs() < 1e-12 {
+            return None;
+        }
+        for row in (0..N).filter(|row| *row != step) {
+            let factor = rows[row].0[step] / left[step];
+            (0..N).for_each(|column| rows[row].0[column] -= factor * left[column]);
+            rows[row].1 -= factor * right;
+        }
+    }
+    let factors: [f64; N] = std::array::from_fn(|n| rows[n].1 / rows[n].0[n]);
+    let mean = sum(&|(_, y)| *y) / points.len() as f64;
+    let fitted = |x: &[f64; N]| x.iter().zip(&factors).map(|(x, k)| x * k).sum::<f64>();
+    let rest = sum(&|(x, y)| (y - fitted(x)).powi(2));
+    Some((factors, 1.0 - rest / sum(&|(_, y)| (y - mean).powi(2))))
 }
 
 fn trims(_: &Measured, f: &mut Findings) {
@@ -241,4 +323,31 @@ fn step(controller: &mut dyn Controller, now: u64) -> Vec<Order> {
         &mut orders,
     );
     orders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::least_squares;
+
+    #[test]
+    fn a_plane_is_found_and_noise_lowers_the_fit() {
+        let points = |noise: f64| {
+            let at = |n: u32| [1.0, f64::from(n % 4), f64::from(n * n)];
+            let points = (0..20).map(|n| {
+                let x = at(n);
+                let sign = if n % 2 == 0 { noise } else { -noise };
+                (x, 5.0 + 2.0 * x[1] - 0.25 * x[2] + sign)
+            });
+            points.collect::<Vec<_>>()
+        };
+        let (factors, share) = least_squares(&points(0.0)).unwrap();
+        let off = factors
+            .iter()
+            .zip([5.0, 2.0, -0.25])
+            .map(|(a, b)| (a - b).abs());
+        assert!(off.sum::<f64>() < 1e-9 && share > 0.999_999, "{factors:?}");
+        let (_, noisy) = least_squares(&points(20.0)).unwrap();
+        assert!((0.1..0.9).contains(&noisy), "{noisy}");
+        assert_eq!(least_squares(&[([1.0, 2.0], 3.0)]), None);
+    }
 }

@@ -4,7 +4,7 @@
 //! those of the column in which it is decided. A name that does not exist is recorded, so that a misspelt name can
 //! neither decide a claim nor leave it open.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ use super::Options;
 use super::recipe::{At, LabRun};
 use super::verdict::Samples;
 use crate::error::Error;
+use crate::load::plan::Load;
+use crate::load::run::Runner;
 use crate::measure::goodput_curve;
 use crate::namespaces;
 use crate::options::{Habitat, RunOptions};
@@ -32,12 +34,16 @@ pub(super) struct Measured {
     printed: Option<Box<Self>>,
     /// Requested names that do not exist, as text.
     unknown: RefCell<BTreeSet<String>>,
+    /// Whether a load test that was not run was requested.
+    needs_load: Cell<bool>,
     /// The habitat.
     pub on: Habitat,
     /// Limits of the habitat, and features that it left out.
     pub notes: Vec<String>,
-    /// Runs of all points.
+    /// Runs of all points of scenarios.
     pub runs: u64,
+    /// Single tests of load tests.
+    pub tests: u64,
 }
 
 /// A point that was run. Several points may share their runs.
@@ -46,7 +52,8 @@ struct Measurement {
     variant: Option<String>,
     set: Map<String, Value>,
     result: Arc<PointResult>,
-    scenario: Scenario,
+    /// The scenario; a load test has none.
+    scenario: Option<Scenario>,
 }
 
 /// Start and end, in seconds of a run.
@@ -63,6 +70,11 @@ impl Measured {
         self.unknown.take().into_iter().collect()
     }
 
+    /// Whether a load test was requested since the last call, but was not run.
+    pub(super) fn take_needs_load(&self) -> bool {
+        self.needs_load.take()
+    }
+
     fn note_unknown(&self, what: String) {
         self.unknown.borrow_mut().insert(what);
     }
@@ -70,7 +82,7 @@ impl Measured {
     /// The values of a metric at a point, one for each seed; none if it was not measured.
     pub(super) fn samples(&self, at: &At, metric: &str) -> Samples {
         let samples = self.of_runs(at, |run| run.metrics.get(metric).copied());
-        if !self.has(|run| run.metrics.contains_key(metric)) {
+        if !self.needs_load.get() && !self.has(|run| run.metrics.contains_key(metric)) {
             self.note_unknown(format!("there is no metric `{metric}`"));
         }
         match is_share(metric) {
@@ -164,7 +176,7 @@ impl Measured {
     }
 
     fn traffic(&self, at: &At, name: &str) -> Option<(&Scenario, &Traffic)> {
-        let scenario = &self.measurement(at)?.scenario;
+        let scenario = self.measurement(at)?.scenario.as_ref()?;
         let found = scenario.traffic.iter().find(|t| t.name == name);
         if found.is_none() {
             self.note_unknown(format!("there is no traffic `{name}` in {at}"));
@@ -174,7 +186,7 @@ impl Measured {
 
     /// The window of the metrics of a point.
     pub(super) fn window(&self, at: &At) -> Option<Window> {
-        let (from, until) = self.measurement(at)?.scenario.window();
+        let (from, until) = self.measurement(at)?.scenario.as_ref()?.window();
         Some([from, until])
     }
 
@@ -194,6 +206,9 @@ impl Measured {
             .filter(|one| is_at(one.variant.as_deref(), &one.set, at));
         match (fitting.next(), fitting.count()) {
             (Some(one), 0) => return Some(one),
+            (None, _) if points.is_empty() && load(&at.scenario).is_some() => {
+                self.needs_load.set(true);
+            }
             (None, _) => self.note_unknown(format!("there is no point {at}")),
             (Some(_), more) => self.note_unknown(format!("{at} names {} points", more + 1)),
         }
@@ -262,6 +277,34 @@ pub(super) struct Wanted {
     pub(super) decides: bool,
 }
 
+/// The load test of this name.
+fn load(name: &str) -> Option<&'static Load> {
+    let mut loads = super::papers().iter().flat_map(|paper| &paper.loads);
+    loads.find(|load| load.name == name)
+}
+
+/// Runs these load tests, and adds their points.
+pub(super) fn add_loads(
+    measured: &mut Measured,
+    names: &[&'static str],
+    is_quick: bool,
+    options: &RunOptions,
+) -> Result<(), Error> {
+    let mut runner = Runner::new(options)?;
+    for (name, load) in names.iter().filter_map(|name| Some((*name, load(name)?))) {
+        let points = runner.run(load, is_quick)?.into_iter();
+        let measurements = points.map(|point| Measurement {
+            variant: point.variant.clone(),
+            set: point.set.clone(),
+            result: Arc::new(point),
+            scenario: None,
+        });
+        measured.scenarios.insert(name, measurements.collect());
+    }
+    measured.tests += runner.tests;
+    Ok(())
+}
+
 /// The points of a scenario, each with its index among all points that are run.
 type Places = Vec<(&'static str, Vec<(Point, usize)>)>;
 
@@ -325,7 +368,7 @@ fn measurements(places: Vec<(Point, usize)>, ran: &[Arc<PointResult>]) -> Vec<Me
         variant: point.variant,
         set: point.set,
         result: ran[place].clone(),
-        scenario: point.scenario,
+        scenario: Some(point.scenario),
     };
     places.into_iter().map(one).collect()
 }
@@ -431,6 +474,13 @@ fn plan_of(points: Vec<Point>) -> Option<Plan> {
 /// The number of points that a place names.
 #[cfg(test)]
 pub(super) fn points_at(at: &At) -> usize {
+    if let Some(load) = load(&at.scenario) {
+        let points = load.points().into_iter();
+        let fits = |point: &crate::load::plan::Point| {
+            is_at(Some(&point.form.to_string()), &point.place(), at)
+        };
+        return points.filter(fits).count();
+    }
     let all = points(
         &at.scenario,
         Reading::Calibrated,

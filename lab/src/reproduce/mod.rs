@@ -36,6 +36,7 @@ mod sd_bm;
 mod text;
 pub mod verdict;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -94,6 +95,8 @@ pub struct Options {
     pub run: RunOptions,
     /// Fewer seeds and shorter runs.
     pub quick: bool,
+    /// Runs load tests too. Without them, claims that need one are not run.
+    pub load: bool,
     /// Values set at paths of every scenario, after all others.
     pub overrides: Vec<Override>,
 }
@@ -219,13 +222,26 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
         ..options.run.clone()
     };
     let began = std::time::Instant::now();
-    let measured = measured::measure(&wanted(recipes), options, &run)?;
+    let mut measured = measured::measure(&wanted(recipes), options, &run)?;
+    if options.load {
+        let loads: BTreeSet<&str> = recipes
+            .iter()
+            .flat_map(|r| &r.loads)
+            .map(|l| &**l)
+            .collect();
+        let loads: Vec<&str> = loads.into_iter().collect();
+        measured::add_loads(&mut measured, &loads, options.quick, &run)?;
+    }
     let mut how = format!(
-        "{} runs in {}, {runs} seeds for each point, in {:.0} s.",
+        "{} runs in {}, {runs} seeds for each point{}, in {:.0} s.",
         measured.runs,
         match run.on {
             Habitat::Sim => "simulation",
             Habitat::Lab => "network namespaces with real TCP",
+        },
+        match measured.tests {
+            0 => String::new(),
+            tests => format!(", and {tests} load tests of this machine"),
         },
         began.elapsed().as_secs_f64()
     );
@@ -270,6 +286,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
     let files = recipe.scenarios.iter().chain(&recipe.readings);
     let tables = recipe.tables.iter();
     let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
+    let _ = measured.take_needs_load(); // pictures and tables leave it out
     let missing = match measured.on {
         Habitat::Sim => {
             let unknown = measured.take_unknown().into_iter();
@@ -280,7 +297,10 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
     };
     ResultReport {
         id: &recipe.id,
-        on: measured.on.word(),
+        on: match recipe.scenarios.is_empty() && !recipe.loads.is_empty() {
+            true => Habitat::Lab.word(), // real sockets and processes
+            false => measured.on.word(),
+        },
         rows,
         missing,
         claims: recipe
@@ -381,6 +401,9 @@ fn verdict_of(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Ver
     paper.decide(claim, measured, &mut findings);
     let (verdict, evidence) = findings.verdict();
     let unknown = measured.take_unknown();
+    if measured.take_needs_load() {
+        return (Verdict::NotRun, "its load test was not run".to_owned());
+    }
     match measured.on {
         Habitat::Lab if verdict == Verdict::Missing => (Verdict::NotRun, evidence),
         Habitat::Sim if !unknown.is_empty() => {
@@ -464,8 +487,6 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn all_claims() -> Vec<&'static Claim> {
@@ -563,7 +584,8 @@ mod tests {
             let of_lines = recipe.tables.iter();
             let of_lines = of_lines.flat_map(|table| table.lines.iter().map(|line| table.at(line)));
             for at in of_claims.chain(of_figures).chain(of_lines) {
-                let mut known = recipe.scenarios.iter().chain(&recipe.readings);
+                let known = recipe.scenarios.iter().chain(&recipe.readings);
+                let mut known = known.chain(&recipe.loads);
                 assert!(
                     known.any(|name| *name == at.scenario),
                     "{}: {at}",
@@ -622,6 +644,7 @@ mod tests {
                 ..RunOptions::default()
             },
             quick: true,
+            load: false,
             overrides: overrides.collect(),
         };
         let names: Vec<String> = results.iter().map(|&name| name.to_owned()).collect();
@@ -778,6 +801,7 @@ mod tests {
                 ..RunOptions::default()
             },
             quick: true,
+            load: false,
             overrides: vec![set("duration", "1 s"), set("warm_up", "0.5 s")],
         };
         let recipes = select(&["lru-fq/table4".to_owned()]).unwrap();

@@ -15,6 +15,7 @@ use super::figure::Figure;
 use super::measured::Measured;
 use super::quantity::{Quantity, Row};
 use super::verdict::Findings;
+use crate::load::plan::Load;
 
 /// A paper, as in its file.
 #[derive(Debug, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Paper {
     pub has_two_columns: bool,
     /// The length of its scenarios in the lab, where time is real.
     pub lab: LabRun,
+    /// Its load tests.
+    #[serde(default, rename = "load")]
+    pub loads: Vec<Load>,
     /// Its results.
     #[serde(rename = "result")]
     pub results: Vec<Recipe>,
@@ -65,6 +69,9 @@ pub struct Recipe {
     /// printed.
     #[serde(default)]
     pub readings: Vec<String>,
+    /// The load tests that its numbers and claims need, by their names. Their time is real in every habitat.
+    #[serde(default)]
+    pub loads: Vec<String>,
     /// The paper's numbers.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
@@ -159,9 +166,14 @@ impl Paper {
         let paper: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut paper = Self { code, ..paper };
         paper.results.iter_mut().try_for_each(Recipe::resolve)?;
+        paper.loads.iter().try_for_each(Load::check)?;
         let mut ids = BTreeSet::new();
         for recipe in &paper.results {
             recipe.check(&paper.name)?;
+            let is_unknown = |name: &&String| !paper.loads.iter().any(|load| load.name == **name);
+            if let Some(name) = recipe.loads.iter().find(is_unknown) {
+                return Err(format!("{}: there is no load test `{name}`", recipe.id));
+            }
             for claim in &recipe.claims {
                 paper.check_claim(recipe, claim, ids.insert(&claim.id))?;
             }

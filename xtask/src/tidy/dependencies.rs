@@ -56,6 +56,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "base",
             "discipline",
             "controller",
+            "forces",
             "live",
             "sim",
             "model",

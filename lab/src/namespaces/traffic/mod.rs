@@ -1,4 +1,4 @@
-//! The lab's traffic tools, which can be used on their own: `weir traffic sink|tcp|udp|web`.
+//! The lab's traffic tools, which can be used on their own: `weir traffic sink|tcp|udp|web|load`.
 //!
 //! Each tool is a function over an options struct. It writes JSON lines ([`Line`]) to standard
 //! output: `ready` as soon as it listens or is about to send, everything else at its end. All
@@ -22,6 +22,7 @@ use weir_base::pace::{Load, OnOff, Pace};
 use weir_base::{Instant, Offered, Spacing, Span, Stream, Times};
 use weir_live::clock;
 
+use crate::load;
 pub use crate::reported::{Fetch, Flow, Line, Outcome, Sent, Series, Transfer};
 
 /// Shorter intervals would cost memory without adding information.
@@ -39,6 +40,9 @@ pub enum Command {
     /// Serve files of any size over HTTP, or fetch them.
     #[command(subcommand)]
     Web(web::Command),
+    /// The two sides of the load test of the transport between CE and FEs.
+    #[command(subcommand)]
+    Load(load::Command),
 }
 
 /// Runs a tool to its end.
@@ -49,6 +53,10 @@ pub fn run(command: &Command) -> io::Result<()> {
         Command::Udp(options) => udp::run(options),
         Command::Web(web::Command::Serve(options)) => web::serve::run(options),
         Command::Web(web::Command::Fetch(options)) => web::fetch::run(options),
+        Command::Load(load::Command::Cetml(options)) => load::cetml::run(options),
+        Command::Load(load::Command::Fetml(options)) => load::fetml::run(options),
+        Command::Load(load::Command::Ce(options)) => load::ce::run(options),
+        Command::Load(load::Command::Fe(options)) => load::fe::run(options),
     }
 }
 

@@ -1,0 +1,85 @@
+//! What the processes of a load test say to each other: JSON lines on standard input and output.
+//!
+//! ```text
+//!   test                     CETML                    FETML
+//!    |  <----- listening ------ |                       |
+//!    |  <----------------------------- connected ------ |
+//!    |  ------- (a line) -----> |                       |
+//!    |  <-------- busy -------- |                       |      processor time so far
+//!    |  ------------------------------ (a line) ------> |      events begin
+//!    |  <----------------------------- delivered ------ |
+//!    |  ------- (a line) -----> |                       |
+//!    |  <-------- busy -------- |                       |
+//! ```
+//!
+//! Each process ends when its standard input does.
+
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::sessions::CeReport;
+use super::tally::FeReport;
+use super::thread_times::ThreadTimes;
+
+/// A line on standard output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    /// A CETML listens.
+    Listening {
+        /// For control messages.
+        control: SocketAddr,
+        /// Port for redirects.
+        redirect_port: u16,
+    },
+    /// All FEs have a link.
+    Connected,
+    /// Processor time of a CETML so far, and what it has received.
+    Busy {
+        /// By thread.
+        threads: Vec<ThreadTimes>,
+        /// Events that it has received.
+        events: u64,
+        /// Redirected packets that it has received, and their bytes.
+        redirected: [u64; 2],
+    },
+    /// The FEs' counts.
+    Delivered(FeReport),
+    /// What a CE with sessions has seen so far.
+    Sessions(CeReport),
+    /// What FEs with sessions have sent.
+    Sent {
+        /// Events.
+        events: u64,
+        /// Redirected packets.
+        packets: u64,
+    },
+}
+
+/// Writes a line.
+pub(super) fn say(line: &Line) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, line)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// A message for each line of standard input; the channel closes at its end. A thread waits for them, because reading
+/// standard input blocks.
+pub(super) fn requests() -> io::Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel(1);
+    let thread = thread::Builder::new().name("requests".to_owned());
+    let started = thread.spawn(move || {
+        let lines = io::stdin().lock().lines().map_while(Result::ok);
+        for _ in lines {
+            if sender.blocking_send(()).is_err() {
+                return;
+            }
+        }
+    });
+    started.map(|_| receiver)
+}

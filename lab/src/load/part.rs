@@ -1,0 +1,105 @@
+//! A process of a load test: started, asked by lines, killed when dropped.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::lines::Line;
+use crate::error::Error;
+
+/// Bytes kept of what a process writes on standard error.
+const ERROR_BYTES_MAX: u64 = 4096;
+
+/// A process.
+#[derive(Debug)]
+pub(super) struct Part {
+    name: String,
+    child: Child,
+    requests: Option<ChildStdin>,
+    lines: Receiver<Line>,
+}
+
+impl Part {
+    /// Starts `weir traffic` with these arguments.
+    pub(super) fn start(executable: &Path, args: &[String]) -> Result<Self, Error> {
+        let name = format!("weir traffic {}", args.join(" "));
+        let mut command = Command::new(executable);
+        command.arg("traffic").args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let started = command.stderr(Stdio::piped()).spawn();
+        let mut child = started.map_err(Error::io(format!("cannot start {name}")))?;
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || {
+                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+                let mut lines = lines.filter_map(|line| serde_json::from_str(&line).ok());
+                while let Some(line) = lines.next()
+                    && sender.send(line).is_ok()
+                {}
+            });
+        }
+        Ok(Self {
+            name,
+            requests: child.stdin.take(),
+            child,
+            lines,
+        })
+    }
+
+    /// Sends it a line.
+    pub(super) fn ask(&mut self) -> Result<(), Error> {
+        let written = self.requests.as_mut().map(|stdin| stdin.write_all(b"\n"));
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failed("does not listen any more")),
+        }
+    }
+
+    /// Waits for its next line.
+    pub(super) fn next(&mut self, patience: Duration) -> Result<Line, Error> {
+        match self.lines.recv_timeout(patience) {
+            Ok(line) => Ok(line),
+            Err(_) => Err(self.failed(&format!("said nothing for {} s", patience.as_secs()))),
+        }
+    }
+
+    /// The error that it did not do as it should, with its own words.
+    pub(super) fn failed(&mut self, how: &str) -> Error {
+        self.end(Duration::ZERO);
+        let mut words = String::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            let _ = stderr.take(ERROR_BYTES_MAX).read_to_string(&mut words); // an incomplete message is better than none
+        }
+        let output = match words.trim() {
+            "" => how.to_owned(),
+            words => format!("{how}: {words}"),
+        };
+        Error::Program {
+            what: self.name.clone(),
+            output,
+        }
+    }
+
+    /// Ends it: by the end of its standard input, or by force if it does not end within this time.
+    fn end(&mut self, patience: Duration) {
+        drop(self.requests.take());
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(1)),
+                _ => return,
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.end(Duration::from_millis(200));
+    }
+}
