@@ -57,6 +57,7 @@ fn add_section(page: &mut String, section: &Section) {
     let title = match (*key, section.has_instances) {
         ("", _) => "Above all sections".to_owned(),
         (key, true) => format!("[{key}.NAME]"),
+        (key, false) if section.kind_default.is_empty() => format!("[{key}]"),
         (key, false) => format!("{key} = {{ kind = .. }}"),
     };
     *page += &format!("\n## {title}\n\n");

@@ -40,12 +40,8 @@ const fn bytes(id: u32, name: &'static str, about: &'static str) -> Component {
 
 /// The counters of the token buckets, which count messages with all their bytes.
 const GATE: Type = Type::Struct(&[
-    packets(
-        1,
-        "packets_in",
-        "Exceptions that came to the token buckets.",
-    ),
-    bytes(2, "bytes_in", "Their bytes."),
+    packets(1, "packets", "Exceptions that came to the token buckets."),
+    bytes(2, "bytes", "Their bytes."),
     packets(3, "committed_packets", "Exceptions within `bc`."),
     bytes(4, "committed_bytes", "Their bytes."),
     packets(5, "excess_packets", "Exceptions beyond it that passed."),
@@ -62,13 +58,13 @@ const COLUMNS: &[Column<Counted>] = &[
     component(5, "stats", GATE, "")
         .about("Exceptions at the token buckets: messages with all their bytes.")
         .shown(&[
-            Cell::new("CAME").of("packets_in").since_start(),
+            Cell::new("CAME").of("packets").since_start(),
             Cell::new("POLICED").of("dropped_packets").since_start(),
         ])
         .read(|stats| {
             let gate = stats.gate;
             let tallies = [
-                ("packets_in", "bytes_in", gate.offered),
+                ("packets", "bytes", gate.offered),
                 ("committed_packets", "committed_bytes", gate.committed),
                 ("excess_packets", "excess_bytes", gate.excess),
                 ("dropped_packets", "dropped_bytes", gate.policed),
