@@ -264,7 +264,7 @@ impl Exceptions {
         has_router_alert(frame, headers) && self.is_attended(now)
     }
 
-    /// Whether the control side takes what waits for it.
+    /// Whether the control side takes its packets.
     fn is_attended(&self, now: Instant) -> bool {
         self.waiting_since.is_none_or(|since| now < since + LEASE)
     }
