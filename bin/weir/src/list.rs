@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use weir_controller::spec::KINDS;
 use weir_discipline::manuals;
+use weir_forces::library::write;
 use weir_forces::schema::Class;
-use weir_forces::xml;
 use weir_lab::reproduce;
 use weir_packet::Reason;
 
@@ -162,7 +162,7 @@ fn blocks_json() -> Value {
 
 fn library() -> String {
     let about = "Blocks of a forwarding element of weir. Those with a number below 65536 are of RFC 5812, RFC 5810 and RFC 6956.";
-    xml::write("Weir", about, &weir_lfb::library::classes())
+    write("Weir", about, &weir_lfb::library::classes())
 }
 
 fn drops() -> String {

@@ -5,6 +5,8 @@
 //! - [`session`]: associations of CEs and FEs as state machines
 //! - [`xml`]: classes of blocks, read from a library in XML
 //! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
+//! - [`way`]: paths as people write them
+//! - [`library`]: schemas, written as a library in XML
 //! - [`property`]: properties of components, and subscriptions to events
 //! - [`standard`]: the classes that the RFCs declare
 //! - [`value`]: values of components as bytes, by their layout
@@ -12,10 +14,12 @@
 //! Nothing here opens a socket, starts a thread, or reads a clock or a file. In messages and associations values of
 //! components are plain bytes: their meaning depends on the class of the block.
 
+pub mod library;
 pub mod property;
 pub mod schema;
 pub mod session;
 pub mod standard;
 pub mod value;
+pub mod way;
 pub mod wire;
 pub mod xml;

@@ -36,11 +36,11 @@ pub const INTERVAL: u32 = 6;
 pub struct Properties {
     /// Whether it can be read and written.
     pub access: Access,
-    /// What its kind has besides.
+    /// Those of its kind.
     pub more: More,
 }
 
-/// What the properties have besides the access.
+/// The properties besides the access, by the kind of the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum More {
     /// Nothing.
@@ -90,7 +90,7 @@ pub struct Subscription {
     pub interval_ms: Option<u32>,
 }
 
-/// What the path of a GET-PROP or SET-PROP leads to.
+/// The target of the path of a GET-PROP or SET-PROP leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The path of the component or event.
@@ -388,7 +388,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// What a GET-PROP-RESPONSE says about an event.
+    /// Reads a GET-PROP-RESPONSE about an event.
     pub fn read(content: &Content) -> Result<Self, ValueError> {
         let mut subscription = Self::default();
         subscription.set(None, content)?;
@@ -552,7 +552,7 @@ mod tests {
         );
         assert_eq!(event, before, "nothing changes on an error");
 
-        // What we send is what we read.
+        // Paths that we send are read as the same subscription.
         let path = event.path_data(vec![61, 1]).unwrap();
         let Content::Nested(nested) = path.content() else {
             panic!("nested")

@@ -343,7 +343,7 @@ fn signed_numbers_names_and_ranges() {
         error.to_string(),
         "the value is \"upp\", but must be one of down, up, or a whole number from 0 to 2 or 255"
     );
-    // What another FE reports is shown, even where its library forbids it; it is not accepted.
+    // A value that another FE reports is shown, even where its library forbids it; it is not accepted.
     assert_eq!(decode(&state, &full(&[9])), Ok(Value::Whole(9)));
     assert_eq!(
         check(&state, &Value::Whole(9)).unwrap_err().code,

@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use roxmltree::Node;
+use weir_forces::library;
 use weir_forces::schema::{Class, Kind, Registry, Size};
-use weir_forces::xml::{self, Library};
+use weir_forces::xml::Library;
 use weir_model::class::Condition;
 
 /// The children that an element may have, in their order: `?` at most one, `*` any number, `+` one or more, nothing
@@ -106,7 +107,7 @@ fn check_names(node: Node<'_, '_>) {
 
 #[track_caller]
 fn round_trip(classes: &[Class]) -> String {
-    let text = xml::write("Test", "A <test> & more.", classes);
+    let text = library::write("Test", "A <test> & more.", classes);
     let document = roxmltree::Document::parse(&text).unwrap();
     check_order(document.root_element());
     check_names(document.root_element());
@@ -177,6 +178,6 @@ fn every_condition_and_size_is_written() {
 
 #[test]
 fn a_library_of_no_classes_is_one() {
-    let text = xml::write("Empty", "", &[]);
+    let text = library::write("Empty", "", &[]);
     assert_eq!(Library::read(&text).unwrap().classes, []);
 }

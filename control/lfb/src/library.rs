@@ -133,8 +133,8 @@ impl Mirror {
     }
 }
 
-/// What a block of a standard class has, as a structure of the components that mirror ours; `row` gives the row of a
-/// class of ours that the block is a view of.
+/// A block of a standard class, as a structure of the components that mirror ours; `row` gives the row of a class of
+/// ours that the block is a view of.
 pub fn mirrored(schema: &Class, row: impl Fn(&str) -> Option<Value>) -> Value {
     let mut block = Value::Struct(Vec::new());
     for mirror in MIRRORS.iter().filter(|mirror| mirror.class == schema.id) {
@@ -190,7 +190,7 @@ pub fn classes() -> Vec<Class> {
 mod tests {
     use weir_forces::schema::{EVENTS_BASE, Kind};
     use weir_forces::value::{decode, encode};
-    use weir_forces::xml::{self, Library};
+    use weir_forces::xml::Library;
 
     use super::*;
     use crate::class::Block;
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_as_the_same_classes() {
         let classes = classes();
-        let text = xml::write("Weir", "Classes of blocks.", &classes);
+        let text = weir_forces::library::write("Weir", "Classes of blocks.", &classes);
         Library::read(&text).unwrap().check(&[]).unwrap();
         let mut read = Registry::default();
         read.load(&text).unwrap();

@@ -101,7 +101,7 @@ pub struct Event {
     pub about: &'static str,
     /// Names of the component that is watched and of its members, with dots between them; empty for a row of a table.
     pub target: &'static str,
-    /// What happens to it.
+    /// The change that it reports.
     pub condition: Condition,
     /// Names of the components that it reports.
     pub reports: &'static [&'static str],

@@ -2,7 +2,7 @@
 
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
-use weir_forces::schema::Way;
+use weir_forces::way::Way;
 use weir_forces::wire::{Content, Id, OperationKind, PathData, Selector};
 use weir_lfb::class::Block;
 use weir_model::class::Type;

@@ -23,11 +23,12 @@ mod registry;
 mod resolve;
 
 pub use self::declared::EVENTS_BASE;
-pub use self::path::{PathError, Target, Way};
+pub(crate) use self::path::Level;
+pub use self::path::{PathError, Target};
 pub use self::registry::{Registry, RegistryError};
 pub use crate::xml::{Access, Condition, Size};
 
-/// What the names of classes that the IETF did not register begin with (RFC 5812, 9.2).
+/// The beginning of the names of classes that the IETF did not register (RFC 5812, 9.2).
 pub const EXTENSION: &str = "Ext-";
 /// Components, members and rows' types of one class at most, those within others included. Without it, a library of
 /// types that contain each other could ask for any number.

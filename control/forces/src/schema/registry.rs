@@ -186,7 +186,7 @@ fn version(class: &Class) -> (u32, u32) {
     (number(major), number(minor))
 }
 
-/// What two declarations of a class contradict each other in; none if they agree about everything that both have.
+/// The part in which two declarations of a class contradict each other; none if they agree about everything that both have.
 fn difference(known: &Class, other: &Class) -> Option<String> {
     if known.short_name() != other.short_name() {
         return Some("its name".to_owned());

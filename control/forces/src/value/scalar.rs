@@ -42,7 +42,7 @@ impl Number {
         }
     }
 
-    /// What is permitted.
+    /// The permitted values, in words.
     fn in_words(&self) -> String {
         const NAMES_SHOWN: usize = 16;
         let range = |(least, most): &(i128, i128)| match least == most {
@@ -282,7 +282,7 @@ pub(super) fn parse(kind: &Kind, text: &str) -> Result<Value, ValueError> {
         _ => None,
     };
     let value = value.unwrap_or_else(|| text.into());
-    // What encoding and decoding make of it is the same value in its usual form.
+    // Encoded and decoded it is the same value in its usual form.
     let mut octets = Vec::new();
     encode(kind.resolved(), &value, &mut octets)?;
     decode(kind.resolved(), &octets)

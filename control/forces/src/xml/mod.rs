@@ -11,8 +11,6 @@
 //! [`Library::read`] reads one file into plain declarations. [`Library::check`] then checks that every name in it is
 //! declared: in it, or in the libraries that it loads. Errors of both name the line.
 //!
-//! [`write`] makes a library of resolved [schemas](crate::schema); what it writes is read as the same schemas.
-//!
 //! Bounds: [`BYTES_MAX`] for the text, and [`NESTING_MAX`] for types within types. Document type declarations,
 //! and with them entities, are refused.
 //!
@@ -24,11 +22,9 @@ mod class;
 mod data_type;
 mod element;
 mod error;
-mod write;
 
 use self::element::{Element, Often};
 pub use self::error::{Fault, XmlError};
-pub use self::write::write;
 pub use weir_model::class::Condition;
 
 /// Maximum length of a library in bytes.
@@ -37,7 +33,7 @@ pub const BYTES_MAX: usize = 4 << 20;
 pub const NESTING_MAX: usize = 16;
 
 /// Namespaces of libraries: of RFC 5812 and of RFC 7408.
-const NAMESPACES: [&str; 2] = [
+pub(crate) const NAMESPACES: [&str; 2] = [
     "urn:ietf:params:xml:ns:forces:lfbmodel:1.0",
     "urn:ietf:params:xml:ns:forces:lfbmodel:1.1",
 ];

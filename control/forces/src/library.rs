@@ -8,8 +8,10 @@ use std::fmt::Write;
 
 use weir_model::class::Condition;
 
-use super::{Access, NAMESPACES, Size};
-use crate::schema::{Class, Component, Event, Integer, Key, Kind, Number, Step, member};
+use crate::schema::{
+    Access, Class, Component, Event, Integer, Key, Kind, Number, Size, Step, member,
+};
+use crate::xml::NAMESPACES;
 
 /// A library of these classes; others load it by the name that it provides.
 pub fn write(provides: &str, about: &str, classes: &[Class]) -> String {

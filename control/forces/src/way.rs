@@ -1,0 +1,218 @@
+//! Paths as people write them, with names, and with rows that are selected by their content.
+//!
+//! ```text
+//!   rows / 3 / packets               names, and the index of a row
+//!   1 / 3 / 2                        the same by IDs
+//!   rows / prefix=10.0.0.0/8 / 2     a row by the content of a key: KEYINFO
+//!   parameters / limit               a value by its name is a row by its key, too
+//!   60 / 1                           an event: base and ID
+//! ```
+
+use weir_base::setting::{did_you_mean, nearest};
+
+use crate::schema::{Array, Class, Component, Level, PathError, member};
+use crate::value::{self, ValueError};
+use crate::wire::{Content, PathData, Selector, WireError};
+
+impl From<ValueError> for PathError {
+    fn from(error: ValueError) -> Self {
+        Self {
+            code: error.code,
+            message: error.to_string(),
+        }
+    }
+}
+
+/// A path in IDs, with the rows that keys select.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The IDs, up to the table whose row the key selects.
+    pub ids: Vec<u32>,
+    /// The key, and the path below the row that it selects.
+    pub key: Option<(Selector, Box<Way>)>,
+}
+
+impl Way {
+    /// The path with this content at its end. What follows a key is a nested path.
+    pub fn path_data(self, content: Content) -> Result<PathData, WireError> {
+        match self.key {
+            None => PathData::new(self.ids, None, content),
+            Some((key, below)) if below.ids.is_empty() && below.key.is_none() => {
+                PathData::new(self.ids, Some(key), content)
+            }
+            Some((key, below)) => {
+                let nested = Content::Nested(vec![below.path_data(content)?]);
+                PathData::new(self.ids, Some(key), nested)
+            }
+        }
+    }
+}
+
+impl Class {
+    /// The path that words lead to: names or IDs of components, members and events, indices of rows, and contents of
+    /// keys as `field=value`, with commas between several; the value alone selects a row where the key has one field.
+    pub fn way(&self, words: &[&str]) -> Result<Way, PathError> {
+        if let Some(ids) = self.event_way(words) {
+            return Ok(Way { ids, key: None });
+        }
+        self.way_from(Level::Members(&self.components), words)
+    }
+
+    /// The same as plain IDs, for a path without keys.
+    pub fn ids(&self, words: &[&str]) -> Result<Vec<u32>, PathError> {
+        let way = self.way(words)?;
+        match way.key {
+            None => Ok(way.ids),
+            Some(_) => Err(PathError::new(format!(
+                "{} selects a row by a key; give the index of the row",
+                words.join(".")
+            ))),
+        }
+    }
+
+    /// Base and ID of the event that the first word names, and the rows after it.
+    fn event_way(&self, words: &[&str]) -> Option<Vec<u32>> {
+        let base = self.events_base?;
+        let (name, rows) = words.split_first()?;
+        let of_name = self.events.iter().find(|event| event.name == *name);
+        let (event, rows) = match (of_name, name.parse() == Ok(base)) {
+            (Some(event), _) => (Some(event.id), rows),
+            (None, true) => match rows.split_first() {
+                Some((id, rows)) => (Some(id.parse().ok()?), rows),
+                None => (None, rows),
+            },
+            (None, false) => return None,
+        };
+        let rows: Option<Vec<u32>> = rows.iter().map(|row| row.parse().ok()).collect();
+        Some([base].into_iter().chain(event).chain(rows?).collect())
+    }
+
+    fn way_from(&self, mut level: Level<'_>, words: &[&str]) -> Result<Way, PathError> {
+        let mut ids = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let kind = match level {
+                Level::Members(members) => {
+                    let member = self.member_named(members, word)?;
+                    ids.push(member.id);
+                    &member.kind
+                }
+                Level::Rows(array) => {
+                    if let Ok(row) = word.parse()
+                        && !array.is_map()
+                    {
+                        ids.push(row);
+                        level = Level::of(&array.element);
+                        continue;
+                    }
+                    let key = key(array, word)?;
+                    let below =
+                        self.way_from(Level::of(&array.element), &below(array, words, at))?;
+                    let key = Some((key, Box::new(below)));
+                    return Ok(Way { ids, key });
+                }
+                Level::Single => {
+                    let before = words[..at].join(".");
+                    let message =
+                        format!("`{before}` is a single value: there is no `{word}` in it");
+                    return Err(PathError::new(message));
+                }
+            };
+            level = Level::of(kind);
+        }
+        Ok(Way { ids, key: None })
+    }
+
+    fn member_named<'c>(
+        &self,
+        members: &'c [Component],
+        word: &str,
+    ) -> Result<&'c Component, PathError> {
+        let named = members.iter().find(|member| member.name == word);
+        let found = named.or_else(|| member(members, word.parse().ok()?));
+        found.ok_or_else(|| {
+            let near = did_you_mean(nearest(word, members.iter().map(|m| m.name.as_str())));
+            let of = self.short_name();
+            PathError::new(format!("there is no component `{word}` in {of}{near}"))
+        })
+    }
+}
+
+/// The words below a row that a key selects. The value of a map needs no name.
+fn below<'w>(array: &Array, words: &[&'w str], at: usize) -> Vec<&'w str> {
+    let rest = &words[at + 1..];
+    match array.is_map() && rest.first() != Some(&"name") && rest.first() != Some(&"value") {
+        true => [&["value"], rest].concat(),
+        false => rest.to_vec(),
+    }
+}
+
+/// The selector that a word is: `field=value`, several with commas between them, or the value of the only field.
+fn key(array: &Array, word: &str) -> Result<Selector, PathError> {
+    let given: Vec<(&str, &str)> = word
+        .split(',')
+        .filter_map(|pair| pair.split_once('='))
+        .collect();
+    let names = |fields: &[Vec<u32>]| -> Vec<String> {
+        fields
+            .iter()
+            .map(|field| field_name(array, field))
+            .collect()
+    };
+    for key in &array.keys {
+        let names = names(&key.fields);
+        let texts: Option<Vec<&str>> = names
+            .iter()
+            .map(|name| {
+                given
+                    .iter()
+                    .find(|(field, _)| field == name)
+                    .map(|(_, text)| *text)
+            })
+            .collect();
+        let texts = match (texts, names.len()) {
+            (Some(texts), fields) if given.len() == fields => texts,
+            (_, 1) if given.is_empty() || array.is_map() => vec![word],
+            _ => continue,
+        };
+        let kinds = key.fields.iter().filter_map(|field| array.field(field));
+        let parsed = kinds
+            .zip(texts)
+            .map(|(kind, text)| value::parse(kind, text));
+        let values = value::key_bytes(array, key.id, &parsed.collect::<Result<Vec<_>, _>>()?)?;
+        return Ok(Selector::Key { id: key.id, values });
+    }
+    let keys: Vec<_> = array
+        .keys
+        .iter()
+        .map(|key| {
+            names(&key.fields)
+                .iter()
+                .map(|name| format!("{name}=.."))
+                .collect::<Vec<_>>()
+                .join(",")
+        })
+        .collect();
+    Err(PathError::new(match keys.is_empty() {
+        true => format!("`{word}` must be the index of a row, from 0"),
+        false => format!(
+            "`{word}` must be the index of a row, from 0, or the content of a key: {}",
+            keys.join(" or ")
+        ),
+    }))
+}
+
+/// The name of a field of a key, with dots between members.
+fn field_name(array: &Array, field: &[u32]) -> String {
+    let (mut kind, mut names) = (&array.element, Vec::new());
+    for id in field {
+        let Some(part) = member(kind.members(), *id) else {
+            break;
+        };
+        names.push(part.name.as_str());
+        kind = &part.kind;
+    }
+    match names.is_empty() {
+        true => "*".to_owned(),
+        false => names.join("."),
+    }
+}
