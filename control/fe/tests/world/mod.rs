@@ -155,7 +155,17 @@ impl World {
     /// Carries everything until nobody has anything to say.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
-            let mut quiet = true;
+            if self.step() {
+                return;
+            }
+        }
+        panic!("they never stop");
+    }
+
+    /// Carries what everybody has to say now; returns whether that is nothing.
+    pub(crate) fn step(&mut self) -> bool {
+        let mut quiet = true;
+        {
             while let Some(message) = self.agent.poll_transmit(self.now) {
                 quiet = false;
                 let link = self.link_of(message.ce);
@@ -185,11 +195,8 @@ impl World {
                     self.events.push((id, event));
                 }
             }
-            if quiet {
-                return;
-            }
         }
-        panic!("they never stop");
+        quiet
     }
 
     fn link_of(&self, ce: Id) -> Option<LinkId> {

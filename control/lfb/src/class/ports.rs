@@ -53,7 +53,7 @@ const EVENTS: &[Event] = &[
         name: "carrier_lost",
         about: "The link stopped working.",
         target: "carrier",
-        condition: Condition::Changed,
+        condition: Condition::BecomesEqualTo, // false, the default of the threshold
         reports: &["port"],
     },
     Event {
@@ -61,7 +61,7 @@ const EVENTS: &[Event] = &[
         name: "carrier_found",
         about: "The link works again.",
         target: "carrier",
-        condition: Condition::Changed,
+        condition: Condition::GreaterThan, // false
         reports: &["port"],
     },
     Event {

@@ -4,7 +4,7 @@ use weir_base::Instant;
 
 use super::super::{Dropped, Loss};
 use super::Fe;
-use super::contract::{Event, Standby, State};
+use super::contract::{Event, Standby, State, Transmit};
 use super::messages::flags;
 use super::peer::Link;
 use crate::wire::header::{Ack, Flags};
@@ -161,6 +161,11 @@ impl Fe {
         match self.peers[at].link {
             Link::Closed => {}
             Link::Associated => {
+                let peer = &mut self.peers[at];
+                while let Some(message) = peer.out.pop() {
+                    let ce = peer.id; // the answer to whatever made the FE leave must arrive
+                    self.last_messages.push_back(Transmit { ce, message });
+                }
                 self.send_teardown(at, TeardownReason::Normal);
                 self.lose(now, at, Loss::Released);
             }
