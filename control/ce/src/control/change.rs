@@ -432,9 +432,14 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
 
 /// A new port must have its interface: a port that is mistyped must not become a new one.
 fn check_ports(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
-    let Some(actual) = &fe.in_force else {
-        return Ok(());
+    let mut known: Vec<&str> = match &fe.in_force {
+        Some(actual) => actual.ports.iter().map(|port| port.name.as_str()).collect(),
+        None => fe.directory.ports.values().map(String::as_str).collect(),
     };
+    if known.is_empty() {
+        return Ok(()); // an FE that has not associated yet
+    }
+    known.sort_unstable();
     for operation in operations {
         let segments = operation.path().segments();
         let ["port", port, ..] = segments[..] else {
@@ -443,11 +448,11 @@ fn check_ports(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
         let block = ComponentPath::new(["port", port]);
         let interface = block.join("interface");
         let is_new = |operation: &Operation| matches!(operation, Operation::Set(set) if set.path == interface);
-        let exists = actual.ports.iter().any(|p| p.name == port);
+        let exists = known.contains(&port);
         let is_added =
             operations.iter().any(is_new) || fe.desired.iter().any(|(p, _)| *p == interface);
         if !exists && !is_added {
-            let near = did_you_mean(nearest(port, actual.ports.iter().map(|p| p.name.as_str())));
+            let near = did_you_mean(nearest(port, known.iter().copied()));
             let why = format!("there is no port `{port}`{near} (a new port needs its `interface`)");
             return Err(Fault::new(block, why).code(ResultCode::InstanceNotFound));
         }
