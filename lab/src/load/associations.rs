@@ -36,7 +36,7 @@ pub(super) struct Group {
     pub(super) rate: Option<Rate>,
 }
 
-/// What a test with associations has shown.
+/// The result of a test with associations.
 #[derive(Debug)]
 pub(super) struct Shown {
     /// From the start of the FEs' processes until all FEs were associated.

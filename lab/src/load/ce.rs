@@ -44,7 +44,7 @@ pub struct Options {
     /// An FE gives the CE up after this time without a message; the CE sends a heartbeat in a third of it.
     #[arg(long, default_value = "3 s")]
     pub dead: Span,
-    /// When all FEs are associated, configure the first one so many times, one Config after the other.
+    /// When all FEs are associated, send the first one this number of Configs, one after the other.
     #[arg(long, default_value = "0")]
     pub round_trips: u64,
     /// Transport and certificates.
@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     runtime.block_on(serve(options))
 }
 
-/// What a link has for the session.
+/// The inputs of a link for the session.
 enum Input {
     Message(Vec<u8>),
     Writable,

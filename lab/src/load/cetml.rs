@@ -56,7 +56,7 @@ impl Options {
     }
 }
 
-/// What all links share.
+/// The counts of all links together.
 #[derive(Debug, Default)]
 struct Counts {
     events: AtomicU64,

@@ -372,7 +372,7 @@ impl Element {
     }
 }
 
-/// What a link has for the session.
+/// The inputs of a link for the session.
 enum Input {
     Message(Vec<u8>),
     Writable,

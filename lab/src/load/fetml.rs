@@ -42,7 +42,7 @@ const PACKETS_AT_ONCE: usize = 32;
 pub(super) const PATIENCE: Span = Span::from_secs(1);
 /// The schedule is looked at so often: the resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
-/// The messages on their way are counted once in so many ticks.
+/// The messages on their way are counted once in this number of ticks.
 const TICKS_A_COUNT: u64 = 20;
 /// Descriptors beside those of the links: each has one for TCP and one for UDP.
 const FILES: u64 = 64;

@@ -1,4 +1,4 @@
-//! What the processes of a load test say to each other: JSON lines on standard input and output.
+//! The conversation of a load test's processes: JSON lines on standard input and output.
 //!
 //! ```text
 //!   test                     CETML                    FETML
@@ -49,9 +49,9 @@ pub(super) enum Line {
     },
     /// The FEs' counts.
     Delivered(FeReport),
-    /// What a CE with sessions has seen so far.
+    /// The counts of a CE with sessions so far.
     Sessions(CeReport),
-    /// What FEs with sessions have sent.
+    /// The counts of FEs with sessions.
     Sent {
         /// Events.
         events: u64,

@@ -1,4 +1,4 @@
-//! What a load test measures, as a paper's file describes it.
+//! Load tests as a paper's file describes them.
 //!
 //! ```toml
 //! [[load]]
@@ -42,7 +42,7 @@ const DURATION_MAX: Span = Span::from_secs(60);
 pub struct Load {
     /// The name by which quantities refer to it, in place of a scenario.
     pub name: String,
-    /// What is measured at each point.
+    /// The quantity that is measured at each point.
     pub measures: Measures,
     /// The forms of the CETML.
     pub forms: Vec<Form>,
@@ -66,7 +66,7 @@ pub struct Load {
     pub runs: u64,
 }
 
-/// What is measured at a point.
+/// The quantity that is measured at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measures {
@@ -111,7 +111,7 @@ impl fmt::Display for Form {
 /// One point of a load test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// What is measured.
+    /// The quantity that is measured.
     pub measures: Measures,
     /// The form of the CETML.
     pub form: Form,

@@ -51,7 +51,7 @@ const SEARCH_STEP: f64 = 1.04;
 /// The rate at which one thread loses nothing, in the unit of a load with `unit`: the paper's first loss.
 const UNIT_PER_S: f64 = 400.0;
 
-/// What equation 13 leaves a busy FE, B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
+/// The rate that equation 13 leaves a busy FE, B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
 const CHANNEL_RATE: Rate = Rate::from_bps(26_920_000);
 
 /// The metrics of a run.
@@ -69,7 +69,7 @@ pub struct Runner<'a> {
     pub tests: u64,
 }
 
-/// What one test offers.
+/// The load that one test offers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Offer {
     form: Form,
@@ -81,7 +81,7 @@ struct Offer {
     redirect: bool,
 }
 
-/// What one test has shown.
+/// The result of one test.
 #[derive(Debug)]
 struct Shown {
     fes: FeReport,

@@ -1,4 +1,4 @@
-//! What both sides of a load test with sessions share: transports, certificates, reports.
+//! Common parts of both sides of a load test with sessions: transports, certificates, reports.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub(super) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What a CE has seen since it began.
+/// The counts of a CE since it began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CeReport {
     /// FEs that are associated now.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::{mean, percentile};
 
-/// Longest delay that is told apart, in microseconds.
+/// Longer delays count as this one, in microseconds.
 const DELAY_US_MAX: u64 = u32::MAX as u64;
 
 /// The counts of one FE, or of several together.
@@ -73,7 +73,7 @@ fn growth(on_their_way: &[u64]) -> f64 {
     of(3) - of(1)
 }
 
-/// What the FEs of a load test report.
+/// The report of the FEs of a load test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct FeReport {
     /// Messages whose time had come.
