@@ -1,4 +1,4 @@
-//! What the transports of ForCES messages do on this machine's loopback interface.
+//! Speed of the transports of ForCES messages on this machine's loopback interface.
 //!
 //! ```text
 //! cargo run --release -p weir-live --example tml             round trips, messages a second

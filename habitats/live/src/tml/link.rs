@@ -33,7 +33,7 @@ use crate::mutex::lock;
 const CONTROL_BYTES_MAX: usize = 512 << 10;
 /// Bytes of incoming redirects that may wait for the reader.
 const REDIRECT_BYTES_MAX: usize = 512 << 10;
-/// What a message counts in addition to its bytes.
+/// Memory that a message counts in addition to its bytes.
 const OVERHEAD_BYTES: usize = 64;
 
 /// An open link.
@@ -174,7 +174,7 @@ impl Outgoing {
         lock(&self.0.queue).report()
     }
 
-    /// Closes the link: at once, or after what waits was sent, within a time limit. Dropping does the latter.
+    /// Closes the link: at once, or after the queue was sent, within a time limit. Dropping does the latter.
     pub fn close(self, after_queue: bool) {
         if !after_queue {
             self.0.closing.send_replace(Closing::AtOnce);

@@ -172,7 +172,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// From the first byte of a message to its last.
     pub message: Duration,
-    /// From the wish to close until the link is closed, with what waits sent and received.
+    /// From the wish to close until the link is closed, with the queue sent and received.
     pub close: Duration,
     /// Without any packet from the peer until a link is given up, where the transport does so. More than the interval
     /// of heartbeats.
@@ -235,7 +235,7 @@ pub enum TmlError {
     /// A socket did not work.
     #[error("cannot {what} {address}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempt, as a verb.
         what: &'static str,
         /// At which address.
         address: SocketAddr,

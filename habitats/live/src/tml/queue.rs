@@ -75,7 +75,7 @@ impl Channel {
     }
 }
 
-/// What stands between control messages and redirects.
+/// The order between control messages and redirects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
     /// DPPBRB: the share of control messages grows when they need more.
@@ -185,7 +185,7 @@ pub struct ChannelReport {
     pub received: Tally,
 }
 
-/// What a link's queue reports.
+/// Counters and gauges of a link's queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The counters, in the order of [`Channel`].
@@ -198,7 +198,7 @@ pub struct Report {
     pub gauges: Vec<(&'static str, u64)>,
 }
 
-/// What became of a message that was offered.
+/// Fate of a message that was offered.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It waits for the transport.
@@ -211,7 +211,7 @@ pub enum Sent {
     Closed,
 }
 
-/// What the queue has for the transport.
+/// The queue's answer to the transport.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// The next message.
@@ -601,7 +601,7 @@ mod tests {
             panic!("redirects wait")
         };
         assert_eq!(first.len(), HEADER_LEN + 80);
-        // What does not fit is sent anyway, by itself: the transport decides about it.
+        // A redirect that does not fit is sent anyway, by itself: the transport decides about it.
         let Taken::Message(_, second) = queue.take(at(1), 10) else {
             panic!("redirects wait")
         };

@@ -16,6 +16,8 @@
 //! messages waiting within QUIC, behind the discipline's back. Therefore few bytes of datagrams may wait there, and a
 //! redirect is handed over only when the control messages before it are on their way.
 
+mod unsent;
+
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,7 @@ use tokio::time;
 use weir_forces::wire::Id;
 use weir_forces::wire::header::MESSAGE_LEN_MAX;
 
+use self::unsent::Unsent;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
 use super::link::{self, Ended, Ends, Inbox, Link, Outlet};
@@ -64,9 +67,6 @@ const RETRY_FROM: usize = 64;
 const SOCKET_BYTES: usize = 2 << 20;
 /// Connections that QUIC holds before the listener takes them, and the bytes that each and all may bring.
 const INCOMING_MAX: (usize, u64, u64) = (256, 16 << 10, 4 << 20);
-
-/// Turns that other tasks get before a wait takes time.
-const YIELDS_MAX: u32 = 8;
 
 /// Code of a connection that one side has closed in order.
 const CLOSED: VarInt = VarInt::from_u32(0);
@@ -187,7 +187,7 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
     })
 }
 
-/// What each new connection needs.
+/// Everything that each new connection needs.
 struct Entrance {
     pinned: Pinned,
     permits: Arc<Semaphore>,
@@ -321,51 +321,6 @@ async fn send(
     }
     redirects.finish().await;
     writer.shutdown().await.map_err(|e| stream::lost(&e))
-}
-
-/// Control messages that may wait within QUIC for a packet. All that can be seen from outside is how many frames of
-/// streams have left: as many as these bytes fill means that they have left.
-#[derive(Debug, Default)]
-struct Unsent {
-    bytes: usize,
-    /// Frames that had left before the first of these bytes.
-    frames: u64,
-}
-
-impl Unsent {
-    fn wrote(&mut self, connection: &Connection, bytes: usize) {
-        if self.bytes == 0 {
-            self.frames = connection.stats().frame_tx.stream;
-        }
-        self.bytes += bytes;
-    }
-
-    /// Waits until the control messages have left, but not for ever: frames are not bytes.
-    async fn on_their_way(&mut self, connection: &Connection, limits: Limits) {
-        if self.bytes == 0 {
-            return;
-        }
-        let leave = async {
-            let mut tries = 0;
-            while !self.have_left(connection) {
-                // As a rule the task that sends has not run yet. If it may not send, there is time.
-                match tries {
-                    0..YIELDS_MAX => tokio::task::yield_now().await,
-                    _ => time::sleep(Duration::from_millis(1)).await,
-                }
-                tries += 1;
-            }
-        };
-        let _ = time::timeout(limits.redirect, leave).await;
-        self.bytes = 0;
-    }
-
-    fn have_left(&self, connection: &Connection) -> bool {
-        let stats = connection.stats();
-        let packet = usize::from(stats.path.current_mtu).max(1);
-        let frames = (self.bytes / packet).max(1) as u64;
-        stats.frame_tx.stream >= self.frames + frames
-    }
 }
 
 /// The ways of redirects.

@@ -266,7 +266,7 @@ async fn listen(local: &Local, sends: Option<Handle>) -> Result<Listener, TmlErr
     })
 }
 
-/// What each new connection needs.
+/// Everything that each new connection needs.
 struct Entrance {
     acceptor: Option<TlsAcceptor>,
     hub: Arc<Hub>,

@@ -18,7 +18,7 @@ const CONTROL_RATE: u64 = 500;
 /// Redirects a second: 100 Mbit/s.
 const REDIRECT_RATE: u64 = 12_500;
 
-/// What became of the control messages.
+/// Fate of the control messages.
 pub(crate) struct Outcome {
     /// Those that the FE wanted to send.
     pub(crate) offered: u64,

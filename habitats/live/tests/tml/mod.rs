@@ -29,7 +29,7 @@ pub(crate) struct Case {
     pub(crate) is_pinned: bool,
 }
 
-/// What every transport must pass.
+/// Cases that every transport must pass.
 pub(crate) const CASES: &[Case] = &[
     Case {
         transport: Transport::Quic,
@@ -93,7 +93,7 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// What a CE and an FE need for this transport. They count faults apart.
+/// Settings of a CE and an FE for this transport. They count faults apart.
 pub(crate) fn settings(case: Case) -> (Local, Remote) {
     let (ce, fe) = owners();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

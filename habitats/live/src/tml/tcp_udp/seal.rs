@@ -32,7 +32,7 @@ pub(super) const SEAL_LEN: usize = HEAD_LEN + TAG_LEN;
 pub(super) const WINDOW: u64 = 2048;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What both sides of a TLS session know and nobody else does.
+/// Secrets that both sides of a TLS session know and nobody else does.
 pub(super) struct Secrets {
     session: u64,
     from_fe: LessSafeKey,
