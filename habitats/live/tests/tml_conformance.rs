@@ -313,13 +313,6 @@ async fn a_redirect_that_is_not_read_takes_no_more_memory() {
     }
 }
 
-/// The transports whose control messages are a stream of bytes: after what is no message the rest is unreadable. The
-/// others keep the bounds of messages, and drop one that is none.
-fn streams() -> impl Iterator<Item = &'static Case> {
-    let is_stream = |case: &&Case| matches!(case.transport, Transport::Quic | Transport::TcpUdp);
-    CASES.iter().filter(is_stream)
-}
-
 #[tokio::test]
 async fn what_is_no_message_ends_the_link() {
     let good = control(1, 100);
@@ -328,7 +321,7 @@ async fn what_is_no_message_ends_the_link() {
         message[at] = byte;
         message
     };
-    for case in streams() {
+    for case in CASES {
         for bad in [changed(0, 0x20), changed(3, 5)] {
             let (local, mut remote) = settings(*case);
             let mut listener = listen(*case, &local, &mut remote).await;
@@ -363,7 +356,9 @@ async fn what_is_no_message_ends_the_link() {
 
 #[tokio::test]
 async fn a_peer_that_stops_within_a_message_is_given_up() {
-    for case in streams() {
+    // SCTP gives out whole messages only; one whose length is not that of its header ends the link as no message.
+    let is_stream = |case: &&Case| case.transport != Transport::SctpUdp;
+    for case in CASES.iter().filter(is_stream) {
         let (local, mut remote) = settings(*case);
         let mut listener = listen(*case, &local, &mut remote).await;
         let (fe, mut ce) = join(*case, &mut listener, &remote).await;

@@ -9,11 +9,11 @@
 //! Complete messages leave the library at once and wait in the inbox. The window that the peer is told is the room
 //! there, so a reader that does not read stops the sender. A peer that sends beyond the window is not acknowledged.
 //!
-//! An idle association asks for a sign of life every two seconds; after eight silent seconds it has ended.
+//! An idle association asks for a sign of life; after four heartbeats without an answer, within eight seconds, it has
+//! ended.
 //!
 //! Deviations from RFC 9260: each packet with data is acknowledged at once (6.2 permits to wait 200 ms, which a
-//! retransmission timer for a LAN would not survive); one path, so the peer's other addresses are not used; the end
-//! of silent peers is counted in time and not in failed heartbeats (8.1).
+//! retransmission timer for a LAN would not survive); one path, so the peer's other addresses are not used.
 
 use std::collections::VecDeque;
 
@@ -34,8 +34,9 @@ const OUTBOX_MAX: usize = 1024;
 
 /// A peer from which nothing came for so long is gone, at the latest.
 pub const SILENCE_MAX: Span = Span::from_secs(8);
-/// Heartbeats within that time.
-const HEARTBEATS: u64 = 4;
+/// Heartbeats within that time that may stay unanswered. They are counted, so that a process which did not run for a
+/// while does not take its own sleep for the silence of its peers.
+const HEARTBEATS_MAX: u32 = 4;
 /// Time to deliver what was sent before a close.
 const FLUSH_MAX: Span = Span::from_secs(2);
 const SHUTDOWN_EVERY: Span = Span::from_millis(300);
@@ -69,6 +70,8 @@ pub struct Association {
     heard: Instant,
     next_heartbeat: Instant,
     silence_max: Span,
+    /// Heartbeats since a packet came.
+    unanswered: u32,
     state: State,
     end: Option<End>,
     /// What was dropped.
@@ -100,6 +103,7 @@ impl Association {
             heard: now,
             next_heartbeat: now,
             silence_max: SILENCE_MAX,
+            unanswered: 0,
             state: State::Open,
             end: None,
             dropped: Dropped::default(),
@@ -127,6 +131,7 @@ impl Association {
             return;
         }
         self.heard = now;
+        self.unanswered = 0;
         for chunk in packet.chunks() {
             let skips = chunk.kind & 0x80 != 0; // RFC 9260, 3.2: what to do with an unknown type
             if !self.handle_chunk(now, &chunk) && !skips {
@@ -144,14 +149,16 @@ impl Association {
         if self.end.is_some() {
             return;
         }
-        if now.since(self.heard) >= self.silence_max {
-            self.abort(End::Silent);
-            return;
-        }
         if now >= self.next_heartbeat {
-            let every = Span::from_nanos(self.silence_max.as_nanos() / HEARTBEATS);
+            let every =
+                Span::from_nanos(self.silence_max.as_nanos() / u64::from(HEARTBEATS_MAX + 1));
             self.next_heartbeat = now + every;
             if now.since(self.heard) >= every {
+                if self.unanswered >= HEARTBEATS_MAX {
+                    self.abort(End::Silent);
+                    return;
+                }
+                self.unanswered += 1;
                 // One parameter: heartbeat info, 12 octets, with the instant at which it was sent.
                 let mut value = vec![0, 1, 0, 12];
                 value.extend(now.as_nanos().to_be_bytes());
@@ -172,7 +179,7 @@ impl Association {
             State::Flushing(until) => Some(until),
             State::ShuttingDown(_, next) => Some(next),
         };
-        let own = Some(self.next_heartbeat.min(self.heard + self.silence_max));
+        let own = Some(self.next_heartbeat);
         [own, closing, self.library.poll_timeout()]
             .into_iter()
             .flatten()
@@ -341,7 +348,9 @@ impl Association {
         };
         match self.channel.check(&message) {
             Ok(_) => self.inbox.push(message),
-            Err(Stray::Malformed) => self.dropped.malformed += 1,
+            Err(Stray::Malformed) if self.channel == Channel::Low => self.dropped.malformed += 1,
+            // Whoever reads it ends the link: on a reliable channel no message may be missing.
+            Err(Stray::Malformed) => self.inbox.push(message),
             Err(Stray::Kind) => self.dropped.message_kind += 1,
             Err(Stray::Priority) => self.dropped.priority += 1,
         }

@@ -9,7 +9,7 @@ pub enum End {
     Closed,
     /// The peer closed it, or has restarted.
     ByPeer,
-    /// Nothing came for the time limit.
+    /// Nothing came, not even an answer to heartbeats.
     Silent,
     /// The peer broke the protocol.
     Violation(String),
@@ -43,7 +43,7 @@ pub struct Dropped {
     pub message_kind: u64,
     /// Messages with a priority of another channel.
     pub priority: u64,
-    /// Messages that are not of ForCES.
+    /// Messages of the low channel that are not of ForCES.
     pub malformed: u64,
 }
 
