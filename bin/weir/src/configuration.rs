@@ -14,7 +14,7 @@ use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
 use crate::output::print;
-use crate::{Element, Failure, RouterSocket, ce, component};
+use crate::{Element, Failure, RouterSocket, component};
 
 /// Longest permitted configuration file.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -73,7 +73,7 @@ pub(crate) fn is_router(text: &str) -> bool {
 const OF_A_CONTROL_ELEMENT: [&str; 2] = ["listen", "library"];
 
 /// Whether this is the text of a control element's configuration.
-fn is_control_element(text: &str) -> bool {
+pub(crate) fn is_control_element(text: &str) -> bool {
     let names = weir_config::top_names(text);
     names
         .iter()
@@ -180,12 +180,6 @@ pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
 
 /// `weir check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    if path.as_os_str() != "-" {
-        let text = read(path)?;
-        if is_control_element(&text) {
-            return ce::check(path, &text);
-        }
-    }
     let Admission {
         plan, doubts, fe, ..
     } = load_here(path)?;

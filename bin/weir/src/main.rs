@@ -26,7 +26,7 @@ mod show;
 mod table;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -278,7 +278,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Ce { config } => ce::run(&config),
         Command::Get(arguments) => component::get(&arguments),
         Command::Watch(arguments) => component::watch(&arguments),
-        Command::Check { config } => configuration::check(&config),
+        Command::Check { config } => check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),
         Command::Set {
@@ -303,6 +303,17 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Completions { shell } => complete::register(shell),
         Command::Manpage(arguments) => manpage::run(&arguments),
     }
+}
+
+/// Checks the configuration of a control element, or that of a router.
+fn check(config: &Path) -> Result<(), Failure> {
+    if config.as_os_str() != "-" {
+        let text = configuration::read(config)?;
+        if configuration::is_control_element(&text) {
+            return ce::check(config, &text);
+        }
+    }
+    configuration::check(config)
 }
 
 /// Unblocks the signals that have been pending since the program started.

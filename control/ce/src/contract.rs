@@ -35,7 +35,7 @@ pub struct Member {
     pub id: Id,
     /// Whether it has a certificate: a peer that has not proved to be it is refused.
     pub is_pinned: bool,
-    /// What the configuration of the CE, and operators before now, want of it.
+    /// Wishes of the CE's configuration, and of operators before now.
     pub desired: Desired,
     /// Components of any class that operators have set, with the value as text. The path is class, instance and the
     /// words of a [`Place`].
@@ -131,7 +131,7 @@ pub enum Answer {
     Value(Value),
     /// A configuration: path and value of each component.
     Config(BTreeMap<String, String>),
-    /// What has changed, a line each.
+    /// The changes, a line each.
     Changed(Vec<String>),
     /// A watch has begun.
     Watching(WatchId),

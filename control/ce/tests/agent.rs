@@ -359,7 +359,7 @@ fn tables_look_as_at_the_fe_itself() {
             panic!("{}", class.name)
         };
         let expected = world.rows(class.name);
-        // What an FE knows better than the rows of this test: settings in force.
+        // An FE knows better than the rows of this test: settings in force.
         let rows = |value: &Value| value.rows().len();
         assert_eq!(rows(&value), rows(&expected), "{}", class.name);
         for (row, expected) in value.rows().iter().zip(expected.rows()) {

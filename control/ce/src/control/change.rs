@@ -460,7 +460,7 @@ fn check_ports(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is deleted must be a port, a discipline, or a parameter.
+/// Only a port, a discipline or a parameter can be deleted.
 fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
     for operation in operations {
         let Operation::Delete(path) = operation else {

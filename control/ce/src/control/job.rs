@@ -27,14 +27,14 @@ const BLOCKS_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobId(u64);
 
-/// What to do with the answers.
+/// The work that goes on with the answers.
 #[derive(Debug)]
 pub(super) enum Then {
     /// The blocks of an FE.
     Describe(Id),
     /// The configuration of an FE, to restore the desired one.
     Compare(Id),
-    /// The desired state was restored; so many components differed.
+    /// The desired state was restored.
     Restored(Id, Box<super::sync::Restoring>),
     /// The value of a component.
     Value(Ticket, Id, Resolved),

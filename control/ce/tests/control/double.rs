@@ -228,7 +228,7 @@ pub(crate) struct World {
     pub(crate) fes: BTreeMap<Id, Element>,
     pub(crate) answers: BTreeMap<u64, Result<Answer, Refusal>>,
     pub(crate) journal: Vec<Journal>,
-    /// What the store has been asked to keep; it does so at once, unless it is broken.
+    /// The changes that the store has kept; it keeps them at once, unless it is broken.
     pub(crate) stored: Vec<String>,
     pub(crate) store_is_broken: bool,
     /// The controllers of the CE.

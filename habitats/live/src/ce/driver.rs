@@ -195,7 +195,7 @@ impl Driver {
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Close(link) => drop(self.links.remove(&link)), // closes after what waits was sent
+            Output::Close(link) => drop(self.links.remove(&link)), // closes after its queue was sent
             Output::Answer(ticket, answer) => {
                 if let Some(waits) = self.answers.remove(&ticket) {
                     let _ = waits.send(answer); // the asker may be gone

@@ -39,7 +39,7 @@ pub struct Store {
     database: Database,
 }
 
-/// What is kept for one FE.
+/// Everything that is kept for one FE.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     /// Wishes for its configuration.
