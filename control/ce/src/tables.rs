@@ -4,7 +4,7 @@ use weir_model::Class;
 use weir_model::class::{Cell, Component, Form, Layout, Type, Unit};
 
 /// Every table, in the order in which pages list them.
-pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &LFBS];
+pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &LFBS, &CONTROLLERS];
 
 const NUMBER: Type = Type::Gauge(Unit::One);
 const COUNTER: Type = Type::Counter(Unit::One);
@@ -120,6 +120,45 @@ pub static LFBS: Class = Class {
     ],
     layout: Layout {
         empty: "No FE is associated. `weir show fes` says why.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+/// The controllers.
+pub static CONTROLLERS: Class = Class {
+    name: "controllers",
+    id: 0x00F7_0317,
+    about: "the controllers of the control element: the elements that they steer, their gauges, and what is wrong",
+    key: &["controller"],
+    components: &[
+        Component::new(1, "controller", Type::Text, "flow")
+            .about("Name in the configuration of the CE.")
+            .shown(&[Cell::new("CONTROLLER")]),
+        Component::new(2, "kind", Type::Text, "flow_control")
+            .about("Its kind; `weir describe KIND` explains it.")
+            .shown(&[Cell::new("KIND")]),
+        Component::new(3, "elements", NUMBER, "3")
+            .about("FEs and devices that are there.")
+            .shown(&[Cell::new("ELEMENTS")]),
+        Component::new(4, "configured", NUMBER, "3")
+            .about("FEs and devices that it has queues of.")
+            .shown(&[Cell::new("CONFIGURED")]),
+        Component::new(
+            5,
+            "gauges",
+            Type::Map(&Type::Real(Unit::One)),
+            "committed_mbps=2.13",
+        )
+        .about("Its gauges; `weir describe KIND` explains them.")
+        .shown(&[Cell::new("GAUGE")]),
+        Component::new(6, "why", Type::Text, "edge1: no answer in time")
+            .optional()
+            .about("What was wrong lately, by element.")
+            .shown(&[Cell::new("WHY").or("")]),
+    ],
+    layout: Layout {
+        empty: "No controller is configured. Add `[controller.NAME]` to the configuration of the CE.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN

@@ -5,6 +5,7 @@ mod remote;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use weir_base::Span;
@@ -18,6 +19,7 @@ use weir_forces::session::Heartbeats;
 use weir_forces::session::ce::Params as SessionParams;
 use weir_live::ce::{Driver, Store};
 use weir_live::file::read_text;
+use weir_live::snmp::{Secrets, Target};
 use weir_live::tml::identity::Certificate;
 use weir_live::tml::{Common, Identity, Listener, Local, Pinned, Pins, Security, Transport};
 use weir_model::{ComponentPath, Fault};
@@ -38,6 +40,8 @@ struct Loaded {
     plan: CePlan,
     registry: Registry,
     security: Option<Pinned>,
+    /// Devices that are not weir.
+    devices: Vec<(String, Target)>,
 }
 
 /// `weir check` of a CE's configuration.
@@ -72,6 +76,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         plan,
         registry,
         security,
+        devices,
     } = loaded;
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
     let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
@@ -84,6 +89,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let service = Service::bind(Path::new(&plan.socket));
     let service = service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", plan.socket)))?;
     let (driver, handle) = Driver::new(control, store).map_err(|e| Failure::Run(e.to_string()))?;
+    let driver = driver.with_controllers(&plan.controllers, devices);
     let mut listeners = Vec::new();
     for listen in &plan.listeners {
         listeners.push((
@@ -181,15 +187,20 @@ fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
     let plan = CePlan::check(document.changes());
     let plan = plan.map_err(|faults| failed(located(&document, &faults)))?;
     let files = files(path, &plan);
-    let (registry, security) = files.map_err(|faults| failed(located(&document, &faults)))?;
+    let (registry, security, devices) =
+        files.map_err(|faults| failed(located(&document, &faults)))?;
     Ok(Loaded {
         plan,
         registry,
         security,
+        devices,
     })
 }
 
-fn files(path: &Path, plan: &CePlan) -> Result<(Registry, Option<Pinned>), Vec<Fault>> {
+/// What the files of a configuration contain: libraries, certificates, and secrets of devices.
+type Files = (Registry, Option<Pinned>, Vec<(String, Target)>);
+
+fn files(path: &Path, plan: &CePlan) -> Result<Files, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut registry = Registry::standard();
     for class in weir_lfb::class::all() {
@@ -206,10 +217,33 @@ fn files(path: &Path, plan: &CePlan) -> Result<(Registry, Option<Pinned>), Vec<F
         }
     }
     let security = security(path, plan, &mut faults);
+    let devices = devices(path, plan, &mut faults);
     match faults.is_empty() {
-        true => Ok((registry, security)),
+        true => Ok((registry, security, devices)),
         false => Err(faults),
     }
+}
+
+/// The devices that are not weir, with their secrets.
+fn devices(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Vec<(String, Target)> {
+    let mut targets = Vec::new();
+    for device in &plan.devices {
+        match Secrets::read(&beside(path, &device.secrets)) {
+            Ok(secrets) => {
+                let target = Target {
+                    address: device.address,
+                    secrets,
+                    timeout: Duration::from_nanos(device.timeout.as_nanos()),
+                };
+                targets.push((device.name.clone(), target));
+            }
+            Err(error) => {
+                let at = ComponentPath::new(["device", &device.name, "secrets"]);
+                faults.push(Fault::new(at, error));
+            }
+        }
+    }
+    targets
 }
 
 /// The certificate of the CE, and those of the FEs.

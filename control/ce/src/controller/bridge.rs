@@ -7,17 +7,19 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use weir_base::{Instant, Span};
 use weir_controller::Sample;
-use weir_model::Value;
+use weir_model::{Component, Value};
 
 use super::{Command, CommandId, ControllerPlan, Controllers, Done, Note, Report};
 use crate::Control;
 use crate::contract::{
     Answer, Filter, Journal, Output, Place, Refusal, Request, Ticket, Watch, WatchId,
 };
+use crate::tables::CONTROLLERS;
 
 /// Tickets of the bridge have this bit; those of the driver must not.
 const OWN: u64 = 1 << 63;
@@ -170,9 +172,28 @@ impl Bridge {
         self.controllers.poll_note()
     }
 
-    /// The state of each controller at `now`.
-    pub fn report(&self, now: Instant) -> Vec<Report> {
-        self.controllers.report(now)
+    /// The rows of the table [`CONTROLLERS`].
+    pub fn table(&self, now: Instant) -> Value {
+        let row = |report: Report| {
+            let gauges = report.gauges.iter();
+            let gauges = gauges.map(|(name, value)| ((*name).into(), (*value).into()));
+            let gauges = Value::Struct(gauges.collect());
+            let troubles = report.troubles.iter();
+            let troubles: Vec<_> = troubles
+                .map(|(element, why)| format!("{element}: {why}"))
+                .collect();
+            let [there, all] = report.elements.map(|n| Value::Whole(n as u64));
+            Component::values(CONTROLLERS.components, |component| match component.name {
+                "controller" => report.name.as_str().into(),
+                "kind" => report.kind.into(),
+                "elements" => there.clone(),
+                "configured" => all.clone(),
+                "gauges" => gauges.clone(),
+                _ if troubles.is_empty() => Value::Absent,
+                _ => troubles.join("; ").into(),
+            })
+        };
+        Value::List(self.controllers.report(now).into_iter().map(row).collect())
     }
 
     fn ask(&mut self, now: Instant, control: &mut Control, asked: Asked, request: Request) {
@@ -241,6 +262,13 @@ impl Bridge {
             self.due.remove(&(watched.due, watch));
             self.controllers.handle_unwatched(now, watched.command);
         }
+    }
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Bridge");
+        shown.field("there", &self.there).finish_non_exhaustive()
     }
 }
 

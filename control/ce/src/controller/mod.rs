@@ -38,7 +38,7 @@ mod steering;
 use std::sync::Arc;
 
 use weir_base::{Instant, Span};
-use weir_controller::Sample;
+pub use weir_controller::Sample;
 use weir_model::{Change, Value};
 
 pub use self::bridge::{Bridge, DeviceRequest};

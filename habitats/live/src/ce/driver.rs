@@ -19,11 +19,15 @@ use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
 use weir_ce::contract::{Answer, Journal, Output, Records, Refusal, Request, StoreTicket, Ticket};
+use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
+use weir_ce::tables::CONTROLLERS;
 use weir_forces::session::ce::LinkId;
 use weir_model::{Class, Value};
 
+use super::device;
 use super::store::Store;
 use crate::clock;
+use crate::snmp::Target;
 use crate::tml::{Incoming, Link, Listener, Outgoing};
 
 /// Inputs that wait for the control element.
@@ -44,7 +48,7 @@ pub struct Handle {
 }
 
 #[derive(Debug)]
-enum Input {
+pub(super) enum Input {
     Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
     Table(&'static Class, oneshot::Sender<Value>),
     Opened(String, Link),
@@ -52,6 +56,7 @@ enum Input {
     Ended(LinkId),
     Writable(LinkId),
     Stored(StoreTicket, Result<(), String>),
+    Sampled(CommandId, device::Samples),
     Deaf(String),
 }
 
@@ -84,6 +89,10 @@ pub struct Driver {
     control: Control,
     inputs: mpsc::Receiver<Input>,
     sender: mpsc::Sender<Input>,
+    /// The controllers.
+    bridge: Bridge,
+    /// Devices that are not weir, each with a task that samples it.
+    devices: BTreeMap<Arc<str>, mpsc::Sender<DeviceRequest>>,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
     store: threads::Sender<ToKeep>,
@@ -103,12 +112,30 @@ impl Driver {
             inputs,
             store: keep(store, sender.clone())?,
             sender,
+            bridge: Bridge::new(clock::now(), &[]),
+            devices: BTreeMap::new(),
             links: BTreeMap::new(),
             answers: BTreeMap::new(),
             tasks: JoinSet::new(),
             next: 0,
         };
         Ok((driver, handle))
+    }
+
+    /// The same with controllers, and with the devices that they sample. Call it within a runtime.
+    pub fn with_controllers(
+        mut self,
+        controllers: &[ControllerPlan],
+        devices: Vec<(String, Target)>,
+    ) -> Self {
+        self.bridge = Bridge::new(clock::now(), controllers);
+        for (name, target) in devices {
+            let (requests, wanted) = mpsc::channel(1); // a controller has one under way
+            self.tasks
+                .spawn(device::serve(target, wanted, self.sender.clone()));
+            self.devices.insert(name.into(), requests);
+        }
+        self
     }
 
     /// Runs until it is dropped, or until a listener fails; then it returns the reason.
@@ -119,7 +146,8 @@ impl Driver {
         }
         loop {
             self.settle();
-            let wait = self.control.poll_timeout().map(until);
+            let timeouts = [self.control.poll_timeout(), self.bridge.poll_timeout()];
+            let wait = timeouts.into_iter().flatten().min().map(until);
             let timer = async {
                 match wait {
                     Some(wait) => tokio::time::sleep(wait).await,
@@ -147,7 +175,11 @@ impl Driver {
                 self.control.request(now, ticket, request);
             }
             Input::Table(class, answer) => {
-                let _ = answer.send(self.control.table(now, class)); // the asker may be gone
+                let rows = match class.name == CONTROLLERS.name {
+                    true => self.bridge.table(now),
+                    false => self.control.table(now, class),
+                };
+                let _ = answer.send(rows); // the asker may be gone
             }
             Input::Opened(transport, link) => self.open(now, &transport, link),
             Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
@@ -158,6 +190,7 @@ impl Driver {
             }
             Input::Writable(link) => self.control.handle_writable(link, true),
             Input::Stored(ticket, done) => self.control.handle_stored(now, ticket, done),
+            Input::Sampled(id, samples) => self.bridge.handle_device(now, id, samples),
             Input::Deaf(_) => {} // handled by the caller
         }
     }
@@ -179,17 +212,39 @@ impl Driver {
             .spawn(read(id, link.incoming, self.sender.clone()));
     }
 
-    /// Carries out everything that the control element wants.
+    /// Carries out everything that the control element and its controllers want.
     fn settle(&mut self) {
         let now = clock::now();
         loop {
+            self.bridge.settle(now, &mut self.control);
             if let Some(output) = self.control.poll_output() {
-                self.carry_out(output);
+                if let Some(output) = self.bridge.handle_output(now, output) {
+                    self.carry_out(output);
+                }
             } else if let Some(transmit) = self.control.poll_transmit(now) {
                 self.send(transmit.link, transmit.message);
+            } else if let Some(request) = self.bridge.poll_device() {
+                self.sample(now, request);
             } else {
-                return;
+                break;
             }
+        }
+        while let Some(note) = self.bridge.poll_note() {
+            let (controller, element) = (&note.controller, &note.element);
+            tracing::warn!(controller, %element, why = note.why, "a controller has trouble");
+        }
+    }
+
+    /// Hands a request to the task of its device.
+    fn sample(&mut self, now: Instant, request: DeviceRequest) {
+        let id = request.id;
+        let sent = match self.devices.get(&request.device) {
+            Some(device) => device.try_send(request).is_ok(),
+            None => false,
+        };
+        if !sent {
+            let why = "another controller samples it now".to_owned();
+            self.bridge.handle_device(now, id, Err(why));
         }
     }
 

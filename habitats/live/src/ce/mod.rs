@@ -3,6 +3,7 @@
 //! - [`driver`]: the task that owns the control element
 //! - [`store`]: what survives a restart
 
+mod device;
 pub mod driver;
 pub mod store;
 

@@ -1,0 +1,42 @@
+//! Devices that are not weir: a task for each, with one request under way.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use weir_ce::controller::{DeviceRequest, Sample};
+
+use super::driver::Input;
+use crate::snmp::{self, Client, Target};
+
+/// Samples by port, or why there are none.
+pub(super) type Samples = Result<Vec<(Arc<str>, Sample)>, String>;
+
+/// Samples a device as often as somebody wants it.
+pub(super) async fn serve(
+    target: Target,
+    mut wanted: mpsc::Receiver<DeviceRequest>,
+    inputs: mpsc::Sender<Input>,
+) {
+    let mut client = Client::new(target);
+    while let Some(request) = wanted.recv().await {
+        let samples = client.sample(&request.ports).await;
+        let samples = samples.map(|all| all.into_iter().map(sample).collect());
+        let samples = samples.map_err(|error| error.to_string());
+        if inputs
+            .send(Input::Sampled(request.id, samples))
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn sample((port, sample): (Arc<str>, snmp::Sample)) -> (Arc<str>, Sample) {
+    let snmp::Sample {
+        received,
+        sent,
+        backlog,
+    } = sample;
+    (port, Sample::new(received, sent, backlog))
+}
