@@ -10,6 +10,7 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use ring::hmac;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use weir_forces::wire::Id;
@@ -115,6 +116,14 @@ impl Identity {
     /// Fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         self.certificate.fingerprint()
+    }
+
+    /// A secret for the use that the label names: the same whenever the key is.
+    pub(super) fn derived(&self, label: &[u8]) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.secret_der());
+        let mut secret = [0; 32];
+        secret.copy_from_slice(hmac::sign(&key, label).as_ref());
+        secret
     }
 }
 

@@ -9,8 +9,12 @@
 //!
 //! TLS 1.3 with pinned certificates on both sides, application protocol `forces/1`. The FE opens the one bidirectional
 //! stream, and the CE sees it when the FE's first message arrives: an FE speaks first in ForCES. A stream of
-//! a redirect is reset when its time is up. Heartbeats are the session's; QUIC sends none of its own. An FE
-//! whose address changes stays connected (RFC 9000, 9).
+//! a redirect is reset when its time is up. Heartbeats are the session's. An FE whose address changes stays connected
+//! (RFC 9000, 9).
+//!
+//! A CE that was killed and starts again knows nothing of its FEs' connections. It resets them (RFC 9000, 10.3) as soon
+//! as it hears from one: so an FE is never silent for long, and what a reset needs is derived from the CE's key, which
+//! outlives the process.
 //!
 //! A packet has room for datagrams first and for streams after them, so a flood of datagrams would keep control
 //! messages waiting within QUIC, behind the discipline's back. Therefore few bytes of datagrams may wait there, and a
@@ -18,15 +22,17 @@
 
 mod unsent;
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, RecvStream, SendStream,
-    ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionError, ConnectionId, ConnectionIdGenerator, Endpoint,
+    EndpointConfig, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
+use ring::hmac;
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
@@ -39,6 +45,7 @@ use weir_forces::wire::header::MESSAGE_LEN_MAX;
 use self::unsent::Unsent;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
+use super::identity::Identity;
 use super::link::{self, Ended, Ends, Inbox, Link, Outlet};
 use super::queue::Channel;
 use super::{
@@ -68,6 +75,11 @@ const SOCKET_BYTES: usize = 2 << 20;
 /// Connections that QUIC holds before the listener takes them, and the bytes that each and all may bring.
 const INCOMING_MAX: (usize, u64, u64) = (256, 16 << 10, 4 << 20);
 
+/// The longest silence of an FE: a CE that has started again resets the connection when it hears from the FE.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// Label of the key from which a CE derives the tokens that reset connections.
+const RESET_LABEL: &[u8] = b"weir quic stateless reset";
+
 /// Code of a connection that one side has closed in order.
 const CLOSED: VarInt = VarInt::from_u32(0);
 /// Code of a connection that ends because of what the peer did.
@@ -96,7 +108,38 @@ fn pinned(common: &Common) -> Result<&Pinned, TmlError> {
     pinned.ok_or(TmlError::NoCertificate { transport })
 }
 
-fn transport(limits: Limits, bidirectional: u32) -> Arc<TransportConfig> {
+/// A configuration by which a CE can reset connections of before its restart.
+fn endpoint(identity: &Identity) -> EndpointConfig {
+    let resets = hmac::Key::new(hmac::HMAC_SHA256, &identity.derived(RESET_LABEL));
+    let mut config = EndpointConfig::new(Arc::new(resets));
+    config.cid_generator(|| Box::<RandomIds>::default());
+    config
+}
+
+/// Makes IDs of connections of any eight octets. Those that QUIC makes by default are known to their own process only,
+/// and packets with others get no reset.
+#[derive(Default)]
+struct RandomIds {
+    keys: RandomState,
+    made: u64,
+}
+
+impl ConnectionIdGenerator for RandomIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.made += 1;
+        ConnectionId::new(&self.keys.hash_one(self.made).to_be_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+fn transport(limits: Limits, bidirectional: u32) -> TransportConfig {
     let mut config = TransportConfig::default();
     let [one, all] = RECEIVE_WINDOW_BYTES;
     config
@@ -109,7 +152,7 @@ fn transport(limits: Limits, bidirectional: u32) -> Arc<TransportConfig> {
         .datagram_send_buffer_size(DATAGRAM_SEND_BYTES)
         // A time that does not fit is so long that it is none.
         .max_idle_timeout(limits.idle.try_into().ok());
-    Arc::new(config)
+    config
 }
 
 async fn connect(ce: &Remote) -> Result<Link, TmlError> {
@@ -118,7 +161,9 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     let crypto = QuicClientConfig::try_from(tls::client(pinned)?);
     let crypto = crypto.map_err(|e| TmlError::handshake(address, e))?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(common.limits, 0));
+    let mut transport = transport(common.limits, 0);
+    transport.keep_alive_interval(Some(KEEP_ALIVE));
+    config.transport_config(Arc::new(transport));
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
@@ -159,7 +204,7 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     let (connections, bytes_each, bytes_all) = INCOMING_MAX;
     config
-        .transport_config(transport(common.limits, 1))
+        .transport_config(Arc::new(transport(common.limits, 1)))
         .max_incoming(connections)
         .incoming_buffer_size(bytes_each)
         .incoming_buffer_size_total(bytes_all);
@@ -168,7 +213,7 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
     if let Err(error) = SockRef::from(&socket).set_recv_buffer_size(SOCKET_BYTES) {
         tracing::debug!(%error, "a UDP socket keeps its default buffer");
     }
-    let (base, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
+    let (base, runtime) = (endpoint(&pinned.identity), Arc::new(TokioRuntime));
     let endpoint = Endpoint::new(base, Some(config), socket, runtime).map_err(io)?;
     let address = endpoint.local_addr().map_err(io)?;
     let (sender, links) = mpsc::channel(ACCEPTED_MAX);
