@@ -6,7 +6,7 @@
 //! send ----> library --> identifiers, window --> poll_packet
 //! ```
 //!
-//! Complete messages leave the library at once and wait in the inbox. The window that the peer is told is the room
+//! Complete messages leave the library at once and wait in the inbox. The window that the peer receives is the room
 //! there, so a reader that does not read stops the sender. A peer that sends beyond the window is not acknowledged.
 //!
 //! An idle association asks for a sign of life; after four heartbeats without an answer, within eight seconds, it has
@@ -52,7 +52,7 @@ enum State {
     Open,
     /// Waits for the acknowledgement of all data, until an instant.
     Flushing(Instant),
-    /// Has sent so many SHUTDOWNs, and sends the next one at an instant.
+    /// Has sent this number of SHUTDOWNs, and sends the next one at an instant.
     ShuttingDown(u32, Instant),
 }
 
@@ -74,7 +74,7 @@ pub struct Association {
     unanswered: u32,
     state: State,
     end: Option<End>,
-    /// What was dropped.
+    /// Counters of dropped packets, chunks and messages.
     pub dropped: Dropped,
 }
 
@@ -116,7 +116,7 @@ impl Association {
         self
     }
 
-    /// What both sides agreed on.
+    /// The statements of both sides.
     pub fn contract(&self) -> &Contract {
         &self.contract
     }
@@ -349,7 +349,7 @@ impl Association {
         match self.channel.check(&message) {
             Ok(_) => self.inbox.push(message),
             Err(Stray::Malformed) if self.channel == Channel::Low => self.dropped.malformed += 1,
-            // Whoever reads it ends the link: on a reliable channel no message may be missing.
+            // Its reader ends the link: on a reliable channel no message may be missing.
             Err(Stray::Malformed) => self.inbox.push(message),
             Err(Stray::Kind) => self.dropped.message_kind += 1,
             Err(Stray::Priority) => self.dropped.priority += 1,

@@ -29,9 +29,9 @@ const SEAL_LEN: usize = 32;
 /// An association that was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// What we stated.
+    /// Our statement.
     pub ours: Init,
-    /// What the peer stated.
+    /// The peer's statement.
     pub theirs: Init,
     /// Our tag of the association between the same ports that there was at the INIT, or zero. The peer has restarted
     /// if it is still there at the COOKIE ECHO; another one is newer than this cookie (RFC 9260, 5.2.4: tie-tags).
@@ -113,7 +113,7 @@ fn read(body: &[u8], at: usize) -> Option<Init> {
     })
 }
 
-/// What the seal covers: the cookie, and where it must come from.
+/// The bytes under the seal: the cookie, and the path on which it must come.
 fn sealed(body: &[u8], path: &Path) -> Vec<u8> {
     let mut sealed = body.to_vec();
     match path.remote.ip() {

@@ -4,7 +4,7 @@
 //! socket <--> driver <--> Endpoint (behind a lock) <--> serve: outlet, inbox of a link
 //! ```
 //!
-//! Whoever has used the endpoint sends what it wants to send and wakes the links that it touched. The lock is never
+//! Each user of the endpoint sends its packets afterwards and wakes the links that it touched. The lock is never
 //! held while a task waits.
 
 use std::collections::{HashMap, VecDeque};
@@ -104,7 +104,7 @@ impl Driver {
         result
     }
 
-    /// What has happened since the last call, after the next packet, timer or call.
+    /// The events since the last call, after the next packet, timer or call.
     pub(super) async fn next(&self) -> VecDeque<Event> {
         let (timeout, is_stuck) = {
             let mut state = lock(&self.state);

@@ -36,7 +36,7 @@ const OUTBOX_MAX: usize = 8192;
 /// ABORTs a second in answer to packets that belong to no association.
 const ABORTS_MAX: u32 = 100;
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A link is complete.
@@ -59,7 +59,7 @@ pub struct Settings {
     pub silence_max: Span,
 }
 
-/// What was dropped before any association saw it.
+/// Counters of packets dropped before any association saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Packets with lengths that do not fit.
@@ -102,7 +102,7 @@ pub struct Endpoint {
     events: VecDeque<Event>,
     touched: BTreeSet<LinkId>,
     aborts: (Instant, u32),
-    /// What was dropped.
+    /// Counters of dropped packets.
     pub refused: Refused,
 }
 
@@ -192,7 +192,7 @@ impl Endpoint {
         self.outbox.pop_front()
     }
 
-    /// What has happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -222,7 +222,7 @@ impl Endpoint {
         Channel::at(local_port.checked_sub(self.first_port?)?)
     }
 
-    /// What we state when an association opens.
+    /// Our statement when an association opens.
     fn statement(&mut self) -> Init {
         Init {
             tag: (self.settings.random)().max(1),

@@ -1,4 +1,4 @@
-//! What of a peer's packets reaches the library that reassembles messages (`sctp-proto`).
+//! The filter between a peer's packets and the library that reassembles messages (`sctp-proto`).
 //!
 //! The library trusts its peer in places: it keeps each fragment however small, accepts data far beyond the window,
 //! and sorts by numbers that a peer can choose such that no order exists, on which Rust's sort may panic. The gate
@@ -33,7 +33,7 @@ const END: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation;
 
-/// What becomes of a chunk.
+/// The fate of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The library gets it.
@@ -47,7 +47,7 @@ pub enum Verdict {
 pub struct Gate {
     /// All TSNs up to this one were acknowledged.
     cumulative: u32,
-    /// What has arrived after it, by distance.
+    /// The fragments that have arrived after it, by distance.
     arrived: VecDeque<Option<Fragment>>,
     /// SSN of the next fragment in order.
     next_ssn: u16,

@@ -1,6 +1,6 @@
-//! Messages that wait to be read, and the window that the sender is told (RFC 9260, 6.2).
+//! Messages that wait to be read, and the window that the sender receives (RFC 9260, 6.2).
 //!
-//! The window is the room here. When it was closed and half of the inbox is free again, the sender is told at once:
+//! The window is the room here. When it was closed and half of the inbox is free again, the sender learns it at once:
 //! the chunks with which it asked in the meantime are handled, or the last acknowledgement is sent once more.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use super::packet::{self, Chunk, kind, u32_at};
 
 /// Octets of messages that wait to be read, at most, with [`MESSAGE_COST`] for each.
 pub const INBOX_MAX: usize = 512 << 10;
-/// What a message costs beside its octets.
+/// The cost of a message beside its octets.
 pub const MESSAGE_COST: usize = 64;
 /// Chunks that are kept while the window is closed.
 const REFUSED_MAX: usize = 4;

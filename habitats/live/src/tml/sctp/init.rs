@@ -14,7 +14,7 @@ const COOKIE: u16 = 7;
 const EXTENSIONS: u16 = 0x8008;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
 
-/// What one side states.
+/// The statement of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init {
     /// The tag that packets to this side must have; never zero.

@@ -47,7 +47,7 @@ pub struct Links {
     next: u64,
 }
 
-/// What an association has led to.
+/// The state of the link that an association has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
     /// Its link misses another channel.

@@ -13,7 +13,7 @@ use super::packet::{Header, Packet, Writer, kind};
 const TRY_EVERY: Span = Span::from_millis(500);
 const TRIES_MAX: u32 = 10;
 
-/// What an input has led to.
+/// The result of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing yet.

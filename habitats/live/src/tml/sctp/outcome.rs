@@ -26,7 +26,7 @@ impl fmt::Display for End {
     }
 }
 
-/// What was dropped, by reason.
+/// Counters of dropped packets, chunks and messages, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Packets with another verification tag.

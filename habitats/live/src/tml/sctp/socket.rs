@@ -10,12 +10,12 @@ use tokio::net::UdpSocket;
 
 /// Protocol number of SCTP.
 const SCTP: i32 = 132;
-/// Bytes that the kernel holds for us, if it permits so many.
+/// Bytes that the kernel holds for us, if it permits that number.
 const BUFFER_BYTES: usize = 4 << 20;
 /// Memory for a packet of any length.
 pub(super) const PACKET_BYTES: usize = 1 << 16;
 
-/// What carries the packets.
+/// The layer that carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// IP itself; a socket has an address and no port.

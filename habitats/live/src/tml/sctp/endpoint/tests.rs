@@ -280,7 +280,7 @@ fn a_hundred_thousand_inits_leave_nothing_behind() {
     net.run_for(Span::from_secs(1));
     assert_eq!(net.up(fe).len(), 1, "an honest peer gets its link");
 
-    // A socket that takes nothing: what waits is bounded.
+    // A socket that takes nothing: waiting packets are bounded.
     let ce = &mut net.ends[0].1;
     for n in 0..2 * OUTBOX_MAX as u32 {
         let from = SocketAddr::new(std::net::Ipv4Addr::from(0x0a00_0000 + n).into(), 9899);

@@ -70,7 +70,7 @@ impl Endpoint {
         self.links.remove(link);
     }
 
-    /// What was dropped of what came on a link, by channel.
+    /// Counters of what was dropped on a link, by channel.
     pub fn dropped(&self, link: LinkId) -> [Dropped; 3] {
         Channel::ALL.map(|channel| {
             let finished = self.finished.get(&link).and_then(|associations| {
