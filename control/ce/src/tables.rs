@@ -20,7 +20,7 @@ const fn name_of_fe(id: u32) -> Component {
 /// The FEs that may associate.
 pub static FES: Class = Class {
     name: "fes",
-    id: 0x00F7_0301,
+    id: 0x00F7_0314,
     about: "the forwarding elements that may associate: whether they have the desired configuration, and why not",
     key: &["fe"],
     components: &[
@@ -55,7 +55,7 @@ pub static FES: Class = Class {
 /// The associations (forcesAssociationTable of RFC 5813).
 pub static ASSOCIATIONS: Class = Class {
     name: "associations",
-    id: 0x00F7_0302,
+    id: 0x00F7_0315,
     about: "the associations of the control element: how long they are up, and the messages of each",
     key: &["fe"],
     components: &[
@@ -97,7 +97,7 @@ pub static ASSOCIATIONS: Class = Class {
 /// The blocks of the associated FEs.
 pub static LFBS: Class = Class {
     name: "lfbs",
-    id: 0x00F7_0303,
+    id: 0x00F7_0318,
     about: "the blocks (LFBs) of the associated forwarding elements: class and instance",
     key: &["fe", "class", "instance"],
     components: &[
@@ -169,6 +169,23 @@ mod tests {
     use weir_model::class::Access;
 
     use super::*;
+    use crate::configuration::CE;
+
+    /// Those of tables, of the sections of the configuration, and of controllers.
+    #[test]
+    fn ids_of_classes_are_unique() {
+        let sections = CE.sections.iter().flat_map(|section| (section.classes)());
+        // The sections of an FE are those of its router: they are elsewhere.
+        let mut ids: Vec<_> = sections
+            .chain((CE.classes)())
+            .map(|class| class.id)
+            .collect();
+        ids.extend(TABLES.iter().map(|class| class.id));
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "{ids:x?}");
+    }
 
     #[test]
     fn every_table_is_whole() {
