@@ -238,11 +238,11 @@ fn a_slow_fe_gets_the_newest_values_only() {
     let [(_, Command::Steer { .. })] = &world.open[..] else {
         panic!("{:?}", world.open)
     };
-    // What was under way, and the newest.
+    // The one under way, and the newest.
     let seen = world.answer(at(200), good(0));
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[1], steered("a", "1"));
-    // What comes too late is no trouble of the newer ones.
+    // An outcome that comes too late is no trouble.
     assert!(world.notes().is_empty());
 }
 

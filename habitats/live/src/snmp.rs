@@ -48,7 +48,7 @@ const CLOCK_RETRIES: usize = 2;
 pub struct Target {
     /// Address and UDP port of its agent.
     pub address: SocketAddr,
-    /// What it takes to read it.
+    /// The secrets for reading it.
     pub secrets: Secrets,
     /// Longest time for an answer.
     pub timeout: Duration,
@@ -179,7 +179,7 @@ impl Client {
     }
 }
 
-/// What is asked.
+/// A request.
 enum Question<'a> {
     /// These objects.
     Get(&'a [Vec<u64>]),

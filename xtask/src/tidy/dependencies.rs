@@ -21,7 +21,15 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     (
         "control/ce",
         &[
-            "base", "wire", "packet", "path", "model", "lfb", "forces", "element",
+            "base",
+            "controller",
+            "wire",
+            "packet",
+            "path",
+            "model",
+            "lfb",
+            "forces",
+            "element",
         ],
     ),
     ("control/element", &["base", "model", "lfb", "path"]),

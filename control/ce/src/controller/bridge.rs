@@ -53,7 +53,7 @@ pub struct Bridge {
     last_ticket: u64,
 }
 
-/// What a request was for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Command(CommandId),

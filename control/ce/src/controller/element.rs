@@ -1,4 +1,4 @@
-//! What a controller knows of one FE or device: samples of its queues, and requests that are under way.
+//! A controller's knowledge of one FE or device: samples of its queues, and requests that are under way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Port {
 }
 
 impl Element {
-    /// What is under way or known is forgotten, but for its subscriptions, which go on when it comes again.
+    /// Forgets everything but its subscriptions, which go on when it comes again.
     pub(super) fn forget(&mut self) {
         self.is_there = false;
         (self.reading, self.waits, self.changing) = (None, None, None);

@@ -123,7 +123,7 @@ pub struct Note {
     pub controller: String,
     /// The FE or device.
     pub element: Arc<str>,
-    /// What is wrong.
+    /// The trouble.
     pub why: String,
 }
 

@@ -274,7 +274,7 @@ impl Steering {
             Done::Silent(why) => (Some(Response::Failed(why.clone())), vec![why]),
             done => (None, take(now, element, &done)),
         };
-        // What was reported lately counts, whether or not the table can be read.
+        // Recent reports count, whether or not the table can be read.
         let fresh = element.fresh(now);
         let response = match refused {
             Some(refused) if fresh.is_empty() => refused,

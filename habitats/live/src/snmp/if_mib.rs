@@ -144,7 +144,7 @@ impl Sums {
     }
 }
 
-/// What passed between two readings; none if the counters were interrupted: the agent says so, it began anew (its up
+/// The traffic between two readings; none if the counters were interrupted: the agent says so, it began anew (its up
 /// time also wraps every 497 days), or a counter of 64 bits, which never wraps, went back.
 fn passed(last: &Reading, now: &Reading) -> Option<Reading> {
     if now.up_time < last.up_time || now.discontinuity != last.discontinuity {

@@ -1,4 +1,4 @@
-//! What it takes to read a device: a community, or a user with passwords, in a file of its own.
+//! Secrets for reading a device: a community, or a user with passwords, in a file of its own.
 //!
 //! ```text
 //!   community = "public"                    # SNMPv2c: whoever hears it knows it
@@ -33,7 +33,7 @@ const KEYS: [&str; 6] = [
     "privacy_password",
 ];
 
-/// What it takes to read a device.
+/// Secrets for reading a device.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secrets {
     /// SNMPv2c.
