@@ -19,8 +19,8 @@ use weir_forces::value;
 use weir_forces::wire::{Content, OperationKind, ResultCode};
 use weir_lfb::Plan;
 use weir_lfb::class::{BLOCKS, disciplines};
-use weir_lfb::port::PortPlan;
-use weir_model::{Class, Value, typed};
+use weir_lfb::section::ROUTER;
+use weir_model::{Class, ComponentPath, IdPath, Value, typed};
 
 use crate::event::property;
 use crate::own::Own;
@@ -119,6 +119,16 @@ impl Block {
     pub(crate) fn parameter(&self, id: u32) -> Option<&'static Parameter> {
         let class = self.class?;
         class.parameters.iter().find(|parameter| parameter.id == id)
+    }
+
+    /// Where the configuration of the router has the settings of an instance; none if it has none.
+    pub(crate) fn path(&self, port: Option<&str>) -> Option<ComponentPath> {
+        let path = IdPath {
+            class: self.schema.id,
+            instance: port.map(str::to_owned).into_iter().collect(),
+            steps: Vec::new(),
+        };
+        ROUTER.locate(&path).ok()
     }
 
     /// The tables of the router that an instance needs.
@@ -234,6 +244,7 @@ impl<'a> View<'a> {
     fn made(&self, block: &Block, instance: u32) -> Result<Value, Failure> {
         let port = self.own.instance(block, instance, self.plan)?;
         let none = Value::Absent;
+        let settings = || self.plan.settings(&block.path(port)?);
         Ok(match (block.source, port) {
             (Source::Object, _) => self.own.object(self.plan, self.fe),
             (Source::Protocol, _) => self.own.protocol().value(self.fe),
@@ -241,27 +252,18 @@ impl<'a> View<'a> {
                 let rows = self.table(name)?.rows().to_vec();
                 Value::Struct(vec![("rows".into(), Value::List(rows))])
             }
-            (Source::Single(name), _) => {
-                let settings = self.plan.router.settings();
-                structure(block, self.table(name)?, Some(settings))
-            }
+            (Source::Single(name), _) => structure(block, self.table(name)?, settings()),
             (Source::Port(name), Some(port)) => {
                 let row = of_port(self.table(name)?, port).unwrap_or(&none);
-                let plan = self.port(port).filter(|_| name == PORTS);
-                structure(block, row, plan.map(PortPlan::settings))
+                structure(block, row, settings())
             }
             (Source::Discipline, Some(port)) => {
                 let row = of_port(self.table(QUEUES)?, port);
                 let gauges = row.and_then(|row| row.get("gauges")).unwrap_or(&none);
-                let plan = self.port(port);
-                structure(block, gauges, plan.map(|port| port.discipline.settings()))
+                structure(block, gauges, settings())
             }
             (Source::Port(_) | Source::Discipline, None) => unreachable!("its instances are ports"),
         })
-    }
-
-    fn port(&self, name: &str) -> Option<&PortPlan> {
-        self.plan.ports.iter().find(|port| port.name == name)
     }
 
     fn table(&self, name: &str) -> Result<&Value, Failure> {
@@ -289,14 +291,8 @@ fn structure(block: &Block, row: &Value, settings: Option<&Settings>) -> Value {
         let (_, setting) = settings?.iter().find(|(name, _)| *name == parameter.name)?;
         Some(typed::in_force(parameter, setting))
     };
-    // A gauge with the name of a parameter has another name in the schema.
-    let gauge = |id| {
-        let mut gauges = block.class?.gauges.iter();
-        Some(gauges.find(|gauge| gauge.id == id)?.name)
-    };
     let value = |component: &Component| {
-        let name = gauge(component.id).unwrap_or(&component.name);
-        let value = setting(component).or_else(|| row.get(name).cloned());
+        let value = setting(component).or_else(|| row.get(&component.name).cloned());
         let name = Cow::Owned(component.name.clone());
         (name, value.unwrap_or(Value::Absent))
     };

@@ -4,7 +4,7 @@ use weir_base::setting::{Parameter, Scalar};
 use weir_forces::wire::ResultCode;
 use weir_model::{Change, ComponentPath, Operation, Value, typed};
 
-use crate::blocks::{Block, Source};
+use crate::blocks::Block;
 use crate::request::{Failure, Step};
 
 /// The block of a port.
@@ -33,12 +33,7 @@ pub(crate) fn operation(
     parameter: &Parameter,
     value: Option<&Value>,
 ) -> Result<Operation, Failure> {
-    let path = match (block.source, of) {
-        (Source::Discipline, Some(name)) => port(name).join("discipline"),
-        (_, Some(name)) => port(name),
-        (_, None) => ComponentPath::default(),
-    };
-    let path = path.join(parameter.name);
+    let path = block.path(of).unwrap_or_default().join(parameter.name);
     let Some(value) = value else {
         return Ok(Operation::Delete(path));
     };

@@ -373,3 +373,12 @@ fn a_disabled_fe_does_not_forward() {
     );
     assert_eq!(world.forwards, [false, true]);
 }
+
+#[test]
+fn exceptions_are_switched_on() {
+    let mut world = World::new();
+    let answers = world.config(vec![set("redirect", 1, "hop_limit", "true")]);
+    assert_eq!(codes(&answers), [SUCCESS], "{answers:?}");
+    assert_eq!(world.plan.shown()["redirect.hop_limit"], "true");
+    assert_eq!(world.value("redirect", 1, "hop_limit"), true.into());
+}

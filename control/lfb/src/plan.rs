@@ -201,6 +201,18 @@ impl Plan {
         limits.sum::<usize>() + reserve(self.ports.len())
     }
 
+    /// The settings of the block at a path; none if there is no such block.
+    pub fn settings(&self, block: &ComponentPath) -> Option<&Settings> {
+        let port = |name: &str| self.ports.iter().find(|port| port.name == name);
+        match block.segments()[..] {
+            [] => Some(&self.router.settings),
+            ["redirect"] => Some(&self.redirect.settings),
+            ["port", name] => Some(&port(name)?.settings),
+            ["port", name, "discipline"] => Some(port(name)?.discipline.settings()),
+            _ => None,
+        }
+    }
+
     /// The plan as the changes that would ask for it, every default spelt out.
     pub fn changes(&self) -> Vec<Change> {
         let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);

@@ -133,11 +133,6 @@ impl PortPlan {
         })
     }
 
-    /// Its components as they were asked for.
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// The most that packets of the box itself may take of the port; none if it is not paced.
     pub fn local_rate(&self) -> Option<Rate> {
         let share = |rate: Rate| (rate.as_bps() as f64 * self.local_share) as u64;

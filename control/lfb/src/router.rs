@@ -93,11 +93,6 @@ impl RouterPlan {
         self.settings.word("mode")
     }
 
-    /// The components as they were asked for.
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// From checked settings.
     pub fn new(settings: Settings) -> Self {
         Self {

@@ -117,7 +117,10 @@ impl Hosts {
         let log = self.folder.join(format!("{name}.log"));
         command
             .envs(variables.iter().copied())
-            .arg("router")
+            .arg(match config.contains("[fe]") {
+                true => "fe",
+                false => "router",
+            })
             .arg(self.configure(name, config))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
