@@ -4,8 +4,8 @@
 //!  changes --> one datagram of requests (64 KiB) --> kernel --> a message for each request that it refused
 //! ```
 //!
-//! The routes carry a protocol number of their own ([`PROTOCOL`]) and their own metric ([`METRIC`]). So they are told
-//! from those of the operator and of routing daemons, nobody else's route is replaced, and an operator's own route
+//! The routes carry a protocol number of their own ([`PROTOCOL`]) and their own metric ([`METRIC`]). So nobody takes them
+//! for those of the operator or of a routing daemon, nobody else's route is replaced, and an operator's own route
 //! (metric 0 unless given) wins. They stay when this process ends: the kernel forwards by them until they are removed.
 //! [`Installer::installed`] finds them after a restart.
 //!
