@@ -28,6 +28,9 @@ use super::sessions::Channel;
 /// Longest event and longest packet, so that each redirect fits a datagram.
 const BYTES: u32 = 1000;
 
+/// The golden ratio: multiples of it spread evenly over a gap.
+const GOLDEN: f64 = 0.618_034;
+
 /// Options of FEs.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Options {
@@ -157,6 +160,8 @@ impl Target for Accepts {
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     per_s: f64,
+    /// Part of a gap that has passed at the start, so that FEs are not in step with each other.
+    phase: f64,
     sent: u64,
 }
 
@@ -166,8 +171,8 @@ impl Pace {
         if self.per_s <= 0.0 {
             return (0, None);
         }
-        let due = (since.as_secs_f64() * self.per_s) as u64;
-        let next = Span::from_secs_f64((due + 1) as f64 / self.per_s);
+        let due = (since.as_secs_f64() * self.per_s + self.phase) as u64;
+        let next = Span::from_secs_f64(((due + 1) as f64 - self.phase) / self.per_s);
         (due.saturating_sub(self.sent), Some(next))
     }
 }
@@ -220,7 +225,11 @@ impl Element {
                 ..Common::default()
             },
         };
-        let pace = |per_s| Pace { per_s, sent: 0 };
+        let pace = |per_s| Pace {
+            per_s,
+            phase: (f64::from(id.0) * GOLDEN).fract(),
+            sent: 0,
+        };
         Ok(Self {
             fe: Fe::new(clock::now(), params).map_err(io::Error::other)?,
             remote: Arc::new(remote),
@@ -387,5 +396,26 @@ async fn next(link: &mut Option<Link>, is_blocked: bool) -> Input {
     tokio::select! {
         message = link.incoming.recv() => message.map_or(Input::Ended, Input::Message),
         () = link.outgoing.writable(), if is_blocked => Input::Writable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_kept_from_its_phase_on() {
+        let mut pace = Pace {
+            per_s: 10.0,
+            phase: 0.5,
+            sent: 0,
+        };
+        let ms = Span::from_millis;
+        assert_eq!(pace.due(ms(0)), (0, Some(ms(50))));
+        assert_eq!(pace.due(ms(260)), (3, Some(ms(350))));
+        pace.sent = 2;
+        assert_eq!(pace.due(ms(260)).0, 1);
+        pace.per_s = 0.0;
+        assert_eq!(pace.due(ms(260)), (0, None));
     }
 }
