@@ -29,6 +29,7 @@ pub mod compare;
 mod control;
 mod cpu;
 pub mod error;
+mod folder;
 pub mod load;
 pub mod measure;
 pub mod metrics;

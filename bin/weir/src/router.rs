@@ -42,7 +42,7 @@ use crate::configuration::Admission;
 use crate::operator::Console;
 use crate::{Failure, configuration, journal, release_signals};
 
-/// What a process with a router is.
+/// The role of a process with a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A router on its own: `weir router`.

@@ -1,4 +1,4 @@
-//! What a CE can write on the FE itself, and its ports as instances. A request works on a copy, the *draft*, which
+//! Everything that a CE can write on the FE itself, and its ports as instances. A request works on a copy, the *draft*, which
 //! replaces it when the request has succeeded.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,7 +18,7 @@ pub(crate) const CLASS: u32 = 2;
 /// Groups that an FE may belong to.
 const GROUPS_MAX: usize = 64;
 
-/// What a CE can write.
+/// The components that a CE can write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Protocol {
     pub(crate) groups: Vec<Id>,

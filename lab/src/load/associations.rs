@@ -13,7 +13,7 @@ use super::part::Part;
 use super::sessions::{CeReport, Channel, write_keys};
 use super::{ce, fe};
 use crate::error::Error;
-use crate::namespaces::folder::Folder;
+use crate::folder::Folder;
 
 /// A process must answer within this time; associating a thousand FEs takes a while.
 const ANSWER: Duration = Duration::from_secs(60);

@@ -24,7 +24,6 @@ pub mod build;
 mod controllers;
 mod elements;
 pub mod endpoints;
-pub(crate) mod folder;
 mod lab;
 pub mod limits;
 pub mod process;

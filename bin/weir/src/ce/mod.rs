@@ -197,7 +197,7 @@ fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
     })
 }
 
-/// What the files of a configuration contain: libraries, certificates, and secrets of devices.
+/// The contents of the files of a configuration: libraries, certificates, and secrets of devices.
 type Files = (Registry, Option<Pinned>, Vec<(String, Target)>);
 
 fn files(path: &Path, plan: &CePlan) -> Result<Files, Vec<Fault>> {

@@ -9,7 +9,7 @@ use super::{Agent, Job};
 use crate::contract::{ChangeTicket, Effect};
 use crate::own::Own;
 
-/// What was prepared, and how it is undone once it is committed.
+/// Prepared changes, and how it is undone once it is committed.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     /// The FE after everything that was prepared.

@@ -194,7 +194,7 @@ impl Watches {
 
 /// The value of a target.
 struct Sample {
-    /// What tells its row apart from others.
+    /// The key of its row.
     key: String,
     row: Option<u32>,
     value: Value,

@@ -40,7 +40,7 @@ pub(crate) static QUEUES: Block = Block {
     source: Source::Plane(|plane| rows(COLUMNS, plane.ports())),
 };
 
-/// What a controller needs of a queue, so that it need not ask.
+/// Components that a controller needs of a queue, so that it need not ask.
 const SAMPLE: &[&str] = &["port", "received", "sent", "backlog", "gauges"];
 
 const EVENTS: &[Event] = &[

@@ -12,7 +12,7 @@ use weir_forces::wire::Id;
 use super::Input;
 use crate::tml::{Incoming, Link, Outgoing, Remote, Sent, Transport};
 
-/// What happens to a link. The number tells the links of one CE apart: what comes from an earlier one means nothing.
+/// Something that happens to a link. The number tells the links of one CE apart: what comes from an earlier one means nothing.
 pub(super) struct LinkEvent {
     ce: Id,
     number: u64,
@@ -92,7 +92,7 @@ impl Links {
         self.open.insert(ce, state);
     }
 
-    /// Closes the link to a CE after what waits was sent.
+    /// Closes the link to a CE after sending the messages that wait.
     pub(super) fn close(&mut self, ce: Id) {
         self.open.remove(&ce);
     }

@@ -20,19 +20,18 @@
 //! messages waiting within QUIC, behind the discipline's back. Therefore few bytes of datagrams may wait there, and a
 //! redirect is handed over only when the control messages before it are on their way.
 
+mod reset;
 mod unsent;
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, ConnectionError, ConnectionId, ConnectionIdGenerator, Endpoint,
-    EndpointConfig, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
-use ring::hmac;
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
@@ -42,10 +41,10 @@ use tokio::time;
 use weir_forces::wire::Id;
 use weir_forces::wire::header::MESSAGE_LEN_MAX;
 
+use self::reset::endpoint;
 use self::unsent::Unsent;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
-use super::identity::Identity;
 use super::link::{self, Ended, Ends, Inbox, Link, Outlet};
 use super::queue::Channel;
 use super::{
@@ -77,8 +76,6 @@ const INCOMING_MAX: (usize, u64, u64) = (256, 16 << 10, 4 << 20);
 
 /// The longest silence of an FE: a CE that has started again resets the connection when it hears from the FE.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Label of the key from which a CE derives the tokens that reset connections.
-const RESET_LABEL: &[u8] = b"weir quic stateless reset";
 
 /// Code of a connection that one side has closed in order.
 const CLOSED: VarInt = VarInt::from_u32(0);
@@ -106,37 +103,6 @@ fn pinned(common: &Common) -> Result<&Pinned, TmlError> {
     let transport = Transport::Quic.word();
     let pinned = common.security.pinned.as_ref();
     pinned.ok_or(TmlError::NoCertificate { transport })
-}
-
-/// A configuration by which a CE can reset connections of before its restart.
-fn endpoint(identity: &Identity) -> EndpointConfig {
-    let resets = hmac::Key::new(hmac::HMAC_SHA256, &identity.derived(RESET_LABEL));
-    let mut config = EndpointConfig::new(Arc::new(resets));
-    config.cid_generator(|| Box::<RandomIds>::default());
-    config
-}
-
-/// Makes IDs of connections of any eight octets. Those that QUIC makes by default are known to their own process only,
-/// and packets with others get no reset.
-#[derive(Default)]
-struct RandomIds {
-    keys: RandomState,
-    made: u64,
-}
-
-impl ConnectionIdGenerator for RandomIds {
-    fn generate_cid(&mut self) -> ConnectionId {
-        self.made += 1;
-        ConnectionId::new(&self.keys.hash_one(self.made).to_be_bytes())
-    }
-
-    fn cid_len(&self) -> usize {
-        size_of::<u64>()
-    }
-
-    fn cid_lifetime(&self) -> Option<Duration> {
-        None
-    }
 }
 
 fn transport(limits: Limits, bidirectional: u32) -> TransportConfig {
