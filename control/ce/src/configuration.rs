@@ -16,184 +16,35 @@
 //! certificate = "edge1.crt"       # exactly this certificate is the FE with this ID
 //! [fe.edge1.port.wan]             # the desired configuration, in the form of a router's file
 //! rate = "95 Mbit"
+//!
+//! [remote.wan]                    # the CE acts for this port: it answers pings, ARP, and so on
+//! fe = "edge1"
+//! port = "wan"
+//! addresses = "192.0.2.7/24"
 //! ```
 //!
 //! Components of an FE that the file does not name stay as the FE has them.
 
+mod section;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use weir_base::setting::{Kind, Parameter, Scalar, Settings};
+use weir_base::setting::{Scalar, Settings};
 use weir_forces::wire::Id;
-use weir_lfb::{Plan, section};
+use weir_lfb::Plan;
 use weir_model::fault::ResultCode;
-use weir_model::{Change, Class, ComponentPath, Fault, Section};
+use weir_model::{Change, ComponentPath, Fault};
 
+use self::section::FE;
+pub use self::section::{CE, ELEMENT, ELEMENT_OF, LIBRARY, LISTENER};
 use crate::controller::{CONTROLLER, ControllerPlan, DEVICE, DevicePlan};
+use crate::exception::remote::{self, REMOTE, RemotePlan};
 
 /// The first ForCES ID of a CE (RFC 5810, 6.1).
 const CE_IDS: u32 = 0x4000_0000;
-/// The largest number of an element within its space of IDs.
-const NUMBER_MAX: u64 = 0x3fff_ffff;
 /// The most FEs that a configuration may have.
 pub const FES_MAX: usize = 4096;
-/// Longest path of a file.
-const FILE_MAX: usize = 4096;
-
-const ID: Parameter = Parameter::new(
-    "id",
-    Kind::Count(1, NUMBER_MAX),
-    "1",
-    "number of the element; ForCES IDs are this number for an FE, and 0x40000000 more for a CE",
-);
-
-/// The certificate of an element; `key` has the private key.
-const fn certificate(id: u32, about: &'static str) -> Parameter {
-    Parameter::new("certificate", Kind::Text(FILE_MAX), "", about).id(id)
-}
-
-/// The class of the CE itself.
-pub const ELEMENT: Class = Class {
-    name: "ce",
-    id: 0x00F7_0310,
-    about: "the control element itself",
-    parameters: &[
-        ID.id(1),
-        Parameter::new(
-            "socket",
-            Kind::Text(107),
-            "/run/weir/ce.sock",
-            "Unix socket of the HTTP/JSON service; only its owner may use it",
-        )
-        .id(2),
-        Parameter::new(
-            "store",
-            Kind::Text(FILE_MAX),
-            "/var/lib/weir/ce.redb",
-            "file with the changes that operators made at run time; it is created with mode 0600",
-        )
-        .id(3),
-        certificate(
-            4,
-            "file with the certificate of the CE; `weir keys` makes one",
-        ),
-        Parameter::new(
-            "key",
-            Kind::Text(FILE_MAX),
-            "",
-            "file with the private key of the certificate",
-        )
-        .id(5),
-    ],
-    ..Class::PLAIN
-};
-
-/// The class of a place where the CE listens.
-pub const LISTENER: Class = Class {
-    name: "listen",
-    id: 0x00F7_0311,
-    about: "a place where the control element listens for forwarding elements",
-    parameters: &[
-        Parameter::new(
-            "address",
-            Kind::Text(64),
-            "127.0.0.1:6704",
-            "address and port",
-        )
-        .id(1),
-        Parameter::new(
-            "transport",
-            Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
-            "quic",
-            "transport mapping layer (TML)",
-        )
-        .id(2),
-        Parameter::new(
-            "insecure",
-            Kind::Flag,
-            "false",
-            "permit transports and peers that prove nothing, on other addresses than loopback too",
-        )
-        .id(3),
-    ],
-    ..Class::PLAIN
-};
-
-/// The class of an FE that may associate.
-pub const ELEMENT_OF: Class = Class {
-    name: "fe",
-    id: 0x00F7_0312,
-    about: "a forwarding element that may associate",
-    parameters: &[
-        ID.id(1),
-        certificate(
-            2,
-            "file with the certificate of the FE: exactly this one is the FE with this ID; empty: only a listener with `insecure = true` accepts it",
-        ),
-    ],
-    ..Class::PLAIN
-};
-
-/// The class of a library of classes.
-pub const LIBRARY: Class = Class {
-    name: "library",
-    id: 0x00F7_0313,
-    about: "a library of classes of other vendors",
-    parameters: &[Parameter::new(
-        "file",
-        Kind::Text(FILE_MAX),
-        "",
-        "file with the library as XML (RFC 5812, RFC 7408)",
-    )
-    .id(1)],
-    ..Class::PLAIN
-};
-
-/// The configuration of a CE as a section.
-pub static CE: Section = Section {
-    key: "",
-    has_instances: false,
-    about: "",
-    classes: || vec![ELEMENT],
-    kind_default: "",
-    no_value: |_, value| format!("{value} has no name"),
-    sections: &[&LISTEN, &FE, &LIBRARIES, &CONTROLLER, &DEVICE],
-};
-
-static LISTEN: Section = Section {
-    key: "listen",
-    has_instances: true,
-    about: "An address at which the CE listens for FEs. NAME is yours.",
-    classes: || vec![LISTENER],
-    kind_default: "",
-    no_value: named,
-    sections: &[],
-};
-
-static FE: Section = Section {
-    key: "fe",
-    has_instances: true,
-    about: "An FE that may associate, and its desired configuration: the keys of a router's file may stand here too. \
-            NAME is yours.",
-    classes: || vec![ELEMENT_OF],
-    kind_default: "",
-    no_value: named,
-    sections: &[&section::PORT],
-};
-
-static LIBRARIES: Section = Section {
-    key: "library",
-    has_instances: true,
-    about: "A library of classes of another vendor, so that their components can be shown, got and set by name.",
-    classes: || vec![LIBRARY],
-    kind_default: "",
-    no_value: named,
-    sections: &[],
-};
-
-fn named(path: &ComponentPath, value: &Scalar) -> String {
-    format!("`{path}` is {value}, but must be a section: [{path}.NAME], with its components below")
-}
 
 /// A checked configuration of a CE.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,6 +69,8 @@ pub struct CePlan {
     pub controllers: Vec<ControllerPlan>,
     /// Devices that are not weir.
     pub devices: Vec<DevicePlan>,
+    /// Ports of FEs that the CE acts for.
+    pub remotes: Vec<RemotePlan>,
 }
 
 /// A place where the CE listens.
@@ -275,14 +128,17 @@ impl CePlan {
             faults,
             ..Builder::default()
         };
-        let is_controller = |section: &str| section == CONTROLLER.key;
+        let names_fes = |section: &str| [CONTROLLER.key, REMOTE.key].contains(&section);
         for ((section, instance), given) in &blocks {
-            if !is_controller(section) {
+            if !names_fes(section) {
                 plan.add(section, instance.unwrap_or_default(), given, &mut desired);
             }
         }
-        for ((_, instance), given) in blocks.iter().filter(|((key, _), _)| is_controller(key)) {
-            plan.add_controller(instance.unwrap_or_default(), given);
+        for ((section, instance), given) in blocks.iter().filter(|((key, _), _)| names_fes(key)) {
+            match *section == REMOTE.key {
+                true => plan.add_remote(instance.unwrap_or_default(), given),
+                false => plan.add_controller(instance.unwrap_or_default(), given),
+            }
         }
         plan.finish()
     }
@@ -316,6 +172,7 @@ struct Builder {
     libraries: Vec<(String, String)>,
     controllers: Vec<ControllerPlan>,
     devices: Vec<DevicePlan>,
+    remotes: Vec<RemotePlan>,
     faults: Vec<Fault>,
 }
 
@@ -418,6 +275,15 @@ impl Builder {
         }
     }
 
+    /// Adds a port that the CE acts for, after all FEs.
+    fn add_remote(&mut self, name: &str, given: &[(&str, &Scalar)]) {
+        let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
+        match RemotePlan::check(name, given, &fes) {
+            Ok(remote) => self.remotes.push(remote),
+            Err(faults) => self.faults.extend(faults),
+        }
+    }
+
     /// Adds a controller, after all FEs and devices.
     fn add_controller(&mut self, name: &str, given: &[(&str, &Scalar)]) {
         let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
@@ -451,6 +317,12 @@ impl Builder {
         if let Err(faults) = ControllerPlan::check_all(&self.controllers) {
             self.faults.extend(faults);
         }
+        if let Err(faults) = RemotePlan::check_all(&self.remotes) {
+            self.faults.extend(faults);
+        }
+        for fe in &mut self.fes {
+            remote::wish(&self.remotes, &fe.name, &mut fe.desired);
+        }
         let Some(element) = self.element.filter(|_| self.faults.is_empty()) else {
             return Err(self.faults);
         };
@@ -465,6 +337,7 @@ impl Builder {
             libraries: self.libraries,
             controllers: self.controllers,
             devices: self.devices,
+            remotes: self.remotes,
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   mode, pool, ..                 class status, instance 1
+//!   redirect.bc, ..                class redirect, instance 1
 //!   port.NAME.rate, ..             class ports, the instance of the port
 //!   port.NAME.discipline.kind      class queues, the same instance
 //!   port.NAME.discipline.limit     the class of the discipline, the same instance
@@ -51,7 +52,7 @@ impl Edit {
 
 /// Whether a leaf belongs to the answer to [`reads`].
 pub(crate) fn is_ours(leaf: &Leaf) -> bool {
-    leaf.block.0 == status().id || is_of_port(leaf.block.0)
+    [status().id, redirect().id].contains(&leaf.block.0) || is_of_port(leaf.block.0)
 }
 
 /// Whether the instances of a class are those of ports.
@@ -78,6 +79,10 @@ fn status() -> Class {
     class("status")
 }
 
+fn redirect() -> Class {
+    class("redirect")
+}
+
 fn ports() -> Class {
     class("ports")
 }
@@ -95,6 +100,9 @@ pub(crate) fn is_router(directory: &Directory) -> bool {
 pub(crate) fn reads(directory: &Directory) -> Vec<(BlockId, Vec<u32>)> {
     let ids = |class: &Class| class.parameters.iter().map(|p| p.id).collect::<Vec<_>>();
     let mut reads = vec![((status().id, 1), ids(&status()))];
+    if directory.has((redirect().id, 1)) {
+        reads.push(((redirect().id, 1), ids(&redirect())));
+    }
     for port in directory.instances(ports().id) {
         let mut of_port = vec![PORT_NAME];
         of_port.extend(ids(&ports()));
@@ -129,12 +137,14 @@ pub(crate) fn in_force(
         Some(Value::Text(text)) => Some(text.clone()),
         _ => None,
     };
-    let mut changes = settings(
+    let (root, section) = (ComponentPath::default(), ComponentPath::new(["redirect"]));
+    let mut changes = settings(&values, (status().id, 1), &status(), &root)?;
+    changes.extend(settings(
         &values,
-        (status().id, 1),
-        &status(),
-        &ComponentPath::default(),
-    )?;
+        (redirect().id, 1),
+        &redirect(),
+        &section,
+    )?);
     directory.ports.clear();
     for port in directory.instances(ports().id).collect::<Vec<_>>() {
         let name = text((ports().id, port), PORT_NAME)
@@ -269,6 +279,7 @@ pub(crate) fn edit(
     };
     let (class, instance, name) = match segments[..] {
         [name] => (status(), 1, name),
+        ["redirect", name] => (redirect(), 1, name),
         ["port", port, "discipline", "kind"] => {
             let Some(Scalar::Text(kind)) = &change.value else {
                 return Err(unknown());

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | FE object, FE protocol object | 1 | the agent's own |
 //! | `status` | 1 | the table of the router, and the settings above all sections |
+//! | `redirect` | 1 | its table, and the settings of its section |
 //! | `ports`, `queues` | one for each port | its row, and the settings of the port |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
 //! | any other table | 1 | all rows as the component `rows` |

@@ -91,6 +91,11 @@ impl Default for RedirectPlan {
 }
 
 impl RedirectPlan {
+    /// The components as they were asked for.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// From checked settings; an error names the component.
     pub(crate) fn new(settings: Settings) -> Result<Self, (&'static str, String)> {
         let addresses = addresses(settings.text("addresses")).map_err(|why| ("addresses", why))?;

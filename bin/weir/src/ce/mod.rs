@@ -18,6 +18,7 @@ use weir_forces::schema::{Class, Registry};
 use weir_forces::session::Heartbeats;
 use weir_forces::session::ce::Params as SessionParams;
 use weir_live::ce::{Driver, Store};
+use weir_live::device::tap;
 use weir_live::file::read_text;
 use weir_live::snmp::{Secrets, Target};
 use weir_live::tml::identity::Certificate;
@@ -89,7 +90,10 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let service = Service::bind(Path::new(&plan.socket));
     let service = service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", plan.socket)))?;
     let (driver, handle) = Driver::new(control, store).map_err(|e| Failure::Run(e.to_string()))?;
-    let driver = driver.with_controllers(&plan.controllers, devices);
+    let fes = plan.fes.iter().map(|fe| (fe.id, &*fe.name));
+    let driver = driver
+        .with_controllers(&plan.controllers, devices)
+        .with_remotes(&plan.remotes, fes);
     let mut listeners = Vec::new();
     for listen in &plan.listeners {
         listeners.push((
@@ -214,6 +218,12 @@ fn files(path: &Path, plan: &CePlan) -> Result<Files, Vec<Fault>> {
         let loaded = text.and_then(|text| registry.load(&text).map_err(|e| e.to_string()));
         if let Err(why) = loaded {
             faults.push(Fault::new(at, format!("{file}: {why}")));
+        }
+    }
+    for remote in &plan.remotes {
+        if let Some(Err(error)) = remote.interface.as_deref().map(tap::check_name) {
+            let at = ComponentPath::new(["remote", &remote.name, "interface"]);
+            faults.push(Fault::new(at, error));
         }
     }
     let security = security(path, plan, &mut faults);

@@ -187,6 +187,12 @@ impl Control {
         self.pump(now);
     }
 
+    /// The instance of an FE's port.
+    pub fn port(&self, fe: Id, name: &str) -> Option<u32> {
+        let fe = self.fes.get(&fe).filter(|fe| fe.is_associated())?;
+        fe.directory.port(name)
+    }
+
     /// Sends packets to an FE. Returns false if they are dropped: it is not associated, or its queue is full.
     pub fn redirect(&mut self, now: Instant, fe: Id, packets: PacketRedirect) -> bool {
         self.ce.redirect(now, fe, packets).unwrap_or(false)

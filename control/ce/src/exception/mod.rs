@@ -22,9 +22,13 @@
 //!
 //! - [`received`]: a REDIRECT as a frame
 //! - [`neighbour`]: answers to ARP and neighbour discovery
+//! - [`remote`]: the ports that the CE acts for, in its file
+//! - [`remotes`]: these ports at a running CE
 
 pub mod neighbour;
 pub mod received;
+pub mod remote;
+pub mod remotes;
 
 use std::net::IpAddr;
 

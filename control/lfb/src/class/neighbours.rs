@@ -6,7 +6,7 @@ use weir_model::class::{Cell, Class, Layout};
 use weir_path::ip::tables::{Mac, Tables};
 use weir_path::plane::Plane;
 
-use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows};
+use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows, shown_mac};
 
 pub(super) static NEIGHBOURS: Block = Block {
     class: Class {
@@ -61,11 +61,6 @@ pub(super) fn interface_name(tables: &Tables, number: u32) -> String {
     known.map_or_else(|| format!("#{number}"), |interface| interface.name.clone())
 }
 
-fn shown(mac: &Mac) -> String {
-    let bytes: Vec<_> = mac.iter().map(|b| format!("{b:02x}")).collect();
-    bytes.join(":")
-}
-
 const COLUMNS: &[Column<Neighbour>] = &[
     component(1, "address", TEXT, "192.0.2.1")
         .about("Its address.")
@@ -79,7 +74,7 @@ const COLUMNS: &[Column<Neighbour>] = &[
         .optional()
         .about("Its MAC address; null if it did not answer.")
         .shown(&[Cell::new("MAC").or("no answer")])
-        .read(|neighbour| neighbour.mac.as_ref().map(shown).into()),
+        .read(|neighbour| neighbour.mac.as_ref().map(shown_mac).into()),
     component(4, "waiting", PACKETS, "0")
         .about("Packets that wait for its answer.")
         .shown(&[Cell::new("WAITING PACKETS")])

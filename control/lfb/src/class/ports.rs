@@ -2,11 +2,12 @@
 
 use weir_base::Tally;
 use weir_model::class::{COUNT, Cell, Class, Condition, Event, Layout};
+use weir_path::ip::tables::Interface;
 use weir_path::plane::{Plane, PlanePort};
 
 use super::{
-    Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT, component,
-    components, rows,
+    BYTES, Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT, component,
+    components, rows, shown_mac,
 };
 use crate::port;
 
@@ -95,6 +96,7 @@ struct PortRow;
 struct PortView<'a> {
     slot: &'a PlanePort,
     device: &'a Device,
+    interface: Option<&'a Interface>,
     up: bool,
     carrier: bool,
 }
@@ -108,6 +110,7 @@ fn ports<'a>(plane: &'a Plane, devices: &'a [Device]) -> impl Iterator<Item = Po
     ports.map(|(number, (slot, device))| PortView {
         slot,
         device,
+        interface: plane.interface(number),
         up: device.up && plane.is_up(number),
         carrier: plane.has_carrier(number).unwrap_or(false),
     })
@@ -172,4 +175,14 @@ const COLUMNS: &[Column<PortRow>] = &[
         .about("Frames that the device refused to send.")
         .shown(&[Cell::new("REFUSED").since_start()])
         .read(|port| port.device.refused.into()),
+    component(14, "mac", TEXT, "02:00:00:00:00:01")
+        .optional()
+        .about("MAC address of the interface; null while there is no interface.")
+        .read(|port| port.interface.map(|of| shown_mac(&of.mac)).into()),
+    component(15, "mtu", BYTES, "1500")
+        .optional()
+        .about(
+            "Longest layer-3 packet that the interface carries; null while there is no interface.",
+        )
+        .read(|port| port.interface.map(|of| u64::from(of.mtu)).into()),
 ];

@@ -22,7 +22,7 @@ use crate::ip::error_budget::ErrorBudget;
 use crate::ip::next_hop_cache::NextHopCache;
 use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::{Passed, SourceCheck};
-use crate::ip::tables::{NeighbourKey, Tables};
+use crate::ip::tables::{Interface, NeighbourKey, Tables};
 use crate::ip::waiting::Waiting;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
@@ -298,16 +298,17 @@ impl Plane {
 
     /// Whether the interface of a port is up, according to the tables.
     pub fn is_up(&self, number: usize) -> bool {
-        self.ports[number]
-            .index
-            .and_then(|index| self.tables.interfaces.get(&index))
-            .is_some_and(|interface| interface.up)
+        self.interface(number).is_some_and(|interface| interface.up)
     }
 
     /// Whether the link of a port's interface works; none if there is no such interface.
     pub fn has_carrier(&self, number: usize) -> Option<bool> {
-        let interface = self.tables.interfaces.get(&self.ports[number].index?)?;
-        Some(interface.carrier)
+        Some(self.interface(number)?.carrier)
+    }
+
+    /// The interface of a port, according to the tables.
+    pub fn interface(&self, number: usize) -> Option<&Interface> {
+        self.tables.interfaces.get(&self.ports[number].index?)
     }
 
     /// Whether a port holds no packets and no frame waits for its device.

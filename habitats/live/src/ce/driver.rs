@@ -3,6 +3,7 @@
 //! ```text
 //!   listeners --accept--> links, a reading task each --+
 //!   Handle --requests----------------------------------+--> inputs --> [Control] --> links, answers, log
+//!   TAP devices --frames-------------------------------+                  |
 //!   store, a thread --confirmations--------------------+                  |
 //!                  <---------------------------- changes -----------------+
 //! ```
@@ -10,6 +11,7 @@
 //! Every queue is bounded. A link whose messages are not handled yet is not read, so the peer sees missing credit.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::mpsc as threads;
 use std::time::Duration;
@@ -20,12 +22,16 @@ use weir_base::Instant;
 use weir_ce::Control;
 use weir_ce::contract::{Answer, Journal, Output, Records, Refusal, Request, StoreTicket, Ticket};
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
+use weir_ce::exception::remote::RemotePlan;
+use weir_ce::exception::remotes::{Effect, Remotes};
 use weir_ce::tables::CONTROLLERS;
 use weir_forces::session::ce::LinkId;
+use weir_forces::wire::Id;
 use weir_model::{Class, Value};
 
 use super::device;
 use super::store::Store;
+use super::taps::Taps;
 use crate::clock;
 use crate::snmp::Target;
 use crate::tml::{Incoming, Link, Listener, Outgoing};
@@ -57,6 +63,8 @@ pub(super) enum Input {
     Writable(LinkId),
     Stored(StoreTicket, Result<(), String>),
     Sampled(CommandId, device::Samples),
+    /// The kernel sends a frame at the TAP device of this name.
+    Frame(String, Vec<u8>),
     Deaf(String),
 }
 
@@ -93,6 +101,9 @@ pub struct Driver {
     bridge: Bridge,
     /// Devices that are not weir, each with a task that samples it.
     devices: BTreeMap<Arc<str>, mpsc::Sender<DeviceRequest>>,
+    /// Ports of FEs that the CE acts for.
+    remotes: Remotes,
+    taps: Taps,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
     store: threads::Sender<ToKeep>,
@@ -114,6 +125,8 @@ impl Driver {
             sender,
             bridge: Bridge::new(clock::now(), &[]),
             devices: BTreeMap::new(),
+            remotes: Remotes::new(&[], [], (0, 0)),
+            taps: Taps::default(),
             links: BTreeMap::new(),
             answers: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -138,6 +151,17 @@ impl Driver {
         self
     }
 
+    /// The same, which acts for ports of FEs with these IDs and names.
+    pub fn with_remotes<'a>(
+        mut self,
+        remotes: &[RemotePlan],
+        fes: impl IntoIterator<Item = (Id, &'a str)>,
+    ) -> Self {
+        let secret = || RandomState::new().build_hasher().finish();
+        self.remotes = Remotes::new(remotes, fes, (secret(), secret()));
+        self
+    }
+
     /// Runs until it is dropped, or until a listener fails; then it returns the reason.
     pub async fn run(mut self, listeners: Vec<Listening>) -> String {
         for (transport, listener) in listeners {
@@ -146,7 +170,11 @@ impl Driver {
         }
         loop {
             self.settle();
-            let timeouts = [self.control.poll_timeout(), self.bridge.poll_timeout()];
+            let timeouts = [
+                self.control.poll_timeout(),
+                self.bridge.poll_timeout(),
+                self.remotes.poll_timeout(),
+            ];
             let wait = timeouts.into_iter().flatten().min().map(until);
             let timer = async {
                 match wait {
@@ -191,6 +219,10 @@ impl Driver {
             Input::Writable(link) => self.control.handle_writable(link, true),
             Input::Stored(ticket, done) => self.control.handle_stored(now, ticket, done),
             Input::Sampled(id, samples) => self.bridge.handle_device(now, id, samples),
+            Input::Frame(interface, frame) => {
+                self.remotes
+                    .handle_frame(now, &mut self.control, &interface, frame);
+            }
             Input::Deaf(_) => {} // handled by the caller
         }
     }
@@ -217,10 +249,16 @@ impl Driver {
         let now = clock::now();
         loop {
             self.bridge.settle(now, &mut self.control);
+            self.remotes.settle(now, &mut self.control);
             if let Some(output) = self.control.poll_output() {
-                if let Some(output) = self.bridge.handle_output(now, output) {
+                let output = self.bridge.handle_output(now, output);
+                let output = output
+                    .and_then(|output| self.remotes.handle_output(now, &mut self.control, output));
+                if let Some(output) = output {
                     self.carry_out(output);
                 }
+            } else if let Some(effect) = self.remotes.poll_effect() {
+                self.act(effect);
             } else if let Some(transmit) = self.control.poll_transmit(now) {
                 self.send(transmit.link, transmit.message);
             } else if let Some(request) = self.bridge.poll_device() {
@@ -260,12 +298,22 @@ impl Driver {
                 // A thread that has ended answers no more; its end is in the log.
                 let _ = self.store.send((ticket, changes));
             }
-            Output::Noticed(_) => {} // readers fetch
-            Output::Redirected(fe, packets) => {
-                let packets = packets.redirects().len();
-                tracing::trace!(%fe, packets, "nobody wants packets of this FE");
-            }
+            Output::Noticed(_) => {}     // readers fetch
+            Output::Redirected(..) => {} // `remotes` has taken it
             Output::Journal(journal) => log(&journal),
+        }
+    }
+
+    /// Does what acting for a port needs.
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Tap(plan) => {
+                if let Err(error) = self.taps.put(plan, &self.sender) {
+                    tracing::error!(%error, "the CE does not act for a port");
+                }
+            }
+            Effect::Frame(interface, frame) => self.taps.send(&interface, &frame),
+            Effect::Trouble(why) => tracing::warn!("{why}"),
         }
     }
 

@@ -2,10 +2,12 @@
 //!
 //! - [`driver`]: the task that owns the control element
 //! - [`store`]: what survives a restart
+//! - [`taps`]: TAP devices for ports that the control element acts for
 
 mod device;
 pub mod driver;
 pub mod store;
+mod taps;
 
 pub use driver::{Driver, Handle};
 pub use store::{Store, StoreError};

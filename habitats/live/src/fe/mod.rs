@@ -11,23 +11,27 @@
 //! A link gives its next message when the agent has taken the last one and has room for more, so a CE that floods is
 //! slowed down by its own transport. Injected packets wait in a bounded queue; more are dropped.
 //!
+//! Exceptions are taken only while there is a master: without one the router must treat these packets itself, and it does
+//! so when nobody takes them. They are handed in when nothing else waits, so that a flood of them delays no control
+//! message.
+//!
 //! - [`links`]: opens, reads and closes links
 //! - [`journal`]: the log
 
 mod journal;
 mod links;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use weir_element::{Answer, InForce};
 use weir_fe::{Agent, ChangeTicket, Effect, ReadTicket};
 use weir_forces::wire::Id;
 use weir_lfb::class::Block;
 use weir_model::Value;
-use weir_path::exception::{Exception, Injection};
+use weir_path::exception::{Exception, Injection, LEASE};
 
 use self::links::{LinkEvent, Links};
 use crate::clock;
@@ -45,7 +49,6 @@ enum Input {
     Link(LinkEvent),
     Read(ReadTicket, Result<Value, String>),
     Changed(ChangeTicket, Answer),
-    Exceptions(Vec<Exception>),
     /// The packets that are left of those that were handed to the router.
     Injected(Vec<Injection>),
 }
@@ -77,12 +80,13 @@ pub async fn run(running: Arc<Running>, reader: Arc<Reader>, params: Params) -> 
         sender,
     };
     driver.forward(forwards);
-    tokio::spawn(take_exceptions(
-        Arc::clone(&driver.running),
-        driver.sender.clone(),
-    ));
+    let (has_master, watched) = watch::channel(false);
+    let (taken, mut exceptions) = mpsc::channel(1);
+    tokio::spawn(take_exceptions(Arc::clone(&driver.running), watched, taken));
     loop {
         driver.carry_on();
+        let master = driver.agent.session().master().is_some();
+        has_master.send_if_modified(|has| std::mem::replace(has, master) != master);
         let due = driver.agent.poll_timeout();
         let wait = due.map(|at| Duration::from_nanos(at.since(clock::now()).as_nanos()));
         let timer = async {
@@ -98,21 +102,32 @@ pub async fn run(running: Arc<Running>, reader: Arc<Reader>, params: Params) -> 
                 None => return "the agent has lost its inputs".to_owned(),
             },
             () = timer => driver.agent.handle_timeout(clock::now()),
+            Some(exceptions) = exceptions.recv() => driver.agent.redirect(clock::now(), exceptions),
         }
     }
 }
 
-/// Passes on what the router has for the CE.
-async fn take_exceptions(running: Arc<Running>, to: mpsc::Sender<Input>) {
-    loop {
-        running.exceptions().await;
+/// Passes on what the router has for the CE, while there is a master. What has waited for longer than [`LEASE`] is of no
+/// use to it.
+async fn take_exceptions(
+    running: Arc<Running>,
+    mut has_master: watch::Receiver<bool>,
+    to: mpsc::Sender<VecDeque<Exception>>,
+) {
+    while has_master.wait_for(|has| *has).await.is_ok() {
         let router = Arc::clone(&running);
         let taken = tokio::task::spawn_blocking(move || router.take_exceptions()).await;
-        let Ok(Ok(exceptions)) = taken else {
+        let Ok(Ok(mut exceptions)) = taken else {
             return; // the router has ended
         };
-        if to.send(Input::Exceptions(exceptions.into())).await.is_err() {
+        let now = clock::now();
+        exceptions.retain(|exception| now.since(exception.at) < LEASE);
+        if to.send(exceptions).await.is_err() {
             return;
+        }
+        tokio::select! {
+            () = running.exceptions() => {}
+            _ = has_master.changed() => {}
         }
     }
 }
@@ -137,7 +152,6 @@ impl Driver {
             Input::Link(event) => self.links.handle(now, event, &mut self.agent),
             Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
             Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
-            Input::Exceptions(exceptions) => self.agent.redirect(now, exceptions),
             Input::Injected(left) => {
                 self.is_injecting = false;
                 self.injections.splice(0..0, left);

@@ -13,8 +13,10 @@
 //! - [`bridge`]: members of the kernel's bridges
 //! - [`install`]: puts routes of a control element into the kernel
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
+//! - [`addresses`]: gives addresses to interfaces
 //! - [`announcements`]: notifications of changed interfaces or rules
 
+pub mod addresses;
 pub mod announcements;
 pub mod bridge;
 pub mod claim;
