@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::watch::{WatchRequest, WatchTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest};
 
 /// One operation of the interface.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +98,8 @@ const APPLIED: &str = r#"{"applied": true, "messages": ["~ port.wan.rate: 95 Mbi
 const WATCH: &str = r#"{"path": "edge1:ports.wan.carrier_lost", "count": 2}"#;
 const COMPONENT: &str = r#"{"path": "edge1:ports.wan.rate", "value": "50 Mbit"}"#;
 const OF_FE: &str = r#"{"path": "edge1:ports.wan.rate"}"#;
+const QUEUE: &str = r#"{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq", "parameters": {"limit": 500}}"#;
+const FILTER: &str = r#"{"fe": "edge1", "redirect": ["no_route", "hop_limit"], "rate": "1 Mbit"}"#;
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
 const DELETE: &str = r#"{"path": "port.guest"}"#;
 const CAPTURE: &str =
@@ -215,6 +217,14 @@ const OF_WATCH: &[(u16, &str)] = &[(
 pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
+        path: "/",
+        about: "the page of the network element, for a browser",
+        body: Content::Nothing,
+        answer: Content::Other("HTML"),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
         path: "/v1/openapi.json",
         about: "this interface as an OpenAPI document",
         body: Content::Nothing,
@@ -242,6 +252,22 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         path: "/v1/component",
         about: "deletes rows and settings of FEs, all of them or none; a setting has its default again",
         body: Content::List(Shape::of::<DeleteRequest>("DeleteRequest", OF_FE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/service/queue",
+        about: "sets rate and discipline of ports, at one FE or several, all of them or none; parameters that are not named have their defaults",
+        body: Content::List(Shape::of::<QueueRequest>("QueueRequest", QUEUE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/service/filter",
+        about: "says which exceptions of FEs go to the control element, at one FE or several, all of them or none; kinds that are not named do not",
+        body: Content::List(Shape::of::<FilterRequest>("FilterRequest", FILTER)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
     },

@@ -1,8 +1,10 @@
 //! The service of a control element (CE): its tables, components of its FEs, watches, and the interface of each FE.
 //!
 //! ```text
-//!   /v1/fes, /v1/associations, /v1/lfbs      tables of the CE
+//!   /                                        the page for a browser
+//!   /v1/fes, /v1/associations, ..            tables of the CE
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
+//!   /v1/service/queue, /v1/service/filter    services, which become operations on blocks
 //!   /v1/watch                                events and samples, fetched like a capture
 //!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
 //! ```
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, Request, State};
 use axum::http::{StatusCode, Uri};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use axum::{Json, Router};
@@ -20,8 +23,12 @@ use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use weir_model::operation::CHANGES_MAX;
 use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+use weir_model::{
+    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, ServiceRequest,
+    Value,
+};
 
+use crate::page::{self, Guard, Page};
 use crate::server::{self, Operator, Refusal, Service, applied, not_read, too_many};
 use crate::{api, openapi};
 
@@ -44,6 +51,8 @@ pub trait ControlElement: Send + Sync + 'static {
     fn set(&self, requests: Vec<ChangeRequest>) -> ApplyReport;
     /// Deletes rows and settings, all of them or none.
     fn delete(&self, requests: Vec<DeleteRequest>) -> ApplyReport;
+    /// Renders a service, to all of its FEs or none.
+    fn serve(&self, service: ServiceRequest) -> ApplyReport;
     /// Begins a watch.
     fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal>;
     /// The notices of a watch since the last call.
@@ -55,29 +64,40 @@ pub trait ControlElement: Send + Sync + 'static {
 impl Service {
     /// Answers requests to a control element until the returned future is dropped; then the socket is removed.
     pub async fn serve_control_element(self, ce: Arc<dyn ControlElement>) -> std::io::Result<()> {
-        self.serve_routes(router(ce)).await
+        self.serve_routes(router(ce, Guard::Socket)).await
+    }
+}
+
+impl Page {
+    /// Answers browsers until the returned future is dropped.
+    pub async fn serve(self, ce: Arc<dyn ControlElement>) -> std::io::Result<()> {
+        let routes = router(ce, Guard::Page(self.token));
+        server::serve_page(self.listener, routes).await
     }
 }
 
 type Shared = State<Arc<dyn ControlElement>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 5] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 8] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
             Ok(Json(openapi::of_control_element(&ce.classes())).into_response())
         })
     };
     [
+        ("/", get(page::page)),
         ("/v1/openapi.json", get(interface)),
         ("/v1/component", get(component).patch(set).delete(delete)),
+        ("/v1/service/queue", post(queue)),
+        ("/v1/service/filter", post(filter)),
         ("/v1/watch", post(watch)),
         ("/v1/watch/{id}", get(fetch).delete(end_watch)),
         ("/v1/fe/{name}/{*rest}", any(of_fe)),
     ]
 }
 
-fn router(ce: Arc<dyn ControlElement>) -> Router {
+fn router(ce: Arc<dyn ControlElement>, guard: Guard) -> Router {
     let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
     let tables = ce.classes().into_iter();
     let tables = tables.map(|class| (api::path_of(class), table(class)));
@@ -87,6 +107,7 @@ fn router(ce: Arc<dyn ControlElement>) -> Router {
         .fold(Router::new(), add)
         .fallback(server::nothing_there)
         .layer(DefaultBodyLimit::max(server::BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(guard, page::admit))
         .with_state(ce)
 }
 
@@ -131,6 +152,22 @@ async fn delete(state: Shared, Json(requests): Json<Vec<DeleteRequest>>) -> Resp
         return too_many();
     }
     on_a_thread(state, move |ce| Ok(applied(&ce.delete(requests)))).await
+}
+
+async fn queue(state: Shared, Json(queues): Json<Vec<QueueRequest>>) -> Response {
+    render(state, queues.len(), ServiceRequest::Queue(queues)).await
+}
+
+async fn filter(state: Shared, Json(filters): Json<Vec<FilterRequest>>) -> Response {
+    render(state, filters.len(), ServiceRequest::Filter(filters)).await
+}
+
+/// Renders a service with this number of parts.
+async fn render(state: Shared, parts: usize, service: ServiceRequest) -> Response {
+    if parts > CHANGES_MAX {
+        return too_many();
+    }
+    on_a_thread(state, move |ce| Ok(applied(&ce.serve(service)))).await
 }
 
 async fn watch(state: Shared, Json(request): Json<WatchRequest>) -> Response {

@@ -6,6 +6,8 @@
 //!
 //! The service answers 503 if the router's forwarding thread does not respond.
 //!
+//! A control element has a [`page`] for browsers.
+//!
 //! The service depends on the model only; an [`Operator`] stands between it and the router. Everything is bounded:
 //! connections, time, size of a request, changes in one request. Only the owner can access the socket.
 
@@ -14,7 +16,9 @@ pub mod ce;
 pub mod client;
 pub mod metrics;
 pub mod openapi;
+pub mod page;
 pub mod server;
 
 pub use ce::ControlElement;
+pub use page::{Page, Token};
 pub use server::{Operator, Peer, Refusal, Service};

@@ -17,8 +17,9 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json, Router};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::UnixListener;
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
@@ -118,36 +119,66 @@ impl Service {
 async fn serve(listener: &UnixListener, service: Router) -> io::Result<()> {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let permit = Arc::clone(&connections)
-            .acquire_owned()
-            .await
-            .map_err(io::Error::other)?;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // For instance, no file descriptors are left: wait instead of busy-looping.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
+        let permit = place(&connections).await?;
+        let Some((stream, _)) = accepted(listener.accept().await).await else {
+            continue;
         };
         let peer = stream.peer_cred().map(|peer| Peer {
             uid: peer.uid(),
             pid: peer.pid(),
         });
-        let peer = peer.unwrap_or_default();
-        let service = TowerToHyperService::new(service.clone().layer(Extension(peer)));
-        tokio::spawn(async move {
-            let connection = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service);
-            match tokio::time::timeout(CONNECTION_TIME_MAX, connection).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
-                Err(_) => tracing::debug!("northbound connection took too long"),
-            }
-            drop(permit);
-        });
+        let service = service.clone().layer(Extension(peer.unwrap_or_default()));
+        tokio::spawn(answer(stream, service, permit));
     }
+}
+
+/// The same for browsers on this machine. Nobody knows who they are.
+pub(crate) async fn serve_page(listener: TcpListener, service: Router) -> io::Result<()> {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let service = service.layer(Extension(Peer {
+        uid: u32::MAX,
+        pid: None,
+    }));
+    loop {
+        let permit = place(&connections).await?;
+        if let Some((stream, _)) = accepted(listener.accept().await).await {
+            tokio::spawn(answer(stream, service.clone(), permit));
+        }
+    }
+}
+
+/// A place for one more connection.
+async fn place(connections: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
+    let permit = Arc::clone(connections).acquire_owned().await;
+    permit.map_err(io::Error::other)
+}
+
+/// A new connection; none after an error, which may last.
+async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
+    match accepted {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            // For instance, no file descriptors are left: wait instead of busy-looping.
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn answer<S>(stream: S, service: Router, permit: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    match tokio::time::timeout(CONNECTION_TIME_MAX, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
+        Err(_) => tracing::debug!("northbound connection took too long"),
+    }
+    drop(permit);
 }
 
 /// Removes the socket of a dead router. Anything else stays: a file named by mistake, a link to one, and the socket of

@@ -59,6 +59,10 @@ pub struct CePlan {
     pub certificate: Option<String>,
     /// File of its private key.
     pub key: Option<String>,
+    /// The address of the page for browsers; none if only the socket has it.
+    pub page: Option<SocketAddr>,
+    /// File of the token for changes on the page.
+    pub page_token: Option<String>,
     /// Where it listens.
     pub listeners: Vec<ListenPlan>,
     /// The FEs that may associate.
@@ -294,6 +298,29 @@ impl Builder {
         }
     }
 
+    /// The address of the page.
+    fn page(&mut self) -> Option<SocketAddr> {
+        let settings = self.element.as_ref()?;
+        let text = settings.text("page").to_owned();
+        if text.is_empty() {
+            if !settings.text("page_token").is_empty() {
+                let why = "`page_token` is the token of `page`, which is not set";
+                self.missing(ComponentPath::new(["page_token"]), why);
+            }
+            return None;
+        }
+        let address = text.parse::<SocketAddr>().ok();
+        let address = address.filter(|address| address.ip().is_loopback());
+        if address.is_none() {
+            let why = format!(
+                "`page` is \"{text}\", but must be an address and port of loopback like \"127.0.0.1:8080\"; \
+                 from another machine use `ssh -L 8080:127.0.0.1:8080`"
+            );
+            self.missing(ComponentPath::new(["page"]), why);
+        }
+        address
+    }
+
     fn finish(mut self) -> Result<CePlan, Vec<Fault>> {
         let root = ComponentPath::default();
         if self.faults.is_empty() && self.listeners.is_empty() {
@@ -323,6 +350,7 @@ impl Builder {
         for fe in &mut self.fes {
             remote::wish(&self.remotes, &fe.name, &mut fe.desired);
         }
+        let page = self.page();
         let Some(element) = self.element.filter(|_| self.faults.is_empty()) else {
             return Err(self.faults);
         };
@@ -332,6 +360,8 @@ impl Builder {
             store: element.text("store").to_owned(),
             certificate: file(&element, "certificate"),
             key: file(&element, "key"),
+            page,
+            page_token: file(&element, "page_token"),
             listeners: self.listeners,
             fes: self.fes,
             libraries: self.libraries,
@@ -450,6 +480,23 @@ mod tests {
             change("fe.b.certificate", "b.crt"),
         ]);
         assert!(twice[0].contains("`a` has this ID"), "{twice:?}");
+        let page = |page| {
+            faults(&[
+                change("listen.main.transport", "quic"),
+                change("page", page),
+            ])
+        };
+        for wrong in ["8080", "0.0.0.0:8080", "192.0.2.1:8080", "localhost:8080"] {
+            assert!(
+                page(wrong)[0].contains("must be an address and port of loopback"),
+                "{wrong}"
+            );
+        }
+        let token = faults(&[
+            change("listen.main.transport", "quic"),
+            change("page_token", "page.token"),
+        ]);
+        assert!(token[0].contains("`page`, which is not set"), "{token:?}");
         let key = faults(&[change("libraries", "x.xml")]);
         assert!(key[0].contains("unknown key `libraries`"), "{key:?}");
         assert!(faults(&[change("fe.17.certificate", "x")])[0].contains("no name of an FE"));

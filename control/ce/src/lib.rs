@@ -13,6 +13,7 @@
 //! - [`controller`]: controllers that steer queues of FEs
 //! - [`desired`]: the desired state of an FE
 //! - [`exception`]: what becomes of packets that FEs redirect
+//! - [`service`]: services as operations on blocks of FEs
 //! - [`tables`]: the tables that the CE has itself
 //!
 //! Nothing here opens a socket, waits or reads a clock.
@@ -26,6 +27,7 @@ pub mod desired;
 mod directory;
 pub mod exception;
 mod leaf;
+pub mod service;
 mod settings;
 pub mod tables;
 

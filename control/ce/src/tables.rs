@@ -4,7 +4,7 @@ use weir_model::Class;
 use weir_model::class::{Cell, Component, Form, Layout, Type, Unit};
 
 /// Every table, in the order in which pages list them.
-pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &LFBS, &CONTROLLERS];
+pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &CHANNELS, &LFBS, &CONTROLLERS];
 
 const NUMBER: Type = Type::Gauge(Unit::One);
 const COUNTER: Type = Type::Counter(Unit::One);
@@ -86,6 +86,67 @@ pub static ASSOCIATIONS: Class = Class {
         Component::new(11, "peer", Type::Text, "192.0.2.7:41234")
             .about("Transport and address of the FE.")
             .shown(&[Cell::new("PEER")]),
+    ],
+    layout: Layout {
+        empty: "No FE is associated. `weir show fes` says why.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+/// Messages that have passed.
+const PASSED: Type = Type::Struct(&[
+    Component::new(1, "messages", COUNTER, "15").about("Messages."),
+    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about("Their bytes."),
+]);
+
+/// Messages that wait.
+const WAITING: Type = Type::Struct(&[
+    Component::new(1, "messages", NUMBER, "4").about("Messages."),
+    Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "2400").about("Their bytes."),
+]);
+
+/// What the links to the associated FEs carry.
+pub static CHANNELS: Class = Class {
+    name: "channels",
+    id: 0x00F7_0319,
+    about: "the two channels of each association, control and redirect, and what stands between them at this end",
+    key: &["fe"],
+    components: &[
+        name_of_fe(1),
+        Component::new(2, "discipline", Type::Text, "dppbrb")
+            .about("The kind of discipline that divides the link between the channels.")
+            .shown(&[Cell::new("DISCIPLINE")]),
+        Component::new(3, "control_sent", PASSED, "")
+            .about("Control messages handed to the transport.")
+            .shown(&[Cell::new("CONTROL OUT").of("messages")]),
+        Component::new(4, "control_received", PASSED, "")
+            .about("Control messages from the FE.")
+            .shown(&[Cell::new("CONTROL IN").of("messages")]),
+        Component::new(5, "control_waiting", WAITING, "")
+            .about("Control messages that wait for the transport.")
+            .shown(&[Cell::new("CONTROL WAITING").of("messages")]),
+        Component::new(6, "redirect_sent", PASSED, "")
+            .about("Redirected packets handed to the transport.")
+            .shown(&[Cell::new("REDIRECT OUT").of("messages")]),
+        Component::new(7, "redirect_received", PASSED, "")
+            .about("Redirected packets from the FE.")
+            .shown(&[Cell::new("REDIRECT IN").of("messages")]),
+        Component::new(8, "redirect_waiting", WAITING, "")
+            .about("Redirected packets that wait for the transport.")
+            .shown(&[Cell::new("REDIRECT WAITING").of("messages")]),
+        Component::new(9, "redirect_dropped", PASSED, "")
+            .about("Redirected packets that were dropped while they waited.")
+            .shown(&[Cell::new("REDIRECT DROPPED").of("messages")]),
+        Component::new(10, "combined", COUNTER, "0")
+            .about("Redirected packets that were sent in the message of another one."),
+        Component::new(
+            11,
+            "gauges",
+            Type::Map(&Type::Gauge(Unit::One)),
+            "control_share=1000",
+        )
+        .about("Gauges of the discipline; `weir describe DISCIPLINE` explains them."),
     ],
     layout: Layout {
         empty: "No FE is associated. `weir show fes` says why.",

@@ -7,10 +7,11 @@ use tokio::runtime;
 use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_ce::contract::{self, Answer, Filter, Request, Watch, WatchId};
+use weir_ce::service;
 use weir_ce::tables::TABLES;
 use weir_live::ce::Handle;
 use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, ServiceRequest, Value};
 use weir_northbound::{ControlElement, Operator, Refusal};
 
 use super::place;
@@ -137,6 +138,16 @@ impl ControlElement for Console {
         };
         let deletes = requests.into_iter().map(delete).collect::<Result<_, _>>();
         self.asker.change(deletes.map(Request::Set))
+    }
+
+    fn serve(&self, service: ServiceRequest) -> ApplyReport {
+        match service::operations(&service) {
+            Ok(request) => self.asker.change(Ok(request)),
+            Err(messages) => ApplyReport {
+                applied: false,
+                messages,
+            },
+        }
     }
 
     fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal> {

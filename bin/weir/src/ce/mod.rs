@@ -3,6 +3,7 @@
 mod console;
 mod remote;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use weir_live::snmp::{Secrets, Target};
 use weir_live::tml::identity::Certificate;
 use weir_live::tml::{Common, Identity, Listener, Local, Pinned, Pins, Security, Transport};
 use weir_model::{ComponentPath, Fault};
-use weir_northbound::Service;
+use weir_northbound::{ControlElement, Page, Service, Token};
 
 use self::console::Console;
 use crate::configuration::{FILE_BYTES_MAX, located, read, shown};
@@ -36,6 +37,9 @@ const LINKS_SPARE: usize = 64;
 /// Longest time for an FE to answer a request.
 const ANSWER_MAX: Span = Span::from_secs(10);
 
+/// Longest file with a token.
+const TOKEN_BYTES_MAX: u64 = 1024;
+
 /// A checked configuration with everything that its files contain.
 struct Loaded {
     plan: CePlan,
@@ -43,6 +47,8 @@ struct Loaded {
     security: Option<Pinned>,
     /// Devices that are not weir.
     devices: Vec<(String, Target)>,
+    /// The token for changes on the page.
+    token: Option<Token>,
 }
 
 /// `weir check` of a CE's configuration.
@@ -78,6 +84,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         registry,
         security,
         devices,
+        token,
     } = loaded;
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
     let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
@@ -101,21 +108,45 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
             open(listen, security.as_ref(), &plan).await?,
         ));
     }
+    let page = match plan.page {
+        Some(address) => Some(Page::bind(address, token).await.map_err(|e| {
+            Failure::Run(format!("`page` {address}: {e}; is another program there?"))
+        })?),
+        None => None,
+    };
     let names = plan.fes.iter().map(|fe| fe.name.clone()).collect();
-    let console = Console::new(handle, tokio::runtime::Handle::current(), names);
+    let console: Arc<dyn ControlElement> = Arc::new(Console::new(
+        handle,
+        tokio::runtime::Handle::current(),
+        names,
+    ));
     for (transport, listener) in &listeners {
         tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
     }
     tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
     tokio::select! {
         why = driver.run(listeners) => Err(Failure::Run(why)),
-        ended = service.serve_control_element(Arc::new(console)) => match ended {
-            Ok(()) => Err(Failure::Run("the northbound service has ended".to_owned())),
-            Err(error) => Err(Failure::Run(format!("northbound service: {error}"))),
-        },
+        ended = service.serve_control_element(Arc::clone(&console)) => {
+            Err(northbound("service", ended))
+        }
+        ended = show(page, console) => Err(northbound("page", ended)),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     }
+}
+
+/// Serves the page, if there is one.
+async fn show(page: Option<Page>, console: Arc<dyn ControlElement>) -> std::io::Result<()> {
+    match page {
+        Some(page) => page.serve(console).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The end of the northbound service, or of its page.
+fn northbound(what: &str, ended: std::io::Result<()>) -> Failure {
+    let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
+    Failure::Run(format!("northbound {what}: {why}"))
 }
 
 /// Opens a listener.
@@ -190,21 +221,12 @@ fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
     let document = Document::parse(&shown(path), text).map_err(|e| failed(vec![e.to_string()]))?;
     let plan = CePlan::check(document.changes());
     let plan = plan.map_err(|faults| failed(located(&document, &faults)))?;
-    let files = files(path, &plan);
-    let (registry, security, devices) =
-        files.map_err(|faults| failed(located(&document, &faults)))?;
-    Ok(Loaded {
-        plan,
-        registry,
-        security,
-        devices,
-    })
+    let files = files(path, plan);
+    files.map_err(|faults| failed(located(&document, &faults)))
 }
 
-/// The contents of the files of a configuration: libraries, certificates, and secrets of devices.
-type Files = (Registry, Option<Pinned>, Vec<(String, Target)>);
-
-fn files(path: &Path, plan: &CePlan) -> Result<Files, Vec<Fault>> {
+/// Reads the files that a checked configuration names: libraries, certificates, secrets of devices, the token.
+fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut registry = Registry::standard();
     for class in weir_lfb::class::all() {
@@ -226,12 +248,36 @@ fn files(path: &Path, plan: &CePlan) -> Result<Files, Vec<Fault>> {
             faults.push(Fault::new(at, error));
         }
     }
-    let security = security(path, plan, &mut faults);
-    let devices = devices(path, plan, &mut faults);
+    let security = security(path, &plan, &mut faults);
+    let devices = devices(path, &plan, &mut faults);
+    let token = plan.page_token.as_ref().and_then(|file| {
+        let wrong = |why| Fault::new(ComponentPath::new(["page_token"]), format!("{file}: {why}"));
+        token(&beside(path, file))
+            .map_err(|why| faults.push(wrong(why)))
+            .ok()
+    });
     match faults.is_empty() {
-        true => Ok((registry, security, devices)),
+        true => Ok(Loaded {
+            plan,
+            registry,
+            security,
+            devices,
+            token,
+        }),
         false => Err(faults),
     }
+}
+
+/// The token of the page. Nobody but its owner and its group may read it.
+fn token(path: &Path) -> Result<Token, String> {
+    let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    if metadata.permissions().mode() & 0o007 != 0 {
+        return Err(format!(
+            "everybody may read it: chmod 600 {}",
+            path.display()
+        ));
+    }
+    Token::new(&read_text(path, TOKEN_BYTES_MAX).map_err(|e| e.to_string())?)
 }
 
 /// The devices that are not weir, with their secrets.

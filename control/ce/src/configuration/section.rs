@@ -56,6 +56,20 @@ pub const ELEMENT: Class = Class {
             "file with the private key of the certificate",
         )
         .id(5),
+        Parameter::new(
+            "page",
+            Kind::Text(64),
+            "",
+            "address and port of loopback for browsers, like \"127.0.0.1:8080\"; every local user may read there; empty: only the socket has the page",
+        )
+        .id(6),
+        Parameter::new(
+            "page_token",
+            Kind::Text(FILE_MAX),
+            "",
+            "file with a token of at least 16 letters and digits, which only its owner may read: who knows it may change components on `page`; empty: nobody may",
+        )
+        .id(7),
     ],
     ..Class::PLAIN
 };

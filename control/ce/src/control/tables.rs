@@ -1,6 +1,7 @@
 //! The rows of the tables that the CE has itself.
 
 use weir_base::Instant;
+use weir_forces::session::ce::LinkId;
 use weir_forces::wire::header::VERSION;
 use weir_model::{Class, Component, Value};
 
@@ -9,7 +10,8 @@ use super::member::{Fe, State};
 use crate::tables::{ASSOCIATIONS, FES, LFBS};
 
 impl Control {
-    /// The rows of a table of the CE ([`TABLES`](crate::tables::TABLES)); no rows of any other class.
+    /// The rows of a table of the CE ([`TABLES`](crate::tables::TABLES)); no rows of any other class,
+    /// nor of those whose rows are outside: channels and controllers.
     pub fn table(&self, now: Instant, class: &Class) -> Value {
         Value::List(match class.name {
             "fes" => self.fes.values().map(fe).collect(),
@@ -17,6 +19,12 @@ impl Control {
             "lfbs" => self.fes.values().flat_map(|fe| self.blocks(fe)).collect(),
             _ => Vec::new(),
         })
+    }
+
+    /// The link of each associated FE, with the FE's name.
+    pub fn links(&self) -> impl Iterator<Item = (&str, LinkId)> {
+        let name = |(id, link)| Some((&*self.fes.get(&id)?.name, link));
+        self.ce.fes().filter_map(name)
     }
 
     fn associations(&self, now: Instant) -> Vec<Value> {

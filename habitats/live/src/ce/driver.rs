@@ -24,14 +24,14 @@ use weir_ce::contract::{Answer, Journal, Output, Records, Refusal, Request, Stor
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
-use weir_ce::tables::CONTROLLERS;
+use weir_ce::tables::{CHANNELS, CONTROLLERS};
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::Id;
 use weir_model::{Class, Value};
 
-use super::device;
 use super::store::Store;
 use super::taps::Taps;
+use super::{channels, device};
 use crate::clock;
 use crate::snmp::Target;
 use crate::tml::{Incoming, Link, Listener, Outgoing};
@@ -203,9 +203,10 @@ impl Driver {
                 self.control.request(now, ticket, request);
             }
             Input::Table(class, answer) => {
-                let rows = match class.name == CONTROLLERS.name {
-                    true => self.bridge.table(now),
-                    false => self.control.table(now, class),
+                let rows = match class.id {
+                    id if id == CONTROLLERS.id => self.bridge.table(now),
+                    id if id == CHANNELS.id => self.channels(),
+                    _ => self.control.table(now, class),
                 };
                 let _ = answer.send(rows); // the asker may be gone
             }
@@ -225,6 +226,12 @@ impl Driver {
             }
             Input::Deaf(_) => {} // handled by the caller
         }
+    }
+
+    /// What the links of the associated FEs carry.
+    fn channels(&self) -> Value {
+        let row = |(fe, link)| Some(channels::row(fe, &self.links.get(&link)?.inspect()));
+        Value::List(self.control.links().filter_map(row).collect())
     }
 
     fn number(&mut self) -> u64 {

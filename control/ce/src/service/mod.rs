@@ -1,0 +1,47 @@
+//! Services: wishes of operators in words of a network, as sequences of operations on blocks of FEs.
+//!
+//! ```text
+//!   queue   edge1, wan, 50 Mbit, sfq, limit 100   ->  settings of the port and of its discipline; other parameters: default
+//!   filter  edge1, no_route, hop_limit, 1 Mbit    ->  flags of the block `redirect`, and its token bucket
+//! ```
+//!
+//! Here is the conversion only, without a look at the FEs: [`Control`](crate::Control) checks and executes the request
+//! that it results in, all or nothing. Source: the services of the control element (SAPI) in Zhuge et al., "Research on
+//! Internal Flow Control Mechanism of ForCES Routers".
+
+mod filter;
+mod queue;
+
+use weir_model::ServiceRequest;
+
+use crate::contract::Request;
+
+/// The operations of a service, or what is wrong with it, each error with the FE that it is about.
+pub fn operations(service: &ServiceRequest) -> Result<Request, Vec<String>> {
+    match service {
+        ServiceRequest::Queue(queues) => each(queues, queue::operations).map(Request::Change),
+        ServiceRequest::Filter(filters) => {
+            let sets = each(filters, filter::sets)?;
+            Ok(Request::Set(sets.into_iter().flatten().collect()))
+        }
+    }
+}
+
+/// The operations of each part, or the errors of all parts.
+fn each<P, O>(
+    parts: &[P],
+    convert: impl Fn(&P) -> Result<O, String>,
+) -> Result<Vec<O>, Vec<String>> {
+    let mut operations = Vec::new();
+    let mut errors = Vec::new();
+    for part in parts {
+        match convert(part) {
+            Ok(done) => operations.push(done),
+            Err(error) => errors.push(error),
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(operations),
+        false => Err(errors),
+    }
+}

@@ -1,0 +1,305 @@
+//! The page of a control element, and the way of browsers to its service.
+//!
+//! ```text
+//!   Unix socket       GET / is the page, too; only the owner of the socket can connect
+//!   page = "127.0.0.1:8080"    every local user may read; a change needs the token
+//! ```
+//!
+//! A browser is not only its user: any site that it shows can send requests to a loopback address (CSRF), and can give
+//! its own name that address (DNS rebinding). So a request is answered only if
+//!
+//! - its host is a name that no site can have: an address of loopback or `localhost`, on the Unix socket any name
+//!   without a dot;
+//! - no other site has caused it, as far as the browser says (`Origin`, `Sec-Fetch-Site`);
+//! - on TCP: it changes nothing, or has the token in a header, which another site cannot set without permission (CORS),
+//!   and nobody gets that permission here.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+
+/// The page.
+const PAGE: &str = include_str!("page.html");
+/// The header with the token.
+pub const TOKEN_HEADER: &str = "x-weir-token";
+/// Shortest token.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// What a request to a control element must prove.
+#[derive(Clone, Debug)]
+pub(crate) enum Guard {
+    /// Nothing more than access to the Unix socket.
+    Socket,
+    /// The token for changes; without one nobody can change anything.
+    Page(Option<Token>),
+}
+
+/// The secret of those who may change something over TCP.
+#[derive(Clone)]
+pub struct Token(Arc<str>);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl Token {
+    /// From the text of a file; white space around it does not count.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let token = text.trim();
+        let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+        match is_plain && token.len() >= TOKEN_BYTES_MIN {
+            true => Ok(Self(token.into())),
+            false => Err(format!(
+                "a token has at least {TOKEN_BYTES_MIN} letters, digits and signs, without spaces; \
+                 `openssl rand -hex 16` makes one"
+            )),
+        }
+    }
+
+    /// Compares in a time that does not say how much of the text is right.
+    fn is(&self, text: &[u8]) -> bool {
+        let token = self.0.as_bytes();
+        let differences = token.iter().zip(text).fold(0, |all, (a, b)| all | (a ^ b));
+        token.len() == text.len() && differences == 0
+    }
+}
+
+/// The page's listener, before it answers requests.
+#[derive(Debug)]
+pub struct Page {
+    pub(crate) listener: TcpListener,
+    pub(crate) token: Option<Token>,
+}
+
+impl Page {
+    /// Listens at an address of loopback.
+    pub async fn bind(address: SocketAddr, token: Option<Token>) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            let why = "the page is plain HTTP, so it listens on loopback only";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { listener, token })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// The page itself.
+pub(crate) async fn page() -> Response {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], PAGE).into_response()
+}
+
+/// Refuses what a browser should not have sent, and tells it to trust nothing else.
+pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let is_page = matches!(guard, Guard::Page(_));
+    let parts = (request.method(), request.uri(), request.headers());
+    let mut response = match guard.check(parts.0, parts.1, parts.2) {
+        Ok(()) => next.run(request).await,
+        Err((status, why)) => (status, why).into_response(),
+    };
+    const HEADERS: [(HeaderName, &str); 4] = [
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in HEADERS {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    if is_page {
+        let close = HeaderValue::from_static("close"); // an idle browser keeps no place
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
+}
+
+impl Guard {
+    fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), (StatusCode, &'static str)> {
+        let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let host = text(&HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
+        if !self.serves(host) {
+            let why = "this host name is not served; use 127.0.0.1 or localhost";
+            return Err((StatusCode::MISDIRECTED_REQUEST, why));
+        }
+        let is_foreign = |origin: &str| origin.strip_prefix("http://") != host;
+        let fetched = text(&HeaderName::from_static("sec-fetch-site"));
+        let is_fetched = fetched.is_none_or(|site| site == "same-origin" || site == "none");
+        if text(&ORIGIN).is_some_and(is_foreign) || !is_fetched {
+            return Err((StatusCode::FORBIDDEN, "another site has sent this request"));
+        }
+        let is_safe = method == Method::GET || method == Method::HEAD;
+        let token = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
+        match self {
+            Self::Page(None) if !is_safe => {
+                let why = "changes are not permitted here; set `page_token` in the configuration of the control \
+                           element, or use its Unix socket";
+                Err((StatusCode::FORBIDDEN, why))
+            }
+            Self::Page(Some(right)) if !is_safe && !token.is_some_and(|given| right.is(given)) => {
+                let why = "a change needs the token in the header `x-weir-token`";
+                Err((StatusCode::UNAUTHORIZED, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a host name is one of ours.
+    fn serves(&self, host: Option<&str>) -> bool {
+        let Some(host) = host else {
+            return matches!(self, Self::Socket); // HTTP/1.0, which no browser speaks
+        };
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let literal = name.trim_start_matches('[').trim_end_matches(']');
+        match literal.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback(),
+            Err(_) => match self {
+                Self::Socket => !name.contains('.'),
+                Self::Page(_) => name == "localhost",
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: &str = "0123456789abcdef";
+
+    /// The status of a request; 200 if it is admitted.
+    fn status(guard: &Guard, method: Method, headers: &[(&'static str, &str)]) -> u16 {
+        let headers = headers.iter().map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).unwrap(),
+            )
+        });
+        let headers = HeaderMap::from_iter(headers);
+        let checked = guard.check(&method, &Uri::from_static("/v1/fes"), &headers);
+        checked.map_or_else(|(status, _)| status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn a_name_that_a_site_can_have_is_not_served() {
+        let page = Guard::Page(None);
+        let get = |guard: &Guard, host| status(guard, Method::GET, &[("host", host)]);
+        for host in [
+            "127.0.0.1:8080",
+            "localhost:8080",
+            "localhost",
+            "[::1]:8080",
+        ] {
+            assert_eq!(get(&page, host), 200, "{host}");
+        }
+        for host in [
+            "evil.example:8080",
+            "weir",
+            "192.0.2.1:8080",
+            "127.0.0.1.evil.example",
+            "",
+            ":80",
+        ] {
+            assert_eq!(get(&page, host), 421, "{host}");
+        }
+        assert_eq!(status(&page, Method::GET, &[]), 421);
+        assert_eq!(get(&Guard::Socket, "weir"), 200);
+        assert_eq!(get(&Guard::Socket, "evil.example"), 421);
+        assert_eq!(status(&Guard::Socket, Method::GET, &[]), 200);
+    }
+
+    #[test]
+    fn another_site_gets_nothing() {
+        let host = ("host", "127.0.0.1:8080");
+        for guard in [Guard::Socket, Guard::Page(None)] {
+            let get = |more| status(&guard, Method::GET, &[host, more]);
+            assert_eq!(get(("origin", "http://127.0.0.1:8080")), 200);
+            assert_eq!(get(("origin", "http://127.0.0.1:8081")), 403);
+            assert_eq!(get(("origin", "null")), 403);
+            assert_eq!(get(("sec-fetch-site", "same-origin")), 200);
+            assert_eq!(get(("sec-fetch-site", "none")), 200);
+            assert_eq!(get(("sec-fetch-site", "cross-site")), 403);
+            assert_eq!(get(("sec-fetch-site", "same-site")), 403);
+        }
+    }
+
+    #[test]
+    fn a_change_needs_the_token() {
+        let host = ("host", "127.0.0.1:8080");
+        let page = Guard::Page(Some(Token::new(&format!(" {RIGHT}\n")).unwrap()));
+        let patch = |token| status(&page, Method::PATCH, &[host, ("x-weir-token", token)]);
+        assert_eq!(patch(RIGHT), 200);
+        for wrong in [
+            "",
+            "0123456789abcdeF",
+            "0123456789abcdef0",
+            "0123456789abcde",
+        ] {
+            assert_eq!(patch(wrong), 401, "{wrong}");
+        }
+        for method in [Method::POST, Method::DELETE, Method::PUT, Method::OPTIONS] {
+            assert_eq!(status(&page, method.clone(), &[host]), 401, "{method}");
+            assert_eq!(status(&Guard::Page(None), method, &[host]), 403);
+        }
+        assert_eq!(status(&page, Method::GET, &[host]), 200);
+        assert_eq!(
+            status(&Guard::Socket, Method::PATCH, &[("host", "weir")]),
+            200
+        );
+    }
+
+    #[test]
+    fn a_weak_token_is_refused() {
+        for weak in ["", "short", "0123456 89abcdef", "0123456789abcdé"] {
+            assert!(Token::new(weak).is_err(), "{weak}");
+        }
+        assert_eq!(format!("{:?}", Token::new(RIGHT).unwrap()), "Token(..)");
+    }
+
+    /// The page may not fetch anything from elsewhere, and may not put text of an FE into HTML.
+    #[test]
+    fn the_page_is_whole_in_itself() {
+        for word in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "src=",
+            "@import",
+            "url(",
+        ] {
+            assert!(!PAGE.contains(word), "{word}");
+        }
+        let foreign = PAGE.matches("http://").count() + PAGE.matches("https://").count();
+        assert_eq!(foreign, PAGE.matches("http://www.w3.org/2000/svg").count());
+    }
+}
