@@ -43,6 +43,8 @@ enum What {
     Drops,
     /// Every key of a router's configuration, as a page in Markdown
     Configuration,
+    /// Every key of a control element's configuration, as a page in Markdown
+    CeConfiguration,
     /// The JSON Schema of a router's configuration
     ConfigurationSchema,
     /// The router's HTTP interface, as a page in Markdown; with --json as an OpenAPI document
@@ -84,6 +86,10 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
         What::Drops => (drops, drops_json),
         What::Configuration => (pages::configuration::markdown, pages::configuration::json),
+        What::CeConfiguration => (
+            pages::configuration::ce_markdown,
+            pages::configuration::ce_json,
+        ),
         What::Api => (pages::api::markdown, pages::api::json),
         What::Metrics => (pages::metrics::markdown, pages::metrics::json),
         What::Prometheus => (pages::prometheus::markdown, pages::prometheus::json),

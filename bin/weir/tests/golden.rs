@@ -243,6 +243,7 @@ fn golden_wrong_usage() {
 fn golden_reference_pages() {
     for (what, file) in [
         ("configuration", "docs/configuration.md"),
+        ("ce-configuration", "docs/ce-configuration.md"),
         ("api", "docs/http-api.md"),
         ("metrics", "docs/metrics.md"),
         ("prometheus", "docs/prometheus.md"),
