@@ -105,10 +105,15 @@ fn router(ce: Arc<dyn ControlElement>, guard: Guard) -> Router {
     tables
         .chain(others)
         .fold(Router::new(), add)
-        .fallback(server::nothing_there)
+        .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(server::BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(guard, page::admit))
         .with_state(ce)
+}
+
+async fn nothing_there(path: Uri) -> Response {
+    let why = format!("a control element has no {path}; `--fe NAME` asks one of its FEs");
+    (StatusCode::NOT_FOUND, why).into_response()
 }
 
 fn table(class: &'static Class) -> MethodRouter<Arc<dyn ControlElement>> {

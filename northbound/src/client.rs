@@ -27,8 +27,11 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Reason why a request to a router failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No router listens on that socket, or access is denied.
-    #[error("no router answers on {}: {source}; is `weir router` running, with this `socket`?", socket.display())]
+    /// Nobody listens on that socket, or access is denied.
+    #[error(
+        "nobody answers on {}: {source}; is `weir router`, `weir fe` or `weir ce` running, with this `socket`?",
+        socket.display()
+    )]
     Unreachable {
         /// Its expected path.
         socket: PathBuf,
@@ -48,7 +51,7 @@ pub enum ClientError {
     #[error("the router's answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)]
     TooLong,
     /// The answer did not have the expected form.
-    #[error("the router answered {status}: {text}")]
+    #[error("{text} (HTTP {status})")]
     Unexpected {
         /// HTTP status.
         status: u16,
@@ -415,7 +418,7 @@ mod tests {
             assert!(client.change(std::slice::from_ref(&change)).await.is_ok());
             for said in [
                 "port.wan: no; port.lan: no",
-                "the router answered 503: the forwarding thread does not answer",
+                "the forwarding thread does not answer (HTTP 503)",
             ] {
                 let error = client
                     .change(std::slice::from_ref(&change))

@@ -70,7 +70,7 @@ pub(crate) fn is_router(text: &str) -> bool {
 }
 
 /// Top-level keys that only the configuration of a control element has.
-const OF_A_CONTROL_ELEMENT: [&str; 2] = ["listen", "library"];
+const OF_A_CONTROL_ELEMENT: [&str; 3] = ["listen", "library", "store"];
 
 /// Whether this is the text of a control element's configuration.
 pub(crate) fn is_control_element(text: &str) -> bool {
@@ -111,6 +111,12 @@ fn checked(name: &str, text: &str) -> Result<(Configuration, Document), Vec<Stri
             "{name}: {what}; run it with `weir run {name}`"
         )]);
     }
+    if is_control_element(text) {
+        let what = "this is the configuration of a control element";
+        return Err(vec![format!(
+            "{name}: {what}; run it with `weir ce {name}`"
+        )]);
+    }
     let document = Document::parse(name, text).map_err(|e| vec![e.to_string()])?;
     let (of_fe, of_router): (Vec<_>, Vec<_>) =
         document.changes().iter().cloned().partition(fe::is_of_fe);
@@ -137,7 +143,9 @@ pub(crate) fn sentences(faults: Vec<Fault>) -> Vec<String> {
 pub(crate) fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
     located.sort_by_key(|error| error.line);
-    located.iter().map(ToString::to_string).collect()
+    let mut sentences: Vec<_> = located.iter().map(ToString::to_string).collect();
+    sentences.dedup(); // an unknown section has a fault for each of its keys
+    sentences
 }
 
 /// Reads and checks a configuration file; whether its interfaces exist is not checked.

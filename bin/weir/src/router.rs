@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use weir_element::Facts;
 use weir_lfb::Plan;
@@ -135,8 +136,12 @@ async fn serve(
     let reader = Arc::new(Reader::new(Arc::clone(&running), env!("CARGO_PKG_VERSION")));
     let console = Console::new(Arc::clone(&running), Arc::clone(&reader), fe.clone());
     tasks.spawn(serve_northbound(console, service));
+    let (end_element, element_ends) = watch::channel(());
     if let Some(element) = element {
-        tasks.spawn(weir_live::fe::run(Arc::clone(&running), reader, element));
+        let running = Arc::clone(&running);
+        tasks.spawn(weir_live::fe::run(running, reader, element, element_ends));
+    } else {
+        drop(element_ends);
     }
     tasks.spawn(heart.clone().beat(running.handle.clone()));
     let started = Instant::now();
@@ -154,8 +159,13 @@ async fn serve(
         "router stops: the kernel forwards, and queues drain; another signal ends it at once"
     );
     let drained = Arc::clone(&running);
+    let stopped = async {
+        end_element.send_replace(());
+        end_element.closed().await; // the control elements know
+        tokio::task::spawn_blocking(move || drained.stop()).await
+    };
     tokio::select! {
-        _ = tokio::task::spawn_blocking(move || drained.stop()) => {}
+        _ = stopped => {}
         () = ending.asked() => {}
     }
     let totals = running.handle.call(|worker| Totals::of(&worker.plane)).ok();

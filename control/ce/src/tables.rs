@@ -4,7 +4,7 @@ use weir_model::Class;
 use weir_model::class::{Cell, Component, Form, Layout, Type, Unit};
 
 /// Every table, in the order in which pages list them.
-pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &CHANNELS, &LFBS, &CONTROLLERS];
+pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &CHANNELS, &LFBS, &CONTROLLERS, &FAULTS];
 
 const NUMBER: Type = Type::Gauge(Unit::One);
 const COUNTER: Type = Type::Counter(Unit::One);
@@ -220,6 +220,27 @@ pub static CONTROLLERS: Class = Class {
     ],
     layout: Layout {
         empty: "No controller is configured. Add `[controller.NAME]` to the configuration of the CE.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+/// What went wrong between the CE and its peers.
+pub static FAULTS: Class = Class {
+    name: "faults",
+    id: 0x00F7_031B,
+    about: "what went wrong with links to the control element since its start: impostors, floods, losses",
+    key: &["fault"],
+    components: &[
+        Component::new(1, "fault", Type::Text, "unknown_certificate")
+            .about("Kind of fault; the log has the peer of each.")
+            .shown(&[Cell::new("FAULT")]),
+        Component::new(2, "count", COUNTER, "3")
+            .about("How often it happened.")
+            .shown(&[Cell::new("COUNT")]),
+    ],
+    layout: Layout {
+        empty: "Nothing has gone wrong with a link since the start.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN

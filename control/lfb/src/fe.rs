@@ -355,6 +355,8 @@ impl FePlan {
                 );
             }
             let is_open = ce.insecure || ce.address.ip().is_loopback();
+            // A certificate of one side proves nothing without that of the other one.
+            let needs_files = !is_open || ce.transport == "quic" || !ce.certificate.is_empty();
             let files = [
                 (
                     ce.certificate.is_empty(),
@@ -373,11 +375,12 @@ impl FePlan {
                 ),
             ];
             for (is_missing, path, what) in files {
-                if is_missing && !is_open {
+                if is_missing && needs_files {
+                    let name = &ce.name;
                     let why = format!(
-                        "{what} is missing: without it nobody can prove who they are (`weir keys` makes it). \
-                         Without certificates, set ce.{}.insecure = true",
-                        ce.name
+                        "{what} is missing: without it nobody can prove who they are (`weir keys` makes it). Without \
+                         certificates, set ce.{name}.transport = \"tcp_udp\", and beyond loopback \
+                         ce.{name}.insecure = true"
                     );
                     wrong(path, why);
                 }

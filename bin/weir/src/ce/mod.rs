@@ -23,12 +23,14 @@ use weir_live::device::tap;
 use weir_live::file::read_text;
 use weir_live::snmp::{Secrets, Target};
 use weir_live::tml::identity::Certificate;
-use weir_live::tml::{Common, Identity, Listener, Local, Pinned, Pins, Security, Transport};
+use weir_live::tml::{
+    Common, Faults, Identity, Listener, Local, Pinned, Pins, Security, Transport,
+};
 use weir_model::{ComponentPath, Fault};
 use weir_northbound::{ControlElement, Page, Service, Token};
 
 use self::console::Console;
-use crate::configuration::{FILE_BYTES_MAX, located, read, shown};
+use crate::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
 use crate::output::print;
 use crate::{Failure, release_signals};
 
@@ -56,9 +58,17 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
     let Loaded { plan, .. } = load(path, text)?;
     let (fes, listeners) = (plan.fes.len(), plan.listeners.len());
     print(&format!(
-        "{}: good, a control element with {fes} FEs and {listeners} listeners\n",
-        shown(path)
+        "{}: good, a control element with {} and {}\n",
+        shown(path),
+        counted(fes, "FE"),
+        counted(listeners, "listener"),
     ))
+}
+
+/// A number with its noun: `1 FE`, `2 FEs`.
+fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 /// Runs a CE until a signal ends it.
@@ -96,7 +106,9 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let control = Control::new(params, registry, members).map_err(|e| usage(&e))?;
     let service = Service::bind(Path::new(&plan.socket));
     let service = service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", plan.socket)))?;
-    let (driver, handle) = Driver::new(control, store).map_err(|e| Failure::Run(e.to_string()))?;
+    let faults = Arc::new(Faults::default());
+    let driver = Driver::new(control, store, Arc::clone(&faults));
+    let (driver, handle) = driver.map_err(|e| Failure::Run(e.to_string()))?;
     let fes = plan.fes.iter().map(|fe| (fe.id, &*fe.name));
     let driver = driver
         .with_controllers(&plan.controllers, devices)
@@ -105,7 +117,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     for listen in &plan.listeners {
         listeners.push((
             listen.transport.to_owned(),
-            open(listen, security.as_ref(), &plan).await?,
+            open(listen, security.as_ref(), &plan, &faults).await?,
         ));
     }
     let page = match plan.page {
@@ -124,14 +136,15 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
     }
     tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
+    let end = async {
+        tokio::select!(_ = terminate.recv() => {}, _ = interrupt.recv() => {});
+    };
     tokio::select! {
-        why = driver.run(listeners) => Err(Failure::Run(why)),
+        ended = driver.run(listeners, end) => ended.map_err(Failure::Run),
         ended = service.serve_control_element(Arc::clone(&console)) => {
             Err(northbound("service", ended))
         }
         ended = show(page, console) => Err(northbound("page", ended)),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
     }
 }
 
@@ -154,6 +167,7 @@ async fn open(
     listen: &ListenPlan,
     security: Option<&Pinned>,
     plan: &CePlan,
+    faults: &Arc<Faults>,
 ) -> Result<Listener, Failure> {
     let Some(transport) = Transport::from_word(listen.transport) else {
         unreachable!("{} is one of the permitted words", listen.transport)
@@ -167,6 +181,7 @@ async fn open(
                 pinned: security.cloned(),
                 insecure: listen.insecure,
             },
+            faults: Arc::clone(faults),
             ..Common::default()
         },
     };
@@ -218,6 +233,12 @@ fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
 /// Reads and checks a configuration and the files that it names.
 fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
+    if is_router(text) {
+        let (name, what) = (shown(path), "this is the configuration of a router");
+        let run =
+            format!("run it with `weir fe {name}` if it has [fe], else with `weir router {name}`");
+        return Err(Failure::Usage(format!("{name}: {what}; {run}")));
+    }
     let document = Document::parse(&shown(path), text).map_err(|e| failed(vec![e.to_string()]))?;
     let plan = CePlan::check(document.changes());
     let plan = plan.map_err(|faults| failed(located(&document, &faults)))?;

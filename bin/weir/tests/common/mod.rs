@@ -325,7 +325,11 @@ pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     eventually_or(what, String::new, condition);
 }
 
-fn eventually_or(what: &str, why: impl Fn() -> String, mut condition: impl FnMut() -> bool) {
+pub(crate) fn eventually_or(
+    what: &str,
+    why: impl Fn() -> String,
+    mut condition: impl FnMut() -> bool,
+) {
     let began = Instant::now();
     while !condition() {
         let in_time = began.elapsed() < PATIENCE;

@@ -38,8 +38,8 @@ struct Peer {
     has_proved: bool,
 }
 
-/// A control element. After each call of a `handle_*` function or of [`Self::request`], call [`Self::poll_output`] and
-/// [`Self::poll_transmit`] until they return nothing, and then [`Self::poll_timeout`] for the instant at which to call
+/// A control element. After each call of a `handle_*` function or of [`Self::request`], call [`Self::poll_transmit`] and
+/// [`Self::poll_output`] until they return nothing, and then [`Self::poll_timeout`] for the instant at which to call
 /// [`Self::handle_timeout`]. Time must not run backwards.
 #[derive(Debug)]
 pub struct Control {
@@ -198,7 +198,16 @@ impl Control {
         self.ce.redirect(now, fe, packets).unwrap_or(false)
     }
 
-    /// The next message for a link.
+    /// Ends all associations, as before the end of the program.
+    pub fn leave(&mut self, now: Instant) {
+        let fes: Vec<Id> = self.ce.fes().map(|(fe, _)| fe).collect();
+        for fe in fes {
+            self.ce.release(now, fe, TeardownReason::Normal);
+        }
+        self.pump(now);
+    }
+
+    /// The next message for a link. Take all of them before the next output, which may close their link.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.ce.poll_transmit(now)
     }

@@ -24,22 +24,25 @@ use weir_ce::contract::{Answer, Journal, Output, Records, Refusal, Request, Stor
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
-use weir_ce::tables::{CHANNELS, CONTROLLERS};
+use weir_ce::tables::{CHANNELS, CONTROLLERS, FAULTS};
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::Id;
 use weir_model::{Class, Value};
 
 use super::store::Store;
 use super::taps::Taps;
-use super::{channels, device};
+use super::{channels, device, faults};
 use crate::clock;
 use crate::snmp::Target;
-use crate::tml::{Incoming, Link, Listener, Outgoing};
+use crate::tml::{Faults, Incoming, Link, Listener, Outgoing};
 
 /// Inputs that wait for the control element.
 const INPUTS_MAX: usize = 256;
 /// An answer that has not come by then is not waited for; every request ends sooner.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time for the links to carry the last messages when the control element ends.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// A place where the CE listens, with the word for its transport.
 pub type Listening = (String, Listener);
@@ -105,6 +108,8 @@ pub struct Driver {
     remotes: Remotes,
     taps: Taps,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
+    /// What went wrong with links of all listeners.
+    faults: Arc<Faults>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
     store: threads::Sender<ToKeep>,
     tasks: JoinSet<()>,
@@ -112,8 +117,13 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A control element with its store, and the handle to ask it. Call it within a runtime.
-    pub fn new(control: Control, store: Store) -> std::io::Result<(Self, Handle)> {
+    /// A control element with its store, and the handle to ask it; `faults` are the counters of its listeners. Call it
+    /// within a runtime.
+    pub fn new(
+        control: Control,
+        store: Store,
+        faults: Arc<Faults>,
+    ) -> std::io::Result<(Self, Handle)> {
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let handle = Handle {
             inputs: sender.clone(),
@@ -128,6 +138,7 @@ impl Driver {
             remotes: Remotes::new(&[], [], (0, 0)),
             taps: Taps::default(),
             links: BTreeMap::new(),
+            faults,
             answers: BTreeMap::new(),
             tasks: JoinSet::new(),
             next: 0,
@@ -162,8 +173,14 @@ impl Driver {
         self
     }
 
-    /// Runs until it is dropped, or until a listener fails; then it returns the reason.
-    pub async fn run(mut self, listeners: Vec<Listening>) -> String {
+    /// Runs until `end` completes, or until a listener fails; then it returns the reason. At its end it sends each FE
+    /// a teardown, so that none takes it for dead.
+    pub async fn run(
+        mut self,
+        listeners: Vec<Listening>,
+        end: impl Future<Output = ()>,
+    ) -> Result<(), String> {
+        tokio::pin!(end);
         for (transport, listener) in listeners {
             self.tasks
                 .spawn(accept(transport, listener, self.sender.clone()));
@@ -183,15 +200,36 @@ impl Driver {
                 }
             };
             tokio::select! {
+                () = &mut end => {
+                    self.leave().await;
+                    return Ok(());
+                }
                 input = self.inputs.recv() => match input {
-                    Some(Input::Deaf(why)) => return why,
+                    Some(Input::Deaf(why)) => return Err(why),
                     Some(input) => self.handle(input),
-                    None => return "nobody can ask the control element any more".to_owned(),
+                    None => return Err("nobody can ask the control element any more".to_owned()),
                 },
                 () = timer => self.control.handle_timeout(clock::now()),
                 Some(_) = self.tasks.join_next() => {} // a task of a link has ended
             }
         }
+    }
+
+    /// Ends all associations, and waits until the links have carried the last messages.
+    async fn leave(&mut self) {
+        let links: Vec<_> = self.links.values().map(|link| link.ending()).collect();
+        let now = clock::now();
+        self.control.leave(now);
+        while let Some(transmit) = self.control.poll_transmit(now) {
+            self.send(transmit.link, transmit.message);
+        }
+        self.links.clear(); // also those without an association
+        let ended = async {
+            for link in links {
+                link.await;
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_MAX, ended).await; // a peer that does not read loses its teardown
     }
 
     fn handle(&mut self, input: Input) {
@@ -206,6 +244,7 @@ impl Driver {
                 let rows = match class.id {
                     id if id == CONTROLLERS.id => self.bridge.table(now),
                     id if id == CHANNELS.id => self.channels(),
+                    id if id == FAULTS.id => faults::rows(&self.faults),
                     _ => self.control.table(now, class),
                 };
                 let _ = answer.send(rows); // the asker may be gone
@@ -257,7 +296,10 @@ impl Driver {
         loop {
             self.bridge.settle(now, &mut self.control);
             self.remotes.settle(now, &mut self.control);
-            if let Some(output) = self.control.poll_output() {
+            // The last message of a link goes before the output that closes it.
+            if let Some(transmit) = self.control.poll_transmit(now) {
+                self.send(transmit.link, transmit.message);
+            } else if let Some(output) = self.control.poll_output() {
                 let output = self.bridge.handle_output(now, output);
                 let output = output
                     .and_then(|output| self.remotes.handle_output(now, &mut self.control, output));
@@ -266,8 +308,6 @@ impl Driver {
                 }
             } else if let Some(effect) = self.remotes.poll_effect() {
                 self.act(effect);
-            } else if let Some(transmit) = self.control.poll_transmit(now) {
-                self.send(transmit.link, transmit.message);
             } else if let Some(request) = self.bridge.poll_device() {
                 self.sample(now, request);
             } else {

@@ -7,6 +7,7 @@
 mod channels;
 mod device;
 pub mod driver;
+mod faults;
 pub mod store;
 mod taps;
 

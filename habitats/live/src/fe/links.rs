@@ -97,6 +97,18 @@ impl Links {
         self.open.remove(&ce);
     }
 
+    /// Closes all links after what waits was sent, and waits until they have ended.
+    pub(super) async fn leave(&mut self) {
+        let open = self.open.values();
+        let links: Vec<_> = open
+            .filter_map(|state| Some(state.outgoing.as_ref()?.ending()))
+            .collect();
+        self.open.clear();
+        for link in links {
+            link.await;
+        }
+    }
+
     pub(super) fn handle(&mut self, now: Instant, event: LinkEvent, agent: &mut Agent) {
         let LinkEvent { ce, number, what } = event;
         let Some(state) = self

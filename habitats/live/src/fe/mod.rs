@@ -44,6 +44,9 @@ const INPUTS_MAX: usize = 256;
 /// Packets of the CE that wait for the router.
 const INJECTIONS_WAITING_MAX: usize = 16 * INJECTIONS_MAX;
 
+/// Longest time for the links to carry the last messages when the FE ends.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
 /// An input of the task.
 enum Input {
     Link(LinkEvent),
@@ -61,8 +64,14 @@ pub struct Params {
     pub ces: BTreeMap<Id, (Transport, Remote)>,
 }
 
-/// Runs the FE until the router must stop; returns why.
-pub async fn run(running: Arc<Running>, reader: Arc<Reader>, params: Params) -> String {
+/// Runs the FE until the router must stop, and returns why; or until `end` changes. Then it first sends each CE a
+/// teardown, so that none takes it for dead.
+pub async fn run(
+    running: Arc<Running>,
+    reader: Arc<Reader>,
+    params: Params,
+    mut end: watch::Receiver<()>,
+) -> String {
     let (sender, mut inputs) = mpsc::channel(INPUTS_MAX);
     let agent = match Agent::new(clock::now(), params.agent) {
         Ok(agent) => agent,
@@ -97,6 +106,10 @@ pub async fn run(running: Arc<Running>, reader: Arc<Reader>, params: Params) -> 
         };
         tokio::select! {
             biased;
+            _ = end.changed() => {
+                driver.leave().await;
+                return "the associations have ended".to_owned();
+            }
             input = inputs.recv() => match input {
                 Some(input) => driver.hand_in(input),
                 None => return "the agent has lost its inputs".to_owned(),
@@ -145,6 +158,14 @@ struct Driver {
 }
 
 impl Driver {
+    /// Ends all associations, and waits until the links have carried the last messages.
+    async fn leave(&mut self) {
+        let now = clock::now();
+        self.agent.release(now);
+        self.links.send(now, &mut self.agent);
+        let _ = tokio::time::timeout(LEAVE_MAX, self.links.leave()).await; // a CE that does not read loses its teardown
+    }
+
     fn hand_in(&mut self, input: Input) {
         let now = clock::now();
         self.follow_plan();

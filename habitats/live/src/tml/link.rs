@@ -174,6 +174,22 @@ impl Outgoing {
         lock(&self.0.queue).report()
     }
 
+    /// Completes when the link has ended. It does not keep the link open.
+    pub fn ending(&self) -> impl Future<Output = ()> + Send + 'static {
+        let shared = Arc::clone(&self.0);
+        async move {
+            loop {
+                let ended = shared.room.notified();
+                tokio::pin!(ended);
+                ended.as_mut().enable();
+                if shared.ended.get().is_some() {
+                    return;
+                }
+                ended.await;
+            }
+        }
+    }
+
     /// Closes the link: at once, or after the queue was sent, within a time limit. Dropping does the latter.
     pub fn close(self, after_queue: bool) {
         if !after_queue {

@@ -1,0 +1,155 @@
+//! Others read what weir writes: a CE in Python that shares no code with weir, and a checker of messages.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::eventually;
+use crate::stage::{CE, FE, Stage, Wire};
+use crate::wire::{Recorded, relay};
+
+/// The variable with the path of a program that checks files of ForCES messages, and exits with 0 if all are good.
+const CHECKER: &str = "WEIR_FORCES_CHECKER";
+
+const CE_AT: ([u8; 4], u16) = ([127, 0, 0, 1], 6704);
+const RELAY_AT: ([u8; 4], u16) = ([127, 0, 0, 1], 6714);
+
+fn addresses() -> (SocketAddr, SocketAddr) {
+    (RELAY_AT.into(), CE_AT.into())
+}
+
+/// The FE, which finds its CE behind the relay.
+fn fe_config(stage: &Stage) -> String {
+    stage
+        .fe_config()
+        .replace("127.0.0.1:6704", "127.0.0.1:6714")
+}
+
+/// Gives the messages of both directions to the checker.
+fn is_good(folder: &Path, recorded: &Recorded) {
+    let both = recorded.lock().unwrap().clone();
+    assert!(both.iter().all(|bytes| bytes.len() > 200), "{both:?}");
+    let Some(checker) = std::env::var_os(CHECKER) else {
+        println!("messages are not checked: {CHECKER} names no program");
+        return;
+    };
+    for (bytes, name) in both.iter().zip(["to-ce.bin", "to-fe.bin"]) {
+        let file = folder.join(name);
+        fs::write(&file, bytes).unwrap();
+        let checked = Command::new(&checker)
+            .args(["--bin", "--quiet"])
+            .arg(&file)
+            .output();
+        let checked = checked.unwrap();
+        let said = String::from_utf8_lossy(&checked.stdout);
+        println!("{name}: {} bytes\n{said}", bytes.len());
+        assert!(checked.status.success(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_ce_in_python_steers_an_fe() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/examples/forces_ce.py"
+    );
+    let mut python = Command::new("python3");
+    python.arg(example);
+    for words in [
+        "get 1.1.3",
+        "set 16187650.1.21 u64 20000000",
+        "get 16187650.1.21",
+        "set 16187650.1.21 u64 999000000000000",
+        "get 16187650.1.99",
+    ] {
+        python.args(words.split(' '));
+    }
+    python.stdin(Stdio::null()).stdout(Stdio::piped());
+    let python = stage.spawner.spawn(&stage.bed.router, python).unwrap();
+    eventually("the CE listens", || {
+        let sockets = weir_benches::testbed::run(&stage.bed.router, "ss", "-Hltn");
+        sockets.unwrap().contains(":6704")
+    });
+    let (at, to) = addresses();
+    let recorded = relay(&stage.bed.router, at, to);
+    let fe = stage.start_fe_as(FE, &fe_config(&stage));
+    let output = python.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}{}", fe.log());
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines[0], "associated with FE 0x00000002");
+    assert!(lines[1].ends_with("'edge1'"), "{said}");
+    assert_eq!(lines[2], "set 16187650.1.21 result 0x00", "{said}");
+    assert_eq!(lines[3], "get 16187650.1.21 0000000001312d00");
+    assert!(lines[4].contains("result 0x0e"), "out of range: {said}");
+    assert!(lines[5].contains("result 0x08"), "no such path: {said}");
+    is_good(&stage.folder, &recorded);
+}
+
+#[test]
+fn a_checker_is_content_with_what_both_sides_send() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let mut ce = stage.start_ce();
+    let (at, to) = addresses();
+    let recorded = relay(&stage.bed.router, at, to);
+    let mut fe = stage.start_fe_as(FE, &fe_config(&stage));
+    stage.in_sync();
+    assert!(stage.set_rate(40));
+    for (words, is_good) in [
+        ("get edge1:FEObject.1", true),
+        ("get edge1:ports.wan", true),
+        ("set edge1:ports.wan.rate=fast", false),
+        (
+            "set edge1:ports.wan.overhead=30_B edge1:ports.lan.rate=90_Mbit",
+            true,
+        ),
+        ("set edge1:FEObject.1.FEName=west", true),
+        ("show ports --fe edge1 --json", true),
+        ("show queues --fe edge1 --json", true),
+        ("unset --fe edge1 port.wan.rate", true),
+    ] {
+        let words: Vec<_> = words.split(' ').map(|w| w.replace('_', " ")).collect();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let done = stage.weir(&words, CE);
+        assert_eq!(done.status.success(), is_good, "{words:?}: {done:?}");
+    }
+    thread::sleep(Duration::from_secs(1)); // heartbeats of both
+    for element in [&mut fe, &mut ce] {
+        element.signal("TERM");
+        assert!(element.ended().success(), "{}", element.log());
+    }
+    is_good(&stage.folder, &recorded);
+}
+
+/// An end on purpose is no fault: each side tells the other one.
+#[test]
+fn both_sides_end_in_order() {
+    for wire in [Wire::Quic, Wire::Tls, Wire::Plain] {
+        let Some(stage) = Stage::new(wire) else {
+            return;
+        };
+        let mut ce = stage.start_ce();
+        let mut fe = stage.start_fe();
+        stage.in_sync();
+        ce.signal("TERM");
+        assert!(ce.ended().success(), "{}", ce.log());
+        let torn = "the peer ended the association: ended by an administrator";
+        eventually("the FE hears of it", || fe.log().contains(torn));
+        assert!(!ce.log().contains("WARN"), "{wire:?}: {}", ce.log());
+        assert!(!fe.log().contains("lost: "), "{wire:?}: {}", fe.log());
+        ce = stage.start_ce();
+        stage.in_sync();
+        fe.signal("TERM");
+        assert!(fe.ended().success(), "{}", fe.log());
+        eventually("the CE hears of it", || ce.log().contains(torn));
+        assert!(!ce.log().contains("fault="), "{wire:?}: {}", ce.log());
+    }
+}

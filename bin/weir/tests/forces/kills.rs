@@ -1,0 +1,145 @@
+//! Deaths of a CE, of an FE and of the link between them, under traffic and under changes of the configuration: the FE
+//! forwards on, and afterwards it has the desired state.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Router, eventually, kill};
+use crate::stage::{Stage, Wire};
+use crate::stream::Stream;
+
+/// Rounds of each kind of death: WEIR_FORCES_ROUNDS, or two.
+fn rounds() -> u64 {
+    let given = std::env::var("WEIR_FORCES_ROUNDS");
+    given.map_or(2, |text| text.parse().unwrap())
+}
+
+/// Packets a second. Their rate stays below every rate that a test sets.
+const STREAM: (u32, usize) = (1000, 250);
+
+/// The rates that a round sets, in Mbit/s; each differs from those of the round before.
+fn rates(round: u64) -> [u64; 2] {
+    [20 + 2 * (round % 30), 21 + 2 * (round % 30)]
+}
+
+/// Sets a rate while `death` happens, and returns the rates that may be in force afterwards.
+fn change_amid(stage: &Stage, [old, new]: [u64; 2], death: impl FnOnce()) -> Vec<u64> {
+    let is_set = thread::scope(|scope| {
+        let change = scope.spawn(|| stage.set_rate(new));
+        death();
+        change.join().unwrap()
+    });
+    match is_set {
+        true => vec![new],
+        false => vec![old, new], // the answer may be lost after the change is durable
+    }
+}
+
+/// Waits until the FE has one of these rates, and the CE knows.
+fn settled(stage: &Stage, rates: &[u64]) {
+    stage.in_sync();
+    let rate = stage.rate();
+    assert!(rates.contains(&rate), "{rate} is none of {rates:?}");
+    let get = ["get", "edge1:ports.wan.rate"];
+    let shown = stage.ask(&get, "ce");
+    assert_eq!(shown.trim(), format!("{}", rate * 1_000_000));
+}
+
+fn begin(stage: &Stage) -> (Router, Router) {
+    let (ce, fe) = (stage.start_ce(), stage.start_fe());
+    stage.in_sync();
+    assert_eq!(stage.rate(), 50);
+    (ce, fe)
+}
+
+fn a_ce_dies(wire: Wire) {
+    let Some(stage) = Stage::new(wire) else {
+        return;
+    };
+    let (mut ce, _fe) = begin(&stage);
+    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
+    let began = Instant::now();
+    for round in 0..rounds() {
+        let rates = rates(round);
+        assert!(stage.set_rate(rates[0]));
+        let may_be = change_amid(&stage, rates, || {
+            thread::sleep(Duration::from_millis(round * 7 % 40));
+            kill(ce.process.id(), "KILL");
+            ce.ended();
+        });
+        ce = stage.start_ce();
+        settled(&stage, &may_be);
+    }
+    let count = stream.end();
+    println!(
+        "{wire:?}: {} deaths of the CE in {:.1} s: {count:?}",
+        rounds(),
+        began.elapsed().as_secs_f64()
+    );
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+}
+
+#[test]
+fn a_ce_dies_and_no_packet_is_lost_quic() {
+    a_ce_dies(Wire::Quic);
+}
+
+#[test]
+fn a_ce_dies_and_no_packet_is_lost_tcp_udp() {
+    a_ce_dies(Wire::Tls);
+}
+
+#[test]
+fn a_link_is_lost_and_no_packet_is() {
+    let Some(stage) = Stage::new(Wire::Quic) else {
+        return;
+    };
+    let _both = begin(&stage);
+    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
+    let began = Instant::now();
+    for round in 0..rounds() {
+        let rates = rates(round);
+        assert!(stage.set_rate(rates[0]));
+        let may_be = change_amid(&stage, rates, || stage.ip("link set c0 down"));
+        eventually("the CE misses its FE", || stage.state("edge1") == "away");
+        stage.ip("link set c0 up");
+        settled(&stage, &may_be);
+    }
+    let count = stream.end();
+    println!(
+        "{} losses of the link in {:.1} s: {count:?}",
+        rounds(),
+        began.elapsed().as_secs_f64()
+    );
+    assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
+}
+
+#[test]
+fn an_fe_dies_and_gets_its_state_again() {
+    let Some(stage) = Stage::new(Wire::Quic) else {
+        return;
+    };
+    let (_ce, mut fe) = begin(&stage);
+    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
+    let began = Instant::now();
+    for round in 0..rounds() {
+        let rates = rates(round);
+        assert!(stage.set_rate(rates[0]));
+        let may_be = change_amid(&stage, rates, || {
+            thread::sleep(Duration::from_millis(round * 7 % 40));
+            kill(fe.child(), "KILL");
+            fe.ended();
+        });
+        fe = stage.start_fe();
+        // The CE may still believe in the FE that has died.
+        eventually("the rate is back", || may_be.contains(&stage.rate()));
+        settled(&stage, &may_be);
+    }
+    let count = stream.end();
+    println!(
+        "{} deaths of the FE in {:.1} s, the kernel forwards meanwhile: {count:?}",
+        rounds(),
+        began.elapsed().as_secs_f64()
+    );
+    assert!(count.lost < count.sent / 2, "{count:?}");
+}

@@ -1,0 +1,17 @@
+//! `weir ce` and `weir fe` as processes: what happens when one of them, the link, a peer or an operator is at fault.
+//!
+//! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+#[path = "../common/mod.rs"]
+mod common;
+mod foreign;
+mod hostile;
+mod impostors;
+mod kills;
+mod stage;
+#[allow(dead_code)] // uses a part
+#[path = "../lifecycle/stream.rs"]
+mod stream;
+mod tutorial;
+mod wire;

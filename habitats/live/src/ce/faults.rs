@@ -1,0 +1,21 @@
+//! The table of what went wrong with links to the control element.
+
+use weir_ce::tables::FAULTS;
+use weir_model::{Component, Value};
+
+use crate::tml::{Fault, Faults};
+
+/// The rows of the table of faults: those that happened.
+pub(super) fn rows(faults: &Faults) -> Value {
+    let kinds = Fault::ALL.into_iter();
+    let counted = kinds.map(|fault| (fault, faults.count(fault)));
+    let rows = counted
+        .filter(|(_, count)| *count > 0)
+        .map(|(fault, count)| {
+            Component::values(FAULTS.components, |component| match component.name {
+                "fault" => fault.name().into(),
+                _ => count.into(),
+            })
+        });
+    Value::List(rows.collect())
+}
