@@ -419,6 +419,7 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
         return None;
     }
     let port = fe.directory.ports.get(&instance);
+    let port = port.filter(|_| settings::is_of_port(class));
     if let Some(kind) = settings::kind_path((class, id), port) {
         return Some(kind);
     }

@@ -3,19 +3,17 @@
 //! The list of kinds says all of them: a kind that is not in it does not go to the CE. The rate becomes the token
 //! bucket's B_c in T_s of one second, without excess. Packet filters and paths are blocks that do not exist yet.
 
+use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, did_you_mean, nearest};
-use weir_base::{Rate, Span};
 use weir_lfb::class::Block;
-use weir_model::FilterRequest;
+use weir_model::{Change, ComponentPath, FilterRequest, Operation};
 
-use crate::contract::Place;
+use super::OfFe;
 
-/// The class with the settings of exceptions.
+/// The block with the settings of exceptions.
 const REDIRECT: &str = "redirect";
 /// The flag of it that is no kind of exception.
 const FLOW_CONTROL: &str = "flow_control";
-/// The interval of the token bucket.
-const INTERVAL: Span = Span::from_secs(1);
 
 const RATE: Parameter = Parameter::new(
     "rate",
@@ -24,11 +22,8 @@ const RATE: Parameter = Parameter::new(
     "maximum rate of all exceptions",
 );
 
-/// A component to set, as a request of the CE has it.
-type Set = (String, Place, Option<String>);
-
-/// The components to set.
-pub(super) fn sets(filter: &FilterRequest) -> Result<Vec<Set>, String> {
+/// The operations of the service.
+pub(super) fn operations(filter: &FilterRequest) -> Result<OfFe, String> {
     let kinds = kinds();
     let error = |why: String| format!("{}: {why}", filter.fe);
     if let Some(name) = filter
@@ -37,44 +32,32 @@ pub(super) fn sets(filter: &FilterRequest) -> Result<Vec<Set>, String> {
         .find(|name| !kinds.contains(&&name[..]))
     {
         let near = did_you_mean(nearest(name, kinds.iter().copied()));
-        let (kinds, what) = (
-            kinds.join(", "),
-            "packet filters and paths do not exist yet",
-        );
+        let all = kinds.join(", ");
         return Err(error(format!(
-            "there is no kind of exception `{name}`{near} The kinds are {kinds}; {what}"
+            "there is no kind of exception `{name}`{near} (there are {all}; packet filters and paths do not exist yet)"
         )));
     }
-    let set = |name: &str, value: String| {
-        let place = Place {
-            class: REDIRECT.to_owned(),
-            instance: "1".to_owned(),
-            path: vec![name.to_owned()],
-        };
-        (filter.fe.clone(), place, Some(value))
+    let set = |name: &str, value: Scalar| {
+        Operation::Set(Change::new(ComponentPath::new([REDIRECT, name]), value))
     };
-    let is_wanted = |kind: &str| filter.redirect.iter().any(|name| name == kind);
-    let mut sets = Vec::new();
+    let mut operations = Vec::new();
     if let Some(rate) = &filter.rate {
         let bits = match RATE.check(&Scalar::from(rate.clone())) {
-            Ok(Setting::Rate(rate)) => rate.as_bps(),
+            Ok(Setting::Rate(rate)) => i64::try_from(rate.as_bps()).unwrap_or(i64::MAX),
             Ok(other) => return Err(error(format!("`rate` is {other}, but must be a rate"))),
             Err(why) => return Err(error(why.to_string())),
         };
-        sets.push(set("bc", bits.to_string()));
-        sets.push(set("be", "0".to_owned()));
-        sets.push(set("ts", INTERVAL.as_nanos().to_string()));
-        sets.push(set(FLOW_CONTROL, "true".to_owned()));
+        operations.push(set("bc", Scalar::Integer(bits)));
+        operations.push(set("be", Scalar::Integer(0)));
+        operations.push(set("ts", Scalar::Text("1 s".to_owned())));
+        operations.push(set(FLOW_CONTROL, Scalar::Flag(true)));
     }
     if let Some(addresses) = &filter.addresses {
-        sets.push(set("addresses", addresses.join(" ")));
+        operations.push(set("addresses", Scalar::Text(addresses.join(" "))));
     }
-    sets.extend(
-        kinds
-            .iter()
-            .map(|kind| set(kind, is_wanted(kind).to_string())),
-    );
-    Ok(sets)
+    let is_wanted = |kind: &str| Scalar::Flag(filter.redirect.iter().any(|name| name == kind));
+    operations.extend(kinds.iter().map(|kind| set(kind, is_wanted(kind))));
+    Ok((filter.fe.clone(), operations))
 }
 
 /// The kinds of exceptions: the flags of the class, except the one of its token bucket.
@@ -101,13 +84,13 @@ mod tests {
     }
 
     fn shown(filter: &FilterRequest) -> Vec<String> {
-        let sets = sets(filter).unwrap().into_iter();
-        let shown = sets.map(|(fe, place, value)| {
-            assert_eq!(
-                (&fe[..], &place.class[..], &place.instance[..]),
-                ("edge1", "redirect", "1")
-            );
-            format!("{}={}", place.path.join("."), value.unwrap())
+        let (fe, operations) = operations(filter).unwrap();
+        assert_eq!(fe, "edge1");
+        let shown = operations.iter().map(|operation| match operation {
+            Operation::Set(Change { path, value }) => {
+                format!("{path}={}", value.as_ref().unwrap())
+            }
+            other => panic!("{other:?}"),
         });
         shown.collect()
     }
@@ -115,13 +98,13 @@ mod tests {
     #[test]
     fn kinds_that_are_not_named_do_not_go_to_the_control_element() {
         let wanted = [
-            "neighbours=false",
-            "multicast=false",
-            "hop_limit=true",
-            "no_route=true",
-            "next_hop=false",
-            "too_big=false",
-            "router_alert=false",
+            "redirect.neighbours=false",
+            "redirect.multicast=false",
+            "redirect.hop_limit=true",
+            "redirect.no_route=true",
+            "redirect.next_hop=false",
+            "redirect.too_big=false",
+            "redirect.router_alert=false",
         ];
         assert_eq!(shown(&filter(&["no_route", "hop_limit"])), wanted);
     }
@@ -134,18 +117,18 @@ mod tests {
             ..filter(&[])
         };
         let wanted = [
-            "bc=1500000",
-            "be=0",
-            "ts=1000000000",
-            "flow_control=true",
-            "addresses=192.0.2.1 2001:db8::1",
+            "redirect.bc=1500000",
+            "redirect.be=0",
+            "redirect.ts=\"1 s\"",
+            "redirect.flow_control=true",
+            "redirect.addresses=\"192.0.2.1 2001:db8::1\"",
         ];
         assert_eq!(shown(&limited)[..5], wanted);
     }
 
     #[test]
     fn what_is_wrong_has_its_remedy() {
-        let wrong = |filter: &FilterRequest| sets(filter).unwrap_err();
+        let wrong = |filter: &FilterRequest| operations(filter).unwrap_err();
         let near = wrong(&filter(&["no_rout"]));
         assert!(near.contains("did you mean `no_route`?"), "{near}");
         let far = wrong(&filter(&["tcp dport 22"]));

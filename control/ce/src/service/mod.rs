@@ -12,26 +12,27 @@
 mod filter;
 mod queue;
 
-use weir_model::ServiceRequest;
+use weir_model::{Operation, ServiceRequest};
 
 use crate::contract::Request;
 
+/// The name of an FE, and operations on its configuration.
+type OfFe = (String, Vec<Operation>);
+
 /// The operations of a service, or what is wrong with it, each error with the FE that it is about.
 pub fn operations(service: &ServiceRequest) -> Result<Request, Vec<String>> {
-    match service {
-        ServiceRequest::Queue(queues) => each(queues, queue::operations).map(Request::Change),
-        ServiceRequest::Filter(filters) => {
-            let sets = each(filters, filter::sets)?;
-            Ok(Request::Set(sets.into_iter().flatten().collect()))
-        }
-    }
+    let operations = match service {
+        ServiceRequest::Queue(queues) => each(queues, queue::operations),
+        ServiceRequest::Filter(filters) => each(filters, filter::operations),
+    };
+    operations.map(Request::Change)
 }
 
 /// The operations of each part, or the errors of all parts.
-fn each<P, O>(
+fn each<P>(
     parts: &[P],
-    convert: impl Fn(&P) -> Result<O, String>,
-) -> Result<Vec<O>, Vec<String>> {
+    convert: impl Fn(&P) -> Result<OfFe, String>,
+) -> Result<Vec<OfFe>, Vec<String>> {
     let mut operations = Vec::new();
     let mut errors = Vec::new();
     for part in parts {

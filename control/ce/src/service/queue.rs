@@ -7,8 +7,10 @@ use weir_base::setting::{Scalar, SettingError, did_you_mean, nearest, unknown};
 use weir_lfb::class::disciplines;
 use weir_model::{Change, ComponentPath, Operation, QueueRequest};
 
-/// The FE, and the operations on its configuration.
-pub(super) fn operations(queue: &QueueRequest) -> Result<(String, Vec<Operation>), String> {
+use super::OfFe;
+
+/// The operations of the service.
+pub(super) fn operations(queue: &QueueRequest) -> Result<OfFe, String> {
     let port = ComponentPath::new(["port", &queue.port]);
     let set = |path: ComponentPath, value: Scalar| Operation::Set(Change::new(path, value));
     let mut operations = Vec::new();
