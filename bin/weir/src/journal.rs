@@ -1,18 +1,13 @@
 //! The log of configuration changes: at level `info`, with the process that requested them.
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use weir_live::mutex::lock;
-use weir_live::router::journal::listed;
+use weir_live::router::journal::{Sparse, listed};
 use weir_northbound::Peer;
 
-/// A controller can change components many times a second. Level `info` logs at most one change a second for each
-/// process; level `debug` logs all.
-const SET_GAP: Duration = Duration::from_secs(1);
-
-/// The process whose `set` was logged last, the time of that entry, and the number of its changes not logged since.
-static LATEST_SET: Mutex<Option<(Peer, Instant, u64)>> = Mutex::new(None);
+/// The process whose `set` was logged last, and which of its changes are logged.
+static LATEST_SET: Mutex<Option<(Peer, Sparse)>> = Mutex::new(None);
 
 /// Logs a request for another configuration: the changes, or the reasons why nothing changed.
 pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Vec<String>>) {
@@ -29,21 +24,19 @@ pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Ve
         );
         return;
     }
-    let mut unlogged = 0;
-    if let ("set", Some(peer)) = (how, by) {
-        let mut latest = lock(&LATEST_SET);
-        if let Some((_, at, skipped)) = latest.as_mut().filter(|(last, ..)| *last == peer) {
-            if at.elapsed() < SET_GAP {
-                *skipped += 1;
-                tracing::debug!(how, uid, pid, changes, "configuration changed");
-                return;
+    let unlogged = match (how, by) {
+        ("set", Some(peer)) => {
+            let mut latest = lock(&LATEST_SET);
+            if latest.as_ref().is_none_or(|(last, _)| *last != peer) {
+                *latest = Some((peer, Sparse::default()));
             }
-            unlogged = *skipped;
+            latest.as_mut().and_then(|(_, entries)| entries.next())
         }
-        *latest = Some((peer, Instant::now(), 0));
-    }
+        _ => Some(0),
+    };
     match unlogged {
-        0 => tracing::info!(how, uid, pid, changes, "configuration changed"),
-        _ => tracing::info!(how, uid, pid, changes, unlogged, "configuration changed"),
+        None => tracing::debug!(how, uid, pid, changes, "configuration changed"),
+        Some(0) => tracing::info!(how, uid, pid, changes, "configuration changed"),
+        Some(unlogged) => tracing::info!(how, uid, pid, changes, unlogged, "configuration changed"),
     }
 }

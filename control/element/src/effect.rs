@@ -33,6 +33,9 @@ pub enum Request {
     Stop,
 }
 
+/// The message of a change that asks for what is in force already.
+pub const UNCHANGED: &str = "nothing to change";
+
 /// The answer to a request: the changes and remarks, a line each; or the reasons for a refusal.
 pub type Answer = Result<Vec<String>, Vec<Fault>>;
 

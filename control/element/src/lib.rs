@@ -25,5 +25,6 @@ pub use admission::{Admitted, Facts, Limits, Unfit, admit};
 pub use difference::differences;
 pub use effect::{
     Answer, Completion, Effect, Event, InForce, Moment, Notice, Output, Place, Request, Ticket,
+    UNCHANGED,
 };
 pub use element::Element;

@@ -12,7 +12,7 @@
 //! is served from a *subscription*: the FE reports the queue's event at most once a period (RFC 5812, 4.8.5), and the
 //! latest report is the sample of every round until the next one, because an FE reports every change. A table is read
 //! only before the first report, when there was none for [`REFRESH`] (a report may be lost), and at FEs that have no
-//! such event. So a controller whose queues rest asks for one table a second, and one whose queues work asks for none.
+//! such event. So a controller whose queues rest asks for a table now and then, and one whose queues work asks for none.
 //!
 //! Orders become one change for each FE, all of it or nothing, in the order in which the controller gives them. They
 //! are not kept as desired state: a controller repeats what it wants. While a change is under way at an FE, newer
@@ -45,8 +45,9 @@ pub use self::bridge::{Bridge, DeviceRequest};
 pub use self::section::{CONTROLLER, ControllerPlan, DEVICE, DEVICE_CLASS, DevicePlan, QueuePlan};
 use self::steering::Steering;
 
-/// A sample of a subscription counts for this long.
-pub const REFRESH: Span = Span::from_secs(1);
+/// A sample of a subscription counts for this long. An FE whose transport does not notice its end is missed after this
+/// time; with the `timeout` of `flow_control` that is less than a second.
+pub const REFRESH: Span = Span::from_millis(400);
 /// Time for an FE to carry out a change.
 const RESPONSE_MAX: Span = Span::from_secs(1);
 /// An element in trouble is reported at most so often.

@@ -4,7 +4,7 @@ use weir_lfb::port::PortPlan;
 use weir_model::{ComponentPath, Fault};
 
 use super::{Job, Stage, Step, Task};
-use crate::effect::{Answer, Effect, Notice, Place, Ticket};
+use crate::effect::{Answer, Effect, Notice, Place, Ticket, UNCHANGED};
 use crate::state::State;
 
 impl Job {
@@ -101,7 +101,7 @@ impl Job {
         };
         let mut messages = admitted.differences.clone();
         if messages.is_empty() {
-            messages.push("nothing to change".to_owned());
+            messages.push(UNCHANGED.to_owned());
         }
         if !self.untaken.is_empty() || self.stage == Stage::Survey {
             messages.extend(self.untaken.iter().cloned());

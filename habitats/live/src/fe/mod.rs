@@ -33,6 +33,7 @@ use weir_lfb::class::Block;
 use weir_model::Value;
 use weir_path::exception::{Exception, Injection, LEASE};
 
+use self::journal::Journal;
 use self::links::{LinkEvent, Links};
 use crate::clock;
 use crate::router::reader::Reader;
@@ -87,6 +88,7 @@ pub async fn run(
         running,
         reader,
         sender,
+        journal: Journal::default(),
     };
     driver.forward(forwards);
     let (has_master, watched) = watch::channel(false);
@@ -155,6 +157,7 @@ struct Driver {
     injections: Vec<Injection>,
     is_injecting: bool,
     sender: mpsc::Sender<Input>,
+    journal: Journal,
 }
 
 impl Driver {
@@ -226,7 +229,7 @@ impl Driver {
                 self.injections.extend(packets.into_iter().take(room));
                 self.inject();
             }
-            Effect::Notice(notice) => journal::notice(&notice),
+            Effect::Notice(notice) => self.journal.notice(&notice),
         }
     }
 

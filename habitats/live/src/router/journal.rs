@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_base::Tally;
 use weir_packet::Reason;
@@ -15,6 +15,8 @@ use weir_element::{InForce, Notice, Place, differences};
 
 /// Maximum changes in one line; the others are counted.
 const CHANGES_SHOWN_MAX: usize = 20;
+/// A controller can change components many times a second. Level `info` logs at most one change in this time.
+const SPARSE_GAP: Duration = Duration::from_secs(1);
 
 /// The router has started, with these ports.
 pub fn started(InForce { plan, limits, .. }: &InForce) {
@@ -151,6 +153,25 @@ pub fn stopped(totals: Option<Totals>, started: Instant) {
         lost_packets,
         "router stopped"
     );
+}
+
+/// Chooses those of many similar entries that level `info` has: at most one a second. Level `debug` has all.
+#[derive(Debug, Default)]
+pub struct Sparse {
+    latest: Option<Instant>,
+    skipped: u64,
+}
+
+impl Sparse {
+    /// Whether level `info` has the next entry; if so, the number of entries that it has skipped before.
+    pub fn next(&mut self) -> Option<u64> {
+        if self.latest.is_some_and(|at| at.elapsed() < SPARSE_GAP) {
+            self.skipped += 1;
+            return None;
+        }
+        self.latest = Some(Instant::now());
+        Some(std::mem::take(&mut self.skipped))
+    }
 }
 
 /// Changes in one line; a long list is cut, and the rest is counted.
