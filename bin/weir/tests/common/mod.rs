@@ -113,14 +113,22 @@ impl Hosts {
         config: &str,
         variables: &[(&str, &str)],
     ) -> Router {
+        self.spawn_as("router", name, config, variables)
+    }
+
+    /// Starts a router, a forwarding element or a control element: `weir router`, `weir fe` or `weir ce`.
+    pub(crate) fn spawn_as(
+        &self,
+        what: &str,
+        name: &str,
+        config: &str,
+        variables: &[(&str, &str)],
+    ) -> Router {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         let log = self.folder.join(format!("{name}.log"));
         command
             .envs(variables.iter().copied())
-            .arg(match config.contains("[fe]") {
-                true => "fe",
-                false => "router",
-            })
+            .arg(what)
             .arg(self.configure(name, config))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
