@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use etherparse::PacketBuilder;
 use weir_base::setting::Scalar;
 use weir_base::{Instant, Span};
 use weir_ce::Control;
@@ -11,6 +12,8 @@ use weir_ce::contract::{
     Answer, Filter, Journal, Member, Output, Params, Place, Refusal, Request, Ticket, Watch,
 };
 use weir_ce::desired::{Desired, Wish};
+use weir_ce::exception::remote::RemotePlan;
+use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
 use weir_ce::tables::FES;
 use weir_fe::{Agent, Effect};
 use weir_forces::schema::{Class, Registry};
@@ -22,6 +25,7 @@ use weir_forces::wire::message::Selects;
 use weir_lfb::class::Block;
 use weir_lfb::{Plan, class};
 use weir_model::{Change, ComponentPath, Operation, Value};
+use weir_path::exception::{Cause, Entry, Exception, Injection};
 
 const CE: Id = Id(0x4000_0001);
 const FE: Id = Id(2);
@@ -36,6 +40,9 @@ struct World {
     answers: BTreeMap<u64, Result<Answer, Refusal>>,
     tickets: u64,
     journal: Vec<Journal>,
+    remotes: Remotes,
+    acts: Vec<Act>,
+    injected: Vec<Injection>,
 }
 
 fn path(text: &str) -> ComponentPath {
@@ -57,6 +64,18 @@ fn plan() -> Plan {
         change("port.wan.discipline.kind", "red"),
     ];
     Plan::check(&changes).unwrap()
+}
+
+/// The CE acts for the port `lan`.
+fn remotes() -> Remotes {
+    let plan = RemotePlan {
+        name: "lan".to_owned(),
+        fe: "edge1".to_owned(),
+        port: "lan".to_owned(),
+        addresses: vec!["192.0.2.7/24".parse().unwrap()],
+        interface: Some("edge1.lan".to_owned()),
+    };
+    Remotes::new(&[plan], [(FE, "edge1")], (1, 2))
 }
 
 fn registry() -> Registry {
@@ -131,6 +150,9 @@ impl World {
             answers: BTreeMap::new(),
             tickets: 0,
             journal: Vec::new(),
+            remotes: remotes(),
+            acts: Vec::new(),
+            injected: Vec::new(),
         };
         world.run(Span::from_millis(100));
         world
@@ -154,8 +176,14 @@ impl World {
     fn step(&mut self) -> bool {
         let now = self.now;
         let mut moved = false;
+        self.remotes.settle(now, &mut self.control);
+        while let Some(act) = self.remotes.poll_effect() {
+            self.acts.push(act);
+        }
         while let Some(output) = self.control.poll_output() {
             moved = true;
+            let output = self.remotes.handle_output(now, &mut self.control, output);
+            let Some(output) = output else { continue };
             match output {
                 Output::Answer(ticket, answer) => {
                     self.answers.insert(ticket.0, answer);
@@ -214,6 +242,7 @@ impl World {
                 let answer = answer.map(|()| Vec::new());
                 self.agent.handle_changed(now, ticket, answer);
             }
+            Effect::Inject(packets) => self.injected.extend(packets),
             _ => {}
         }
     }
@@ -298,6 +327,9 @@ fn the_desired_configuration_is_restored() {
         ("port.dmz.interface", "eth7"),
         ("port.dmz.discipline.kind", "fifo"),
         ("age_max", "2 s"),
+        ("redirect.addresses", "192.0.2.7 2001:db8::7"),
+        ("redirect.neighbours", "true"),
+        ("redirect.bc", "15000"),
     ]);
     assert_eq!(world.state(), "in sync", "{:?}", world.journal);
     let wanted = [
@@ -308,6 +340,9 @@ fn the_desired_configuration_is_restored() {
         ("port.dmz.discipline.kind", "fifo"),
         ("port.lan.interface", "eth0"),
         ("age_max", "2 s"),
+        ("redirect.addresses", "192.0.2.7 2001:db8::7"),
+        ("redirect.neighbours", "true"),
+        ("redirect.bc", "15000"),
     ];
     for (component, value) in wanted {
         assert_eq!(world.shown(component), value, "{component}");
@@ -317,6 +352,12 @@ fn the_desired_configuration_is_restored() {
 #[test]
 fn operators_change_ports_and_disciplines() {
     let mut world = World::new(&[]);
+    world
+        .change(vec![set("redirect.hop_limit", "true")])
+        .unwrap();
+    assert_eq!(world.shown("redirect.hop_limit"), "true");
+    let hop_limit = world.get("redirect/1/hop_limit");
+    assert_eq!(hop_limit, Ok(Answer::Value(Value::Flag(true))));
     world.change(vec![set("port.wan.rate", "7 Mbit")]).unwrap();
     assert_eq!(world.shown("port.wan.rate"), "7 Mbit");
     let kind = vec![
@@ -345,6 +386,65 @@ fn operators_change_ports_and_disciplines() {
     };
     assert!(why[0].contains("no port is configured"), "{why:?}");
     assert_eq!(world.state(), "in sync");
+}
+
+/// A frame of UDP that arrives at a port, and may go no further.
+fn frame() -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1])
+        .ipv4([192, 0, 2, 9], [198, 51, 100, 1], 1)
+        .udp(5000, 53)
+        .write(&mut frame, &[7; 100])
+        .unwrap();
+    frame
+}
+
+#[test]
+fn the_ce_acts_for_a_port() {
+    let mut world = World::new(&[]);
+    let tap = TapPlan {
+        interface: "edge1.lan".to_owned(),
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: 1500,
+        addresses: vec!["192.0.2.7/24".parse().unwrap()],
+    };
+    assert_eq!(world.acts, [Act::Tap(tap)]);
+    world.acts.clear();
+    let exception = |port: &str, cause| Exception {
+        cause,
+        port: port.to_owned(),
+        at: Instant::ZERO,
+        frame: frame(),
+    };
+    let all = [
+        exception("lan", Cause::Local),
+        exception("lan", Cause::HopLimit),
+        exception("wan", Cause::HopLimit), // it has no address of its own, and takes that of `lan`
+        exception("wan", Cause::Local),    // the CE does not act for it
+    ];
+    world.agent.redirect(world.now, all);
+    world.run(Span::from_millis(1));
+    assert_eq!(world.acts, [Act::Frame("edge1.lan".to_owned(), frame())]);
+    let entries: Vec<_> = world
+        .injected
+        .drain(..)
+        .map(|packet| packet.entry)
+        .collect();
+    assert_eq!(entries, [Entry::Routes, Entry::Routes]);
+    let stats = world.remotes.stats();
+    assert_eq!((stats.kernel, stats.icmp, stats.not_for_us), (1, 2, 1));
+
+    let now = world.now;
+    for interface in ["edge1.lan", "edge1.wan"] {
+        let control = &mut world.control;
+        world.remotes.handle_frame(now, control, interface, frame());
+    }
+    world.run(Span::from_millis(1));
+    let entry = Entry::Frame {
+        port: "lan".to_owned(),
+    };
+    let bytes = frame();
+    assert_eq!(world.injected, [Injection { entry, bytes }]);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! cargo run --release -p weir-live --example tml             round trips, messages a second
-//! cargo run --release -p weir-live --example tml -- flood 10 ten times the channel in redirects, 10 s each
+//! cargo run --release -p weir-live --example tml -- flood 60 ten times the channel in redirects, 60 s each
 //! ```
 //!
-//! FE and CE have a thread each. A round trip is a control message of 100 bytes and one back.
+//! FE and CE have a thread each. A round trip is a control message of 100 bytes and one back. The three schedules of a
+//! flood run at the same time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -105,18 +106,19 @@ fn speed(case: Case) {
 
 fn floods(time: Duration) {
     for case in CASES {
-        for (word, schedule) in Schedule::ALL {
-            let outcome = runtime().block_on(flood::flood(*case, schedule, time));
+        let run = |schedule| move || runtime().block_on(flood::flood(*case, schedule, time));
+        let runs = Schedule::ALL.map(|(word, schedule)| (word, thread::spawn(run(schedule))));
+        for (word, run) in runs {
+            let outcome = run.join().unwrap();
+            let seconds = time.as_secs_f64();
             println!(
-                "{:20} {word:10} control delivered {:.4}, delay p50 {:?} p99 {:?}; redirects sent {} dropped {}",
+                "{:20} {word:10} control delivered {:.4}, delay p50 {:?} p99 {:?}; redirects delivered {:.0}/s, dropped {:.0}/s",
                 name(*case),
                 outcome.share(),
                 outcome.delay(0.5),
                 outcome.delay(0.99),
-                outcome.report.channels[Channel::Redirect as usize]
-                    .sent
-                    .packets,
-                outcome.dropped(Channel::Redirect),
+                outcome.redirects as f64 / seconds,
+                outcome.dropped(Channel::Redirect) as f64 / seconds,
             );
         }
     }

@@ -120,15 +120,23 @@ fn columns(class: &'static Class) -> Vec<Column> {
     all.collect()
 }
 
-/// The single value of a class without rows, one line for each component.
+/// The value that a column shows of a row: a component, or a member of it.
+fn shown(column: &Column, row: &Value) -> Option<Value> {
+    let component = row.get(column.component.name)?;
+    match column.cell.member {
+        "" => Some(component.clone()),
+        member => component.get(member).cloned(),
+    }
+}
+
+/// The single value of a class without rows, one line for each component. It is one sample, so it has no speeds.
 fn list(class: &'static Class, value: &Value) -> String {
     let mut table = Table::new(&[Side::Left(""), Side::Left("")]);
-    for Column {
-        component, cell, ..
-    } in columns(class)
-    {
-        let shown = written(component, cell, value.get(component.name));
-        table.row([cell.heading.to_lowercase(), shown]);
+    let columns = columns(class);
+    for column in columns.iter().filter(|c| c.cell.form != Form::PerSecond) {
+        let shown = shown(column, value);
+        let shown = written(column.of, column.cell, shown.as_ref());
+        table.row([column.cell.heading.to_lowercase(), shown]);
     }
     table.to_string().trim_start().to_owned()
 }
@@ -158,13 +166,7 @@ impl Samples<'_> {
     }
 
     fn cell(&self, column: &Column, row: &Value) -> String {
-        let value = |row: &Value| {
-            let component = row.get(column.component.name)?;
-            match column.cell.member {
-                "" => Some(component.clone()),
-                member => component.get(member).cloned(),
-            }
-        };
+        let value = |row: &Value| shown(column, row);
         let shown = match column.cell.form {
             Form::PerSecond => self.speed(row, value),
             _ => value(row),

@@ -26,6 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) delivered: u64,
     /// Their times from the wish to send to the arrival, in order of length.
     pub(crate) delays: Vec<Duration>,
+    /// Redirects that arrived within the time of the run.
+    pub(crate) redirects: u64,
     /// The queue at the end.
     pub(crate) report: Report,
 }
@@ -57,11 +59,11 @@ pub(crate) async fn flood(case: Case, schedule: Schedule, time: Duration) -> Out
     let mut listener = listen(case, &local, &mut remote).await;
     let (fe, mut ce) = join(case, &mut listener, &remote).await;
     let start = Instant::now();
-    let (mut offered, mut delays) = (0, Vec::new());
+    let (mut offered, mut delays, mut redirects) = (0, Vec::new(), 0);
     tokio::select! {
         () = send_control(&fe, start, &mut offered) => {}
         () = send_redirects(&fe, start) => {}
-        () = receive(&mut ce, start, &mut delays) => {}
+        () = receive(&mut ce, start, &mut delays, &mut redirects) => {}
         () = sleep_until((start + time).into()) => {}
     }
     let delivered = delays.len() as u64;
@@ -70,6 +72,7 @@ pub(crate) async fn flood(case: Case, schedule: Schedule, time: Duration) -> Out
         offered,
         delivered,
         delays,
+        redirects,
         report: fe.outgoing.inspect(),
     }
 }
@@ -114,10 +117,11 @@ async fn send_redirects(fe: &Link, start: Instant) {
     }
 }
 
-async fn receive(ce: &mut Link, start: Instant, delays: &mut Vec<Duration>) {
+async fn receive(ce: &mut Link, start: Instant, delays: &mut Vec<Duration>, redirects: &mut u64) {
     while let Some(message) = ce.incoming.recv().await {
-        if !is_redirect(&message) {
-            delays.push(due(start, delays.len() as u64).elapsed());
+        match is_redirect(&message) {
+            true => *redirects += 1,
+            false => delays.push(due(start, delays.len() as u64).elapsed()),
         }
     }
 }
