@@ -196,7 +196,7 @@ fn make_way(socket: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(socket) {
         Ok(_) => {
-            let why = "another router listens there";
+            let why = "another weir listens there";
             Err(io::Error::new(io::ErrorKind::AddrInUse, why))
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(socket),

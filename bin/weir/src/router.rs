@@ -158,14 +158,8 @@ async fn serve(
     tracing::info!(
         "router stops: the kernel forwards, and queues drain; another signal ends it at once"
     );
-    let drained = Arc::clone(&running);
-    let stopped = async {
-        end_element.send_replace(());
-        end_element.closed().await; // the control elements know
-        tokio::task::spawn_blocking(move || drained.stop()).await
-    };
     tokio::select! {
-        _ = stopped => {}
+        () = stop(Arc::clone(&running), end_element) => {}
         () = ending.asked() => {}
     }
     let totals = running.handle.call(|worker| Totals::of(&worker.plane)).ok();
@@ -176,6 +170,13 @@ async fn serve(
     }
     router::journal::stopped(totals, started);
     result // dropping the last `running` ends the control thread, which gives everything left back to the kernel
+}
+
+/// Ends the associations with control elements, hands the traffic over to the kernel, and waits for the queues.
+async fn stop(running: Arc<Running>, element: watch::Sender<()>) {
+    element.send_replace(());
+    element.closed().await; // the control elements know
+    let _ = tokio::task::spawn_blocking(move || running.stop()).await; // it panics with the router only
 }
 
 /// The signals that stop the router.

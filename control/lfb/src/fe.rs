@@ -438,6 +438,9 @@ mod tests {
             ("ce.b.id", "8"),
             ("ce.c.id", "9"),
             ("ce.c.order", "2"),
+            ("ce.a.transport", "tcp_udp"),
+            ("ce.b.transport", "tcp_udp"),
+            ("ce.c.transport", "tcp_udp"),
         ])
         .unwrap();
         let ids: Vec<_> = plan.ces.iter().map(|ce| ce.id).collect();
@@ -467,6 +470,14 @@ mod tests {
             (
                 &[("ce.a.address", "192.0.2.1:1")],
                 "ce.a.certificate: the certificate of the CE is missing",
+            ),
+            (
+                &[("ce.a.id", "1")], // QUIC, also on loopback
+                "ce.a.certificate: the certificate of the CE is missing",
+            ),
+            (
+                &[("ce.a.transport", "tcp_udp"), ("ce.a.certificate", "a.crt")],
+                "fe.key: the private key of the FE is missing",
             ),
             (
                 &[("fe.standby", "hot"), ("fe.cefti", "0 s"), ("ce.a.id", "1")],

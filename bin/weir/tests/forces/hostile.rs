@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Router, eventually};
@@ -27,9 +28,19 @@ fn memory(process: u32) -> u64 {
     number.parse().unwrap()
 }
 
-/// Writes the same bytes until the peer closes, takes no more, or the time is up. Returns how many bytes went.
-fn flood(stream: &mut TcpStream, bytes: &[u8], time: Duration) -> usize {
-    let until = Instant::now() + time;
+/// Writes the same bytes until the peer closes, takes no more, or the time is up, and checks something meanwhile.
+/// Returns how many bytes went.
+fn flood(stream: &mut TcpStream, bytes: &[u8], seconds: u64, check: impl FnOnce()) -> usize {
+    thread::scope(|scope| {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let flood = scope.spawn(move || write_until(stream, bytes, until));
+        thread::sleep(Duration::from_millis(800));
+        check();
+        flood.join().unwrap()
+    })
+}
+
+fn write_until(stream: &mut TcpStream, bytes: &[u8], until: Instant) -> usize {
     stream
         .set_write_timeout(Some(Duration::from_millis(500)))
         .unwrap();
@@ -40,12 +51,9 @@ fn flood(stream: &mut TcpStream, bytes: &[u8], time: Duration) -> usize {
     sent
 }
 
-/// The CE answers at once, its honest FE is in sync without a new association, and its memory is bounded.
+/// The CE answers, its honest FE is in sync without a new association, and its memory is bounded.
 fn goes_on(stage: &Stage, ce: &Router, before: u64, attack: &str) {
-    let asked = Instant::now();
     assert_eq!(stage.state(FE), "in sync", "{attack}: {}", ce.log());
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(2), "{attack}: {took:?}");
     let now = memory(ce.process.id());
     assert!(
         now < before + GROWTH_KIB_MAX,
@@ -89,8 +97,9 @@ fn a_ce_survives_hostile_fes() {
     }
 
     let mut garbage = connect(host, at());
-    flood(&mut garbage, &[0xa5; 4096], Duration::from_secs(1));
-    goes_on("a peer sends garbage");
+    flood(&mut garbage, &[0xa5; 4096], 1, || {
+        goes_on("a peer sends garbage")
+    });
 
     let mut twice = associated(&stage, 3);
     twice.write_all(&message(SETUP, 3, CE_ID, &[])).unwrap();
@@ -99,20 +108,19 @@ fn a_ce_survives_hostile_fes() {
     drop((twice, second));
 
     let mut endless = associated(&stage, 3);
-    flood(
-        &mut endless,
-        &message(HEARTBEAT, 3, CE_ID, &[]).repeat(100),
-        Duration::from_secs(2),
-    );
-    goes_on("an FE sends without end");
+    let beats = message(HEARTBEAT, 3, CE_ID, &[]).repeat(100);
+    flood(&mut endless, &beats, 2, || {
+        goes_on("an FE sends without end")
+    });
     drop(endless);
 
     // Each of these asks for an answer, and the FE reads none.
     let mut deaf = associated(&stage, 4);
     let mut ask = message(HEARTBEAT, 4, CE_ID, &[]);
     ask[20..24].copy_from_slice(&(3_u32 << 30 | 7 << 27).to_be_bytes());
-    flood(&mut deaf, &ask.repeat(100), Duration::from_secs(2));
-    goes_on("an FE never reads");
+    flood(&mut deaf, &ask.repeat(100), 2, || {
+        goes_on("an FE never reads")
+    });
 
     let redirects = host
         .enter(|| UdpSocket::bind("127.0.0.1:0"))
@@ -192,8 +200,9 @@ fn an_fe_survives_hostile_ces() {
     }
 
     let mut garbage = accept();
-    flood(&mut garbage, &[0xa5; 4096], Duration::from_secs(1));
-    goes_on("a CE sends garbage");
+    flood(&mut garbage, &[0xa5; 4096], 1, || {
+        goes_on("a CE sends garbage")
+    });
     drop(garbage);
 
     // Queries of everything, whose answers nobody reads: GET of all of FEObject.
@@ -203,14 +212,16 @@ fn an_fe_survives_hostile_ces() {
     let operation = [&[0, 7, 0, 12][..], &path].concat();
     let select = [&[0x10, 0, 0, 24, 0, 0, 0, 1, 0, 0, 0, 1][..], &operation].concat();
     let query = message(0x04, CE_ID, 2, &select);
-    let sent = flood(&mut deaf, &query.repeat(64), Duration::from_secs(3));
-    goes_on("a CE never reads");
+    let sent = flood(&mut deaf, &query.repeat(64), 3, || {
+        goes_on("a CE never reads")
+    });
     assert!(sent < 64 << 20, "no back-pressure: {sent} bytes went");
     drop(deaf);
 
     let mut redirects = accept();
     redirects.write_all(&accepts(2)).unwrap();
     let flooded = message(REDIRECT, CE_ID, 2, &[0xee; 1000]);
-    flood(&mut redirects, &flooded, Duration::from_secs(2));
-    goes_on("a CE floods redirects on the channel of control");
+    flood(&mut redirects, &flooded, 2, || {
+        goes_on("a CE floods redirects on the channel of control");
+    });
 }

@@ -9,6 +9,7 @@ mod foreign;
 mod hostile;
 mod impostors;
 mod kills;
+mod mistakes;
 mod stage;
 #[allow(dead_code)] // uses a part
 #[path = "../lifecycle/stream.rs"]

@@ -33,7 +33,7 @@ fn only_a_dead_routers_socket_is_replaced() {
 
     fs::remove_file(&socket).unwrap();
     let living = UnixListener::bind(&socket).unwrap();
-    refused("another router listens there");
+    refused("another weir listens there");
     drop(living);
     assert!(
         fs::symlink_metadata(&socket)

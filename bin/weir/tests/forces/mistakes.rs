@@ -1,0 +1,98 @@
+//! An operator mistypes: each answer says what is wrong, and what is there instead.
+
+use std::fs;
+
+use crate::common::eventually;
+use crate::stage::{CE, FE, Stage, Wire};
+
+fn is_refused(stage: &Stage, words: &[&str], expected: &str) {
+    let output = stage.weir(words, CE);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{words:?} succeeds");
+    assert!(said.contains(expected), "{words:?}: {expected}: {said}");
+}
+
+#[test]
+fn places_and_values_that_are_not_there() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    is_refused(
+        &stage,
+        &["show", "fes"],
+        "is `weir router`, `weir fe` or `weir ce` running",
+    );
+    let _ce = stage.start_ce();
+    is_refused(&stage, &["get", "edge1:ports.wan.rate"], "edge1");
+    let _fe = stage.start_fe();
+    stage.in_sync();
+    for (words, expected) in [
+        ("get edge1:prots.wan.rate", "did you mean `ports`?"),
+        ("get edge1:ports.wen.rate", "one of lan, wan"),
+        ("get edge1:ports.wan.rtae", "did you mean `rate`?"),
+        ("get edg1:ports.wan.rate", "did you mean `edge1`?"),
+        ("get ports.wan.rate", "like edge1:ports.wan.rate"),
+        ("get edge1:ports", "like edge1:ports.wan.rate"),
+        ("set edge1:ports.wan.rate=fast", "like \"95 Mbit\""),
+        ("set edge1:ports.wan.state=down", "state"),
+        (
+            "set --fe edge1 port.wna.rate=9_Mbit",
+            "there is no port `wna`",
+        ),
+        ("show ports", "`--fe NAME` asks one of its FEs"),
+        ("show ports --fe edg1", "did you mean `edge1`?"),
+        ("watch edge1:ports.wan.recieved", "did you mean `received`?"),
+    ] {
+        let words: Vec<_> = words.split(' ').map(|w| w.replace('_', " ")).collect();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        is_refused(&stage, &words, expected);
+    }
+    assert_eq!(stage.rate(), 50);
+}
+
+#[test]
+fn files_for_another_command_and_a_second_ce() {
+    let Some(stage) = Stage::new(Wire::Quic) else {
+        return;
+    };
+    let _ce = stage.start_ce();
+    let ce = stage.folder.join("ce.toml").display().to_string();
+    let fe = stage.configure(FE, &stage.fe_config());
+    let fe = fe.display().to_string();
+    is_refused(&stage, &["fe", &ce], "run it with `weir ce");
+    is_refused(&stage, &["router", &ce], "run it with `weir ce");
+    is_refused(&stage, &["ce", &fe], "run it with `weir fe");
+    is_refused(&stage, &["router", &fe], "start it with `weir fe");
+    is_refused(&stage, &["ce", &ce], "another `weir ce` uses the store");
+    let text = fs::read_to_string(&ce).unwrap();
+    let typed = |name: &str, old: &str, new: &str| {
+        let path = stage.folder.join(name);
+        assert!(text.contains(old), "{old}");
+        fs::write(&path, text.replace(old, new)).unwrap();
+        path.display().to_string()
+    };
+    let other = typed("store.toml", "ce.redb", "other.redb");
+    is_refused(&stage, &["ce", &other], "another weir listens there");
+    let lisen = typed("lisen.toml", "[listen.main]", "[lisen.main]");
+    is_refused(&stage, &["check", &lisen], "did you mean `listen`?");
+    let none = typed("none.toml", "edge1.crt", "edge9.crt");
+    is_refused(&stage, &["check", &none], "edge9.crt");
+    let good = stage.ask(&["check", &ce], CE);
+    assert!(
+        good.contains("a control element with 1 FE and 1 listener"),
+        "{good}"
+    );
+}
+
+/// An FE whose CE is not there says so, and forwards.
+#[test]
+fn a_ce_that_is_not_there() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let fe = stage.start_fe();
+    eventually("the log has the reason", || {
+        fe.log().contains("cannot connect to 127.0.0.1:6704")
+    });
+    assert!(stage.ping(crate::common::PING));
+}
