@@ -20,6 +20,7 @@
 mod events;
 mod execute;
 mod query;
+mod route;
 mod transaction;
 
 use std::collections::VecDeque;
@@ -35,10 +36,14 @@ use weir_path::exception::Exception;
 
 use self::execute::Execution;
 use self::query::{Parts, Reading};
+use self::route::Leftover;
 use self::transaction::{Ending, Transaction};
-use crate::contract::{ChangeTicket, Effect, Notice, Params, ReadTicket};
+use crate::contract::{
+    ChangeTicket, Effect, Notice, Params, ReadTicket, RouteFailure, RouteTicket,
+};
 use crate::event::Watches;
 use crate::exception;
+use crate::fib::Fib;
 use crate::own::Own;
 
 /// A forwarding element, without the machine that it runs on.
@@ -47,6 +52,9 @@ pub struct Agent {
     fe: Fe,
     own: Own,
     plan: Plan,
+    /// It stands beside what a request drafts: a copy of its rows for each request would take too long.
+    fib: Fib,
+    leftover: Leftover,
     watches: Watches,
     requests: VecDeque<Request>,
     job: Option<Job>,
@@ -100,6 +108,8 @@ impl Agent {
             fe: Fe::new(now, session)?,
             own,
             plan,
+            fib: Fib::default(),
+            leftover: Leftover::Unknown,
             watches: Watches::default(),
             requests: VecDeque::new(),
             job: None,
@@ -153,8 +163,10 @@ impl Agent {
 
     /// The configuration in force has changed, whoever changed it.
     pub fn handle_plan(&mut self, plan: Plan) {
+        let before = self.own.ports().clone();
         self.own.follow(&plan);
-        self.plan = plan;
+        let old = std::mem::replace(&mut self.plan, plan);
+        self.routes_follow(&before, &old);
     }
 
     /// The rows of a class, or why they cannot be read.
@@ -188,17 +200,33 @@ impl Agent {
         self.proceed(now);
     }
 
+    /// Changes of routes were made, but for those that have failed.
+    pub fn handle_routed(&mut self, now: Instant, ticket: RouteTicket, failures: &[RouteFailure]) {
+        match self.job.take() {
+            Some(Job::Executing(execution)) if execution.waits_for_routes(ticket) => {
+                self.routed(now, execution, failures);
+            }
+            Some(Job::Ending(ending)) if ending.routed == Some(ticket) => {
+                self.ended_routes(now, *ending, failures);
+            }
+            job => self.job = job,
+        }
+        self.proceed(now);
+    }
+
     /// Handles everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.fe.handle_timeout(now);
         self.sample(now);
+        self.sweep(now);
         self.proceed(now);
     }
 
     /// The next instant at which to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let alone = self.alone_until.filter(|_| self.forwards);
-        let timers = [self.fe.poll_timeout(), self.watches.due(), alone];
+        let (session, watches) = (self.fe.poll_timeout(), self.watches.due());
+        let timers = [session, watches, alone, self.leftover.due()];
         timers.into_iter().flatten().min()
     }
 
@@ -288,6 +316,7 @@ impl Agent {
             Event::Disconnect(ce) => self.effects.push_back(Effect::Disconnect(ce)),
             Event::Associated(ce, id) => {
                 self.alone_until = None;
+                self.leftover.associated(now);
                 self.notice(Notice::Associated(ce, id));
             }
             Event::Lost(ce, loss) => self.notice(Notice::Lost(ce, loss)),
@@ -325,6 +354,7 @@ impl Agent {
     fn adopt(&mut self, now: Instant, mut own: Own) {
         own.follow(&self.plan);
         let before = std::mem::replace(&mut self.own, own);
+        self.routes_follow(before.ports(), &self.plan.clone());
         self.own.apply(now, &before, &mut self.fe);
         self.watches.follow(now, &self.own);
         self.sample_own(now);
@@ -344,6 +374,9 @@ impl Agent {
             }
             (false, State::PreAssociation) => (false, "no CE, and CEFTI has passed"),
         };
+        if let (State::PreAssociation, None) = (self.fe.state(), self.alone_until) {
+            self.drop_routes();
+        }
         if on != self.forwards {
             self.forwards = on;
             self.effects.push_back(Effect::Forward(on));

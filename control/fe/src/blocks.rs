@@ -7,13 +7,14 @@
 //! | `redirect` | 1 | its table, and the settings of its section |
 //! | `ports`, `queues` | one for each port | its row, and the settings of the port |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
+//! | prefixes, next hops | 1 | the forwarding tables that a CE writes |
 //! | any other table | 1 | all rows as the component `rows` |
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::setting::{Parameter, Settings};
-use weir_forces::schema::{self, Component, Kind};
+use weir_forces::schema::{self, Component, Kind, Registry};
 use weir_forces::session::execute::Answer;
 use weir_forces::session::fe::Fe;
 use weir_forces::value;
@@ -24,10 +25,11 @@ use weir_lfb::section::ROUTER;
 use weir_model::{Class, ComponentPath, IdPath, Value, typed};
 
 use crate::event::property;
+use crate::fib::{Fib, Table};
 use crate::own::Own;
 use crate::request::{Failure, Item, Step};
 use crate::tree::{self, Found};
-use crate::{object, protocol};
+use crate::{object, protocol, tables as forwarding};
 
 /// Where the value of an instance comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(crate) enum Source {
     /// A row for each port.
     Port(&'static str),
     Discipline,
+    /// A forwarding table.
+    Fib(Table),
     /// The rows of a table.
     Rows(&'static str),
 }
@@ -72,6 +76,13 @@ impl Blocks {
             (protocol::schema(), Source::Protocol),
         ];
         let own = own.map(|(schema, source)| Block::new(schema, source, None));
+        let standard = Registry::standard();
+        let of_fib = forwarding::CLASSES
+            .into_iter()
+            .filter_map(|(class, table)| {
+                let schema = standard.get(class)?.clone();
+                Some(Block::new(schema, Source::Fib(table), None))
+            });
         let tables = BLOCKS.iter().map(|block| {
             let class = block.class;
             let source = match (class.name, class.key) {
@@ -84,7 +95,11 @@ impl Blocks {
         let disciplines = disciplines()
             .into_iter()
             .map(|class| Block::new(schema::Class::of(&class), Source::Discipline, Some(class)));
-        let all = own.into_iter().chain(tables).chain(disciplines);
+        let all = own
+            .into_iter()
+            .chain(of_fib)
+            .chain(tables)
+            .chain(disciplines);
         Self(all.map(|block| (block.schema.id, block)).collect())
     }
 
@@ -135,7 +150,7 @@ impl Block {
     /// The tables of the router that an instance needs.
     pub(crate) fn tables(&self) -> Option<&'static str> {
         match self.source {
-            Source::Object | Source::Protocol => None,
+            Source::Object | Source::Protocol | Source::Fib(_) => None,
             Source::Single(name) | Source::Port(name) | Source::Rows(name) => Some(name),
             Source::Discipline => Some(QUEUES),
         }
@@ -147,17 +162,25 @@ pub(crate) struct View<'a> {
     own: &'a Own,
     plan: &'a Plan,
     fe: &'a Fe,
+    fib: &'a Fib,
     tables: &'a Tables,
     /// The values of instances that were read already.
     values: std::cell::RefCell<BTreeMap<(u32, u32), std::rc::Rc<Value>>>,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(own: &'a Own, plan: &'a Plan, fe: &'a Fe, tables: &'a Tables) -> Self {
+    pub(crate) fn new(
+        own: &'a Own,
+        plan: &'a Plan,
+        fe: &'a Fe,
+        fib: &'a Fib,
+        tables: &'a Tables,
+    ) -> Self {
         Self {
             own,
             plan,
             fe,
+            fib,
             tables,
             values: Default::default(),
         }
@@ -183,7 +206,7 @@ impl<'a> View<'a> {
                 events?.content(self.own.subscriptions(), item)?,
             ));
         }
-        let value = self.value(item.class, item.instance)?;
+        let value = self.part(block, item)?;
         let found = tree::find(&block.kind, &value, &item.steps)?;
         Ok(Answer {
             content: found.content()?,
@@ -198,7 +221,7 @@ impl<'a> View<'a> {
                 events?.content(self.own.subscriptions(), item)?,
             ));
         }
-        let value = self.value(item.class, item.instance)?;
+        let value = self.part(block, item)?;
         let found = tree::find(&block.kind, &value, &item.steps)?;
         let content = property::of_component(block, &found)?;
         Ok(Answer {
@@ -221,13 +244,23 @@ impl<'a> View<'a> {
                 return Ok(vec![(ids(&item.steps), self.answer(item).content)]);
             }
             let block = self.own.blocks().get(item.class)?;
-            let value = self.value(item.class, item.instance)?;
+            let value = self.part(block, item)?;
             let found = tree::find(&block.kind, &value, &item.steps)?;
             let mut pieces = Vec::new();
             cut(&found, &mut pieces)?;
             Ok(pieces)
         };
         pieces().unwrap_or_else(|failure| vec![(ids(&item.steps), failure.answer().content)])
+    }
+
+    /// The value of an instance, as far as a path needs it.
+    fn part(&self, block: &Block, item: &Item) -> Result<std::rc::Rc<Value>, Failure> {
+        let Source::Fib(table) = block.source else {
+            return self.value(item.class, item.instance);
+        };
+        self.own.instance(block, item.instance, self.plan)?;
+        let rows = forwarding::value(block, table, self.fib, &item.steps);
+        Ok(std::rc::Rc::new(rows))
     }
 
     /// The value of an instance.
@@ -249,6 +282,7 @@ impl<'a> View<'a> {
         Ok(match (block.source, port) {
             (Source::Object, _) => self.own.object(self.plan, self.fe),
             (Source::Protocol, _) => self.own.protocol().value(self.fe),
+            (Source::Fib(table), _) => forwarding::value(block, table, self.fib, &[]),
             (Source::Rows(name), _) => {
                 let rows = self.table(name)?.rows().to_vec();
                 Value::Struct(vec![("rows".into(), Value::List(rows))])

@@ -1,5 +1,7 @@
 //! Parameters, effects and notices of an [`Agent`](super::Agent).
 
+use std::collections::BTreeMap;
+
 use weir_forces::session::Loss;
 use weir_forces::session::fe::{self, State};
 use weir_forces::wire::Id;
@@ -8,6 +10,7 @@ use weir_model::Operation;
 use weir_path::exception::Injection;
 
 use crate::exception::Refused;
+use crate::fib::RouteChange;
 
 /// The parameters of an agent.
 #[derive(Clone, Debug)]
@@ -30,6 +33,19 @@ pub struct ReadTicket(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChangeTicket(pub(crate) u64);
 
+/// Changes of routes that the agent may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RouteTicket(pub(crate) u64);
+
+/// A change of routes that the machine has refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteFailure {
+    /// Where it is among the changes.
+    pub place: usize,
+    /// A sentence for the CE.
+    pub why: String,
+}
+
 /// Work for the habitat.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -44,6 +60,11 @@ pub enum Effect {
     /// Carry operations out, all of them or none. Then call `handle_plan` with the configuration in force, and
     /// `handle_changed`.
     Change(ChangeTicket, Vec<Operation>),
+    /// Change the routes of the machine, in order, after all earlier changes of routes; a route that is refused does
+    /// not keep the others back. Then call `handle_routed`. The map has the ports by the numbers that routes have.
+    Routes(RouteTicket, Vec<RouteChange>, BTreeMap<u32, String>),
+    /// Remove the routes that an earlier process left behind and that no change has named since.
+    Sweep,
     /// Forward packets, or stop forwarding them.
     Forward(bool),
     /// Send packets of the master. Those for which there is no room may be dropped.

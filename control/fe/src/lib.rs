@@ -5,6 +5,7 @@
 //! - [`exception`]: packets to and from the CE
 //! - [`fib`]: the forwarding tables that a CE writes, and the routes that follow
 //! - `blocks`, `own`, `object`, `protocol`, `settings`: classes and instances, and where their values are
+//! - `tables`: the forwarding tables as blocks
 //! - `tree`: reads and changes a part of a value; `request`: requests as lists of paths
 //!
 //! Nothing here opens a socket, starts a thread or reads a clock.
@@ -20,7 +21,8 @@ mod own;
 mod protocol;
 mod request;
 mod settings;
+mod tables;
 mod tree;
 
 pub use agent::Agent;
-pub use contract::{ChangeTicket, Effect, Notice, Params, ReadTicket};
+pub use contract::{ChangeTicket, Effect, Notice, Params, ReadTicket, RouteFailure, RouteTicket};

@@ -95,6 +95,11 @@ impl Own {
         self.ports.get(&number).cloned()
     }
 
+    /// The ports by their numbers.
+    pub(crate) const fn ports(&self) -> &BTreeMap<u32, String> {
+        &self.ports
+    }
+
     /// There is another master.
     pub(crate) const fn master_changed(&mut self, from: Option<weir_forces::wire::Id>) {
         if from.is_some() {
@@ -268,6 +273,7 @@ impl Own {
             return Ok(Vec::new());
         }
         if block.source != Source::Object && block.source != Source::Protocol {
+            debug_assert!(!matches!(block.source, Source::Fib(_)), "not of the draft");
             return self.execute_on_router(block, item, plan);
         }
         self.instance(block, item.instance, plan)?;

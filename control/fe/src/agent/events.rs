@@ -35,7 +35,7 @@ impl Agent {
     }
 
     fn report(&mut self, now: Instant, sampled: Instant, tables: &Tables, is_own: bool) {
-        let view = View::new(&self.own, &self.plan, &self.fe, tables);
+        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, tables);
         let notifications = self.watches.evaluate(sampled, &self.own, &view, is_own);
         for notification in notifications {
             let _ = self.fe.notify(now, &notification); // it fits a message, as the values did

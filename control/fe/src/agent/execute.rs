@@ -4,6 +4,8 @@
 //! |---|---|
 //! | all or none, prepare | all of the message are one change |
 //! | until failure, continue on failure | those of each path are a change of their own |
+//!
+//! So it is with rows of forwarding tables ([`route`](super::route)).
 
 use weir_base::Instant;
 use weir_forces::session::execute::{self, Answer};
@@ -13,8 +15,9 @@ use weir_forces::wire::message::Config;
 use weir_forces::wire::{Body, Content, LfbSelect, OperationKind, Outcome};
 use weir_model::{Fault, Operation};
 
+use super::route::Rows;
 use super::{Agent, Job, Transaction};
-use crate::contract::{ChangeTicket, Effect, Notice};
+use crate::contract::{ChangeTicket, Effect, Notice, RouteFailure, RouteTicket};
 use crate::own::Own;
 use crate::request::{Failure, Item, Recorded};
 
@@ -27,14 +30,19 @@ pub(super) struct Execution {
     config: Config,
     items: Vec<Item>,
     /// For the paths so far.
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
     /// The FE after the paths so far.
-    draft: Own,
+    pub(super) draft: Own,
     /// Operations on the router that are not carried out yet, each with the number of its path.
     operations: Vec<(usize, Operation)>,
     /// The draft before the path under way, if paths are executed one by one.
     before: Option<Own>,
     waits: Option<ChangeTicket>,
+    /// Rows of forwarding tables that are not in force yet.
+    pub(super) rows: Rows,
+    routed: Option<RouteTicket>,
+    /// The configuration before operations that a refused route undoes.
+    plan: Option<weir_lfb::Plan>,
 }
 
 impl Execution {
@@ -42,8 +50,16 @@ impl Execution {
         self.waits == Some(ticket)
     }
 
+    pub(super) fn waits_for_routes(&self, ticket: RouteTicket) -> bool {
+        self.routed == Some(ticket)
+    }
+
     fn is_whole(&self) -> bool {
         self.flags.execution == Mode::AllOrNone
+    }
+
+    fn needs_router(&self) -> bool {
+        !self.operations.is_empty() || !self.rows.changed.routes.is_empty()
     }
 }
 
@@ -77,6 +93,9 @@ impl Agent {
             operations: Vec::new(),
             before: None,
             waits: None,
+            rows: Rows::default(),
+            routed: None,
+            plan: None,
             flags,
             config,
         };
@@ -85,24 +104,22 @@ impl Agent {
 
     /// Goes on until the router is needed, or to the end.
     fn execute(&mut self, now: Instant, mut execution: Box<Execution>) {
-        while let Some(item) = execution.items.get(execution.answers.len()) {
+        while execution.answers.len() < execution.items.len() {
             let number = execution.answers.len();
             let is_whole = execution.is_whole();
             execution.before = (!is_whole).then(|| execution.draft.clone());
-            match execution
-                .draft
-                .execute(item, &self.plan, &self.fe, is_whole)
-            {
+            match self.execute_path(&mut execution) {
                 Ok(operations) => {
                     execution.answers.push(success());
                     let operations = operations.into_iter().map(|o| (number, o));
                     execution.operations.extend(operations);
-                    if !is_whole && !execution.operations.is_empty() {
-                        return self.ask(execution);
+                    if !is_whole && execution.needs_router() {
+                        return self.ask(now, execution);
                     }
                 }
                 Err(failure) => {
                     execution.answers.push(failure.answer());
+                    self.undo_rows(std::mem::take(&mut execution.rows).changed.journal, false);
                     match execution.before.take() {
                         Some(before) => execution.draft = before,
                         None => return self.finish(now, *execution),
@@ -121,14 +138,35 @@ impl Agent {
             execution.answers[at.unwrap_or_default()] = failure.answer();
             return self.finish(now, *execution);
         }
-        match execution.operations.is_empty() {
-            true => self.finish(now, *execution),
-            false => self.ask(execution),
+        match execution.needs_router() {
+            true => self.ask(now, execution),
+            false => self.finish(now, *execution),
         }
     }
 
+    fn execute_path(&mut self, execution: &mut Execution) -> Result<Vec<Operation>, Failure> {
+        let is_whole = execution.is_whole();
+        let items = std::mem::take(&mut execution.items);
+        let result = match items.get(execution.answers.len()) {
+            Some(item) => match self.execute_rows(execution, item) {
+                Some(result) => result.map(|()| Vec::new()),
+                None => execution
+                    .draft
+                    .execute(item, &self.plan, &self.fe, is_whole),
+            },
+            None => Ok(Vec::new()),
+        };
+        execution.items = items;
+        result
+    }
+
     /// Asks the router to carry the operations out, or to check them with those that the transaction has prepared.
-    fn ask(&mut self, mut execution: Box<Execution>) {
+    fn ask(&mut self, now: Instant, mut execution: Box<Execution>) {
+        if execution.operations.is_empty() {
+            return self.ask_for_routes(now, execution);
+        }
+        let has_rows = !execution.rows.is_empty();
+        execution.plan = has_rows.then(|| self.plan.clone());
         let ticket = ChangeTicket(self.ticket());
         let operations = execution.operations.iter().map(|(_, o)| o.clone());
         self.effects
@@ -161,6 +199,7 @@ impl Agent {
                     *answer = failure.answer();
                 }
             }
+            self.undo_rows(std::mem::take(&mut execution.rows).changed.journal, false);
             if let Some(before) = execution.before.take() {
                 execution.draft = before;
             }
@@ -168,12 +207,65 @@ impl Agent {
                 return self.finish(now, *execution);
             }
         }
+        self.ask_for_routes(now, execution);
+    }
+
+    /// Hands routes to the machine, if there are any.
+    fn ask_for_routes(&mut self, now: Instant, mut execution: Box<Execution>) {
+        let has_routes = !execution.rows.changed.routes.is_empty();
+        if execution.stage == Stage::Prepare || !has_routes {
+            return self.go_on(now, execution);
+        }
+        execution.routed = Some(self.ask_routes(now, &mut execution));
+        self.job = Some(Job::Executing(execution));
+    }
+
+    /// The machine has the routes, but for those that have failed: then everything is undone.
+    pub(super) fn routed(
+        &mut self,
+        now: Instant,
+        mut execution: Box<Execution>,
+        failures: &[RouteFailure],
+    ) {
+        execution.routed = None;
+        if !failures.is_empty() {
+            for (number, failure) in execution.rows.blame(failures) {
+                if let Some(answer) = execution.answers.get_mut(number) {
+                    *answer = failure.answer();
+                }
+            }
+            self.undo_rows(std::mem::take(&mut execution.rows).changed.journal, true);
+            if let Some(before) = execution.plan.take() {
+                self.change_back(&before);
+            }
+            if let Some(before) = execution.before.take() {
+                execution.draft = before;
+            }
+            if execution.flags.execution != Mode::ContinueOnFailure {
+                return self.finish(now, *execution);
+            }
+        }
+        self.go_on(now, execution);
+    }
+
+    /// Answers, or goes on with the next path.
+    fn go_on(&mut self, now: Instant, mut execution: Box<Execution>) {
         match execution.is_whole() {
             true => self.finish(now, *execution),
             false => {
                 execution.operations.clear();
+                execution.rows = Rows::default();
                 self.execute(now, execution);
             }
+        }
+    }
+
+    /// Puts an earlier configuration of the router in force again, without waiting for it.
+    pub(super) fn change_back(&mut self, before: &weir_lfb::Plan) {
+        let operations = self.plan.operations_to(before);
+        if !operations.is_empty() {
+            let ticket = ChangeTicket(self.ticket());
+            self.effects.push_back(Effect::Change(ticket, operations));
         }
     }
 
@@ -196,6 +288,7 @@ impl Agent {
             answers,
             draft,
             operations,
+            rows,
             ..
         } = execution;
         let is_refused = items.is_empty();
@@ -220,14 +313,16 @@ impl Agent {
         }
         match (stage, flags.execution) {
             _ if is_refused => {}
-            (Stage::Execute, Mode::AllOrNone) if has_failed => {}
+            (Stage::Prepare, _) | (_, Mode::AllOrNone) if has_failed => {
+                self.undo_rows(rows.changed.journal, false);
+            }
             (Stage::Execute, _) => self.adopt(now, draft),
-            (Stage::Prepare, _) if has_failed => {}
             (Stage::Prepare, _) => {
                 let operations = operations.into_iter().map(|(_, o)| o);
                 let transaction = self.transaction.get_or_insert_with(Transaction::default);
                 transaction.operations.extend(operations);
                 transaction.draft = Some(draft);
+                transaction.rows.extend(rows);
             }
         }
     }

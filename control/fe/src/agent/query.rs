@@ -85,7 +85,7 @@ impl Agent {
             tables,
             ..
         } = reading;
-        let view = View::new(&self.own, &self.plan, &self.fe, &tables);
+        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
         let answers: Vec<Answer> = items.iter().map(|item| view.answer(item)).collect();
         let response = execute::query(&query, &mut Recorded(answers.iter()));
         let is_short = |response: &QueryResponse| response.encoded_len() <= WHOLE_BYTES_MAX;

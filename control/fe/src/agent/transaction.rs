@@ -5,8 +5,10 @@ use weir_forces::session::fe::Ticket;
 use weir_forces::wire::ResultCode;
 use weir_model::{Fault, Operation};
 
+use super::route::Rows;
 use super::{Agent, Job};
-use crate::contract::{ChangeTicket, Effect};
+use crate::contract::{ChangeTicket, Effect, RouteFailure, RouteTicket};
+use crate::fib::Before;
 use crate::own::Own;
 
 /// Prepared changes, and how it is undone once it is committed.
@@ -16,8 +18,18 @@ pub(super) struct Transaction {
     pub(super) draft: Option<Own>,
     /// Operations on the router that were prepared.
     pub(super) operations: Vec<Operation>,
-    /// Once it is committed: the FE before, and the operations that undo those on the router.
-    undo: Option<(Own, Vec<Operation>)>,
+    /// Rows of forwarding tables that were prepared. They are in the tables already; their routes come with the commit.
+    pub(super) rows: Rows,
+    /// Once it is committed.
+    undo: Option<Undo>,
+}
+
+/// What undoes a commit.
+#[derive(Debug)]
+struct Undo {
+    own: Own,
+    operations: Vec<Operation>,
+    rows: Vec<Before>,
 }
 
 /// A commit or an abort that waits for the router.
@@ -29,6 +41,9 @@ pub(super) struct Ending {
     draft: Own,
     is_commit: bool,
     before: weir_lfb::Plan,
+    /// The routes that a commit changes, until they are handed over.
+    rows: Rows,
+    pub(super) routed: Option<RouteTicket>,
 }
 
 impl Agent {
@@ -36,15 +51,21 @@ impl Agent {
         let transaction = self.transaction.get_or_insert_default();
         let operations = transaction.operations.clone();
         let draft = transaction.draft.clone();
+        let rows = std::mem::take(&mut transaction.rows);
         let draft = draft.unwrap_or_else(|| self.own.clone());
-        self.change(now, Some(ticket), draft, operations, true);
+        self.change(now, Some(ticket), draft, (operations, rows), true);
     }
 
     /// Forgets what was prepared, and undoes what was committed.
     pub(super) fn begin_abort(&mut self, now: Instant, ticket: Option<Ticket>) {
-        let transaction = self.transaction.take();
-        match transaction.and_then(|transaction| transaction.undo) {
-            Some((own, operations)) => self.change(now, ticket, own, operations, false),
+        let transaction = self.transaction.take().unwrap_or_default();
+        self.undo_rows(transaction.rows.changed.journal, false);
+        match transaction.undo {
+            Some(undo) => {
+                self.undo_rows(undo.rows, true);
+                let changes = (undo.operations, Rows::default());
+                self.change(now, ticket, undo.own, changes, false);
+            }
             None => self.answer_end(now, ticket, ResultCode::Success),
         }
     }
@@ -54,7 +75,7 @@ impl Agent {
         now: Instant,
         ticket: Option<Ticket>,
         draft: Own,
-        operations: Vec<Operation>,
+        (operations, rows): (Vec<Operation>, Rows),
         is_commit: bool,
     ) {
         let change = ChangeTicket(self.ticket());
@@ -64,9 +85,11 @@ impl Agent {
             draft,
             is_commit,
             before: self.plan.clone(),
+            rows,
+            routed: None,
         };
         if operations.is_empty() {
-            return self.end(now, ending);
+            return self.end_with_routes(now, ending);
         }
         self.effects.push_back(Effect::Change(change, operations));
         self.job = Some(Job::Ending(Box::new(ending)));
@@ -81,15 +104,36 @@ impl Agent {
     ) {
         self.note_change(&answer);
         match answer {
-            Ok(_) => self.end(now, ending),
+            Ok(_) => self.end_with_routes(now, ending),
             Err(faults) => {
                 let code = faults
                     .first()
                     .map(|fault| u32::from(fault.code as u8).into());
                 let code = code.unwrap_or(ResultCode::InternalError);
+                self.undo_rows(ending.rows.changed.journal, false);
                 self.answer_end(now, ending.ticket, code);
             }
         }
+    }
+
+    /// Hands the routes of a commit to the machine, if there are any.
+    fn end_with_routes(&mut self, now: Instant, mut ending: Ending) {
+        let routes = std::mem::take(&mut ending.rows.changed.routes);
+        if routes.is_empty() {
+            return self.end(now, ending);
+        }
+        ending.routed = Some(self.send_routes(routes, ending.draft.ports().clone()));
+        self.job = Some(Job::Ending(Box::new(ending)));
+    }
+
+    /// The machine has the routes, but for those that have failed: then the commit is undone.
+    pub(super) fn ended_routes(&mut self, now: Instant, ending: Ending, failures: &[RouteFailure]) {
+        if failures.is_empty() {
+            return self.end(now, ending);
+        }
+        self.undo_rows(ending.rows.changed.journal, true);
+        self.change_back(&ending.before);
+        self.answer_end(now, ending.ticket, ResultCode::InternalError);
     }
 
     fn end(&mut self, now: Instant, ending: Ending) {
@@ -97,7 +141,11 @@ impl Agent {
         self.answer_end(now, ending.ticket, ResultCode::Success);
         self.adopt(now, ending.draft);
         if let Some(transaction) = self.transaction.as_mut().filter(|_| ending.is_commit) {
-            transaction.undo = Some((before, self.plan.operations_to(&ending.before)));
+            transaction.undo = Some(Undo {
+                own: before,
+                operations: self.plan.operations_to(&ending.before),
+                rows: ending.rows.changed.journal,
+            });
         }
     }
 

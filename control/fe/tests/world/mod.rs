@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span, Tally};
-use weir_fe::{Agent, Effect, Notice, Params};
+use weir_fe::fib::RouteChange;
+use weir_fe::{Agent, Effect, Notice, Params, RouteFailure};
 use weir_forces::schema::{Class, Kind};
 use weir_forces::session::Heartbeats;
 use weir_forces::session::ce::{self, Ce, Event, LinkId, Manner};
@@ -42,6 +43,10 @@ pub(crate) struct World {
     pub(crate) is_cut: bool,
     pub(crate) reads: Vec<&'static str>,
     pub(crate) changes: Vec<Vec<Change>>,
+    pub(crate) routes: Vec<Vec<RouteChange>>,
+    /// The machine refuses the changes of routes at these places.
+    pub(crate) refused_routes: Vec<usize>,
+    pub(crate) sweeps: usize,
     pub(crate) forwards: Vec<bool>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) events: Vec<(Id, Event)>,
@@ -123,6 +128,9 @@ impl World {
             is_cut: false,
             reads: Vec::new(),
             changes: Vec::new(),
+            routes: Vec::new(),
+            refused_routes: Vec::new(),
+            sweeps: 0,
             forwards: Vec::new(),
             notices: Vec::new(),
             events: Vec::new(),
@@ -259,6 +267,19 @@ impl World {
                 self.agent
                     .handle_changed(now, ticket, answer.map(|()| Vec::new()));
             }
+            Effect::Routes(ticket, changes, _) => {
+                let refused = |place: &usize| *place < changes.len();
+                let failures = self.refused_routes.iter().filter(|p| refused(p));
+                let failures: Vec<_> = failures
+                    .map(|place| RouteFailure {
+                        place: *place,
+                        why: "the gateway cannot be reached".to_owned(),
+                    })
+                    .collect();
+                self.routes.push(changes);
+                self.agent.handle_routed(now, ticket, &failures);
+            }
+            Effect::Sweep => self.sweeps += 1,
             Effect::Forward(on) => self.forwards.push(on),
             Effect::Inject(_) => {}
             Effect::Notice(notice) => self.notices.push(notice),

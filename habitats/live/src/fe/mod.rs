@@ -16,10 +16,12 @@
 //! message.
 //!
 //! - [`links`]: opens, reads and closes links
+//! - [`routes`]: routes of the CE in the kernel
 //! - [`journal`]: the log
 
 mod journal;
 mod links;
+mod routes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use weir_element::{Answer, InForce};
-use weir_fe::{Agent, ChangeTicket, Effect, ReadTicket};
+use weir_fe::{Agent, ChangeTicket, Effect, ReadTicket, RouteFailure, RouteTicket};
 use weir_forces::wire::Id;
 use weir_lfb::class::Block;
 use weir_model::Value;
@@ -35,6 +37,7 @@ use weir_path::exception::{Exception, Injection, LEASE};
 
 use self::journal::Journal;
 use self::links::{LinkEvent, Links};
+use self::routes::Routes;
 use crate::clock;
 use crate::router::reader::Reader;
 use crate::router::{INJECTIONS_MAX, Running};
@@ -53,6 +56,7 @@ enum Input {
     Link(LinkEvent),
     Read(ReadTicket, Result<Value, String>),
     Changed(ChangeTicket, Answer),
+    Routed(RouteTicket, Vec<RouteFailure>),
     /// The packets that are left of those that were handed to the router.
     Injected(Vec<Injection>),
 }
@@ -78,11 +82,16 @@ pub async fn run(
         Ok(agent) => agent,
         Err(error) => return format!("`[fe]`: {error}"),
     };
+    let routes = match Routes::start(sender.clone()) {
+        Ok(routes) => routes,
+        Err(error) => return format!("no thread for routes: {error}"),
+    };
     let forwards = agent.forwards();
     let mut driver = Driver {
         agent,
         in_force: running.in_force(),
         links: Links::new(params.ces, sender.clone()),
+        routes,
         injections: Vec::new(),
         is_injecting: false,
         running,
@@ -154,6 +163,7 @@ struct Driver {
     /// The state in force that the agent knows.
     in_force: Arc<InForce>,
     links: Links,
+    routes: Routes,
     injections: Vec<Injection>,
     is_injecting: bool,
     sender: mpsc::Sender<Input>,
@@ -176,6 +186,7 @@ impl Driver {
             Input::Link(event) => self.links.handle(now, event, &mut self.agent),
             Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
             Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
+            Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
             Input::Injected(left) => {
                 self.is_injecting = false;
                 self.injections.splice(0..0, left);
@@ -223,6 +234,10 @@ impl Driver {
                 let running = Arc::clone(&self.running);
                 self.work(move || Input::Changed(ticket, running.change(operations)));
             }
+            Effect::Routes(ticket, changes, ports) => {
+                self.routes.change(ticket, changes, self.interfaces(ports));
+            }
+            Effect::Sweep => self.routes.sweep(),
             Effect::Forward(on) => self.forward(on),
             Effect::Inject(packets) => {
                 let room = INJECTIONS_WAITING_MAX.saturating_sub(self.injections.len());
@@ -231,6 +246,17 @@ impl Driver {
             }
             Effect::Notice(notice) => self.journal.notice(&notice),
         }
+    }
+
+    /// The interfaces of ports.
+    fn interfaces(&self, ports: BTreeMap<u32, String>) -> BTreeMap<u32, String> {
+        let plans = &self.running.in_force().plan.ports;
+        let interface = |name: String| {
+            let port = plans.iter().find(|port| port.name == name)?;
+            Some(port.interface.clone())
+        };
+        let of_port = |(number, name)| Some((number, interface(name)?));
+        ports.into_iter().filter_map(of_port).collect()
     }
 
     /// Does work that may block, on another thread.
