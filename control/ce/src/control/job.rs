@@ -23,6 +23,8 @@ use crate::settings::{BlockId, Edit};
 const MESSAGE_MAX: usize = 60_000;
 /// Blocks of one Query, so that its answer fits a message.
 const BLOCKS_MAX: usize = 32;
+/// Paths of one block in one Query: rows that are not there are answered with a sentence each.
+const PATHS_MAX: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobId(u64);
@@ -299,7 +301,9 @@ fn queries(paths: Vec<(BlockId, OperationKind, PathData)>) -> Result<Vec<Query>,
     let mut paths = paths.into_iter().peekable();
     while let Some((block, kind, path)) = paths.next() {
         let mut of_block = vec![path];
-        while let Some((.., path)) = paths.next_if(|next| (next.0, next.1) == (block, kind)) {
+        while of_block.len() < PATHS_MAX
+            && let Some((.., path)) = paths.next_if(|next| (next.0, next.1) == (block, kind))
+        {
             of_block.push(path);
         }
         let operation = Operation::on(kind, of_block)?;

@@ -9,6 +9,8 @@
 //! *Decision*: a component that somebody else changes at the FE, while it is associated, stays so until the next
 //! association. The CE then restores the desired value.
 
+use std::collections::HashMap;
+
 use weir_base::{Instant, Span};
 use weir_forces::session::Heartbeats;
 use weir_forces::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
@@ -41,6 +43,10 @@ pub(super) struct Restoring {
 }
 
 /// Components to read: a block, an operation, a path.
+/// What was read, by block and path: there may be a hundred thousand rows.
+type Read<'a> = HashMap<(BlockId, &'a [u32]), &'a Leaf>;
+
+/// Components to read.
 pub(super) type Paths = Vec<(BlockId, OperationKind, PathData)>;
 
 impl Control {
@@ -196,11 +202,13 @@ impl Control {
         let Some(fe) = self.fes.get(&id) else {
             return Err("it is gone".to_owned());
         };
+        let read = leaves.iter().map(|leaf| ((leaf.block, &*leaf.ids), leaf));
+        let read: HashMap<_, _> = read.collect();
         for (at, text) in &fe.components {
             let (edit, value) = self
                 .component_edit(fe, &place(at), Some(text))
                 .map_err(|refusal| format!("{at}: {refusal}"))?;
-            if !self.has(leaves, &edit, value.as_ref()) {
+            if !self.has(&read, &edit, value.as_ref()) {
                 edits.push(edit);
             }
         }
@@ -213,9 +221,8 @@ impl Control {
     }
 
     /// Whether a component that was read has the value of an edit already.
-    fn has(&self, leaves: &[Leaf], edit: &Edit, value: Option<&Value>) -> bool {
-        let is_it = |leaf: &&Leaf| leaf.block == edit.block && leaf.ids == edit.path.ids();
-        let leaf = leaves.iter().find(is_it);
+    fn has(&self, leaves: &Read<'_>, edit: &Edit, value: Option<&Value>) -> bool {
+        let leaf = leaves.get(&(edit.block, edit.path.ids()));
         let read = leaf.and_then(|leaf| {
             self.codec
                 .value(leaf.block.0, &leaf.ids, &leaf.content)
