@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::process::Command;
 use std::time::Duration;
 
 use common::Bench;
@@ -11,11 +12,14 @@ use tokio::time::timeout;
 use weir_base::Span;
 use weir_forces::schema::Class;
 use weir_forces::session::Heartbeats;
+use weir_forces::session::batch::Batch;
 use weir_forces::session::ce::{self, Ce, Event, LinkId, Manner};
 use weir_forces::value;
 use weir_forces::wire::header::{Ack, Execution};
 use weir_forces::wire::message::{Config, Query, Selects};
-use weir_forces::wire::{Body, Content, Id, LfbSelect, Operation, OperationKind, PathData};
+use weir_forces::wire::{
+    Body, Content, Id, LfbSelect, Operation, OperationKind, PathData, Selector,
+};
 use weir_live::clock;
 use weir_live::tml::{Common, Link, Local, Transport};
 use weir_model::Value;
@@ -124,7 +128,30 @@ impl Control {
             .await;
     }
 
+    /// The first cause in the answer to a Config that is refused.
+    async fn refused(&mut self, config: Config) -> String {
+        let answer = self.change(config).await;
+        let paths = answer.iter().flat_map(LfbSelect::operations);
+        let mut paths = paths.flat_map(Operation::paths);
+        let cause = paths.find_map(|path| match path.content() {
+            Content::Outcome(outcome) if !outcome.is_success() => outcome.cause(),
+            _ => None,
+        });
+        cause.expect("it is refused, with a cause")
+    }
+
     async fn configure(&mut self, config: Config) {
+        let answer = self.change(config).await;
+        for operation in answer.iter().flat_map(LfbSelect::operations) {
+            for path in operation.paths() {
+                let is_good =
+                    matches!(path.content(), Content::Outcome(outcome) if outcome.is_success());
+                assert!(is_good, "{path:?}");
+            }
+        }
+    }
+
+    async fn change(&mut self, config: Config) -> Vec<LfbSelect> {
         let manner = Manner {
             execution: Execution::AllOrNone,
             ack: Ack::Always,
@@ -134,13 +161,7 @@ impl Control {
         let Body::ConfigResponse(response) = self.response().await else {
             panic!("another answer");
         };
-        for operation in response.selects().iter().flat_map(LfbSelect::operations) {
-            for path in operation.paths() {
-                let is_good =
-                    matches!(path.content(), Content::Outcome(outcome) if outcome.is_success());
-                assert!(is_good, "{path:?}");
-            }
-        }
+        response.selects().to_vec()
     }
 }
 
@@ -192,6 +213,76 @@ async fn steer(bench: &Bench) {
     assert!(reasons.contains(&"disabled"), "{reasons:?}");
     control.configure(state(2)).await; // OperEnable
     assert!(bench.ping("-c 2 -W 2 10.77.2.2"), "it forwards again");
+    route(&mut control).await;
+}
+
+/// Rows of the forwarding table become routes of the kernel, exactly these.
+async fn route(control: &mut Control) {
+    const ROWS: u32 = 10_000;
+    let hop = [
+        &2_u32.to_be_bytes()[..],
+        &1500_u32.to_be_bytes(),
+        &[10, 77, 2, 2],
+        &[0; 8],
+    ];
+    let hop = PathData::full(vec![1, 1], hop.concat()).unwrap();
+    control.configure(on(12, 1, OperationKind::Set, hop)).await;
+    let mut batch = Batch::new(60_000);
+    for row in 0..ROWS {
+        batch
+            .push((10, 1), OperationKind::Set, prefix(row, 1))
+            .unwrap();
+    }
+    for config in batch.finish().unwrap() {
+        control.configure(config).await;
+    }
+    let routes = || {
+        let ip = Command::new("ip")
+            .args(["route", "show", "proto", "119"])
+            .output();
+        let shown = String::from_utf8(ip.unwrap().stdout).unwrap();
+        let mut routes: Vec<String> = shown.lines().map(str::to_owned).collect();
+        routes.sort();
+        routes
+    };
+    let line = |row: u32| {
+        let [_, a, b, _] = (row << 8).to_be_bytes();
+        format!("11.{a}.{b}.0/24 via 10.77.2.2 dev r1 metric 50 ")
+    };
+    let mut expected: Vec<String> = (0..ROWS).map(line).collect();
+    expected.sort();
+    assert!(routes() == expected, "{:?}", routes().first());
+    // The kernel refuses a gateway that is on no link: the message changes nothing.
+    let nowhere = [
+        &2_u32.to_be_bytes()[..],
+        &1500_u32.to_be_bytes(),
+        &[203, 0, 113, 1],
+        &[0; 8],
+    ];
+    let nowhere = PathData::full(vec![1, 1], nowhere.concat()).unwrap();
+    let why = control
+        .refused(on(12, 1, OperationKind::Set, nowhere))
+        .await;
+    assert!(why.contains("11."), "{why}");
+    assert!(routes() == expected, "undone");
+    let range = Some(Selector::Range {
+        first: 100,
+        last: ROWS,
+    });
+    let range = PathData::new(vec![1], range, Content::Empty).unwrap();
+    control
+        .configure(on(10, 1, OperationKind::Delete, range))
+        .await;
+    expected = (0..100).map(line).collect();
+    expected.sort();
+    assert_eq!(routes(), expected);
+}
+
+/// The row of 11.x.y.0/24, where x.y is its number.
+fn prefix(row: u32, hop: u32) -> PathData {
+    let [_, a, b, _] = (row << 8).to_be_bytes();
+    let octets = [&[11, a, b, 0, 24, 0, 0, 0][..], &hop.to_be_bytes()];
+    PathData::full(vec![1, row], octets.concat()).unwrap()
 }
 
 #[test]
