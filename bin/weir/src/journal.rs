@@ -30,7 +30,7 @@ pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Ve
             if latest.as_ref().is_none_or(|(last, _)| *last != peer) {
                 *latest = Some((peer, Sparse::default()));
             }
-            latest.as_mut().and_then(|(_, entries)| entries.next())
+            latest.as_mut().and_then(|(_, entries)| entries.admit())
         }
         _ => Some(0),
     };

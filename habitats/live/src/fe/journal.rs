@@ -52,7 +52,7 @@ impl Journal {
             }
             Ok(changes) => {
                 let changes = listed(changes);
-                match self.changed.next() {
+                match self.changed.admit() {
                     None => tracing::debug!(how, changes, "configuration changed"),
                     Some(0) => tracing::info!(how, changes, "configuration changed"),
                     Some(unlogged) => {
@@ -62,7 +62,7 @@ impl Journal {
             }
             Err(why) => {
                 let (why, text) = (listed(why), "configuration refused, nothing changed");
-                match self.refused.next() {
+                match self.refused.admit() {
                     None => tracing::debug!(how, why, "{text}"),
                     Some(0) => tracing::warn!(how, why, "{text}"),
                     Some(unlogged) => tracing::warn!(how, why, unlogged, "{text}"),

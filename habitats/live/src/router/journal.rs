@@ -163,8 +163,8 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// Whether level `info` has the next entry; if so, the number of entries that it has skipped before.
-    pub fn next(&mut self) -> Option<u64> {
+    /// Whether level `info` has the entry that comes now; if so, the number of entries that it has skipped before.
+    pub fn admit(&mut self) -> Option<u64> {
         if self.latest.is_some_and(|at| at.elapsed() < SPARSE_GAP) {
             self.skipped += 1;
             return None;
