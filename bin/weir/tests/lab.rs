@@ -15,6 +15,10 @@ use serde_json::Value;
 
 /// A short run.
 const SHORT: &[&str] = &["duration=\"8 s\"", "warm_up=\"3 s\""];
+/// Controllers that use the routers' northbound services.
+const NORTHBOUND: &str = "control=\"northbound\"";
+/// Controllers within `weir ce`, over routers that run as `weir fe`.
+const FORCES: &str = "control=\"forces\"";
 /// The lab's note about a machine whose processors' clocks differ.
 const CLOCKS_APART: &str = "the clocks of this machine's processors";
 /// Runs for each claim.
@@ -155,11 +159,20 @@ fn a_long_way_takes_its_time_and_loses_nothing() {
 
 #[test]
 fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
+    rs_red_loses_less(NORTHBOUND);
+}
+
+#[test]
+fn rs_red_of_a_control_element_loses_less_too() {
+    rs_red_loses_less(FORCES);
+}
+
+fn rs_red_loses_less(control: &str) {
     const INGRESSES: [&str; 4] = ["n4", "n5", "n6", "n7"];
-    const LENGTH: &[&str] = &["duration=\"12 s\"", "warm_up=\"4 s\""];
+    let length = ["duration=\"12 s\"", "warm_up=\"4 s\"", control];
     let variants = ["RED 100", "RS-RED 20"];
     let arguments = ["--variant", variants[0], "--variant", variants[1]];
-    shows("lab/rs-red.toml", LENGTH, &arguments, |result| {
+    shows("lab/rs-red.toml", &length, &arguments, |result| {
         for ingress in INGRESSES {
             let name = format!("queue_packets_mean.{ingress}");
             let [red, held] = variants.map(|variant| metric(result, variant, &name));
@@ -193,7 +206,16 @@ fn dppbrb_keeps_control_messages_alive_under_a_flood_of_redirect() {
 
 #[test]
 fn flow_control_keeps_every_fes_control_messages_alive() {
-    shows("lab/flow-control.toml", &[], &[], |result| {
+    flow_control_keeps_control_messages_alive(NORTHBOUND);
+}
+
+#[test]
+fn flow_control_of_a_control_element_keeps_them_alive_too() {
+    flow_control_keeps_control_messages_alive(FORCES);
+}
+
+fn flow_control_keeps_control_messages_alive(control: &str) {
+    shows("lab/flow-control.toml", &[control], &[], |result| {
         let delivered = |variant| metric(result, variant, "tcp_delivered_ratio");
         let [off, on] = ["off", "on"].map(delivered);
         ensure(on >= 0.95 && off <= 0.2, (off, on))?;

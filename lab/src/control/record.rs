@@ -2,6 +2,7 @@
 //! errors.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use weir_base::Span;
 use weir_controller::runner::Event;
@@ -20,6 +21,8 @@ pub(crate) struct Record {
     gauges: BTreeMap<&'static str, Vec<f64>>,
     /// The first request that was refused.
     refused: Option<String>,
+    /// The first trouble that a control element has shown.
+    troubled: Option<String>,
     /// Requests that were not answered, and the first of them.
     unanswered: u64,
     first_unanswered: Option<String>,
@@ -38,19 +41,30 @@ impl Record {
     pub(crate) fn take_events(&mut self, channel: &mut Channel) {
         while let Some(event) = channel.poll_event() {
             match event {
-                Event::Sampled => channel.inspect(&mut |name, value| {
-                    self.gauges.entry(name).or_default().push(value);
-                }),
+                Event::Sampled => channel.inspect(&mut |name, value| self.take_gauge(name, value)),
                 Event::Refused { element, why } => {
                     self.refused.get_or_insert(format!("{element}: {why}"));
                 }
-                Event::Unanswered { element, why } => {
-                    self.unanswered += 1;
-                    self.first_unanswered
-                        .get_or_insert(format!("{element}: {why}"));
-                }
+                Event::Unanswered { element, why } => self.unanswered(&element, why),
             }
         }
+    }
+
+    /// Takes the value of a gauge after a round.
+    pub(crate) fn take_gauge(&mut self, name: &'static str, value: f64) {
+        self.gauges.entry(name).or_default().push(value);
+    }
+
+    /// A request to an element was not answered.
+    pub(crate) fn unanswered(&mut self, element: &str, why: impl Display) {
+        self.unanswered += 1;
+        self.first_unanswered
+            .get_or_insert(format!("{element}: {why}"));
+    }
+
+    /// The control element shows a trouble.
+    pub(crate) fn troubled(&mut self, why: &str) {
+        self.troubled.get_or_insert(why.to_owned());
     }
 
     /// The errors, as sentences.
@@ -63,7 +77,11 @@ impl Record {
             let requests = self.unanswered;
             format!("requests without an answer: {requests}, the first to {first}")
         });
-        refused.chain(unanswered).collect()
+        let troubled = self
+            .troubled
+            .iter()
+            .map(|why| format!("the control element shows a trouble: {why}"));
+        refused.chain(unanswered).chain(troubled).collect()
     }
 }
 

@@ -67,8 +67,7 @@ impl Site {
             site.lengthen(topology, long, namespace)?;
         }
         let ip = |index: usize, batch: &str| {
-            let name = &topology.nodes[index].name;
-            site.run(&site.namespaces[index], name, "ip", &["-batch", "-"], batch)
+            site.ip(&site.namespaces[index], &topology.nodes[index].name, batch)
         };
         for index in 0..topology.nodes.len() {
             ip(index, &site.links(topology, index))?;
@@ -153,7 +152,7 @@ impl Site {
                 "link add name {port} type veth peer name {peer} netns {path}\nlink set dev {port} up"
             );
         }
-        self.run(namespace, &name, "ip", &["-batch", "-"], &batch)?;
+        self.ip(namespace, &name, &batch)?;
         let set = |port: &&str| self.set_offloads(namespace, &name, port);
         wire::PORTS.iter().try_for_each(set)
     }
@@ -206,6 +205,11 @@ impl Site {
         let args = tbf(&node.interfaces[0].name, rate);
         let args: Vec<&str> = args.split(' ').collect();
         self.run(&self.namespaces[index], &node.name, "tc", &args, "")
+    }
+
+    /// Runs commands of `ip` in the namespace of the node `name`.
+    pub(super) fn ip(&self, namespace: &Namespace, name: &str, batch: &str) -> Result<(), Error> {
+        self.run(namespace, name, "ip", &["-batch", "-"], batch)
     }
 
     fn run(

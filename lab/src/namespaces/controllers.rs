@@ -13,12 +13,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use weir_base::{Instant, Span, Streams};
 
+use super::control_element;
 use super::elements::{Elements, runtime};
 use super::window::RunWindow;
 use crate::control::{self, Channel, ControlledQueue, Record};
@@ -59,6 +60,16 @@ impl Controllers {
             })
         });
         let threads = threads.collect::<io::Result<_>>().map(Self);
+        threads.map_err(Error::io("cannot start a controller's thread"))
+    }
+
+    /// Controllers within a control element, whose gauges are read from its service.
+    pub(super) fn follow(
+        scenario: &Scenario,
+        socket: &Path,
+        window: RunWindow,
+    ) -> Result<Self, Error> {
+        let threads = control_element::follow(scenario, socket, window).map(Self);
         threads.map_err(Error::io("cannot start a controller's thread"))
     }
 

@@ -6,6 +6,7 @@
 //!             ─▶ watch ─▶ ask the routers ─▶ collect reports ─▶ measure ─▶ take all down
 //! ```
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,7 @@ use weir_live::clock;
 use weir_live::namespace::{self, Namespace};
 
 use super::build::Site;
+use super::control_element::{self, ControlElement};
 use super::controllers::Controllers;
 use super::endpoints::Endpoints;
 use super::limits;
@@ -136,9 +138,9 @@ impl Lab<'_> {
         let routes = Routes::new(scenario, &topology);
         let endpoints = Endpoints::new(scenario, &topology)?;
         let site = Site::build(&topology, &routes, &endpoints)?;
-        let mut routers = self.start_routers(&site, &topology)?;
-        let bridges = routers.len()..;
-        routers.extend(self.start_bridges(&site)?);
+        let element = ControlElement::build(scenario, &topology, &site)?;
+        let (mut routers, bridges) =
+            self.start_weir(scenario, &topology, &site, element.as_ref())?;
         let invocations = invocations(scenario, &topology, &routes, seed);
         let start = clock::now() + start_margin(invocations.len());
         let mut tools = self.start_tools(&site, invocations, start)?;
@@ -153,7 +155,10 @@ impl Lab<'_> {
         let window = RunWindow { start, end };
         let folder = self.folder.path();
         let socket = |name: &str| socket(folder, name);
-        let controllers = Controllers::start(scenario, &topology, &socket, window, seed)?;
+        let controllers = match &element {
+            Some(_) => Controllers::follow(scenario, &socket(control_element::NAME), window)?,
+            None => Controllers::start(scenario, &topology, &socket, window, seed)?,
+        };
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
         self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
         let mut pages = Map::new();
@@ -194,20 +199,70 @@ impl Lab<'_> {
         })
     }
 
-    fn start_routers(&self, site: &Site, topology: &Topology) -> Result<Vec<Router>, Error> {
-        let nodes = topology.nodes.iter().zip(&site.namespaces);
-        let routers = nodes.filter(|(node, _)| node.is_router);
-        ready(routers.map(|(node, namespace)| {
-            self.start_router(site, namespace, &node.name, |socket| {
-                configuration(node, socket)
+    /// Starts every `weir` but the tools: the routers, the bridges of wires, whose places are returned, and the control
+    /// element. With one, its routers have associated.
+    fn start_weir(
+        &self,
+        scenario: &Scenario,
+        topology: &Topology,
+        site: &Site,
+        element: Option<&ControlElement>,
+    ) -> Result<(Vec<Router>, Range<usize>), Error> {
+        let control = element.map(|element| self.start_control(element, scenario, topology, site));
+        let control = control.transpose()?;
+        let mut all = self.start_routers(site, topology, element)?;
+        let routers = all.len();
+        all.extend(self.start_bridges(site)?);
+        let bridges = routers..all.len();
+        all.extend(control);
+        if let Some(element) = element {
+            let socket = socket(self.folder.path(), control_element::NAME);
+            element.wait_associated(&socket, &mut || {
+                self.check_interrupt()?;
+                all.iter_mut().try_for_each(Router::check)
+            })?;
+        }
+        Ok((all, bridges))
+    }
+
+    fn start_routers(
+        &self,
+        site: &Site,
+        topology: &Topology,
+        element: Option<&ControlElement>,
+    ) -> Result<Vec<Router>, Error> {
+        let nodes = topology.nodes.iter().enumerate();
+        let routers = nodes.filter(|(_, node)| node.is_router);
+        ready(routers.map(|(index, node)| {
+            let sections = element.and_then(|element| element.sections_of(index));
+            let subcommand = if sections.is_some() { "fe" } else { "router" };
+            let namespace = &site.namespaces[index];
+            self.start_router(site, namespace, subcommand, &node.name, |socket| {
+                configuration(node, socket) + &sections.unwrap_or_default()
             })
         }))
+    }
+
+    /// The control element, when it listens.
+    fn start_control(
+        &self,
+        element: &ControlElement,
+        scenario: &Scenario,
+        topology: &Topology,
+        site: &Site,
+    ) -> Result<Router, Error> {
+        let name = control_element::NAME;
+        let mut started = self.start_router(site, &element.namespace, "ce", name, |socket| {
+            element.configuration(scenario, topology, socket)
+        })?;
+        started.wait_ready("fes")?;
+        Ok(started)
     }
 
     /// The bridges of wires with a delay.
     fn start_bridges(&self, site: &Site) -> Result<Vec<Router>, Error> {
         ready(site.long.iter().map(|(long, namespace)| {
-            self.start_router(site, namespace, &long.name(), |socket| {
+            self.start_router(site, namespace, "router", &long.name(), |socket| {
                 long.configuration(socket)
             })
         }))
@@ -217,13 +272,14 @@ impl Lab<'_> {
         &self,
         site: &Site,
         namespace: &Namespace,
+        subcommand: &str,
         name: &str,
         configuration: impl FnOnce(&Path) -> String,
     ) -> Result<Router, Error> {
         let place = (&site.spawner, namespace);
         Router::start(
             place,
-            &self.executable,
+            (&self.executable, subcommand),
             self.folder.path(),
             name,
             configuration,
@@ -302,7 +358,9 @@ fn others_cpu_seconds() -> f64 {
 /// Waits until all started routers answer.
 fn ready(routers: impl Iterator<Item = Result<Router, Error>>) -> Result<Vec<Router>, Error> {
     let mut routers = routers.collect::<Result<Vec<_>, _>>()?;
-    routers.iter_mut().try_for_each(Router::wait_ready)?;
+    routers
+        .iter_mut()
+        .try_for_each(|router| router.wait_ready("ports"))?;
     Ok(routers)
 }
 

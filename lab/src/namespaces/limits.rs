@@ -29,6 +29,13 @@ const MSS_MAX: u32 = 1460;
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
     for controller in &scenario.controllers {
+        if scenario.uses_forces && (controller.delay > Span::ZERO || controller.loss > 0.0) {
+            return refuse(format!(
+                "controller {} has a `delay` or a `loss`, and with control = \"forces\" the lab's \
+                 control links have none; try control = \"northbound\", or --on sim",
+                controller.name
+            ));
+        }
         for (_, queue) in topology.steered(scenario, controller) {
             let node = &topology.nodes[queue.node];
             if !node.is_router {
@@ -332,5 +339,23 @@ rate = "1 Mbit"
              kind = \"backpressure\"\nperiod = \"1 ms\"\ningress = [\"l.reverse\"]\negress = [\"r\"]"
         );
         assert!(with(left, &hasty).unwrap()[0].ends_with("with a shorter period (fast)"));
+    }
+    #[test]
+    fn links_to_a_control_element_have_no_delay() {
+        let left = "ends = [\"left\", \"a\"]";
+        let with_control = |delay: &str| {
+            let section = format!(
+                "{left}\nreverse_discipline = {{ kind = \"refill\" }}\n[controller.slow]\n\
+                 kind = \"backpressure\"\ndelay = \"{delay}\"\ningress = [\"l.reverse\"]\negress = [\"r\"]"
+            );
+            let text = SMALL.replacen(left, &section, 1);
+            let text = format!("control = \"forces\"\n{text}");
+            let (scenario, _) = plan(&text, &[], &[]).unwrap();
+            let topology = Topology::new(&scenario).unwrap();
+            check(&scenario, &topology).map_err(|e| e.to_string())
+        };
+        assert_eq!(with_control("0 ms"), Ok(Vec::new()));
+        let error = with_control("10 ms").unwrap_err();
+        assert!(error.contains("controller slow has a `delay`"), "{error}");
     }
 }

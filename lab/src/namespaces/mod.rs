@@ -15,12 +15,14 @@
 //! - [`process`]: programs inside namespaces, with time limits
 //! - [`router`]: `weir router` in a router's namespace
 //! - `controllers`: controllers as threads of the run, `elements`: their routers
+//! - `control_element`: controllers within `weir ce`, over routers that run as `weir fe`
 //! - `sampler`: the thread that samples the watched queues
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
 //! Nothing outside this folder knows about namespaces.
 
 pub mod build;
+mod control_element;
 mod controllers;
 mod elements;
 pub mod endpoints;

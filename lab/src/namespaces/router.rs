@@ -25,7 +25,7 @@ const READY_MAX: Duration = Duration::from_secs(10);
 /// Maximum time for a router to end by itself. The run is over: packets in its queues need not leave.
 const STOP_MAX: Duration = Duration::from_millis(100);
 
-/// A `weir router` in its namespace.
+/// A `weir router`, `weir fe` or `weir ce` in its namespace.
 #[derive(Debug)]
 pub struct Router {
     /// Its name.
@@ -35,10 +35,11 @@ pub struct Router {
 }
 
 impl Router {
-    /// Writes the configuration of the router `name` into `folder` and starts the router, which is not ready yet.
+    /// Writes the configuration of the router `name` into `folder` and starts `weir` with this command, which is not
+    /// ready yet.
     pub fn start(
         (spawner, namespace): (&Spawner, &Namespace),
-        executable: &Path,
+        (executable, subcommand): (&Path, &str),
         folder: &Path,
         name: &str,
         configuration: impl FnOnce(&Path) -> String,
@@ -48,10 +49,10 @@ impl Router {
         fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
         let mut command = Command::new(executable);
-        command.arg("router").arg(&file);
+        command.arg(subcommand).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
-        let what = format!("router {name}");
+        let what = format!("weir {subcommand} for {name}");
         Ok(Self {
             name: name.to_owned(),
             socket,
@@ -59,10 +60,10 @@ impl Router {
         })
     }
 
-    /// Waits until it answers.
-    pub fn wait_ready(&mut self) -> Result<(), Error> {
+    /// Waits until it has this page.
+    pub fn wait_ready(&mut self, page: &str) -> Result<(), Error> {
         let deadline = Instant::now() + READY_MAX;
-        while client::get::<Value>(&self.socket, "/v1/ports").is_err() {
+        while self.page(page).is_null() {
             self.check()?;
             if Instant::now() >= deadline {
                 return Err(self.running.failed("did not answer in time"));
@@ -102,7 +103,7 @@ impl Router {
     }
 }
 
-/// The socket of the router `name`.
+/// The socket of the router `name`, or of the control element.
 pub fn socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.sock"))
 }

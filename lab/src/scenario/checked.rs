@@ -33,6 +33,8 @@ pub struct Scenario {
     pub sample: Span,
     /// Links whose queues are sampled; by default those that name a discipline.
     pub watch: Option<Vec<String>>,
+    /// Whether controllers are within a control element, on the lab.
+    pub uses_forces: bool,
     /// Routers, by name.
     pub routers: Vec<String>,
     /// Groups of one or more hosts.
@@ -97,6 +99,7 @@ impl Scenario {
             runs: top.count(&RUNS)?,
             sample: top.span(&SAMPLE)?,
             watch: top.names(&WATCH)?,
+            uses_forces: top.word(&CONTROL)? == "forces",
             routers: check_routers(&top)?,
             hosts: check_hosts(&top)?,
             links: Vec::new(),

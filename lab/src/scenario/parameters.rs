@@ -30,7 +30,7 @@ pub const QUICK: &[&Key] = &[&DURATION, &WARM_UP];
 pub const VARIANT: &[&Key] = &[&FROM_FILE, &ONLY];
 /// Keys above all sections.
 pub const TOP: &[&Key] = &[
-    &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH,
+    &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH, &CONTROL,
 ];
 /// `[host.NAME]`
 pub const HOST: &[&Key] = &[&COUNT];
@@ -166,6 +166,14 @@ key!(
     Form::Links,
     "",
     "links whose queues are sampled; if absent, those that name a discipline"
+);
+key!(
+    CONTROL,
+    "control",
+    Form::Setting(Kind::Word(&["northbound", "forces"])),
+    "northbound",
+    "how controllers reach their routers on the lab: through each router's own interface, or by ForCES, with a control \
+     element (`weir ce`) over forwarding elements (`weir fe`)"
 );
 key!(
     COUNT,
