@@ -4,7 +4,8 @@
 //! - [`event`]: events: conditions, filters, sampling
 //! - [`exception`]: packets to and from the CE
 //! - [`fib`]: the forwarding tables that a CE writes, and the routes that follow
-//! - `blocks`, `own`, `object`, `protocol`, `settings`: classes and instances, and where their values are
+//! - `blocks`, `object`, `protocol`, `settings`: classes, and where their values are; `property`: subscriptions
+//! - `own`: the state that a CE can write; `view`: everything that it can read
 //! - `tables`: the forwarding tables as blocks
 //! - `tree`: reads and changes a part of a value; `request`: requests as lists of paths
 //!
@@ -18,11 +19,13 @@ pub mod exception;
 pub mod fib;
 mod object;
 mod own;
+mod property;
 mod protocol;
 mod request;
 mod settings;
 mod tables;
 mod tree;
+mod view;
 
 pub use agent::Agent;
 pub use contract::{ChangeTicket, Effect, Notice, Params, ReadTicket, RouteFailure, RouteTicket};

@@ -3,8 +3,9 @@
 use weir_base::Instant;
 
 use super::Agent;
-use crate::blocks::{Tables, View};
+use crate::blocks::Tables;
 use crate::contract::{Effect, ReadTicket};
+use crate::view::View;
 
 impl Agent {
     /// Reads what is watched, if it is time.

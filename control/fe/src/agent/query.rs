@@ -15,9 +15,10 @@ use weir_forces::wire::{
 use weir_model::Value;
 
 use super::{Agent, Job};
-use crate::blocks::{Tables, View};
+use crate::blocks::Tables;
 use crate::contract::{Effect, ReadTicket};
 use crate::request::{Item, Recorded};
+use crate::view::View;
 
 /// The longest answer that is sent whole. With the longest causes it still fits a message.
 const WHOLE_BYTES_MAX: usize = 128_000;

@@ -1,7 +1,6 @@
-//! Events: properties of subscriptions, the conditions and filters of each, and the sampling of what is watched.
+//! Events: the conditions and filters of each subscription, and the sampling of watched components.
 
 pub mod filter;
-pub(crate) mod property;
 pub(crate) mod watch;
 
 pub(crate) use self::watch::Watches;

@@ -14,13 +14,14 @@ use weir_forces::wire::{LfbSelect, Operation, OperationKind, PathData};
 use weir_model::Value;
 
 use super::filter::{Filters, Tracker};
-use super::property::At;
-use crate::blocks::{Block, Source, Tables, View};
+use crate::blocks::{Block, Source, Tables};
 use crate::contract::ReadTicket;
 use crate::object::part;
 use crate::own::Own;
+use crate::property::At;
 use crate::request::Step;
 use crate::tree;
+use crate::view::View;
 
 const PERIOD_MIN: Span = Span::from_millis(10);
 const PERIOD_DEFAULT: Span = Span::from_millis(100);

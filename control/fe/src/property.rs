@@ -17,8 +17,8 @@ use weir_forces::schema::{Kind, Step as EventStep};
 use weir_forces::wire::{Content, OperationKind, ResultCode};
 use weir_model::Value;
 
-use super::filter::Filters;
 use crate::blocks::Block;
+use crate::event::filter::Filters;
 use crate::request::{Failure, Item};
 use crate::settings;
 use crate::tree::Found;

@@ -1,0 +1,309 @@
+//! The changes that a Config makes in a draft.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_base::Instant;
+use weir_forces::session::fe::Fe;
+use weir_forces::value;
+use weir_forces::wire::{OperationKind, ResultCode};
+use weir_lfb::Plan;
+use weir_lfb::queue::KIND_DEFAULT;
+use weir_model::{Operation, Value};
+
+use super::{Own, UNNAMED_MAX};
+use crate::blocks::{self, Block, PORTS, QUEUES, Source};
+use crate::object::{self, ADMIN_DISABLE, OPER_DISABLE};
+use crate::request::{Failure, Item, Step};
+use crate::{settings, tree};
+
+/// Changes of a draft.
+impl Own {
+    /// Executes one path of a Config. Returns the operations on the router that belong to it.
+    pub(crate) fn execute(
+        &mut self,
+        item: &Item,
+        plan: &Plan,
+        fe: &Fe,
+        is_whole: bool,
+    ) -> Result<Vec<Operation>, Failure> {
+        let blocks = Arc::clone(&self.blocks);
+        let block = blocks.get(item.class)?;
+        if item.operation == OperationKind::SetProperty {
+            self.instance(block, item.instance, plan)?;
+            self.subscriptions.set(block, item)?;
+            return Ok(Vec::new());
+        }
+        if block.source != Source::Object && block.source != Source::Protocol {
+            debug_assert!(!matches!(block.source, Source::Fib(_)), "not of the draft");
+            return self.execute_on_router(block, item, plan);
+        }
+        self.instance(block, item.instance, plan)?;
+        let before = match block.source {
+            Source::Object => self.object(plan, fe),
+            _ => self.protocol.value(fe),
+        };
+        let after = changed(block, &before, item)?;
+        match block.source {
+            Source::Object => self.write_object(&before, &after, is_whole),
+            _ => {
+                self.protocol = self.protocol.written(&before, &after)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn write_object(
+        &mut self,
+        before: &Value,
+        after: &Value,
+        is_whole: bool,
+    ) -> Result<Vec<Operation>, Failure> {
+        let fixed = ["LFBTopology", "FEID"];
+        if let Some(name) = fixed
+            .iter()
+            .find(|name| before.get(name) != after.get(name))
+        {
+            let why = format!("{name} cannot be changed");
+            return Err(Failure::new(ResultCode::NotSupported, why));
+        }
+        match after.text("FEState") {
+            Some(OPER_DISABLE) if before.text("FEState") != Some(OPER_DISABLE) => {
+                let why = "a CE writes AdminDisable or OperEnable";
+                return Err(Failure::new(ResultCode::InvalidParameters, why));
+            }
+            state => self.is_disabled = state == Some(ADMIN_DISABLE),
+        }
+        self.name = after.text("FEName").unwrap_or_default().to_owned();
+        let rows = selectors(after)?;
+        self.write_selectors(&rows, is_whole)
+    }
+
+    fn write_selectors(
+        &mut self,
+        rows: &BTreeMap<u32, (u32, u32)>,
+        is_whole: bool,
+    ) -> Result<Vec<Operation>, Failure> {
+        let refused = |code, why: String| Err(Failure::new(code, why));
+        let invalid = ResultCode::InvalidParameters;
+        let ports = self.blocks.named(PORTS).unwrap_or_default();
+        let is_other = |index: &u32, block: &(u32, u32)| {
+            self.selectors
+                .get(index)
+                .is_some_and(|known| known != block)
+        };
+        if let Some((index, _)) = rows.iter().find(|(index, block)| is_other(index, block)) {
+            return refused(
+                invalid,
+                format!("row {index} is another block: delete it first"),
+            );
+        }
+        let (before, after): (BTreeSet<_>, BTreeSet<_>) = (
+            self.selectors.values().copied().collect(),
+            rows.values().copied().collect(),
+        );
+        if after.len() < rows.len() {
+            return refused(ResultCode::Exists, "a block is there already".to_owned());
+        }
+        let (made, gone) = (&after - &before, &before - &after);
+        for (class, instance) in &made {
+            self.blocks.get(*class)?;
+            if *class != ports || *instance == 0 {
+                let why =
+                    "only instances of `ports` can be made; their queues come with them".to_owned();
+                return refused(ResultCode::NotSupported, why);
+            }
+            if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
+                let why =
+                    format!("make ports in all-or-none messages, at most {UNNAMED_MAX} in each");
+                return refused(ResultCode::NotSupported, why);
+            }
+            self.unnamed.insert(*instance);
+        }
+        let mut operations = Vec::new();
+        for (class, instance) in &gone {
+            if *class != ports {
+                let why = "only ports can be deleted; their queues go with them".to_owned();
+                return refused(ResultCode::NotSupported, why);
+            }
+            self.unnamed.remove(instance);
+            if let Some(name) = self.ports.remove(instance) {
+                operations.push(Operation::Delete(settings::port(&name)));
+            }
+        }
+        let is_gone = |(class, instance): &(u32, u32)| {
+            gone.contains(&(ports, *instance)) && self.is_of_port(*class)
+        };
+        self.selectors = rows
+            .iter()
+            .map(|(index, block)| (*index, *block))
+            .filter(|(_, b)| !is_gone(b))
+            .collect();
+        Ok(operations)
+    }
+
+    fn is_of_port(&self, class: u32) -> bool {
+        let block = self.blocks.get(class);
+        block.is_ok_and(|block| matches!(block.source, Source::Port(_) | Source::Discipline))
+    }
+
+    /// SET or DEL on a block of the router.
+    fn execute_on_router(
+        &mut self,
+        block: &Block,
+        item: &Item,
+        plan: &Plan,
+    ) -> Result<Vec<Operation>, Failure> {
+        let is_set = item.operation == OperationKind::Set;
+        let ids = settings::ids(&item.steps)?;
+        let target = block.schema.component(&ids);
+        let target = target.map_err(|error| Failure::new(error.code, error.message))?;
+        let given = match is_set {
+            true => Some(blocks::checked(&target.kind, &item.content)?),
+            false => None,
+        };
+        if let ([1], Some(Value::Text(name)), Source::Port(PORTS)) =
+            (&ids[..], &given, block.source)
+            && self.unnamed.remove(&item.instance)
+        {
+            self.ports.insert(item.instance, name.clone());
+            return Ok(vec![settings::make_port(name)]);
+        }
+        let port = self
+            .instance(block, item.instance, plan)?
+            .map(str::to_owned);
+        let port = port.as_deref();
+        match (&ids[..], given) {
+            ([], Some(Value::Struct(members))) => {
+                let members = members.iter().filter(|(_, value)| *value != Value::Absent);
+                let mut operations = Vec::new();
+                for (name, value) in members {
+                    let component = block.schema.components.iter().find(|c| c.name == *name);
+                    let id = component.map_or(0, |component| component.id);
+                    operations.push(self.set(block, port, id, Some(value))?);
+                }
+                Ok(operations)
+            }
+            ([id], value) => Ok(vec![self.set(block, port, *id, value.as_ref())?]),
+            _ => {
+                let why = format!("{} can be read, but not set", block.schema.names(&ids));
+                Err(Failure::new(ResultCode::ReadOnly, why))
+            }
+        }
+    }
+
+    /// Sets a component, or gives it its default again.
+    fn set(
+        &mut self,
+        block: &Block,
+        port: Option<&str>,
+        id: u32,
+        value: Option<&Value>,
+    ) -> Result<Operation, Failure> {
+        if let (Source::Port(QUEUES), Some(port), "discipline") =
+            (block.source, port, &*block.schema.names(&[id]))
+        {
+            let kind = value.map_or(KIND_DEFAULT, |value| match value {
+                Value::Text(kind) => kind,
+                _ => "",
+            });
+            self.kinds.insert(port.to_owned(), kind.to_owned());
+            return Ok(settings::kind(port, value.map(|_| kind)));
+        }
+        let parameter = block.parameter(id).ok_or_else(|| {
+            let why = format!("{} can be read, but not set", block.schema.names(&[id]));
+            Failure::new(ResultCode::ReadOnly, why)
+        })?;
+        settings::operation(block, port, parameter, value)
+    }
+
+    /// Whether every port that was made has a name; else the class whose path is wrong, and why.
+    pub(crate) fn complete(&self) -> Result<(), (u32, Failure)> {
+        match self.unnamed.first() {
+            None => Ok(()),
+            Some(number) => {
+                let why =
+                    format!("port {number} has no name: set component 1 of it in the same message");
+                let failure = Failure::new(ResultCode::InvalidParameters, why);
+                Err((object::CLASS, failure))
+            }
+        }
+    }
+
+    /// Puts what was written in force in the session.
+    pub(crate) fn apply(&self, now: Instant, before: &Self, fe: &mut Fe) {
+        let (new, old) = (&self.protocol, &before.protocol);
+        let heartbeats = fe.set_heartbeats(new.heartbeats);
+        let failover = match new.failover() == old.failover() {
+            true => Ok(()),
+            false => fe.set_failover(now, new.failover()),
+        };
+        let ces = match new.ces == old.ces {
+            true => Ok(()),
+            false => fe.set_ces(now, &new.ces),
+        };
+        debug_assert!(
+            heartbeats.and(failover).and(ces).is_ok(),
+            "what is written is checked before"
+        );
+        fe.set_groups(&new.groups);
+        fe.set_extended_results(new.extended_results);
+    }
+}
+
+/// The value of an object with one path of a Config carried out.
+fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure> {
+    let first = match item.steps.first() {
+        Some(Step::Id(id)) => Some(*id),
+        _ => None,
+    };
+    if let Some(id) = first {
+        let target = block.schema.component(&[id]);
+        let target = target.map_err(|error| Failure::new(error.code, error.message))?;
+        if !target
+            .component
+            .is_some_and(weir_forces::schema::Component::can_be_written)
+        {
+            let why = format!("{} can be read, but not set", block.schema.names(&[id]));
+            return Err(Failure::new(ResultCode::ReadOnly, why));
+        }
+    }
+    let mut after = before.clone();
+    match item.operation {
+        OperationKind::Set => tree::put(&block.kind, &mut after, &item.steps, &item.content)?,
+        _ => tree::delete(&block.kind, &mut after, &item.steps)?,
+    }
+    for component in &block.schema.components {
+        let name = &component.name;
+        if before.get(name) != after.get(name) && !component.can_be_written() {
+            let why = format!("{name} can be read, but not set");
+            return Err(Failure::new(ResultCode::ReadOnly, why));
+        }
+    }
+    value::check(&block.kind, &after)?;
+    Ok(after)
+}
+
+/// The rows of LFBSelectors.
+fn selectors(object: &Value) -> Result<BTreeMap<u32, (u32, u32)>, Failure> {
+    let incomplete = || {
+        let why = "a row of LFBSelectors needs LFBClassID and LFBInstanceID";
+        Failure::new(ResultCode::InvalidParameters, why)
+    };
+    let number = |row: &Value, name| u32::try_from(row.whole(name)?).ok();
+    let row = |index: u32, row: &Value| {
+        let block = number(row, "LFBClassID").zip(number(row, "LFBInstanceID"));
+        block.map(|block| (index, block)).ok_or_else(incomplete)
+    };
+    match object.get("LFBSelectors") {
+        Some(Value::Struct(rows)) => rows
+            .iter()
+            .map(|(index, value)| row(index.parse().map_err(|_| incomplete())?, value))
+            .collect(),
+        Some(Value::List(rows)) => (0..)
+            .zip(rows)
+            .map(|(index, value)| row(index, value))
+            .collect(),
+        _ => Ok(BTreeMap::new()),
+    }
+}
