@@ -74,7 +74,7 @@ struct Fe {
     ports: Vec<RemotePort>,
     /// When to ask for them again; none while it is away.
     due: Option<Instant>,
-    /// What the operator was told already.
+    /// The trouble that the operator knows already.
     trouble: Option<String>,
 }
 
