@@ -47,6 +47,13 @@ impl Directory {
         })
     }
 
+    /// Takes over the names of ports that are still there, until they are read again.
+    pub(crate) fn keep_names(&mut self, before: &Self) {
+        let stays = |(n, _): &(&u32, &String)| self.blocks.values().any(|(_, other)| other == *n);
+        let names = before.ports.iter().filter(stays);
+        self.ports = names.map(|(n, name)| (*n, name.clone())).collect();
+    }
+
     /// The instances of a class.
     pub(crate) fn instances(&self, class: u32) -> impl Iterator<Item = u32> {
         let of_class = self.blocks.values().filter(move |(c, _)| *c == class);

@@ -522,3 +522,33 @@ fn heartbeats_follow_what_an_operator_sets() {
     assert!(!world.journal.iter().any(is_lost), "{:?}", world.journal);
     assert_eq!(world.state(), "in sync");
 }
+
+#[test]
+fn a_port_keeps_its_name_while_blocks_are_read_again() {
+    let mut world = World::new(&[]);
+    world.tickets += 1;
+    let ticket = world.tickets;
+    let kind = set("port.wan.discipline.kind", "fifo");
+    let change = Request::Change(vec![("edge1".to_owned(), vec![kind])]);
+    world.control.request(world.now, Ticket(ticket), change);
+    while !world.answers.contains_key(&ticket) {
+        assert!(world.step());
+    }
+    world.get("ports/wan/rate").unwrap();
+}
+
+#[test]
+fn exceptions_belong_to_the_desired_configuration() {
+    let mut world = World::new(&[("redirect.no_route", "true"), ("redirect.ts", "1 s")]);
+    assert_eq!(world.state(), "in sync");
+    let shown = |world: &World| {
+        ["no_route", "hop_limit", "ts"].map(|name| world.shown(&format!("redirect.{name}")))
+    };
+    assert_eq!(shown(&world), ["true", "false", "1 s"]);
+    let changes = vec![
+        set("redirect.hop_limit", "true"),
+        Operation::Delete(path("redirect.no_route")),
+    ];
+    world.change(changes).unwrap();
+    assert_eq!(shown(&world), ["false", "true", "1 s"]);
+}

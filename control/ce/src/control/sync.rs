@@ -100,13 +100,14 @@ impl Control {
             self.follow_heartbeats(now, id, &leaves);
             self.directory(&leaves)
         });
-        let directory = match directory {
+        let mut directory = match directory {
             Ok(directory) => directory,
             Err(why) => return self.refuse(now, id, &format!("its blocks cannot be read: {why}")),
         };
         let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
             return;
         };
+        directory.keep_names(&fe.directory); // who asks for a port now need not wait
         fe.directory = directory;
         let Some(fe) = self.fes.get(&id) else {
             return;
