@@ -11,7 +11,7 @@
 //! - its host is a name that no site can have: an address of loopback or `localhost`, on the Unix socket any name
 //!   without a dot;
 //! - no other site has caused it, as far as the browser says (`Origin`, `Sec-Fetch-Site`);
-//! - on TCP: it changes nothing, or has the token in a header, which another site cannot set without permission (CORS),
+//! - on TCP: it only reads, or has the token in a header, which another site cannot set without permission (CORS),
 //!   and nobody gets that permission here.
 
 use std::io;
@@ -153,7 +153,9 @@ impl Guard {
         if text(&ORIGIN).is_some_and(is_foreign) || !is_fetched {
             return Err((StatusCode::FORBIDDEN, "another site has sent this request"));
         }
-        let is_safe = method == Method::GET || method == Method::HEAD;
+        // Fetching notices takes them from the one who watches.
+        let takes = uri.path().starts_with("/v1/watch");
+        let is_safe = (method == Method::GET || method == Method::HEAD) && !takes;
         let token = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
         match self {
             Self::Page(None) if !is_safe => {
@@ -282,6 +284,16 @@ mod tests {
             assert!(Token::new(weak).is_err(), "{weak}");
         }
         assert_eq!(format!("{:?}", Token::new(RIGHT).unwrap()), "Token(..)");
+    }
+
+    #[test]
+    fn notices_of_others_are_not_for_everybody() {
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))]);
+        let uri = Uri::from_static("/v1/watch/1");
+        let check = |guard: Guard| guard.check(&Method::GET, &uri, &headers).is_ok();
+        assert!(!check(Guard::Page(None)));
+        assert!(!check(Guard::Page(Some(Token::new(RIGHT).unwrap()))));
+        assert!(check(Guard::Socket));
     }
 
     /// The page may not fetch anything from elsewhere, and may not put text of an FE into HTML.

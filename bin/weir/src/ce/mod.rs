@@ -289,12 +289,12 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
     }
 }
 
-/// The token of the page. Nobody but its owner and its group may read it.
+/// The token of the page. Nobody but its owner may read it.
 fn token(path: &Path) -> Result<Token, String> {
     let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
-    if metadata.permissions().mode() & 0o007 != 0 {
+    if metadata.permissions().mode() & 0o077 != 0 {
         return Err(format!(
-            "everybody may read it: chmod 600 {}",
+            "others than its owner may read it: chmod 600 {}",
             path.display()
         ));
     }

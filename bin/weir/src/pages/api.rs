@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use weir_ce::tables::TABLES;
 use weir_lfb::class::classes;
 use weir_model::class::Access;
 use weir_model::{Class, Component};
-use weir_northbound::api::{Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
+use weir_northbound::api::{CE_ENDPOINTS, Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
 use weir_northbound::openapi::document;
 
 use super::cell;
@@ -39,46 +40,81 @@ status 404 if there is none.
 
 "#;
 
+const HEAD_OF_CE: &str = r#"
+# The HTTP interface of a control element
+
+`weir ce` listens on the Unix socket of its configuration (`socket`, by default `/run/weir/ce.sock`). Statuses, limits
+and answers are as above. `GET /` is a page for a browser. With `page = "127.0.0.1:8080"` the same paths are served
+on that address, too: every local user may read, and a change needs the header `x-weir-token` with the content of the
+file `page_token` (401 otherwise; 403 if there is no such file). A request that another site has sent is answered
+with 403, and one for a host name that is not loopback with 421.
+
+```sh
+curl --unix-socket /run/weir/ce.sock -H 'content-type: application/json' \
+     -d '[{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq"}]' http://weir/v1/service/queue
+```
+
+"#;
+
 /// The page.
 pub(crate) fn markdown() -> String {
+    let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
     let mut page = HEAD.to_owned();
-    page += "| request | what it does |\n|---|---|\n";
-    for class in classes() {
-        page += &format!("| `GET {}` | {} |\n", path_of(class), cell(class.about));
+    page += &summary(&classes(), ENDPOINTS);
+    page += "\nEvery request may be answered with\n\n| status | when |\n|---|---|\n";
+    for (status, when) in ERRORS {
+        page += &format!("| {status} | {when} |\n");
     }
-    for endpoint in ENDPOINTS {
+    page += &sections(&classes(), ENDPOINTS, &mut shapes);
+    page += HEAD_OF_CE;
+    page += &summary(TABLES, CE_ENDPOINTS);
+    page += &sections(TABLES, CE_ENDPOINTS, &mut shapes);
+    page += "\n# The values\n";
+    for shape in shapes.values() {
+        page += &of_shape(shape);
+    }
+    page
+}
+
+/// The requests, a line each.
+fn summary(classes: &[&Class], endpoints: &[Endpoint]) -> String {
+    let mut text = "| request | what it does |\n|---|---|\n".to_owned();
+    for class in classes {
+        text += &format!("| `GET {}` | {} |\n", path_of(class), cell(class.about));
+    }
+    for endpoint in endpoints {
         let Endpoint {
             method,
             path,
             about,
             ..
         } = endpoint;
-        page += &format!("| `{method} {path}` | {} |\n", cell(about));
+        text += &format!("| `{method} {path}` | {} |\n", cell(about));
     }
-    page += "\nEvery request may be answered with\n\n| status | when |\n|---|---|\n";
-    for (status, when) in ERRORS {
-        page += &format!("| {status} | {when} |\n");
-    }
-    page.extend(classes().into_iter().map(of_class));
-    let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
-    for endpoint in ENDPOINTS {
-        page += &format!("\n## {} {}\n\n", endpoint.method, endpoint.path);
-        page += &format!("{}.\n\n", capital(endpoint.about));
+    text
+}
+
+/// The requests, a section each. Collects the types of their contents.
+fn sections(
+    classes: &[&Class],
+    endpoints: &[Endpoint],
+    shapes: &mut BTreeMap<&'static str, Shape>,
+) -> String {
+    let mut text: String = classes.iter().map(|class| of_class(class)).collect();
+    for endpoint in endpoints {
+        text += &format!("\n## {} {}\n\n", endpoint.method, endpoint.path);
+        text += &format!("{}.\n\n", capital(endpoint.about));
         for (what, content) in [("body", endpoint.body), ("answer", endpoint.answer)] {
-            page += &line_of(what, content);
+            text += &line_of(what, content);
             if let Content::One(shape) | Content::List(shape) = content {
                 shapes.insert(shape.name, shape);
             }
         }
         for (status, when) in endpoint.statuses {
-            page += &format!("- status {status}: {when}\n");
+            text += &format!("- status {status}: {when}\n");
         }
     }
-    page += "\n# The values\n";
-    for shape in shapes.values() {
-        page += &of_shape(shape);
-    }
-    page
+    text
 }
 
 fn capital(text: &str) -> String {

@@ -145,7 +145,12 @@ impl Stage {
 
     /// The same, with more in its configuration.
     pub(crate) fn start_ce_with(&self, more: &str) -> Router {
-        let file = self.configure(CE, &self.ce_config(more));
+        self.start_ce_as(&self.ce_config(more))
+    }
+
+    /// The same with its own configuration.
+    pub(crate) fn start_ce_as(&self, config: &str) -> Router {
+        let file = self.configure(CE, config);
         let mut process = self.spawn(self.home(), "ce", CE, &file);
         let is_up = || {
             let ended = process.process.try_wait().unwrap();

@@ -1,0 +1,153 @@
+//! Services of a CE: the example in Python against a CE and an FE, and the page for browsers.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weir_benches::testbed::run;
+use weir_northbound::client;
+
+use crate::stage::{CE, FE, Stage, Wire};
+
+const EXAMPLE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/examples/services.py"
+);
+const TOKEN: &str = "0123456789abcdef";
+
+#[test]
+fn the_example_sets_a_queue_and_hears_of_an_event() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let (_ce, _fe) = (stage.start_ce(), stage.start_fe());
+    stage.in_sync();
+    let mut example = Command::new("timeout")
+        .args(["60", "python3", EXAMPLE, "--socket"])
+        .arg(stage.socket(CE))
+        .args(["--fe", "edge1", "--port", "wan", "--rate", "20 Mbit"])
+        .args(["--kind", "sfq", "--notices", "1"])
+        .args(["--watch", "edge1:ports.wan.carrier_lost"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The watch begins after the queue is set; until its end the link goes again and again.
+    let mut loses = 0;
+    while example.try_wait().unwrap().is_none() {
+        for state in ["down", "up"] {
+            run(&stage.bed.sink, "ip", &format!("link set b0 {state}")).unwrap();
+            thread::sleep(Duration::from_millis(500));
+        }
+        loses += 1;
+        assert!(loses < 60, "the example does not end");
+    }
+    let mut said = String::new();
+    example.stdout.unwrap().read_to_string(&mut said).unwrap();
+    assert!(
+        said.contains("port.wan.discipline.kind: fq_codel -> sfq"),
+        "{said}"
+    );
+    let notice: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(notice["event"], "carrier_lost", "{said}");
+    assert_eq!(stage.rate(), 20);
+    let queues: Value = client::get(&stage.socket(FE), "/v1/queues").unwrap();
+    let mut rows = queues.as_array().unwrap().iter();
+    assert_eq!(
+        rows.find(|row| row["port"] == "wan").unwrap()["discipline"],
+        "sfq"
+    );
+}
+
+#[test]
+fn exceptions_are_filtered_for_all_or_none() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let (_ce, _fe) = (stage.start_ce(), stage.start_fe());
+    stage.in_sync();
+    let ask = |filters: &Value| {
+        client::post::<Value>(&stage.socket(CE), "/v1/service/filter", filters).unwrap()
+    };
+    let good = json!({"fe": "edge1", "redirect": ["no_route"], "rate": "1 Mbit"});
+    let wrong = json!({"fe": "edge1", "redirect": ["no_rout"]});
+    let refused = ask(&json!([good, wrong]));
+    assert_eq!(refused["applied"], false);
+    let why = refused["messages"][0].as_str().unwrap();
+    assert!(why.contains("did you mean `no_route`?"), "{why}");
+    let flags = || {
+        let config: Value = client::get(&stage.socket(FE), "/v1/config").unwrap();
+        ["no_route", "hop_limit", "flow_control"]
+            .map(|name| config[format!("redirect.{name}")].as_str().unwrap() == "true")
+    };
+    assert_eq!(flags(), [false, false, false]);
+    assert_eq!(ask(&json!([good]))["applied"], true);
+    assert_eq!(flags(), [true, false, true]);
+    let other = json!([{"fe": "edge1", "redirect": ["hop_limit"]}]);
+    assert_eq!(ask(&other)["applied"], true);
+    assert_eq!(flags(), [false, true, true]);
+}
+
+#[test]
+fn the_page_is_for_this_machine_and_changes_need_the_token() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let token = stage.folder.join("page.token");
+    fs::write(&token, TOKEN).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let config = format!(
+        "page = \"127.0.0.1:8080\"\npage_token = \"page.token\"\n{}",
+        stage.ce_config("")
+    );
+    let (_ce, _fe) = (stage.start_ce_as(&config), stage.start_fe());
+    stage.in_sync();
+    let ask = |request: &str, host: &str, more: &str, body: &str| {
+        let length = body.len();
+        let text = format!(
+            "{request} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\n{more}\r\n{body}"
+        );
+        let exchange = || {
+            let mut stream = TcpStream::connect("127.0.0.1:8080").unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(20)))
+                .unwrap();
+            stream.write_all(text.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        stage.home().enter(exchange).unwrap()
+    };
+    let own = "127.0.0.1:8080";
+    let page = ask("GET /", own, "", "");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("<!doctype html>") && page.contains("frame-ancestors 'none'"));
+    assert!(ask("GET /v1/channels", own, "", "").contains("\"fe\":\"edge1\""));
+    let status = |answer: String| answer.split(' ').nth(1).unwrap_or("").to_owned();
+    assert_eq!(
+        status(ask("GET /v1/fes", "evil.example:8080", "", "")),
+        "421"
+    );
+    let foreign = "origin: http://evil.example\r\n";
+    assert_eq!(status(ask("GET /v1/fes", own, foreign, "")), "403");
+    let body = r#"[{"path": "edge1:ports.wan.rate", "value": "30 Mbit"}]"#;
+    let json = "content-type: application/json\r\n";
+    let patch = |more: &str| {
+        status(ask(
+            "PATCH /v1/component",
+            own,
+            &format!("{json}{more}"),
+            body,
+        ))
+    };
+    assert_eq!(patch(""), "401");
+    assert_eq!(patch("x-weir-token: 0123456789abcdeX\r\n"), "401");
+    assert_eq!(stage.rate(), 50);
+    assert_eq!(patch(&format!("x-weir-token: {TOKEN}\r\n")), "200");
+    assert_eq!(stage.rate(), 30);
+}
