@@ -225,7 +225,7 @@ pub static CONTROLLERS: Class = Class {
     ..Class::PLAIN
 };
 
-/// What went wrong between the CE and its peers.
+/// Faults of links between the CE and its peers.
 pub static FAULTS: Class = Class {
     name: "faults",
     id: 0x00F7_031B,

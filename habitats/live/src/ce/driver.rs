@@ -108,7 +108,7 @@ pub struct Driver {
     remotes: Remotes,
     taps: Taps,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
-    /// What went wrong with links of all listeners.
+    /// Counters of faults, of the links of all listeners.
     faults: Arc<Faults>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
     store: threads::Sender<ToKeep>,

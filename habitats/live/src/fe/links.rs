@@ -97,7 +97,7 @@ impl Links {
         self.open.remove(&ce);
     }
 
-    /// Closes all links after what waits was sent, and waits until they have ended.
+    /// Closes all links after waiting messages were sent, and waits until they have ended.
     pub(super) async fn leave(&mut self) {
         let open = self.open.values();
         let links: Vec<_> = open

@@ -179,9 +179,7 @@ impl Outgoing {
         let shared = Arc::clone(&self.0);
         async move {
             loop {
-                let ended = shared.room.notified();
-                tokio::pin!(ended);
-                ended.as_mut().enable();
+                let ended = shared.room.notified(); // misses no `notify_waiters` from here on
                 if shared.ended.get().is_some() {
                     return;
                 }
