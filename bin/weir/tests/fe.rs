@@ -178,7 +178,7 @@ fn on<R: weir_forces::wire::message::Rule>(
     .unwrap()
 }
 
-/// What a CE does with the FE, in the network namespace of the router.
+/// A CE steers the FE, in the network namespace of the router.
 async fn steer(bench: &Bench) {
     let class = |name: &str| {
         let class = weir_lfb::class::all().find(|class| class.name == name);

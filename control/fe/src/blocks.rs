@@ -20,9 +20,9 @@ use weir_lfb::class::{BLOCKS, disciplines};
 use weir_lfb::section::ROUTER;
 use weir_model::{Class, ComponentPath, IdPath, Value};
 
-use crate::fib::Table;
+use crate::fib::{Family, Table};
 use crate::request::Failure;
-use crate::{object, protocol, tables as forwarding};
+use crate::{object, protocol};
 
 /// Where the value of an instance comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,14 @@ pub(crate) type Tables = BTreeMap<&'static str, Result<Value, String>>;
 pub(crate) const PORTS: &str = "ports";
 pub(crate) const QUEUES: &str = "queues";
 
+/// The classes with forwarding tables, and the table that each has.
+const FORWARDING: [(u32, Table); 4] = [
+    (10, Table::Prefixes(Family::V4)),
+    (11, Table::Prefixes(Family::V6)),
+    (12, Table::NextHops(Family::V4)),
+    (13, Table::NextHops(Family::V6)),
+];
+
 impl Blocks {
     pub(crate) fn new() -> Self {
         let own = [
@@ -70,12 +78,10 @@ impl Blocks {
         ];
         let own = own.map(|(schema, source)| Block::new(schema, source, None));
         let standard = Registry::standard();
-        let of_fib = forwarding::CLASSES
-            .into_iter()
-            .filter_map(|(class, table)| {
-                let schema = standard.get(class)?.clone();
-                Some(Block::new(schema, Source::Fib(table), None))
-            });
+        let of_fib = FORWARDING.into_iter().filter_map(|(class, table)| {
+            let schema = standard.get(class)?.clone();
+            Some(Block::new(schema, Source::Fib(table), None))
+        });
         let tables = BLOCKS.iter().map(|block| {
             let class = block.class;
             let source = match (class.name, class.key) {

@@ -1,7 +1,7 @@
 //! A forwarding element (FE) without I/O: what `weir fe` adds to a router, so that control elements (CEs) steer it.
 //!
 //! - [`agent`]: the state machine; [`contract`]: its parameters and effects
-//! - [`event`]: events: conditions, filters, sampling
+//! - [`filter`]: conditions and filters of events; `event`: the sampling of watched components
 //! - [`exception`]: packets to and from the CE
 //! - [`fib`]: the forwarding tables that a CE writes, and the routes that follow
 //! - `blocks`, `object`, `protocol`, `settings`: classes, and where their values are; `property`: subscriptions
@@ -14,9 +14,10 @@
 pub mod agent;
 mod blocks;
 pub mod contract;
-pub mod event;
+mod event;
 pub mod exception;
 pub mod fib;
+pub mod filter;
 mod object;
 mod own;
 mod property;

@@ -18,7 +18,7 @@ use weir_forces::wire::{Content, OperationKind, ResultCode};
 use weir_model::Value;
 
 use crate::blocks::Block;
-use crate::event::filter::Filters;
+use crate::filter::Filters;
 use crate::request::{Failure, Item};
 use crate::settings;
 use crate::tree::Found;

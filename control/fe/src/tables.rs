@@ -12,22 +12,14 @@ use weir_forces::wire::{Content, OperationKind, ResultCode};
 use weir_model::Value;
 
 use crate::blocks::{self, Block};
-use crate::fib::{Before, Family, Fib, RouteChange, Table};
+use crate::fib::{Before, Fib, RouteChange, Table};
 use crate::request::{Failure, Item, Step};
 use crate::tree;
 
-/// The classes, and the table that each has.
-pub(crate) const CLASSES: [(u32, Table); 4] = [
-    (10, Table::Prefixes(Family::V4)),
-    (11, Table::Prefixes(Family::V6)),
-    (12, Table::NextHops(Family::V4)),
-    (13, Table::NextHops(Family::V6)),
-];
-
-/// The ID of the table in each of them.
+/// The ID of the table in each class.
 const TABLE: u32 = 1;
 
-/// What changes of rows were, and what they are on routes.
+/// Changes of rows, and of the routes that follow from them.
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
     /// The rows before, in the order of the changes.

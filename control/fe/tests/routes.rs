@@ -299,7 +299,7 @@ fn routes_of_a_transaction_come_with_its_commit() {
     assert_eq!(transact(&mut world, parts), Ended::Committed);
     let expected = [put("11.0.0.0", 8, "192.0.2.4", 2)];
     assert_eq!(routes(&mut world), expected);
-    // What was prepared before a part that fails leaves no trace.
+    // Changes that were prepared before a part that fails leave no trace.
     let parts = vec![
         vec![set_prefix(3, "12.0.0.0", 8, 4)],
         vec![set_prefix(4, "11.0.0.0", 8, 4)],

@@ -43,7 +43,7 @@ pub(super) struct Restoring {
 }
 
 /// Components to read: a block, an operation, a path.
-/// What was read, by block and path: there may be a hundred thousand rows.
+/// The values that were read, by block and path: there may be a hundred thousand rows.
 type Read<'a> = HashMap<(BlockId, &'a [u32]), &'a Leaf>;
 
 /// Components to read.

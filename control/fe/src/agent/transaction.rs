@@ -24,7 +24,7 @@ pub(super) struct Transaction {
     undo: Option<Undo>,
 }
 
-/// What undoes a commit.
+/// The operations that undo a commit.
 #[derive(Debug)]
 struct Undo {
     own: Own,

@@ -267,7 +267,7 @@ impl Driver {
         }
     }
 
-    /// What the links of the associated FEs carry.
+    /// The load of the links of the associated FEs.
     fn channels(&self) -> Value {
         let row = |(fe, link)| Some(channels::row(fe, &self.links.get(&link)?.inspect()));
         Value::List(self.control.links().filter_map(row).collect())

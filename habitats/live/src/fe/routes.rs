@@ -20,7 +20,7 @@ use super::Input;
 use crate::device::af_packet;
 use crate::kernel::install::{InstalledRoute, Installer, RouteChange};
 
-/// What the thread is to do.
+/// Work for the thread.
 enum Work {
     Change(RouteTicket, Vec<fib::RouteChange>, BTreeMap<u32, String>),
     Sweep,

@@ -13,9 +13,9 @@ use weir_forces::wire::message::{EventNotification, Selects};
 use weir_forces::wire::{LfbSelect, Operation, OperationKind, PathData};
 use weir_model::Value;
 
-use super::filter::{Filters, Tracker};
 use crate::blocks::{Block, Source, Tables};
 use crate::contract::ReadTicket;
+use crate::filter::{Filters, Tracker};
 use crate::object::part;
 use crate::own::Own;
 use crate::property::At;
