@@ -256,9 +256,10 @@ total = "9 Mbit"
     fn a_controller_has_its_keys_and_the_ports_of_its_queues() {
         let (scenario, _) = plan(TEXT, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
+        // The keys of the kind come in alphabetical order.
         let expected = "\n[controller.\"flow\"]\nkind = \"flow_control\"\nperiod = \"10 ms\"\n\
-             total = \"9 Mbit\"\ncontrol = \"5 Mbit\"\ndelta = \"0.01\"\nflow_control = \"true\"\n\
-             window = \"200 ms\"\ntimeout = \"500 ms\"\nmeasure = \"false\"\nuplinks = \"fe.plain\"\n";
+             control = \"5 Mbit\"\ndelta = \"0.01\"\nflow_control = \"true\"\nmeasure = \"false\"\n\
+             timeout = \"500 ms\"\ntotal = \"9 Mbit\"\nwindow = \"200 ms\"\nuplinks = \"fe.plain\"\n";
         let [described] = &scenario.controllers[..] else {
             panic!("{:?}", scenario.controllers)
         };
