@@ -49,7 +49,7 @@ const ORDER: &[(&str, &str)] = &[
 ];
 
 /// The group of elements of which one stands in a place.
-fn group<'a>(name: &'a str, is_within_type: bool) -> &'a str {
+fn group(name: &str, is_within_type: bool) -> &str {
     match name {
         "typeRef" | "atomic" | "array" | "struct" | "union" | "alias" if is_within_type => "type",
         "eventField" | "eventSubscript" => "part",
