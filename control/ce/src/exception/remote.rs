@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(
             shown(&desired),
             [
-                "redirect.addresses=10.0.0.7 192.0.2.7",
+                "redirect.addresses=\"10.0.0.7 192.0.2.7\"",
                 "redirect.neighbours=true"
             ]
         );
@@ -317,7 +317,7 @@ mod tests {
             shown(&desired),
             [
                 "redirect.neighbours=false",
-                "redirect.addresses=10.0.0.7 192.0.2.7"
+                "redirect.addresses=\"10.0.0.7 192.0.2.7\""
             ]
         );
         let mut desired = Vec::new();
