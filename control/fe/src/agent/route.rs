@@ -83,7 +83,7 @@ impl Leftover {
     }
 
     /// A CE has written rows.
-    fn written(&mut self, now: Instant) {
+    pub(super) fn written(&mut self, now: Instant) {
         if let Self::Until(until) = self {
             *until = now + RESTORED;
         }

@@ -122,6 +122,7 @@ impl Agent {
         if routes.is_empty() {
             return self.end(now, ending);
         }
+        self.leftover.written(now);
         ending.routed = Some(self.send_routes(routes, ending.draft.ports().clone()));
         self.job = Some(Job::Ending(Box::new(ending)));
     }
