@@ -35,7 +35,7 @@ pub const TOKEN_HEADER: &str = "x-weir-token";
 /// Shortest token.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// The proof that a request to a control element needs.
+/// Proof that a request to a control element needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Guard {
     /// Nothing more than access to the Unix socket.

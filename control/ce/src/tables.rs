@@ -106,7 +106,7 @@ const WAITING: Type = Type::Struct(&[
     Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "2400").about("Their bytes."),
 ]);
 
-/// The load of the links to the associated FEs.
+/// Messages and gauges of the links to the associated FEs.
 pub static CHANNELS: Class = Class {
     name: "channels",
     id: 0x00F7_0319,

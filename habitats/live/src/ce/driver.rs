@@ -267,7 +267,7 @@ impl Driver {
         }
     }
 
-    /// The load of the links of the associated FEs.
+    /// The rows of the table `channels`.
     fn channels(&self) -> Value {
         let row = |(fe, link)| Some(channels::row(fe, &self.links.get(&link)?.inspect()));
         Value::List(self.control.links().filter_map(row).collect())
