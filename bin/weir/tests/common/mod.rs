@@ -106,14 +106,16 @@ impl Hosts {
         self.spawn_with(name, config, &[])
     }
 
-    /// The same, with more variables in its environment.
+    /// The same, with more variables in its environment. One whose configuration has `[fe]` is a forwarding element.
     pub(crate) fn spawn_with(
         &self,
         name: &str,
         config: &str,
         variables: &[(&str, &str)],
     ) -> Router {
-        self.spawn_as("router", name, config, variables)
+        let is_element = config.lines().any(|line| line == "[fe]");
+        let command = if is_element { "fe" } else { "router" };
+        self.spawn_as(command, name, config, variables)
     }
 
     /// Starts a router, a forwarding element or a control element: `weir router`, `weir fe` or `weir ce`.

@@ -32,9 +32,11 @@ fn the_tutorial_does_what_it_says() {
     let commands = commands(&page);
     assert!(commands.contains("weir show fes"));
     let folder = env!("CARGO_BIN_EXE_weir").strip_suffix("/weir").unwrap();
-    // Own folders: the page uses names that another one on this machine may have, too.
+    // Own folders: the page uses names that another one on this machine may have, too. The program may be below one of
+    // them.
     let script = format!(
-        "mount -t tmpfs none /run && mount -t tmpfs none /tmp\nexport PATH={folder}:$PATH\n{commands}"
+        "mount -t tmpfs none /run && mkdir /run/bin && mount --bind {folder} /run/bin\n\
+         mount -t tmpfs none /tmp\nexport PATH=/run/bin:$PATH\n{commands}"
     );
     let output = Command::new("timeout")
         .args([
