@@ -334,7 +334,10 @@ fn missing_router() -> Test {
     let started = std::time::Instant::now();
     let output = lab(&scenario).args(["--weir", "/bin/false"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure(said.contains("router r failed: ended early"), &said)?;
+    ensure(
+        said.contains("weir router for r failed: ended early"),
+        &said,
+    )?;
     ensure(
         started.elapsed() < Duration::from_secs(10),
         started.elapsed(),

@@ -202,7 +202,7 @@ fn backlogs_come_by_subscription() {
     world.turn(at(120));
     let one = ["a", "b"].map(|fe| steered(fe, "1"));
     assert_eq!(world.answer(at(121), good(0)), one);
-    // No report: nothing has changed. Each table is read once a second, in case a report was lost.
+    // No report: nothing has changed. Each table is read every 400 ms, in case a report was lost.
     let mut reads = BTreeMap::new();
     for now in (160..3160).step_by(40) {
         world.turn(at(now));
@@ -213,7 +213,7 @@ fn backlogs_come_by_subscription() {
             }
         }
     }
-    assert_eq!(reads.into_values().collect::<Vec<_>>(), [3, 3, 3]);
+    assert_eq!(reads.into_values().collect::<Vec<_>>(), [7, 7, 7]);
     assert!(world.notes().is_empty());
 }
 
@@ -370,7 +370,7 @@ fn a_queue_that_cannot_be_steered_is_no_sample() {
             command => good(0)(command),
         };
         let mut seen = Vec::new();
-        for now in (0..900).step_by(40) {
+        for now in (0..400).step_by(40) {
             world.turn(at(now));
             seen.extend(world.answer(at(now), read));
         }

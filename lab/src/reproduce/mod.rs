@@ -784,6 +784,7 @@ mod tests {
             "afan-eccm/basic.1",
             "afan-eccm/basic.2",
             "afan-eccm/basic.3",
+            "forces-flow-control/fig7.1",
         ];
         assert_eq!(marked, expected);
     }
