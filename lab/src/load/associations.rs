@@ -134,8 +134,21 @@ pub(super) fn run(
     Ok(Shown {
         associate_s,
         sent,
-        ce: [alone, associated, report(&mut server)?],
+        ce: [alone, associated, settled(&mut server)?],
     })
+}
+
+/// The CE's report when every heartbeat is answered, or the last one when some are not for a second.
+fn settled(server: &mut Part) -> Result<CeReport, Error> {
+    let until = Instant::now() + DRAIN;
+    loop {
+        let report = report(server)?;
+        let [sent, answered] = report.heartbeats;
+        if sent == answered || Instant::now() >= until {
+            return Ok(report);
+        }
+        std::thread::sleep(DRAIN / 50);
+    }
 }
 
 fn report(server: &mut Part) -> Result<CeReport, Error> {
