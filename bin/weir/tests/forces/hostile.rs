@@ -68,7 +68,10 @@ fn associated(stage: &Stage, fe: u32) -> TcpStream {
     let mut stream = connect(&stage.bed.router, at());
     stream.write_all(&message(SETUP, fe, CE_ID, &[])).unwrap();
     let answer = read(&mut stream).unwrap();
-    assert_eq!((answer[1], &answer[24..]), (0x11, &accepts(fe)[24..]));
+    assert_eq!(
+        (answer[1], &answer[24..]),
+        (0x11, &accepts(fe, &answer)[24..])
+    );
     stream
 }
 
@@ -177,7 +180,7 @@ fn an_fe_survives_hostile_ces() {
             .unwrap();
         let setup = read(&mut stream).unwrap();
         assert_eq!(setup[1], SETUP);
-        stream
+        (stream, accepts(2, &setup))
     };
     let goes_on = |attack: &str| {
         assert!(stage.ping(crate::common::PING), "{attack}: {}", fe.log());
@@ -188,37 +191,38 @@ fn an_fe_survives_hostile_ces() {
         );
     };
 
-    let mut stops = accept();
-    stops.write_all(&accepts(2)[..17]).unwrap();
+    let (mut stops, answer) = accept();
+    stops.write_all(&answer[..17]).unwrap();
     goes_on("a CE stops within a message");
     drop(stops);
 
     for words in [0, 5, u16::MAX] {
-        let mut lies = accept();
+        let (mut lies, _) = accept();
         let _ = lies.write_all(&lying(0x11, CE_ID, 2, words, &[0xff; 64]));
         goes_on("a CE lies about a length");
     }
 
-    let mut garbage = accept();
+    let (mut garbage, _) = accept();
     flood(&mut garbage, &[0xa5; 4096], 1, || {
         goes_on("a CE sends garbage")
     });
     drop(garbage);
 
     // Queries of everything, whose answers nobody reads: GET of all of FEObject.
-    let mut deaf = accept();
-    deaf.write_all(&accepts(2)).unwrap();
+    let (mut deaf, answer) = accept();
+    deaf.write_all(&answer).unwrap();
     let path = [0x01, 0x10, 0, 8, 0, 0, 0, 0];
     let operation = [&[0, 7, 0, 12][..], &path].concat();
     let select = [&[0x10, 0, 0, 24, 0, 0, 0, 1, 0, 0, 0, 1][..], &operation].concat();
     let query = message(0x04, CE_ID, 2, &select);
-    flood(&mut deaf, &query.repeat(64), 3, || {
+    let sent = flood(&mut deaf, &query.repeat(64), 3, || {
         goes_on("a CE never reads")
     });
+    assert!(sent < 64 << 20, "no back-pressure: {sent} bytes went");
     drop(deaf);
 
-    let mut redirects = accept();
-    redirects.write_all(&accepts(2)).unwrap();
+    let (mut redirects, answer) = accept();
+    redirects.write_all(&answer).unwrap();
     let flooded = message(REDIRECT, CE_ID, 2, &[0xee; 1000]);
     flood(&mut redirects, &flooded, 2, || {
         goes_on("a CE floods redirects on the channel of control");

@@ -36,9 +36,12 @@ pub(crate) fn lying(kind: u8, source: u32, destination: u32, words: u16, body: &
     bytes
 }
 
-/// The answer that accepts an association.
-pub(crate) fn accepts(fe: u32) -> Vec<u8> {
-    message(SETUP_RESPONSE, CE_ID, fe, &[0, 0x10, 0, 8, 0, 0, 0, 0])
+/// The answer that accepts the association which a setup asks for.
+pub(crate) fn accepts(fe: u32, setup: &[u8]) -> Vec<u8> {
+    const CORRELATOR: std::ops::Range<usize> = 12..20;
+    let mut answer = message(SETUP_RESPONSE, CE_ID, fe, &[0, 0x10, 0, 8, 0, 0, 0, 0]);
+    answer[CORRELATOR].copy_from_slice(&setup[CORRELATOR]);
+    answer
 }
 
 /// Reads one message; none when the connection has ended.

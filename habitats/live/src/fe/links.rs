@@ -156,7 +156,7 @@ impl Links {
     /// Sends what the agent has, as far as the links take it.
     pub(super) fn send(&mut self, now: Instant, agent: &mut Agent) {
         for (ce, state) in &mut self.open {
-            let has_room = state.outgoing.as_ref().is_some_and(|out| out.has_room());
+            let has_room = state.outgoing.as_ref().is_some_and(|out| takes(out));
             agent.handle_writable(*ce, has_room);
             if !has_room {
                 await_room(*ce, state, &self.sender);
@@ -172,7 +172,7 @@ impl Links {
             if let Sent::NoRoom(_) = outgoing.send(transmit.message) {
                 tracing::debug!(ce = %transmit.ce, "the last message of a link was not sent"); // a teardown
             }
-            if !outgoing.has_room() {
+            if !takes(outgoing) {
                 agent.handle_writable(transmit.ce, false);
                 await_room(transmit.ce, state, &self.sender);
             }
@@ -188,6 +188,12 @@ impl Links {
             }
         }
     }
+}
+
+/// Whether a link takes messages. One that has ended does, and loses them, so that the agent reads on until it hears of
+/// the end.
+fn takes(outgoing: &Outgoing) -> bool {
+    outgoing.has_room() || outgoing.has_ended()
 }
 
 /// Reports when a link has room again.

@@ -107,8 +107,13 @@ pub async fn run(
         driver.carry_on();
         let master = driver.agent.session().master().is_some();
         has_master.send_if_modified(|has| std::mem::replace(has, master) != master);
+        let now = clock::now();
         let due = driver.agent.poll_timeout();
-        let wait = due.map(|at| Duration::from_nanos(at.since(clock::now()).as_nanos()));
+        if due.is_some_and(|at| at <= now) {
+            driver.agent.handle_timeout(now); // inputs that never end must not hold it up
+            continue;
+        }
+        let wait = due.map(|at| Duration::from_nanos(at.since(now).as_nanos()));
         let timer = async {
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -125,7 +130,7 @@ pub async fn run(
                 Some(input) => driver.hand_in(input),
                 None => return "the agent has lost its inputs".to_owned(),
             },
-            () = timer => driver.agent.handle_timeout(clock::now()),
+            () = timer => {}
             Some(exceptions) = exceptions.recv() => driver.agent.redirect(clock::now(), exceptions),
         }
     }

@@ -136,6 +136,11 @@ impl Outgoing {
         self.0.is_open() && lock(&self.0.queue).has_room()
     }
 
+    /// Whether the link has ended.
+    pub fn has_ended(&self) -> bool {
+        self.0.ended.get().is_some()
+    }
+
     /// Sends a whole message. A control message with credit is delivered, in order, or the link is lost. A redirect
     /// may be dropped here or later.
     pub fn send(&self, message: Vec<u8>) -> Sent {
