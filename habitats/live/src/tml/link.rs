@@ -22,8 +22,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time;
 use weir_forces::wire::header::{View, message_len};
-use weir_forces::wire::{Id, MessageKind, WireError};
+use weir_forces::wire::{Id, MessageKind};
 
+use super::ended::Ended;
 use super::faults::{Fault, Faults};
 use super::queue::{Channel, ChannelSettings, Queue, Report, Sent, Taken};
 use crate::clock;
@@ -47,51 +48,6 @@ pub struct Link {
     pub outgoing: Outgoing,
     /// Messages from the peer.
     pub incoming: Incoming,
-}
-
-/// Why a link ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// [`Outgoing`] was closed or dropped.
-    Here,
-    /// The peer closed it, between two messages.
-    ByPeer,
-    /// It broke.
-    Lost(String),
-    /// The peer sent something that is no message.
-    Malformed(WireError),
-    /// The peer began a message and did not complete it within this time.
-    Stalled(Duration),
-    /// The peer does not accept our certificate.
-    Refused(String),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Here => f.write_str("closed here"),
-            Self::ByPeer => f.write_str("closed by the peer"),
-            Self::Lost(why) => write!(f, "lost: {why}"),
-            Self::Malformed(error) => write!(f, "the peer sent no message: {error}"),
-            Self::Stalled(time) => write!(f, "a message was not complete within {time:?}"),
-            Self::Refused(why) => write!(
-                f,
-                "the peer does not accept our certificate ({why}): enter it there under our ID"
-            ),
-        }
-    }
-}
-
-impl Ended {
-    fn fault(&self) -> Option<Fault> {
-        match self {
-            Self::Here | Self::ByPeer => None,
-            Self::Lost(_) => Some(Fault::Lost),
-            Self::Malformed(_) => Some(Fault::Malformed),
-            Self::Stalled(_) => Some(Fault::Stalled),
-            Self::Refused(_) => Some(Fault::Handshake),
-        }
-    }
 }
 
 /// How a link is being closed.

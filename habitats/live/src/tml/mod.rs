@@ -24,6 +24,7 @@
 //! Peers are authenticated by certificates: exactly one certificate belongs to an ID. Without them a transport works
 //! on the loopback interface only, unless the configuration says that it is meant.
 
+pub mod ended;
 pub mod faults;
 mod handshakes;
 pub mod identity;
@@ -45,9 +46,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+pub use self::ended::Ended;
 pub use self::faults::{Fault, Faults};
 pub use self::identity::{Identity, Pins};
-pub use self::link::{Ended, Incoming, Link, Outgoing};
+pub use self::link::{Incoming, Link, Outgoing};
 pub use self::queue::{Channel, ChannelSettings, Report, Schedule, Sent};
 
 /// A transport.

@@ -43,9 +43,10 @@ use weir_forces::wire::header::MESSAGE_LEN_MAX;
 
 use self::reset::endpoint;
 use self::unsent::Unsent;
+use super::ended::Ended;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
-use super::link::{self, Ended, Ends, Inbox, Link, Outlet};
+use super::link::{self, Ends, Inbox, Link, Outlet};
 use super::queue::Channel;
 use super::{
     ACCEPTED_MAX, Common, Limits, Listener, Local, Opening, Pinned, Remote, TmlError, Transport,

@@ -5,7 +5,8 @@ use tokio::time;
 use weir_forces::wire::header::{HEADER_LEN, message_len};
 
 use super::Limits;
-use super::link::{Ended, Inbox};
+use super::ended::Ended;
+use super::link::Inbox;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;

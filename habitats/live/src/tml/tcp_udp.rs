@@ -34,9 +34,10 @@ use weir_forces::wire::Id;
 
 use self::datagrams::Hub;
 use self::seal::Secrets;
+use super::ended::Ended;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
-use super::link::{self, Ended, Ends, Link, Outlet};
+use super::link::{self, Ends, Link, Outlet};
 use super::queue::Channel;
 use super::{
     ACCEPTED_MAX, Common, Listener, Local, Opening, Remote, TmlError, Transport, stream, tls,

@@ -19,8 +19,9 @@ use weir_base::Instant;
 use weir_forces::wire::MessageKind;
 
 use super::super::Limits;
+use super::super::ended::Ended;
 use super::super::faults::{Fault, Faults};
-use super::super::link::{Ended, Ends, Inbox, Outlet};
+use super::super::link::{Ends, Inbox, Outlet};
 use super::super::queue;
 use super::endpoint::{Endpoint, Event, Refused};
 use super::links::LinkId;

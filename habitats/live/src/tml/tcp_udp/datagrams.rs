@@ -12,8 +12,9 @@ use tokio::time;
 use super::Redirects;
 use super::seal::{Opener, SEAL_LEN, Sealer, Secrets, Side, session_of};
 use crate::mutex::lock;
+use crate::tml::ended::Ended;
 use crate::tml::faults::{Fault, Faults};
-use crate::tml::link::{Ended, Inbox};
+use crate::tml::link::Inbox;
 
 /// The longest message in a datagram: UDP carries 65 507 bytes, messages have whole words.
 const MESSAGE_BYTES_MAX: usize = 65_504;
