@@ -76,7 +76,7 @@ pub mod channel {
 }
 
 /// Building blocks of several rooms.
-mod parts {
+pub mod parts {
     pub(crate) mod bins;
     pub(crate) mod chain;
     pub(crate) mod chance;
@@ -85,7 +85,7 @@ mod parts {
     pub(crate) mod lists;
     pub(crate) mod longest;
     pub(crate) mod lru;
-    pub(crate) mod rate;
+    pub mod rate;
     pub(crate) mod table;
     pub(crate) mod thresholds;
 }

@@ -7,6 +7,7 @@ use weir_base::{Instant, Span, Streams};
 use weir_controller::flow_control::{committed, excess};
 use weir_controller::{Controller, Order, QueueName, QueueSample, Sample, Spec};
 use weir_discipline::channel::dppbrb::{Law, by_rate};
+use weir_discipline::parts::rate::{RateEstimate, Window};
 
 use super::measured::Measured;
 use super::recipe::{At, Checks};
@@ -14,6 +15,7 @@ use super::verdict::{Findings, Samples, shown};
 
 pub(super) const CHECKS: &Checks = &[
     ("model.1", linear),
+    ("model.6", settles),
     ("model.7", trims),
     ("model.8", stays),
     ("model.9", |_, f| {
@@ -134,6 +136,24 @@ fn least_squares<const N: usize>(points: &[Place<N>]) -> Option<Place<N>> {
     let fitted = |x: &[f64; N]| x.iter().zip(&factors).map(|(x, k)| x * k).sum::<f64>();
     let rest = sum(&|(x, y)| (y - fitted(x)).powi(2));
     Some((factors, 1.0 - rest / sum(&|(_, y)| (y - mean).powi(2))))
+}
+
+/// Constant rates, from a silent channel on: the estimate after five windows.
+fn settles(_: &Measured, f: &mut Findings) {
+    const RATE_BPS: f64 = 5e6;
+    for window in [Span::from_millis(20), Span::from_millis(500)] {
+        for bytes in [64_u32, 210, 1000] {
+            let gap = Span::from_secs_f64(f64::from(bytes) * 8.0 / RATE_BPS);
+            let packets = window.times(5).as_nanos() / gap.as_nanos();
+            let (mut estimate, k) = (RateEstimate::default(), Window::new(window));
+            (0..packets).for_each(|_| estimate.update(k, gap, bytes.into()));
+            f.between(
+                &format!("K {window}, messages of {bytes} B: estimate after 5 K, by the rate"),
+                &one(estimate.bps() / RATE_BPS),
+                [0.98, 1.02],
+            );
+        }
+    }
 }
 
 fn trims(_: &Measured, f: &mut Findings) {

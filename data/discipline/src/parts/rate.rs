@@ -17,14 +17,14 @@ use weir_base::{Rate, Span};
 
 /// The window K, in the forms in which it is needed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Window {
+pub struct Window {
     per_nano: f64,
     per_second: f64,
 }
 
 impl Window {
     /// A window of this length; zero counts as one nanosecond.
-    pub(crate) fn new(window: Span) -> Self {
+    pub fn new(window: Span) -> Self {
         let nanos = window.as_nanos().max(1) as f64;
         Self {
             per_nano: 1.0 / nanos,
@@ -77,33 +77,33 @@ fn exp_minus(x: f64) -> f64 {
 
 /// The estimate, in bits a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct RateEstimate(f64);
+pub struct RateEstimate(f64);
 
 impl RateEstimate {
     /// Updates the estimate for a packet of `bytes` that arrived `gap` after the one before.
-    pub(crate) fn update(&mut self, window: Window, gap: Span, bytes: u64) {
+    pub fn update(&mut self, window: Window, gap: Span, bytes: u64) {
         let (fade, share) = window.weights(gap);
         self.0 = share * (bytes as f64 * 8.0) * window.per_second + fade * self.0;
     }
 
     /// The estimate right after the latest packet, in bits a second.
-    pub(crate) fn bps(self) -> f64 {
+    pub fn bps(self) -> f64 {
         self.0
     }
 
     /// The same, cut to whole bits.
-    pub(crate) fn rate(self) -> Rate {
+    pub fn rate(self) -> Rate {
         Rate::from_bps(self.0 as u64)
     }
 
     /// The estimate as it has faded after `silence` since the latest packet.
-    pub(crate) fn faded(self, window: Window, silence: Span) -> Rate {
+    pub fn faded(self, window: Window, silence: Span) -> Rate {
         Rate::from_bps((self.0 * window.weights(silence).0) as u64)
     }
 
     /// The same for display, corrected for a flow of age `old`: the estimate of a young flow is too low, because
     /// it started at zero. Two packets do not give a rate, so at least a quarter of the window is assumed.
-    pub(crate) fn shown(self, window: Window, silence: Span, old: Span) -> Rate {
+    pub fn shown(self, window: Window, silence: Span, old: Span) -> Rate {
         const LEAST: f64 = 0.22; // 1 - e^(-1/4)
         let filled = (1.0 - window.weights(old).0).max(LEAST);
         Rate::from_bps((self.0 * window.weights(silence).0 / filled) as u64)
