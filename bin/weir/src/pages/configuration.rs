@@ -116,10 +116,12 @@ fn add_head(page: &mut String, section: &Section) {
         [class] if about.is_empty() => *page += &table(class.parameters),
         [class] => *page += &format!("{about}\n\n{}", table(class.parameters)),
         kinds => {
-            let kind_default = section.kind_default;
-            *page += &format!(
-                "{about} Without it the kind is `{kind_default}`.\n\n| kind | purpose | manual page |\n|---|---|---|\n"
-            );
+            let without = match section.kind_default {
+                "" => "One of these kinds must be named.".to_owned(),
+                kind => format!("Without it the kind is `{kind}`."),
+            };
+            *page +=
+                &format!("{about} {without}\n\n| kind | purpose | manual page |\n|---|---|---|\n");
             for Class { name, about, .. } in kinds {
                 let about = cell(about);
                 *page += &format!("| [`{name}`](#{name}) | {about} | `weir describe {name}` |\n");
