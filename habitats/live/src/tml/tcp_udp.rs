@@ -19,12 +19,13 @@ mod datagrams;
 mod seal;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -49,6 +50,8 @@ const NOT_SENT_BYTES_MAX: u32 = 16 << 10;
 const WRITE_BYTES: usize = 16 << 10;
 /// From the port for control messages to the port for redirects (RFC 5811: 6704 and 6706).
 const REDIRECT_PORT_STEP: u16 = 2;
+/// Ports that an FE tries before it gives up.
+const PORT_TRIES_MAX: u32 = 16;
 /// Wait after a failed accept: there may be no memory or no descriptor.
 const ACCEPT_PAUSE: time::Duration = time::Duration::from_millis(100);
 
@@ -98,17 +101,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
             format_args!("not within {:?}", common.limits.handshake),
         )
     };
-    let (wire, proved, secrets) = shake.await.map_err(late)??;
-    let own = wire
-        .local()
-        .map_err(TmlError::io("ask for the address to", address))?;
-    let local = match secrets {
-        Some(_) => SocketAddr::new(own.ip(), 0),
-        None => own,
-    };
-    let socket = UdpSocket::bind(local)
-        .await
-        .map_err(TmlError::io("bind UDP at", local))?;
+    let (wire, proved, secrets, socket) = shake.await.map_err(late)??;
     let remote = SocketAddr::new(
         address.ip(),
         redirect_port(address.port(), ce.redirect_port),
@@ -163,8 +156,6 @@ async fn on(
 
 /// A connection, with TLS or without.
 trait Wire: Send {
-    fn local(&self) -> std::io::Result<SocketAddr>;
-
     /// Both directions, which different threads may use at once.
     fn split(self: Box<Self>) -> (Reader, Writer);
 }
@@ -173,10 +164,6 @@ type Reader = Box<dyn AsyncRead + Unpin + Send>;
 type Writer = Box<dyn AsyncWrite + Unpin + Send>;
 
 impl Wire for TcpStream {
-    fn local(&self) -> std::io::Result<SocketAddr> {
-        self.local_addr()
-    }
-
     fn split(self: Box<Self>) -> (Reader, Writer) {
         let (reader, writer) = self.into_split();
         (Box::new(reader), Box::new(writer))
@@ -184,10 +171,6 @@ impl Wire for TcpStream {
 }
 
 impl Wire for TlsStream<TcpStream> {
-    fn local(&self) -> std::io::Result<SocketAddr> {
-        self.get_ref().0.local_addr()
-    }
-
     fn split(self: Box<Self>) -> (Reader, Writer) {
         let (reader, writer) = tokio::io::split(*self);
         (Box::new(reader), Box::new(writer))
@@ -197,14 +180,17 @@ impl Wire for TlsStream<TcpStream> {
 /// A connection that is ready, the ID of the peer, and the secrets for datagrams.
 type Shaken = (Box<dyn Wire>, Option<Id>, Option<Secrets>);
 
-async fn shake_hands(ce: &Remote) -> Result<Shaken, TmlError> {
+/// The FE's end: a connection, and the socket for its datagrams.
+async fn shake_hands(
+    ce: &Remote,
+) -> Result<(Box<dyn Wire>, Option<Id>, Option<Secrets>, UdpSocket), TmlError> {
     let address = ce.address;
-    let tcp = TcpStream::connect(address)
+    let (tcp, udp) = sockets(address)
         .await
         .map_err(TmlError::io("connect to", address))?;
     prepare(&tcp);
     let Some(pinned) = &ce.common.security.pinned else {
-        return Ok((Box::new(tcp), None, None));
+        return Ok((Box::new(tcp), None, None, udp));
     };
     let connector = TlsConnector::from(Arc::new(tls::client(pinned)?));
     let name = tls::SERVER_NAME.try_into();
@@ -215,7 +201,46 @@ async fn shake_hands(ce: &Remote) -> Result<Shaken, TmlError> {
     let proved = tls::owner(&pinned.peers, session.peer_certificates());
     let secrets = Secrets::export(|out, label| session.export_keying_material(out, label, None));
     let secrets = secrets.map_err(|e| TmlError::handshake(address, e))?;
-    Ok((Box::new(TlsStream::from(stream)), proved, Some(secrets)))
+    Ok((
+        Box::new(TlsStream::from(stream)),
+        proved,
+        Some(secrets),
+        udp,
+    ))
+}
+
+/// A connection to this address, and a socket for datagrams with the same port. A port that is free for one protocol
+/// may be taken for the other: then the next one is tried.
+async fn sockets(address: SocketAddr) -> io::Result<(TcpStream, UdpSocket)> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let udp = UdpSocket::bind((any, 0)).await?;
+        let tcp = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        let connected = match tcp.bind(udp.local_addr()?) {
+            Ok(()) => tcp.connect(address).await,
+            Err(error) => Err(error),
+        };
+        match connected {
+            Ok(tcp) => return Ok((tcp, udp)),
+            Err(error) if is_taken(&error) && tries < PORT_TRIES_MAX => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable
+    )
 }
 
 /// Small messages leave at once, and few bytes wait in the kernel.
