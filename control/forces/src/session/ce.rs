@@ -145,7 +145,7 @@ impl Ce {
 
     /// A link is lost.
     pub fn handle_disconnected(&mut self, now: Instant, link: LinkId) {
-        if let Some(fe) = self.links.remove(&link).and_then(|link| link.fe) {
+        if let Some(fe) = self.remove_link(link).and_then(|link| link.fe) {
             self.lose(now, fe, Loss::LinkLost);
         }
     }

@@ -8,7 +8,7 @@ use super::contract::{Event, LinkId, Transmit};
 use super::messages::flags;
 use super::request::Owner;
 use super::transaction::Cause;
-use super::{Ce, Subject};
+use super::{Ce, Link, Subject};
 use crate::wire::header::{Ack, Flags};
 use crate::wire::message::association_setup_response::SetupResult;
 use crate::wire::message::association_teardown::TeardownReason;
@@ -43,7 +43,7 @@ impl Ce {
         let setup_id = (link, envelope.correlator);
         if let Some(before) = self.fes.get(&fe).map(|fe| fe.setup_id) {
             if before == setup_id {
-                return self.send(now, fe, &response); // it was sent again before the answer came
+                return self.send_if_room(now, fe, &response); // it was sent again before the answer came
             }
             self.lose(now, fe, Loss::Replaced);
             if before.0 != link {
@@ -126,10 +126,15 @@ impl Ce {
     }
 
     pub(super) fn close(&mut self, link: LinkId) {
-        if let Some(state) = self.links.remove(&link) {
-            self.timers.remove(&(state.deadline, Subject::Link(link)));
+        if self.remove_link(link).is_some() {
             self.events.push_back(Event::Close(link));
         }
+    }
+
+    pub(super) fn remove_link(&mut self, link: LinkId) -> Option<Link> {
+        let state = self.links.remove(&link)?;
+        self.timers.remove(&(state.deadline, Subject::Link(link)));
+        Some(state)
     }
 
     /// Does all work that is due for one FE.

@@ -273,7 +273,7 @@ impl Ce {
     fn complete(&mut self, now: Instant, id: TransactionId) {
         for fe in self.participants(id) {
             if let Ok(body) = alone(Operation::TRANSACTION_COMPLETE) {
-                let asked = (Instant::FAR_FUTURE, Owner::Caller);
+                let asked = (Instant::FAR_FUTURE, Owner::Transaction(id, Step::Commit));
                 // Fails only if the FE is lost, which undoes its part.
                 let _ = self.request(now, fe, body, phase_flags(Phase::End, Ack::Never), asked);
             }
