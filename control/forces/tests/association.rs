@@ -6,14 +6,17 @@ mod world;
 
 use weir_base::{Instant, Span};
 use weir_forces::session::ce::{self, Ce, LinkId, Manner};
-use weir_forces::session::fe::{self, CeStatus, Failover, Fe, ParamsError, Standby, State};
+use weir_forces::session::fe::{
+    self, CeStatus, Failover, Fe, ParamsError, STRAYS_MAX, Standby, State,
+};
 use weir_forces::session::{Dropped, Heartbeats, Loss};
-use weir_forces::wire::header::{Ack, Execution, View};
+use weir_forces::wire::header::{Ack, Execution, Flags, View};
 use weir_forces::wire::message::association_setup_response::SetupResult;
 use weir_forces::wire::message::association_teardown::TeardownReason;
 use weir_forces::wire::message::{EventNotification, Selects};
 use weir_forces::wire::{
-    Body, Id, LfbSelect, Message, MessageKind, Operation, OperationKind, PathData, ResultCode,
+    Body, Envelope, Id, LfbSelect, Message, MessageKind, Operation, OperationKind, PathData,
+    ResultCode,
 };
 use world::{BACKUP, CE, World, ce_params, fe_params, get, ms, packet, select, set};
 
@@ -129,9 +132,7 @@ fn an_id_that_was_proved_is_the_only_one() {
 
 #[test]
 fn a_ce_that_does_not_answer_is_asked_again_and_then_left() {
-    let mut fe = Fe::new(ms(0), fe_params(2, &[CE])).unwrap();
-    assert_eq!(fe.poll_event(), Some(fe::Event::Connect(CE)));
-    fe.handle_connected(ms(0), CE);
+    let mut fe = asking();
     let mut setups = Vec::new();
     while setups.len() < 4 {
         let message = fe.poll_transmit().unwrap();
@@ -153,6 +154,67 @@ fn a_ce_that_does_not_answer_is_asked_again_and_then_left() {
     );
     fe.handle_timeout(again);
     assert_eq!(fe.poll_event(), Some(fe::Event::Connect(CE)));
+}
+
+/// An FE that has asked a CE for an association.
+fn asking() -> Fe {
+    let mut fe = Fe::new(ms(0), fe_params(2, &[CE])).unwrap();
+    assert_eq!(fe.poll_event(), Some(fe::Event::Connect(CE)));
+    fe.handle_connected(ms(0), CE);
+    fe
+}
+
+#[test]
+fn a_ce_that_sends_anything_but_its_answer_is_left() {
+    let query = raw(4, CE, Id(2), 9, 0, &[]);
+    let config = raw(3, CE, Id(2), 9, 0, &[]);
+    let other_setup = raw(17, CE, Id(2), 9, 0, &[0, 16, 0, 8, 0, 0, 0, 0]);
+    let forged = raw(17, BACKUP, Id(2), 1, 0, &[0, 16, 0, 8, 0, 0, 0, 0]);
+    let garbage = vec![0x10; 7];
+    for stray in [query, config, other_setup, forged, garbage] {
+        let mut fe = asking();
+        for _ in 0..STRAYS_MAX {
+            fe.handle_message(ms(1), CE, &stray);
+        }
+        assert_eq!(fe.poll_event(), None, "it may still answer");
+        fe.handle_message(ms(1), CE, &stray);
+        let events: Vec<_> = std::iter::from_fn(|| fe.poll_event()).collect();
+        let left = [
+            fe::Event::Lost(CE, Loss::Unexpected),
+            fe::Event::Disconnect(CE),
+        ];
+        assert_eq!(events, left);
+        assert_eq!(fe.drops().total(), u64::from(STRAYS_MAX) + 1);
+        assert_eq!(fe.poll_timeout(), Some(ms(101)), "it is tried again");
+    }
+}
+
+#[test]
+fn what_overtakes_the_answer_of_a_ce_is_dropped_and_ends_nothing() {
+    let mut fe = asking();
+    let packet = Message::new(
+        Envelope {
+            source: CE,
+            destination: Id(2),
+            correlator: 0,
+            flags: Flags::default(),
+        },
+        Body::PacketRedirect(packet(1)),
+    );
+    let packet = packet.unwrap().to_bytes();
+    for _ in 0..10 * STRAYS_MAX {
+        fe.handle_message(ms(1), CE, &packet);
+        fe.handle_message(ms(1), CE, &raw(15, CE, Id(2), 0, 0, &[]));
+    }
+    assert_eq!(
+        fe.drops().of(Dropped::Unassociated),
+        20 * u64::from(STRAYS_MAX)
+    );
+    let setup = fe.poll_transmit().unwrap().message;
+    let correlator = View::new_checked(&setup[..]).unwrap().correlator();
+    let answer = raw(17, CE, Id(2), correlator, 0, &[0, 16, 0, 8, 0, 0, 0, 0]);
+    fe.handle_message(ms(2), CE, &answer);
+    assert!(fe.is_associated(CE));
 }
 
 #[test]
@@ -317,6 +379,20 @@ fn without_failover_an_fe_stops_at_once_and_starts_again() {
         to: CE,
     };
     assert!(events.contains(&fe::Event::State(State::PreAssociation)) && events.contains(&master));
+}
+
+#[test]
+fn with_a_cefti_of_zero_an_fe_stops_when_it_gives_up_its_ce() {
+    let params = fe::Params {
+        failover: cold(0),
+        ..fe_params(2, &[CE])
+    };
+    let mut world = World::new(vec![params], vec![ce_params(CE)]);
+    world.run(ms(100));
+    let dead = world.now + Span::from_secs(60);
+    world.fe().handle_timeout(dead);
+    assert_eq!(world.fe().state(), State::PreAssociation);
+    assert!(world.fe().poll_timeout() > Some(dead), "no timer is due");
 }
 
 #[test]
@@ -623,9 +699,14 @@ fn a_request_for_somebody_else_is_refused() {
         0x10, 0, 0, 0x1c, 0, 0, 0, 9, 0, 0, 0, 1, 0, 7, 0, 0x10, 1, 0x10, 0, 0xc, 0, 0, 0, 1, 0, 0,
         0, 1,
     ];
-    fe.handle_message(ms(2), CE, &raw(4, CE, Id(3), 8, 0, &query));
+    let flags = Flags {
+        transaction: true,
+        ..Flags::default()
+    };
+    fe.handle_message(ms(2), CE, &raw(4, CE, Id(3), 8, flags.word(), &query));
     let answer = Message::parse(&fe.poll_transmit().unwrap().message).unwrap();
     assert_eq!(answer.body().kind(), MessageKind::QueryResponse);
+    assert!(!answer.envelope().flags.transaction, "no parts follow");
     assert_eq!(fe.poll_event(), None);
     fe.handle_message(ms(2), CE, &raw(4, CE, Id(0xc000_0008), 9, 0, &query));
     assert_eq!(

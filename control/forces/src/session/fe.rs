@@ -21,6 +21,10 @@
 //! Bounds: [`Params::requests_max`] unanswered requests, and [`Params::queue_bytes_max`] in the queue to each CE. The
 //! transport asks [`Fe::wants`] before it reads another message from a CE.
 //!
+//! *Decision*: before a CE has answered the setup, everything else from it is dropped. The first messages of a CE may
+//! overtake its answer on channels that keep no order: redirected packets and heartbeats. Of all other messages
+//! [`STRAYS_MAX`] are forgiven, then the FE closes the link and tries again later, like after no answer.
+//!
 //! *Decision*: RFC 5810 does not say what happens to a transaction whose CE is lost. The FE undoes it; after the next
 //! association the CE restores its desired state anyway.
 
@@ -36,10 +40,10 @@ use weir_base::Instant;
 
 use self::contract::check_ces;
 pub use self::contract::{
-    CES_MAX, CeReport, CeStatus, Event, Failover, Params, ParamsError, Retry, Standby, State,
-    Ticket, Transmit,
+    CES_MAX, CeReport, CeStatus, Event, Failover, Params, ParamsError, Retry, STRAYS_MAX, Standby,
+    State, Ticket, Transmit,
 };
-use self::messages::commit_response;
+use self::messages::{commit_response, echoed};
 use self::peer::{Link, Peer};
 use self::transaction::Participant;
 pub use self::transaction::Stage;
@@ -166,6 +170,7 @@ impl Fe {
                 setups: 0,
                 correlator: self.correlator,
                 again: now,
+                strays: 0,
             };
             self.set_up(now, peer);
             self.connect(now);
@@ -205,19 +210,16 @@ impl Fe {
     }
 
     fn receive(&mut self, now: Instant, at: usize, bytes: &[u8]) {
-        let ce = self.peers[at].id;
-        let parsed = Message::parse(bytes);
+        if let Link::Requesting { correlator, .. } = self.peers[at].link {
+            return self.handle_before_answer(now, at, correlator, bytes);
+        }
         let Ok(view) = View::new_checked(bytes) else {
             return self.drops.count(Dropped::Malformed);
         };
-        if view.source() != ce {
+        if view.source() != self.peers[at].id {
             return self.drops.count(Dropped::WrongId);
         }
-        match (&self.peers[at].link, parsed) {
-            (Link::Requesting { correlator, .. }, Ok(message)) => {
-                let expected = *correlator;
-                self.handle_setup_response(now, at, expected, &message);
-            }
+        match (&self.peers[at].link, Message::parse(bytes)) {
             (Link::Associated, Ok(message)) => {
                 self.peers[at].heard = now;
                 if self.is_for_us(message.envelope().destination) {
@@ -239,13 +241,13 @@ impl Fe {
 
     /// Handles everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        for at in 0..self.peers.len() {
+            self.check_peer(now, at);
+        }
         if let State::NotAssociated(until) = self.state
             && now >= until
         {
-            self.enter(State::PreAssociation);
-        }
-        for at in 0..self.peers.len() {
-            self.check_peer(now, at);
+            self.enter(State::PreAssociation); // after the loss of a master, which a CEFTI of zero ends at once
         }
         self.connect(now);
     }
@@ -300,20 +302,16 @@ impl Fe {
         let Some(pending) = self.pending.get(&ticket).copied() else {
             return Ok(());
         };
-        let mut flags = pending.flags;
-        match &response {
-            Some(Body::ConfigResponse(response))
-                if flags.transaction && has_failure(response.selects()) =>
-            {
-                self.participant.fail();
-            }
-            Some(Body::QueryResponse(_)) => flags.transaction = false, // it has no parts
-            _ => {}
+        if let Some(Body::ConfigResponse(response)) = &response
+            && pending.flags.transaction
+            && has_failure(response.selects())
+        {
+            self.participant.fail();
         }
         if let Some(response) = response
-            && (flags.ack != Ack::Never || matches!(response, Body::QueryResponse(_)))
+            && (pending.flags.ack != Ack::Never || matches!(response, Body::QueryResponse(_)))
         {
-            self.answer(now, &pending, flags, response)?;
+            self.answer(now, &pending, echoed(pending.flags, &response), response)?;
         }
         self.pending.remove(&ticket);
         Ok(())
@@ -336,6 +334,7 @@ impl Fe {
             return Ok(false);
         }
         let flags = Flags {
+            ack: Ack::Never,
             transaction: true,
             phase: match (is_last, pending.has_begun) {
                 (true, _) => Phase::End,
@@ -367,7 +366,7 @@ impl Fe {
             self.participant.fail();
         }
         let response = commit_response(pending.block, code)?;
-        self.answer(now, &pending, pending.flags, response)
+        self.answer(now, &pending, echoed(pending.flags, &response), response)
     }
 
     /// Reports an event to all associated CEs, except those whose queue is full.

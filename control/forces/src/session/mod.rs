@@ -121,6 +121,8 @@ pub enum Loss {
     Refused(SetupResult),
     /// The CE did not answer.
     Unanswered,
+    /// The CE sent other messages in place of its answer.
+    Unexpected,
     /// The same FE has associated again.
     Replaced,
 }
@@ -134,6 +136,9 @@ impl fmt::Display for Loss {
             Self::Released => f.write_str("ended here"),
             Self::Refused(result) => write!(f, "the CE refused the association: {result}"),
             Self::Unanswered => f.write_str("the CE did not answer"),
+            Self::Unexpected => {
+                f.write_str("the CE sent other messages instead of an answer to the setup")
+            }
             Self::Replaced => f.write_str("the FE has associated anew"),
         }
     }

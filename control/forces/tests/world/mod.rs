@@ -264,11 +264,13 @@ impl World {
         for node in &mut self.fes {
             if node.fe.poll_timeout().is_some_and(|at| at <= now) {
                 node.fe.handle_timeout(now);
+                assert!(node.fe.poll_timeout().is_none_or(|next| next > now));
             }
         }
         for node in self.ces.iter_mut().filter(|node| !node.dead) {
             if node.ce.poll_timeout().is_some_and(|at| at <= now) {
                 node.ce.handle_timeout(now);
+                assert!(node.ce.poll_timeout().is_none_or(|next| next > now));
             }
         }
     }

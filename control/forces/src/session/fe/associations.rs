@@ -4,10 +4,10 @@ use weir_base::Instant;
 
 use super::super::{Dropped, Loss};
 use super::Fe;
-use super::contract::{Event, Standby, State, Transmit};
+use super::contract::{Event, STRAYS_MAX, Standby, State, Transmit};
 use super::messages::flags;
 use super::peer::Link;
-use crate::wire::header::{Ack, Flags};
+use crate::wire::header::{Ack, Flags, View};
 use crate::wire::message::Heartbeat;
 use crate::wire::message::association_setup_response::SetupResult;
 use crate::wire::message::association_teardown::TeardownReason;
@@ -42,6 +42,7 @@ impl Fe {
             setups,
             correlator,
             again,
+            ..
         } = &mut peer.link
         else {
             return;
@@ -66,23 +67,56 @@ impl Fe {
         }
     }
 
-    pub(super) fn handle_setup_response(
+    /// A message arrived from a CE that has not answered the setup yet.
+    pub(super) fn handle_before_answer(
         &mut self,
         now: Instant,
         at: usize,
         correlator: u64,
-        message: &Message,
+        bytes: &[u8],
     ) {
+        let Err(dropped) = self.handle_setup_response(now, at, correlator, bytes) else {
+            return;
+        };
+        self.drops.count(dropped);
+        let kind = View::new_checked(bytes).ok().map(|view| view.kind());
+        if let Some(MessageKind::PacketRedirect | MessageKind::Heartbeat) = kind {
+            return;
+        }
+        if let Link::Requesting { strays, .. } = &mut self.peers[at].link {
+            *strays += 1;
+            if *strays > STRAYS_MAX {
+                self.lose(now, at, Loss::Unexpected);
+            }
+        }
+    }
+
+    fn handle_setup_response(
+        &mut self,
+        now: Instant,
+        at: usize,
+        correlator: u64,
+        bytes: &[u8],
+    ) -> Result<(), Dropped> {
+        let view = View::new_checked(bytes).map_err(|_| Dropped::Malformed)?;
+        if view.source() != self.peers[at].id {
+            return Err(Dropped::WrongId);
+        }
+        if view.kind() != MessageKind::AssociationSetupResponse {
+            return Err(Dropped::Unassociated);
+        }
+        let message = Message::parse(bytes).map_err(|_| Dropped::Malformed)?;
         let Body::AssociationSetupResponse(response) = message.body() else {
-            return self.drops.count(Dropped::Unassociated);
+            return Err(Dropped::Malformed);
         };
         let (envelope, assigned) = (message.envelope(), message.envelope().destination);
         let ours = assigned == self.id || self.id == Id::UNASSIGNED;
         if envelope.correlator != correlator || !ours || assigned.kind() != IdKind::Fe {
-            return self.drops.count(Dropped::Unexpected);
+            return Err(Dropped::Unexpected);
         }
         if response.result != SetupResult::Success {
-            return self.lose(now, at, Loss::Refused(response.result));
+            self.lose(now, at, Loss::Refused(response.result));
+            return Ok(());
         }
         self.id = assigned;
         let ce = self.peers[at].id;
@@ -92,6 +126,7 @@ impl Fe {
             self.promote(at);
             self.enter(State::Associated);
         }
+        Ok(())
     }
 
     /// Makes the first peer the master if it is not. In hot standby it takes over, and the last master becomes a

@@ -11,6 +11,9 @@ use crate::wire::{Id, IdKind};
 /// Maximum number of CEs of an FE.
 pub const CES_MAX: usize = 16;
 
+/// Maximum number of other messages that a CE may send in place of the answer to a setup.
+pub const STRAYS_MAX: u32 = 16;
+
 /// Behaviour when the master is lost (components 10, 11 and 14 of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {

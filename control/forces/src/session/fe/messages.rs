@@ -187,7 +187,8 @@ impl Fe {
             && let Ok(response) = self.in_form(response)
             && self.check_room(at)
         {
-            self.send(now, at, request.correlator, echoed(request.flags), response);
+            let flags = echoed(request.flags, &response);
+            self.send(now, at, request.correlator, flags, response);
         }
     }
 
@@ -201,7 +202,7 @@ impl Fe {
         let Some(at) = self.peers.iter().position(|p| p.id == pending.ce) else {
             return Ok(());
         };
-        let envelope = self.envelope(at, pending.correlator, echoed(flags));
+        let envelope = self.envelope(at, pending.correlator, flags);
         let message = Message::new(envelope, self.in_form(response)?)?;
         self.peers[at].send(now, &message);
         Ok(())
@@ -290,10 +291,12 @@ pub(super) fn flags(kind: MessageKind) -> Flags {
     }
 }
 
-/// The flags of a response: those of its request, as captured FEs send them.
-pub(super) fn echoed(request: Flags) -> Flags {
+/// The flags of a response in one message: those of its request, as captured FEs send them. In a Query Response the
+/// flag of a transaction would announce further parts.
+pub(super) fn echoed(request: Flags, response: &Body) -> Flags {
     Flags {
         ack: Ack::Never,
+        transaction: request.transaction && !matches!(response, Body::QueryResponse(_)),
         ..request
     }
 }

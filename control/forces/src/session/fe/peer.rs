@@ -22,6 +22,8 @@ pub(super) enum Link {
         correlator: u64,
         /// When the next setup is sent.
         again: Instant,
+        /// Number of messages that arrived in order and were not the answer.
+        strays: u32,
     },
     /// The CE has accepted.
     Associated,
