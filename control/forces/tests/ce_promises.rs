@@ -9,10 +9,12 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod common;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::heartbeats;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_base::{Instant, Span};
@@ -126,18 +128,6 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (0_u64..3000).prop_map(Act::Wait),
         3 => Just(Act::Due),
     ]
-}
-
-fn heartbeats() -> impl Strategy<Value = Heartbeats> {
-    let span = || prop_oneof![Just(1_u64), 1_u64..40_000].prop_map(Span::from_millis);
-    (any::<bool>(), span(), any::<bool>(), span()).prop_map(
-        |(ce_sends, ce_dead, fe_sends, fe_interval)| Heartbeats {
-            ce_sends,
-            ce_dead,
-            fe_sends,
-            fe_interval,
-        },
-    )
 }
 
 /// A request of the application.

@@ -7,10 +7,12 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+mod common;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::heartbeats;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_base::{Instant, Span};
@@ -114,18 +116,6 @@ fn say() -> impl Strategy<Value = Say> {
         2 => Just(Say::Packet),
         1 => Just(Say::Setup),
     ]
-}
-
-fn heartbeats() -> impl Strategy<Value = Heartbeats> {
-    let span = || prop_oneof![Just(1_u64), 1_u64..40_000].prop_map(Span::from_millis);
-    (any::<bool>(), span(), any::<bool>(), span()).prop_map(
-        |(ce_sends, ce_dead, fe_sends, fe_interval)| Heartbeats {
-            ce_sends,
-            ce_dead,
-            fe_sends,
-            fe_interval,
-        },
-    )
 }
 
 fn failover() -> impl Strategy<Value = Failover> {

@@ -4,6 +4,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use weir_base::Span;
+use weir_forces::session::Heartbeats;
 use weir_forces::wire::header::Flags;
 use weir_forces::wire::message::association_setup_response::SetupResult;
 use weir_forces::wire::message::association_teardown::TeardownReason;
@@ -213,6 +215,19 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
             Message::new(envelope, body.clone())
                 .or_else(|_| Message::new(back, body))
                 .ok()
+        },
+    )
+}
+
+/// Arbitrary heartbeats, the most frequent ones among them.
+pub(crate) fn heartbeats() -> impl Strategy<Value = Heartbeats> {
+    let span = || prop_oneof![Just(1_u64), 1_u64..40_000].prop_map(Span::from_millis);
+    (any::<bool>(), span(), any::<bool>(), span()).prop_map(
+        |(ce_sends, ce_dead, fe_sends, fe_interval)| Heartbeats {
+            ce_sends,
+            ce_dead,
+            fe_sends,
+            fe_interval,
         },
     )
 }
