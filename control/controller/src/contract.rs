@@ -95,7 +95,8 @@ pub struct Order {
 /// - It decides from its arguments only, and in a time that is bounded by the number of queues.
 /// - A queue that does not answer is no reason to stop: its latest sample stands, or it counts as
 ///   gone; the manual page says which.
-/// - An order that is lost is given again, for instance with the next sample.
+/// - An order that is lost is given again: with each sample it says all that it wants. What an element has already is
+///   not sent to it again (see [`runner`](crate::runner)).
 /// - Orders of one queue follow each other, and are for queues that are there.
 pub trait Controller: Send {
     /// A queue that is not there yet joins in the role of this name, which is one of the manual page's.
@@ -121,6 +122,8 @@ pub struct Role {
     pub queues: [usize; 2],
     /// Parameters that it sets there; the queues' disciplines must have them.
     pub sets: &'static [&'static str],
+    /// Those of them that a queue keeps for a time only: setting one again has an effect, unless it is zero.
+    pub renews: &'static [&'static str],
     /// Gauges that it reads there, at most [`GAUGES_MAX`]; the queues' disciplines must have them.
     pub reads: &'static [&'static str],
     /// The meaning of these queues, in a sentence.

@@ -17,8 +17,13 @@
 //! one deadline, not one a round. A poll's deadline is never after the beginning of the next round, so
 //! rounds do not overlap.
 //!
+//! Controllers repeat what they want in every round. An order is sent only if it is new: what an element has been told
+//! is known, and counts as in force for [`REPEAT`]. It is forgotten when any request to the element fails, since the
+//! element may have lost it, and when the element leaves. A parameter that a queue keeps for a time only
+//! ([`Role::renews`]) is sent in every round.
+//!
 //! Requests in flight are bounded: a poll for each element, and the changes of as many rounds as begin
-//! within `response_max`. A change that is lost is not sent again: controllers repeat what they want.
+//! within `response_max`. A change that is lost is not sent again by itself: the next order is.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -30,6 +35,9 @@ use crate::contract::{Controller, Order, QueueName, QueueSample, Role, Sample};
 
 /// The most changes in one request, unless one queue has more. Services of routers must accept this many.
 pub const CHANGES_MAX: usize = 256;
+
+/// An order is sent again after this time, because others may have changed the parameter at the element.
+pub const REPEAT: Span = Span::from_secs(10);
 
 /// The times that a runner keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +187,25 @@ struct Queue {
     role: &'static Role,
     /// Where it is among the samples.
     place: usize,
+    /// The parameters that it was told to have, and when.
+    told: BTreeMap<&'static str, (Setting, Instant)>,
+}
+
+impl Queue {
+    /// Notes an order; returns whether it is to be sent.
+    fn tell(&mut self, now: Instant, order: &Order) -> bool {
+        let lasts = !self.role.renews.contains(&order.parameter)
+            || matches!(order.value, Setting::Ratio(0.0) | Setting::Count(0));
+        let told = self.told.get(order.parameter);
+        let is_in_force =
+            told.is_some_and(|(value, at)| *value == order.value && now.since(*at) < REPEAT);
+        if is_in_force && lasts {
+            return false;
+        }
+        let told = (order.value.clone(), now);
+        self.told.insert(order.parameter, told);
+        true
+    }
 }
 
 /// The latest round.
@@ -248,7 +275,11 @@ impl Runner {
         *count += 1;
         let element = self.elements.entry(Arc::clone(&queue.element)).or_default();
         let place = self.samples.len();
-        let joined = Queue { role, place };
+        let joined = Queue {
+            role,
+            place,
+            told: BTreeMap::new(),
+        };
         element.queues.insert(Arc::clone(&queue.port), joined);
         element.polled = None;
         self.controller.join(&queue, role.name);
@@ -407,10 +438,13 @@ impl Runner {
         self.controller
             .sample(self.round.began, &self.samples, &mut orders);
         self.events.push_back(Event::Sampled);
+        // The controller gives no orders to who has left: there would be no answer.
+        orders.retain(|order| {
+            let element = self.elements.get_mut(&order.queue.element);
+            let queue = element.and_then(|element| element.queues.get_mut(&order.queue.port));
+            queue.is_some_and(|queue| queue.tell(now, order))
+        });
         for (element, changes) in by_element(orders) {
-            if !self.elements.contains_key(&element) {
-                continue; // the controller gives no orders to who has left: there would be no answer
-            }
             self.last_id += 1;
             let (id, deadline) = (RequestId(self.last_id), now + self.timing.response_max);
             self.changes.insert(id, (Arc::clone(&element), deadline));
@@ -424,6 +458,9 @@ impl Runner {
     }
 
     fn note(&mut self, element: Arc<str>, response: Response) {
+        if matches!(response, Response::Refused(_) | Response::Failed(_)) {
+            self.forget_orders(&element);
+        }
         self.events.extend(match response {
             Response::Refused(why) => Some(Event::Refused { element, why }),
             Response::Failed(why) => Some(Event::Unanswered { element, why }),
@@ -431,7 +468,16 @@ impl Runner {
         });
     }
 
+    /// What an element was told may not be in force there.
+    fn forget_orders(&mut self, element: &str) {
+        let queues = self.elements.get_mut(element).into_iter();
+        for queue in queues.flat_map(|element| element.queues.values_mut()) {
+            queue.told.clear();
+        }
+    }
+
     fn late(&mut self, element: Arc<str>) {
+        self.forget_orders(&element);
         let why = "no answer in time".to_owned();
         self.events.push_back(Event::Unanswered { element, why });
     }
@@ -486,6 +532,7 @@ mod tests {
             name: "held",
             queues: [0, 1000],
             sets: &["limit"],
+            renews: &[],
             reads: &["depth"],
             about: "queues that are controlled",
         },
@@ -493,8 +540,17 @@ mod tests {
             name: "seen",
             queues: [0, 1],
             sets: &[],
+            renews: &[],
             reads: &[],
             about: "a queue that is sampled",
+        },
+        Role {
+            name: "lent",
+            queues: [0, 1],
+            sets: &["probability", "weight"],
+            renews: &["probability"],
+            reads: &[],
+            about: "a queue that keeps a parameter for a time",
         },
     ];
     const TIMING: Timing = Timing {
@@ -683,7 +739,7 @@ mod tests {
             runner.handle_timeout(at(round));
             let polls = requests(&mut runner);
             assert_eq!(polls.len(), 2);
-            runner.handle_response(at(round + 1), polls[1].0, holding(&[("x", 2)]));
+            runner.handle_response(at(round + 1), polls[1].0, holding(&[("x", round / 40 + 1)]));
             assert_eq!(events(&mut runner), [Event::Sampled]);
             let sent = requests(&mut runner);
             runner.handle_response(at(round + 2), sent[0].0, Response::Changed);
@@ -701,7 +757,7 @@ mod tests {
         }
         runner.handle_timeout(at(120));
         let polls = requests(&mut runner);
-        runner.handle_response(at(121), polls[1].0, holding(&[("x", 2)]));
+        runner.handle_response(at(121), polls[1].0, holding(&[("x", 4)]));
         assert_eq!(events(&mut runner), []);
         runner.handle_response(at(122), polls[0].0, holding(&[("x", 4)]));
         assert_eq!(events(&mut runner), [Event::Sampled]);
@@ -772,6 +828,77 @@ mod tests {
         // In the order of joining.
         assert_eq!(changes(&sent[0].2), ["x limit 4"]);
         assert_eq!(changes(&sent[1].2), ["y limit 3"]);
+    }
+
+    /// A round in which `a` holds this many packets; the change that it leads to.
+    fn round(runner: &mut Runner, now: Instant, packets: u64) -> Option<RequestId> {
+        runner.handle_timeout(now);
+        let [(poll, ..)] = requests(runner)[..] else {
+            panic!("one poll")
+        };
+        runner.handle_response(now, poll, holding(&[("x", packets)]));
+        requests(runner).first().map(|(id, ..)| *id)
+    }
+
+    #[test]
+    fn what_is_in_force_is_not_ordered_again() {
+        let mut runner = runner(&[("a", "x", "held")]);
+        let mut began = at(0);
+        // A round, and the answer to the change that it leads to.
+        let mut next = |runner: &mut Runner, packets, response: Option<Response>| {
+            let (now, change) = (began, round(runner, began, packets));
+            began += TIMING.period;
+            if let (Some(change), Some(response)) = (change, response) {
+                runner.handle_response(now, change, response);
+            }
+            change.map(|_| now)
+        };
+        let done = || Some(Response::Changed);
+        assert!(next(&mut runner, 1, done()).is_some());
+        assert_eq!(next(&mut runner, 1, done()), None);
+        // Another value is sent, and the first one after it.
+        assert!(next(&mut runner, 2, done()).is_some());
+        let failed = Response::Failed("gone".into());
+        assert!(next(&mut runner, 1, Some(failed)).is_some());
+        // What got lost or was refused is sent again, also if nobody says so.
+        let refused = Response::Refused("no".into());
+        assert!(next(&mut runner, 1, Some(refused)).is_some());
+        assert!(next(&mut runner, 1, None).is_some());
+        let now = next(&mut runner, 1, done()).unwrap();
+        assert_eq!(next(&mut runner, 1, done()), None);
+        // An element that comes anew has nothing.
+        runner.leave(now + TIMING.period, "a");
+        runner.join("a", "x", "held").unwrap();
+        let begin = next(&mut runner, 1, done()).unwrap();
+        // Somebody else may have changed it: it is sent now and then.
+        let again = std::iter::repeat_with(|| next(&mut runner, 1, done()));
+        let again = again.take(1000).flatten().next().unwrap();
+        assert_eq!(again.since(begin), REPEAT);
+    }
+
+    #[test]
+    fn what_lasts_for_a_time_only_is_ordered_in_every_round() {
+        let role: &'static Role = &ROLES[2];
+        let mut queue = Queue {
+            role,
+            place: 0,
+            told: BTreeMap::new(),
+        };
+        let mut tell = |parameter, value| {
+            let (element, port) = ("a".into(), "x".into());
+            let queue_name = QueueName { element, port };
+            let order = Order {
+                queue: queue_name,
+                parameter,
+                value,
+            };
+            queue.tell(at(0), &order)
+        };
+        let half = || Setting::Ratio(0.5);
+        let told = [half(), half(), Setting::Ratio(0.0), Setting::Ratio(0.0)];
+        let told = told.map(|value| tell("probability", value));
+        assert_eq!(told, [true, true, true, false]);
+        assert_eq!([half(), half()].map(|v| tell("weight", v)), [true, false]);
     }
 
     #[test]

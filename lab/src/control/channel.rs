@@ -165,6 +165,7 @@ mod tests {
         name: "queues",
         queues: [0, 1000],
         sets: &["limit"],
+        renews: &["limit"],
         reads: &[],
         about: "queues",
     }];

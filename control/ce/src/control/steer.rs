@@ -1,6 +1,6 @@
 //! Changes of controllers: sent at once, and not kept.
 //!
-//! The desired state does not know them. A controller repeats what it wants, so an FE that comes again has it soon.
+//! The desired state does not know them. A controller says again what it wants when an FE has come again.
 
 use std::collections::BTreeMap;
 

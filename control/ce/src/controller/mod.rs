@@ -15,7 +15,7 @@
 //! such event. So a controller whose queues rest asks for a table now and then, and one whose queues work asks for none.
 //!
 //! Orders become one change for each FE, all of it or nothing, in the order in which the controller gives them. They
-//! are not kept as desired state: a controller repeats what it wants. While a change is under way at an FE, newer
+//! are not kept as desired state: an FE that associates anew is told all of them. While a change is under way at an FE, newer
 //! ones for it replace each other; a slow FE gets the newest values, and never a queue of old ones.
 //!
 //! An FE is there from its association (with its desired state restored) until it is lost. Devices that are not weir
