@@ -11,6 +11,7 @@
 //! - [`early`]: the probability of an early drop, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of randomness replays independently
 //! - [`tally`]: packets and bytes, counted together
+//! - [`throughput`]: what passes, and its rate
 //! - [`graph`]: shortest paths through a network
 //! - [`setting`]: parameters: unit, range, default and a sentence for each
 //! - [`gauge`]: the numbers that a mechanism reports, with IDs and units
@@ -25,6 +26,7 @@ pub mod random;
 pub mod setting;
 pub mod spacing;
 pub mod tally;
+pub mod throughput;
 pub mod time;
 pub mod units;
 
@@ -33,5 +35,6 @@ pub use offered::Offered;
 pub use random::{Stream, Streams};
 pub use spacing::Spacing;
 pub use tally::Tally;
+pub use throughput::Throughput;
 pub use time::{Instant, Span};
 pub use units::{Bytes, Rate};

@@ -25,7 +25,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-use weir_base::{Bytes, Instant, Rate, Span, Tally};
+use weir_base::{Bytes, Instant, Rate, Span, Tally, Throughput};
 use weir_discipline::channel::token_bucket::{Gate, Limits, Passed};
 use weir_packet::Reason;
 use weir_packet::key::Family;
@@ -152,6 +152,7 @@ pub struct Stats {
 pub(crate) struct Exceptions {
     policy: Policy,
     gate: Gate,
+    offered: Throughput,
     ring: VecDeque<Exception>,
     /// Whether the control side knows that the ring is not empty.
     announced: bool,
@@ -231,6 +232,7 @@ impl Default for Exceptions {
         Self {
             gate: Gate::new(policy.limits.clone(), Instant::ZERO),
             policy,
+            offered: Throughput::default(),
             ring: VecDeque::new(),
             announced: false,
             waiting_since: None,
@@ -278,6 +280,7 @@ impl Exceptions {
     /// Puts a frame into the ring. Returns the reason with which the packet ends here.
     pub(crate) fn push(&mut self, cause: Cause, port: &str, frame: &[u8], now: Instant) -> Reason {
         let bytes = frame.len() as u64;
+        self.offered.count(now, bytes + MESSAGE_OVERHEAD);
         if !self.gate.passes(now, bytes + MESSAGE_OVERHEAD) {
             return Reason::Policed;
         }
@@ -316,6 +319,11 @@ impl Exceptions {
             gate: self.gate.stats(),
             ..self.stats
         }
+    }
+
+    /// Rate of what comes to the token buckets.
+    pub(crate) fn rate(&self, now: Instant) -> Rate {
+        self.offered.rate(now)
     }
 }
 

@@ -26,6 +26,7 @@ mod routes;
 pub mod status;
 mod tracked;
 
+pub use redirect::ControlSent;
 pub use tracked::Flow;
 
 /// Every block, in the order in which pages list them.
@@ -56,6 +57,8 @@ pub struct Block {
 pub enum Source {
     /// The plane, on the forwarding thread between two bursts.
     Plane(fn(&Plane) -> Value),
+    /// The same, with the control messages that the forwarding element has sent.
+    Redirect(fn(&Plane, Instant, ControlSent) -> Value),
     /// The same in two steps, since there may be many flows: the forwarding thread collects them with the first
     /// function, and the asking thread makes values of them with the second.
     Flows(

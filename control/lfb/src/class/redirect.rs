@@ -1,10 +1,11 @@
 //! Exceptions: packets for the control element, and packets from it.
 
-use weir_model::class::{COUNT, Cell, Class, Component, Form, Type, Unit};
+use weir_base::{Instant, Rate, Tally};
+use weir_model::class::{COUNT, Cell, Class, Component, Condition, Event, Form, Type, Unit};
 use weir_path::exception::Stats;
 use weir_path::plane::Plane;
 
-use super::{BYTES, Block, Column, Row, Source, component, components, row};
+use super::{BYTES, Block, Column, RATE_BPS, Row, Source, component, components, row};
 use crate::redirect;
 
 pub(crate) static REDIRECT: Block = Block {
@@ -15,19 +16,61 @@ pub(crate) static REDIRECT: Block = Block {
         parameters: redirect::PARAMETERS,
         metric: Some("redirect"),
         components: &components::<Counted, { COLUMNS.len() }>(COLUMNS),
+        events: EVENTS,
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane| row(COLUMNS, &stats(plane))),
+    source: Source::Redirect(|plane, now, control| row(COLUMNS, &counted(plane, now, control))),
 };
 
-struct Counted;
-
-impl Row for Counted {
-    type View<'a> = Stats;
+/// Control messages that a forwarding element has sent to its control elements.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ControlSent {
+    /// All of them.
+    pub total: Tally,
+    /// The rate of the latest ones.
+    pub rate: Rate,
 }
 
-fn stats(plane: &Plane) -> Stats {
-    plane.exception_stats()
+/// Components that flow control needs, so that it need not ask.
+const SAMPLE: &[&str] = &["stats", "control", "redirect_bps", "control_bps"];
+
+const EVENTS: &[Event] = &[
+    Event {
+        id: 1,
+        name: "redirect_rate_changed",
+        about: "The rate of exceptions is another one. Subscribe with an interval.",
+        target: "redirect_bps",
+        condition: Condition::Changed,
+        reports: SAMPLE,
+    },
+    Event {
+        id: 2,
+        name: "control_rate_changed",
+        about: "The rate of control messages is another one. Subscribe with a hysteresis: a report is a control \
+                message, too.",
+        target: "control_bps",
+        condition: Condition::Changed,
+        reports: SAMPLE,
+    },
+];
+
+/// What is counted of exceptions, and of control messages beside them.
+struct Counted {
+    stats: Stats,
+    rate: Rate,
+    control: ControlSent,
+}
+
+impl Row for Counted {
+    type View<'a> = Self;
+}
+
+fn counted(plane: &Plane, now: Instant, control: ControlSent) -> Counted {
+    Counted {
+        stats: plane.exception_stats(),
+        rate: plane.exception_rate(now),
+        control,
+    }
 }
 
 const fn packets(id: u32, name: &'static str, about: &'static str) -> Component {
@@ -54,6 +97,12 @@ const GATE: Type = Type::Struct(&[
     bytes(8, "dropped_bytes", "Their bytes."),
 ]);
 
+/// Messages that were sent.
+const MESSAGES: Type = Type::Struct(&[
+    Component::new(1, "messages", Type::Counter(Unit::One), "15").about("Messages."),
+    Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about("Their bytes."),
+]);
+
 const COLUMNS: &[Column<Counted>] = &[
     component(5, "stats", GATE, "")
         .about("Exceptions at the token buckets: messages with all their bytes.")
@@ -61,8 +110,8 @@ const COLUMNS: &[Column<Counted>] = &[
             Cell::new("CAME").of("packets").since_start(),
             Cell::new("POLICED").of("dropped_packets").since_start(),
         ])
-        .read(|stats| {
-            let gate = stats.gate;
+        .read(|counted| {
+            let gate = counted.stats.gate;
             let tallies = [
                 ("packets", "bytes", gate.offered),
                 ("committed_packets", "committed_bytes", gate.committed),
@@ -83,11 +132,11 @@ const COLUMNS: &[Column<Counted>] = &[
             Cell::new("TO CE").of("packets").since_start(),
             Cell::new("TO CE PKT/S").of("packets").form(Form::PerSecond),
         ])
-        .read(|stats| stats.redirected.into()),
+        .read(|counted| counted.stats.redirected.into()),
     component(21, "overflowed", COUNT, "")
         .about("Exceptions dropped because the control side took none for too long.")
         .shown(&[Cell::new("OVERFLOWED").of("packets").since_start()])
-        .read(|stats| stats.full.into()),
+        .read(|counted| counted.stats.full.into()),
     component(22, "injected", COUNT, "")
         .about("Packets of the control element that were sent on.")
         .shown(&[
@@ -96,11 +145,26 @@ const COLUMNS: &[Column<Counted>] = &[
                 .of("packets")
                 .form(Form::PerSecond),
         ])
-        .read(|stats| stats.injected.into()),
+        .read(|counted| counted.stats.injected.into()),
     component(23, "refused", COUNT, "")
         .about("Packets of the control element that could not be sent.")
         .shown(&[Cell::new("REFUSED").of("packets").since_start()])
-        .read(|stats| stats.refused.into()),
+        .read(|counted| counted.stats.refused.into()),
+    component(24, "control", MESSAGES, "")
+        .about("Control messages sent to control elements: all messages but exceptions.")
+        .read(|counted| {
+            let total = counted.control.total;
+            weir_model::Value::Struct(vec![
+                ("messages".into(), total.packets.into()),
+                ("bytes".into(), total.bytes.into()),
+            ])
+        }),
+    component(25, "redirect_bps", RATE_BPS, "1500000")
+        .about("Rate of the exceptions that come to the token buckets, over 200 ms: messages with all their bytes.")
+        .read(|counted| counted.rate.as_bps().into()),
+    component(26, "control_bps", RATE_BPS, "12000")
+        .about("Rate of the control messages, over 200 ms.")
+        .read(|counted| counted.control.rate.as_bps().into()),
     component(30, "burst_max_bytes", BYTES, "100000000")
         .capability()
         .about("The largest `burst`.")

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use weir_base::Instant;
+use weir_base::{Instant, Rate};
 use weir_packet::{Packet, Reason};
 use weir_wire::{EtherType, ethernet, ipv4, ipv6};
 
@@ -45,6 +45,11 @@ impl Plane {
     /// The counters of exceptions and of injected packets.
     pub fn exception_stats(&self) -> Stats {
         self.exceptions.stats()
+    }
+
+    /// Rate of the exceptions that come to the token buckets, as messages with all their bytes.
+    pub fn exception_rate(&self, now: Instant) -> Rate {
+        self.exceptions.rate(now)
     }
 
     /// Hands a packet to the control element, which ends it here.

@@ -10,7 +10,8 @@ use weir_fe::Agent;
 use weir_forces::wire::Id;
 
 use super::Input;
-use crate::tml::{Incoming, Link, Outgoing, Remote, Sent, Transport};
+use crate::router::Running;
+use crate::tml::{Channel, Incoming, Link, Outgoing, Remote, Sent, Transport};
 
 /// Something that happens to a link. The number tells the links of one CE apart: what comes from an earlier one means nothing.
 pub(super) struct LinkEvent {
@@ -154,7 +155,7 @@ impl Links {
     }
 
     /// Sends what the agent has, as far as the links take it.
-    pub(super) fn send(&mut self, now: Instant, agent: &mut Agent) {
+    pub(super) fn send(&mut self, now: Instant, agent: &mut Agent, running: &Running) {
         for (ce, state) in &mut self.open {
             let has_room = state.outgoing.as_ref().is_some_and(|out| takes(out));
             agent.handle_writable(*ce, has_room);
@@ -169,8 +170,13 @@ impl Links {
             let Some(outgoing) = &state.outgoing else {
                 continue;
             };
-            if let Sent::NoRoom(_) = outgoing.send(transmit.message) {
-                tracing::debug!(ce = %transmit.ce, "the last message of a link was not sent"); // a teardown
+            let (channel, bytes) = (Channel::of(&transmit.message), transmit.message.len());
+            match outgoing.send(transmit.message) {
+                Sent::NoRoom(_) => {
+                    tracing::debug!(ce = %transmit.ce, "the last message of a link was not sent"); // a teardown
+                }
+                Sent::Queued if channel == Channel::Control => running.count_control(bytes as u64),
+                _ => {}
             }
             if !takes(outgoing) {
                 agent.handle_writable(transmit.ce, false);

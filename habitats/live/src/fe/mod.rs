@@ -180,7 +180,7 @@ impl Driver {
     async fn leave(&mut self) {
         let now = clock::now();
         self.agent.release(now);
-        self.links.send(now, &mut self.agent);
+        self.links.send(now, &mut self.agent, &self.running);
         let _ = tokio::time::timeout(LEAVE_MAX, self.links.leave()).await; // a CE that does not read loses its teardown
     }
 
@@ -214,7 +214,8 @@ impl Driver {
     /// Sends and does everything that the agent wants now.
     fn carry_on(&mut self) {
         loop {
-            self.links.send(clock::now(), &mut self.agent);
+            self.links
+                .send(clock::now(), &mut self.agent, &self.running);
             let Some(effect) = self.agent.poll_effect() else {
                 break;
             };

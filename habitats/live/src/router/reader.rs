@@ -38,6 +38,11 @@ impl Reader {
     pub fn read(&self, block: &Block, query: &Settings) -> Result<Value, String> {
         match block.source {
             Source::Plane(read) => self.ask(move |worker| read(&worker.plane)),
+            Source::Redirect(read) => {
+                let now = clock::now();
+                let control = self.running.control_sent(now);
+                self.ask(move |worker| read(&worker.plane, now, control))
+            }
             Source::Flows(collect, write) => {
                 let query = query.clone();
                 self.ask(move |worker| collect(&worker.plane, clock::now(), &query))

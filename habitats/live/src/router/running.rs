@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, oneshot};
-use weir_base::Rate;
+use weir_base::{Rate, Throughput};
 use weir_element::{Answer, Event, InForce, Request};
 use weir_lfb::Plan;
+use weir_lfb::class::ControlSent;
 use weir_lfb::port::PortPlan;
 use weir_model::{Fault, Operation};
 use weir_path::exception::{Exception, Injection};
@@ -38,6 +39,8 @@ pub struct Running {
     pub(super) tables_changed: Notify,
     /// Notifies of packets that wait for the control element.
     pub(super) exceptions_wait: Notify,
+    /// Control messages that were sent to control elements.
+    control_sent: Mutex<Throughput>,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
     /// Keeps transit from the kernel.
@@ -84,6 +87,7 @@ impl Running {
             tables: ArcSwap::new(tables),
             tables_changed: Notify::new(),
             exceptions_wait: Notify::new(),
+            control_sent: Mutex::default(),
             neighbours: Mutex::new(neighbours),
             published,
             guard,
@@ -150,6 +154,20 @@ impl Running {
             let sent = burst.iter().map(|packet| worker.plane.inject(packet, now));
             sent.filter(Result::is_err).count()
         })
+    }
+
+    /// Counts a control message that is sent to a control element.
+    pub fn count_control(&self, bytes: u64) {
+        lock(&self.control_sent).count(clock::now(), bytes);
+    }
+
+    /// The control messages that were sent to control elements.
+    pub(super) fn control_sent(&self, now: weir_base::Instant) -> ControlSent {
+        let sent = *lock(&self.control_sent);
+        ControlSent {
+            total: sent.total(),
+            rate: sent.rate(now),
+        }
     }
 
     /// Forwards what is received, or drops it. Blocks for a turn of the forwarding thread.
