@@ -15,6 +15,7 @@ use weir_base::setting::{Parameter, Scalar};
 use weir_forces::wire::{OperationKind, PathData};
 use weir_lfb::Plan;
 use weir_lfb::class::{Block, disciplines};
+use weir_lfb::library::is_of_port;
 use weir_model::{Change, Class, ComponentPath, Value, typed};
 
 use crate::codec::Codec;
@@ -53,11 +54,6 @@ impl Edit {
 /// Whether a leaf belongs to the answer to [`reads`].
 pub(crate) fn is_ours(leaf: &Leaf) -> bool {
     [status().id, redirect().id].contains(&leaf.block.0) || is_of_port(leaf.block.0)
-}
-
-/// Whether the instances of a class are those of ports.
-pub(crate) fn is_of_port(class: u32) -> bool {
-    class == ports().id || class == queues().id || disciplines().iter().any(|c| c.id == class)
 }
 
 /// The kind of discipline in the configuration, if a class and a component of a port are that.

@@ -8,21 +8,24 @@
 //! | `ports`, `queues` | one for each port | its row, and the settings of the port |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
 //! | prefixes, next hops | 1 | the forwarding tables that a CE writes |
+//! | any other class of the RFCs | those of a class of ours | a view of the row of ours |
 //! | any other table | 1 | all rows as the component `rows` |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::setting::Parameter;
-use weir_forces::schema::{self, Kind, Registry};
+use weir_forces::schema::{self, Kind};
+use weir_forces::standard::{FE_OBJECT, FE_PROTOCOL};
 use weir_forces::value;
 use weir_forces::wire::{Content, ResultCode};
 use weir_lfb::class::{BLOCKS, disciplines};
+use weir_lfb::library::{self, View};
 use weir_lfb::section::ROUTER;
 use weir_model::{Class, ComponentPath, IdPath, Value};
 
 use crate::fib::{Family, Table};
 use crate::request::Failure;
-use crate::{object, protocol};
+use crate::{object, protocol, tables};
 
 /// Where the value of an instance comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub(crate) enum Source {
     Discipline,
     /// A forwarding table.
     Fib(Table),
+    /// A view of the row of a class of ours.
+    View(&'static View),
     /// The rows of a table.
     Rows(&'static str),
 }
@@ -72,34 +77,14 @@ const FORWARDING: [(u32, Table); 4] = [
 
 impl Blocks {
     pub(crate) fn new() -> Self {
-        let own = [
-            (object::schema(), Source::Object),
-            (protocol::schema(), Source::Protocol),
-        ];
-        let own = own.map(|(schema, source)| Block::new(schema, source, None));
-        let standard = Registry::standard();
-        let of_fib = FORWARDING.into_iter().filter_map(|(class, table)| {
-            let schema = standard.get(class)?.clone();
-            Some(Block::new(schema, Source::Fib(table), None))
-        });
-        let tables = BLOCKS.iter().map(|block| {
-            let class = block.class;
-            let source = match (class.name, class.key) {
-                (name @ (PORTS | QUEUES), _) => Source::Port(name),
-                (name, []) => Source::Single(name),
-                (name, _) => Source::Rows(name),
+        let all = library::classes().into_iter().map(|schema| {
+            let (source, class) = match of_standard(schema.id) {
+                Some(source) => (source, None),
+                None => of_ours(schema.id),
             };
-            Block::new(schema::Class::of(&class), source, Some(class))
+            (schema.id, Block::new(schema, source, class))
         });
-        let disciplines = disciplines()
-            .into_iter()
-            .map(|class| Block::new(schema::Class::of(&class), Source::Discipline, Some(class)));
-        let all = own
-            .into_iter()
-            .chain(of_fib)
-            .chain(tables)
-            .chain(disciplines);
-        Self(all.map(|block| (block.schema.id, block)).collect())
+        Self(all.collect())
     }
 
     pub(crate) fn get(&self, class: u32) -> Result<&Block, Failure> {
@@ -130,6 +115,14 @@ impl Block {
         }
     }
 
+    /// A component by its ID.
+    pub(crate) fn component(&self, id: u32) -> Option<&schema::Component> {
+        self.schema
+            .components
+            .iter()
+            .find(|component| component.id == id)
+    }
+
     /// The parameter that a component is.
     pub(crate) fn parameter(&self, id: u32) -> Option<&'static Parameter> {
         let class = self.class?;
@@ -152,8 +145,68 @@ impl Block {
             Source::Object | Source::Protocol | Source::Fib(_) => None,
             Source::Single(name) | Source::Port(name) | Source::Rows(name) => Some(name),
             Source::Discipline => Some(QUEUES),
+            Source::View(view) => Some(view.of),
         }
     }
+
+    /// Whether its instances are those of ports.
+    pub(crate) fn is_of_port(&self) -> bool {
+        library::is_of_port(self.schema.id)
+    }
+
+    /// Whether a CE can write a component here. There are some that their class lets a CE write, and this FE does not.
+    pub(crate) fn can_be_written(&self, component: &schema::Component) -> bool {
+        let is_fixed = match self.source {
+            Source::Object => object::FIXED.contains(&component.id),
+            Source::Protocol => protocol::FIXED.contains(&component.id),
+            Source::Fib(_) => component.id != tables::TABLE,
+            Source::View(_) => true,
+            _ => false,
+        };
+        component.can_be_written() && !is_fixed
+    }
+
+    /// Why a component that cannot be written, or a part of it, is not.
+    pub(crate) fn refused(&self, ids: &[u32]) -> Failure {
+        let component = ids.first().and_then(|id| self.component(*id));
+        let name = self.schema.names(ids);
+        let (code, why) = match component.is_some_and(schema::Component::can_be_written) {
+            true => (ResultCode::NotSupported, "cannot be set on this FE"),
+            false => (ResultCode::ReadOnly, "can be read, but not set"),
+        };
+        Failure::new(code, format!("{name} {why}"))
+    }
+}
+
+/// Where the value of a class of the RFCs comes from; none if it is none that the FE has.
+fn of_standard(class: u32) -> Option<Source> {
+    match class {
+        FE_OBJECT => Some(Source::Object),
+        FE_PROTOCOL => Some(Source::Protocol),
+        _ => {
+            let table = FORWARDING.iter().find(|(id, _)| *id == class);
+            let view = || View::find(class).map(Source::View);
+            table.map(|(_, table)| Source::Fib(*table)).or_else(view)
+        }
+    }
+}
+
+/// The same for a class of ours, with its declaration.
+fn of_ours(class: u32) -> (Source, Option<Class>) {
+    let table = BLOCKS
+        .iter()
+        .map(|block| block.class)
+        .find(|table| table.id == class);
+    let Some(table) = table else {
+        let kind = disciplines().into_iter().find(|kind| kind.id == class);
+        return (Source::Discipline, kind);
+    };
+    let source = match (table.name, table.key) {
+        (name @ (PORTS | QUEUES), _) => Source::Port(name),
+        (name, []) => Source::Single(name),
+        (name, _) => Source::Rows(name),
+    };
+    (source, Some(table))
 }
 
 /// The tables that these instances need, each once.

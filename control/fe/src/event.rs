@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span};
-use weir_forces::schema::{Array, Component, Condition, Event, Kind, Step as EventStep};
+use weir_forces::schema::{Access, Array, Component, Condition, Event, Kind, Step as EventStep};
 use weir_forces::value;
 use weir_forces::wire::message::{EventNotification, Selects};
 use weir_forces::wire::{LfbSelect, Operation, OperationKind, PathData};
@@ -16,7 +16,6 @@ use weir_model::Value;
 use crate::blocks::{Block, Source, Tables};
 use crate::contract::ReadTicket;
 use crate::filter::{Filters, Tracker};
-use crate::object::part;
 use crate::own::Own;
 use crate::property::At;
 use crate::request::Step;
@@ -269,13 +268,7 @@ fn notification(
             continue; // its row is gone
         };
         let name = id.to_string();
-        members.push(part(
-            id,
-            &name,
-            "",
-            weir_forces::schema::Access::ReadOnly,
-            found.kind.clone(),
-        ));
+        members.push(reported(id, &name, found.kind.clone()));
         let value = found
             .value
             .map_or(Value::Absent, |value| value.into_owned());
@@ -286,4 +279,18 @@ fn notification(
     let report = Operation::on(OperationKind::Report, vec![path]).ok()?;
     let select = LfbSelect::new(at.class, at.instance, vec![report]).ok()?;
     Selects::new(vec![select]).ok()
+}
+
+/// A reported component, as a member of the structure of all reports.
+fn reported(id: u32, name: &str, kind: Kind) -> Component {
+    Component {
+        id,
+        name: name.to_owned(),
+        about: String::new(),
+        access: Access::ReadOnly,
+        is_capability: false,
+        optional: false,
+        kind,
+        default: None,
+    }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_forces::session::fe::{Fe, Params, State};
+use weir_forces::standard::FE_OBJECT;
 use weir_forces::wire::message::{AssociationSetup, Selects};
 use weir_forces::wire::{
     LfbSelect, Operation as WireOperation, OperationKind, PathData, ResultCode, WireError,
@@ -15,7 +16,7 @@ use weir_lfb::Plan;
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::Value;
 
-use crate::blocks::{self, Block, Blocks, PORTS, QUEUES, Source};
+use crate::blocks::{self, Block, Blocks, PORTS, Source};
 use crate::object::{self, ADMIN_DISABLE, OPER_DISABLE, OPER_ENABLE};
 use crate::property::Subscriptions;
 use crate::protocol::Protocol;
@@ -118,7 +119,7 @@ impl Own {
     pub(crate) fn setup(&self) -> Result<AssociationSetup, WireError> {
         let path = PathData::full(vec![3], self.name.clone().into_bytes())?;
         let report = WireOperation::on(OperationKind::Report, vec![path])?;
-        Selects::new(vec![LfbSelect::new(object::CLASS, 1, vec![report])?])
+        Selects::new(vec![LfbSelect::new(FE_OBJECT, 1, vec![report])?])
     }
 
     /// Follows the configuration in force: ports come and go, and disciplines change their kind.
@@ -145,15 +146,17 @@ impl Own {
 
     /// Every instance.
     fn instances(&self, plan: &Plan) -> Vec<(u32, u32)> {
-        let singles = self
-            .blocks
-            .all()
-            .filter(|block| !matches!(block.source, Source::Port(_) | Source::Discipline));
-        let mut instances: Vec<_> = singles.map(|block| (block.schema.id, 1)).collect();
+        let (of_ports, singles): (Vec<_>, Vec<_>) =
+            self.blocks.all().partition(|block| block.is_of_port());
+        let mut instances: Vec<_> = singles.iter().map(|block| (block.schema.id, 1)).collect();
         for (number, name) in &self.ports {
-            let classes = [PORTS, QUEUES, self.kind(name, plan)];
-            let classes = classes.iter().filter_map(|class| self.blocks.named(class));
-            instances.extend(classes.map(|class| (class, *number)));
+            let kind = self.kind(name, plan);
+            let is_here = |block: &&&Block| match block.source {
+                Source::Discipline => block.schema.short_name() == kind,
+                _ => true,
+            };
+            let blocks = of_ports.iter().filter(is_here);
+            instances.extend(blocks.map(|block| (block.schema.id, *number)));
         }
         instances
     }
@@ -174,7 +177,7 @@ impl Own {
     ) -> Result<Option<&str>, Failure> {
         let none = |why: String| Failure::new(ResultCode::InstanceNotFound, why);
         let name = block.schema.short_name();
-        if !matches!(block.source, Source::Port(_) | Source::Discipline) {
+        if !block.is_of_port() {
             return match instance {
                 1 => Ok(None),
                 _ => Err(none(format!("{name} has one instance, 1"))),
@@ -205,7 +208,7 @@ impl Own {
             (false, _) => OPER_ENABLE,
         };
         let supported = self.blocks.all().map(|block| {
-            let single = !matches!(block.source, Source::Port(_) | Source::Discipline);
+            let single = !block.is_of_port();
             Value::Struct(vec![
                 ("LFBName".into(), block.schema.name.as_str().into()),
                 ("LFBClassID".into(), Value::Whole(block.schema.id.into())),

@@ -99,9 +99,9 @@ impl EventItem {
     pub(crate) fn content(
         &self,
         subscriptions: &Subscriptions,
-        item: &Item,
+        operation: OperationKind,
     ) -> Result<Content, Failure> {
-        if item.operation != OperationKind::GetProperty {
+        if operation != OperationKind::GetProperty {
             let why = "an event has properties only: read them by GET-PROP";
             return Err(Failure::new(ResultCode::InvalidPath, why));
         }
@@ -225,8 +225,10 @@ fn written(property: Option<u32>, content: &Content) -> Result<Vec<(u32, u32)>, 
 pub(crate) fn of_component(block: &Block, found: &Found<'_>) -> Result<Content, Failure> {
     let target = block.schema.component(&found.ids);
     let target = target.map_err(|error| Failure::new(error.code, error.message))?;
+    let whole = found.ids.first().and_then(|id| block.component(*id));
+    let is_fixed = whole.is_none_or(|whole| !block.can_be_written(whole));
     let accessibility = match target.component {
-        Some(component) if !component.can_be_written() => READ_ONLY,
+        Some(component) if is_fixed || !component.can_be_written() => READ_ONLY,
         Some(component) if !component.can_be_read() => WRITE_ONLY,
         Some(_) => READ_WRITE,
         None => READ_ONLY,

@@ -4,17 +4,15 @@
 //! leave some out, but name no other. FERestartPolicy has one value, and LastCEID is what the FE saw.
 
 use weir_base::Span;
-use weir_forces::schema::{Access, Class, Condition, Event, Integer, Kind, Step};
 use weir_forces::session::Heartbeats;
 use weir_forces::session::fe::{CES_MAX, Failover, Fe, Params, Standby};
 use weir_forces::wire::{Id, IdKind, ResultCode};
 use weir_model::Value;
 
-use crate::object::{part, rows, u32, words};
 use crate::request::Failure;
 
-/// The class ID.
-pub(crate) const CLASS: u32 = 2;
+/// Components that a CE cannot write here: FERestartPolicy and LastCEID.
+pub(crate) const FIXED: &[u32] = &[12, 13];
 /// Groups that an FE may belong to.
 const GROUPS_MAX: usize = 64;
 
@@ -117,12 +115,6 @@ impl Protocol {
         let number = |name| after.whole(name).unwrap_or_default();
         let is_word = |name, word: &str| after.text(name) == Some(word);
         let millis = |name| Span::from_millis(number(name));
-        if after.get("FERestartPolicy") != before.get("FERestartPolicy")
-            || after.get("LastCEID") != before.get("LastCEID")
-        {
-            let why = "the FE keeps no state over a restart, and LastCEID is what it saw";
-            return Err(refused(ResultCode::NotSupported, why));
-        }
         let heartbeats = Heartbeats {
             ce_sends: is_word("CEHBPolicy", CE_HEARTBEATS[0]),
             ce_dead: millis("CEHDI"),
@@ -243,8 +235,8 @@ const FE_HEARTBEATS: [&str; 2] = ["FEHBPolicy0", "FEHBPolicy1"];
 const FAILOVER: [&str; 2] = ["CEFailoverPolicy0", "CEFailoverPolicy1"];
 const RESTART: [&str; 1] = ["FERestartPolicy0"];
 const HA_MODES: [&str; 3] = ["NoHA", "ColdStandby", "HotStandby"];
-const RESULTS: [&str; 2] = ["RESULTTLV", "EXTENDEDRESULTTLV"];
-const HA_CAPABILITIES: [&str; 1] = ["HA"];
+const RESULTS: [&str; 2] = ["EResultNotSupported", "EResultSupported"];
+const HA_CAPABILITIES: [&str; 2] = ["GracefullRestart", "HA"]; // as the RFC spells it
 const CE_STATES: [&str; 6] = [
     "Disconnected",
     "Connected",
@@ -253,138 +245,3 @@ const CE_STATES: [&str; 6] = [
     "LostConnection",
     "Unreachable",
 ];
-
-/// The schema of the class, version 1.2.
-pub(crate) fn schema() -> Class {
-    let (read, write) = (Access::ReadOnly, Access::ReadWrite);
-    let member = |id, name, kind| part(id, name, "", read, kind);
-    let counters = [
-        "RecvPackets",
-        "RecvErrPackets",
-        "RecvBytes",
-        "RecvErrBytes",
-        "TxmitPackets",
-        "TxmitErrPackets",
-        "TxmitBytes",
-        "TxmitErrBytes",
-    ];
-    let counters = (1..).zip(counters);
-    let statistics =
-        counters.map(|(id, name)| member(id, name, Kind::Number(Integer::Uint64.into())));
-    let all_ces = Kind::Struct(vec![
-        member(1, "CEID", u32()),
-        member(2, "Statistics", Kind::Struct(statistics.collect())),
-        member(3, "CEStatus", words(0, &CE_STATES)),
-    ]);
-    let u8 = || Kind::Number(Integer::Uint8.into());
-    let mut components = vec![
-        part(
-            1,
-            "CurrentRunningVersion",
-            "Version of the protocol.",
-            read,
-            u8(),
-        ),
-        part(2, "FEID", "Its ID.", read, u32()),
-        part(3, "MulticastFEIDs", "Its groups.", write, rows(u32())),
-        part(
-            4,
-            "CEHBPolicy",
-            "Whether CEs send heartbeats.",
-            write,
-            words(0, &CE_HEARTBEATS),
-        ),
-        part(
-            5,
-            "CEHDI",
-            "Silence after which a CE is given up, in ms.",
-            write,
-            u32(),
-        ),
-        part(
-            6,
-            "FEHBPolicy",
-            "Whether the FE sends heartbeats.",
-            write,
-            words(0, &FE_HEARTBEATS),
-        ),
-        part(7, "FEHI", "Their interval in ms.", write, u32()),
-        part(8, "CEID", "The master.", write, u32()),
-        part(9, "BackupCEs", "The other CEs.", write, rows(u32())),
-        part(
-            10,
-            "CEFailoverPolicy",
-            "Whether it forwards without a CE.",
-            write,
-            words(0, &FAILOVER),
-        ),
-        part(11, "CEFTI", "For how long it does, in ms.", write, u32()),
-        part(
-            12,
-            "FERestartPolicy",
-            "State after a restart.",
-            write,
-            words(0, &RESTART),
-        ),
-        part(13, "LastCEID", "The last master.", write, u32()),
-        part(
-            14,
-            "HAMode",
-            "The role of backups.",
-            write,
-            words(0, &HA_MODES),
-        ),
-        part(15, "AllCEs", "The associations.", read, rows(all_ces)),
-        part(
-            16,
-            "EResultAdmin",
-            "The form of results.",
-            write,
-            words(1, &RESULTS),
-        ),
-        part(
-            30,
-            "SupportableVersions",
-            "Versions of the protocol.",
-            read,
-            rows(u8()),
-        ),
-        part(
-            31,
-            "HACapabilities",
-            "What it can do.",
-            read,
-            rows(words(1, &HA_CAPABILITIES)),
-        ),
-        part(
-            32,
-            "EResultCapab",
-            "Forms of results.",
-            read,
-            rows(words(1, &RESULTS)),
-        ),
-    ];
-    for component in components.iter_mut().filter(|component| component.id >= 30) {
-        component.is_capability = true;
-    }
-    let event = |id, name: &str, about: &str, member| Event {
-        id,
-        name: name.to_owned(),
-        about: about.to_owned(),
-        target: vec![Step::Member(member)],
-        condition: Condition::Changed,
-        reports: vec![vec![Step::Member(member)]],
-    };
-    Class {
-        id: CLASS,
-        name: "FEPO".to_owned(),
-        version: "1.2".to_owned(),
-        about: "The associations of the FE.".to_owned(),
-        components,
-        events_base: Some(61),
-        events: vec![
-            event(1, "PrimaryCEDown", "The master was lost.", 13),
-            event(2, "PrimaryCEChanged", "There is another master.", 8),
-        ],
-    }
-}

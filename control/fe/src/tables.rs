@@ -17,7 +17,7 @@ use crate::request::{Failure, Item, Step};
 use crate::tree;
 
 /// The ID of the table in each class.
-const TABLE: u32 = 1;
+pub(crate) const TABLE: u32 = 1;
 
 /// Changes of rows, and of the routes that follow from them.
 #[derive(Debug, Default)]

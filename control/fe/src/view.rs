@@ -52,8 +52,7 @@ impl<'a> View<'a> {
     /// The answer to one path of a Query.
     pub(crate) fn answer(&self, item: &Item) -> Answer {
         let answer = match item.operation {
-            OperationKind::Get => self.get(item),
-            OperationKind::GetProperty => self.property(item),
+            OperationKind::Get | OperationKind::GetProperty => self.read(item),
             kind => Err(Failure::new(
                 ResultCode::InvalidOperation,
                 format!("a Query has GET and GET-PROP, and not {kind}"),
@@ -62,31 +61,19 @@ impl<'a> View<'a> {
         answer.unwrap_or_else(|failure| failure.answer())
     }
 
-    fn get(&self, item: &Item) -> Result<Answer, Failure> {
+    fn read(&self, item: &Item) -> Result<Answer, Failure> {
         let block = self.own.blocks().get(item.class)?;
-        if let Some(events) = property::at(block, item) {
-            return Ok(Answer::new(
-                events?.content(self.own.subscriptions(), item)?,
-            ));
+        if let Some(event) = property::at(block, item) {
+            self.own.instance(block, item.instance, self.plan)?;
+            let content = event?.content(self.own.subscriptions(), item.operation)?;
+            return Ok(Answer::new(content));
         }
         let value = self.part(block, item)?;
         let found = tree::find(&block.kind, &value, &item.steps)?;
-        Ok(Answer {
-            content: found.content()?,
-            indices: found.indices,
-        })
-    }
-
-    fn property(&self, item: &Item) -> Result<Answer, Failure> {
-        let block = self.own.blocks().get(item.class)?;
-        if let Some(events) = property::at(block, item) {
-            return Ok(Answer::new(
-                events?.content(self.own.subscriptions(), item)?,
-            ));
-        }
-        let value = self.part(block, item)?;
-        let found = tree::find(&block.kind, &value, &item.steps)?;
-        let content = property::of_component(block, &found)?;
+        let content = match item.operation {
+            OperationKind::Get => found.content()?,
+            _ => property::of_component(block, &found)?,
+        };
         Ok(Answer {
             content,
             indices: found.indices,
@@ -159,6 +146,14 @@ impl<'a> View<'a> {
                 let row = of_port(self.table(QUEUES)?, port);
                 let gauges = row.and_then(|row| row.get("gauges")).unwrap_or(&none);
                 structure(block, gauges, settings())
+            }
+            (Source::View(view), port) => {
+                let table = self.table(view.of)?;
+                let row = match port {
+                    Some(port) => of_port(table, port).unwrap_or(&none),
+                    None => table,
+                };
+                view.value(&block.schema, instance, row)
             }
             (Source::Port(_) | Source::Discipline, None) => unreachable!("its instances are ports"),
         })

@@ -277,7 +277,11 @@ fn a_port_comes_and_goes() {
     assert_eq!(shown["port.guest.interface"], "eth7");
     assert_eq!(shown["port.guest.discipline.limit"], "50");
     assert_eq!(world.value("ports", 7, "port"), "guest".into());
-    assert_eq!(world.octets(1, 1, &[2]).len() / 12, rows + 3);
+    assert_eq!(
+        world.octets(1, 1, &[2]).len() / 12,
+        rows + 7,
+        "3 blocks of ours, 4 of the RFCs"
+    );
     assert_eq!(world.octets(1, 1, &[2, 500]), selector("ports", 7));
     let answers = world.config(vec![delete(1, 1, &[2, 500])]);
     assert_eq!(codes(&answers), [SUCCESS], "{answers:?}");

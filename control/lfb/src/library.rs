@@ -1,130 +1,143 @@
 //! The classes as a library for peers: ours, and those of the RFCs whose blocks we have too.
 //!
 //! ```text
-//!   EtherPHYCop    OperStatus 3, CarrierStatus 8     ports.state, ports.carrier        one declaration, ours;
-//!   EtherMACIn     MACInStats 7                      ports.received, ports.missed      the standard one is a view
+//!   EtherPHYCop.2.OperStatus       ports.wan.state       one declaration, ours;
+//!   EtherMACIn.2.MACInStats        ports.wan.received    the standard block is a view of our block
 //! ```
 //!
-//! [`MIRRORS`] has every component of a standard class that has the value of one of ours. Their blocks have the
-//! instances of ours: those of ports, and one of the router.
+//! [`VIEWS`] has the standard classes whose blocks are views. A view has the instance of our block: that of a port,
+//! or 1. It can be read, but not set: a CE that wants a change sets our component.
 
 use std::borrow::Cow;
 
-use weir_forces::schema::{Class, Registry};
+use weir_forces::schema::{Class, EXTENSION, Registry};
 use weir_forces::standard::{FE_OBJECT, FE_PROTOCOL};
 use weir_model::Value;
 
-use crate::class;
+use crate::class::{self, BLOCKS, Block};
 
-const ETHER_PHY: u32 = 3;
-const ETHER_IN: u32 = 4;
-const ETHER_OUT: u32 = 7;
-const REDIRECT_IN: u32 = 14;
-const REDIRECT_OUT: u32 = 15;
-const SCHEDULER: u32 = 17;
+/// Standard classes that a forwarding element has itself: the element and its associations, prefixes and next hops
+/// of both families.
+pub const STANDARD: &[u32] = &[FE_OBJECT, FE_PROTOCOL, 10, 11, 12, 13];
 
-/// Classes of the RFCs whose blocks a forwarding element of ours has: the element and its associations, ports with
-/// their frames, prefixes and next hops of both families, redirects, and the queue of a port.
-pub const STANDARD: &[u32] = &[
-    FE_OBJECT,
-    FE_PROTOCOL,
-    ETHER_PHY,
-    ETHER_IN,
-    ETHER_OUT,
-    10,
-    11,
-    12,
-    13,
-    REDIRECT_IN,
-    REDIRECT_OUT,
-    SCHEDULER,
-];
-
-/// A component of a standard class, and the component of ours that has its value.
-#[derive(Clone, Copy, Debug)]
-pub struct Mirror {
+/// A standard class whose blocks are views of our blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub struct View {
     /// The standard class.
     pub class: u32,
-    /// The path of the component or member in it.
-    pub path: &'static [u32],
     /// Our class.
     pub of: &'static str,
-    /// The path of ours in a row of it: names with dots between them.
-    pub component: &'static str,
-    map: Map,
+    /// The path of each component or member that has a value, and the value.
+    parts: &'static [(&'static [u32], Part)],
 }
 
-/// How a value of ours becomes that of the standard.
-#[derive(Clone, Copy, Debug)]
-enum Map {
-    Same,
-    /// Whether a port is switched on, as `PortStatus`.
-    Switch,
-    /// The state of a port, as `PortStatus`.
-    State,
+/// The value of a part of a view. A name is that of a component in the row of our class, with dots between members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The number of the instance.
+    Instance,
+    /// Always this number.
+    Number(u64),
+    /// The value of this component.
+    Same(&'static str),
+    /// This number; `u32::MAX` if it is greater.
+    Word(&'static str),
+    /// The address that this text is, as the only row of a table.
+    Address(&'static str),
+    /// Whether a port is switched on, as PortStatus.
+    Switch(&'static str),
+    /// The state of a port, as PortStatus.
+    State(&'static str),
 }
 
-const fn mirror(
-    class: u32,
-    path: &'static [u32],
-    (of, component): (&'static str, &'static str),
-    map: Map,
-) -> Mirror {
-    Mirror {
-        class,
-        path,
-        of,
-        component,
-        map,
+/// Every standard class whose blocks are views: ports, their frames, redirected packets, the queue of a port.
+pub const VIEWS: &[View] = &[
+    View {
+        class: 3, // EtherPHYCop
+        of: "ports",
+        parts: &[
+            (&[1], Part::Instance),
+            (&[2], Part::Switch("up")),
+            (&[3], Part::State("state")),
+            (&[8], Part::Same("carrier")),
+        ],
+    },
+    View {
+        class: 4, // EtherMACIn
+        of: "ports",
+        parts: &[
+            (&[1], Part::Switch("up")),
+            (&[2], Part::Address("mac")),
+            (&[7, 1], Part::Same("received.packets")),
+            (&[7, 2], Part::Same("missed")),
+        ],
+    },
+    View {
+        class: 7, // EtherMACOut
+        of: "ports",
+        parts: &[
+            (&[1], Part::Switch("up")),
+            (&[2], Part::Word("mtu")),
+            (&[5, 1], Part::Same("sent.packets")),
+            (&[5, 2], Part::Same("refused")),
+        ],
+    },
+    View {
+        class: 14, // RedirectIn
+        of: "redirect",
+        parts: &[(&[1], Part::Same("injected.packets"))],
+    },
+    View {
+        class: 15, // RedirectOut
+        of: "redirect",
+        parts: &[(&[1], Part::Same("redirected.packets"))],
+    },
+    View {
+        class: 17, // GenericScheduler: a port has one queue
+        of: "queues",
+        parts: &[
+            (&[2, 0, 1], Part::Number(0)),
+            (&[2, 0, 2], Part::Word("backlog.packets")),
+            (&[2, 0, 3], Part::Word("backlog.bytes")),
+        ],
+    },
+];
+
+impl View {
+    /// The view that the blocks of a class are.
+    pub fn find(class: u32) -> Option<&'static Self> {
+        VIEWS.iter().find(|view| view.class == class)
+    }
+
+    /// The value of a block as one structure: a view of this row of our class. `schema` is that of the view.
+    pub fn value(&self, schema: &Class, instance: u32, row: &Value) -> Value {
+        let mut block = Value::Struct(Vec::new());
+        for (path, part) in self.parts {
+            if let Some(value) = part.value(instance, row) {
+                put(&mut block, &mut schema.names(path).split('.'), value);
+            }
+        }
+        block
     }
 }
 
-/// Every component of a standard class that mirrors one of ours.
-pub const MIRRORS: &[Mirror] = &[
-    mirror(ETHER_PHY, &[2], ("ports", "up"), Map::Switch),
-    mirror(ETHER_PHY, &[3], ("ports", "state"), Map::State),
-    mirror(ETHER_PHY, &[8], ("ports", "carrier"), Map::Same),
-    mirror(ETHER_IN, &[1], ("ports", "up"), Map::Switch),
-    mirror(ETHER_IN, &[7, 1], ("ports", "received.packets"), Map::Same),
-    mirror(ETHER_IN, &[7, 2], ("ports", "missed"), Map::Same),
-    mirror(ETHER_OUT, &[1], ("ports", "up"), Map::Switch),
-    mirror(ETHER_OUT, &[5, 1], ("ports", "sent.packets"), Map::Same),
-    mirror(ETHER_OUT, &[5, 2], ("ports", "refused"), Map::Same),
-    mirror(
-        REDIRECT_IN,
-        &[1],
-        ("redirect", "injected.packets"),
-        Map::Same,
-    ),
-    mirror(
-        REDIRECT_OUT,
-        &[1],
-        ("redirect", "redirected.packets"),
-        Map::Same,
-    ),
-    mirror(
-        SCHEDULER,
-        &[2, 0, 2],
-        ("queues", "backlog.packets"),
-        Map::Same,
-    ),
-    mirror(
-        SCHEDULER,
-        &[2, 0, 3],
-        ("queues", "backlog.bytes"),
-        Map::Same,
-    ),
-];
-
-impl Mirror {
-    /// Its value, from the row of our class; none if the row lacks it.
-    pub fn value(&self, row: &Value) -> Option<Value> {
-        let value = row.get(self.component)?;
-        Some(match (self.map, value) {
-            (Map::Same, _) => value.clone(),
-            (Map::Switch, Value::Flag(true)) => "Up".into(),
-            (Map::Switch, _) => "Disabled".into(),
-            (Map::State, _) => match row.text(self.component)? {
+impl Part {
+    /// None where the row has no value.
+    fn value(&self, instance: u32, row: &Value) -> Option<Value> {
+        Some(match self {
+            Self::Instance => Value::Whole(instance.into()),
+            Self::Number(number) => Value::Whole(*number),
+            Self::Same(name) => row
+                .get(name)
+                .filter(|value| **value != Value::Absent)?
+                .clone(),
+            Self::Word(name) => Value::Whole(row.whole(name)?.min(u32::MAX.into())),
+            Self::Address(name) => Value::List(vec![row.text(name)?.into()]),
+            Self::Switch(name) => match row.get(name)? {
+                Value::Flag(true) => "Up".into(),
+                _ => "Disabled".into(),
+            },
+            Self::State(name) => match row.text(name)? {
                 "up" => "Up".into(),
                 "no carrier" => "Down".into(),
                 _ => "Disabled".into(),
@@ -133,18 +146,15 @@ impl Mirror {
     }
 }
 
-/// A block of a standard class, as a structure of the components that mirror ours; `row` gives the row of a class of
-/// ours that the block is a view of.
-pub fn mirrored(schema: &Class, row: impl Fn(&str) -> Option<Value>) -> Value {
-    let mut block = Value::Struct(Vec::new());
-    for mirror in MIRRORS.iter().filter(|mirror| mirror.class == schema.id) {
-        let value = row(mirror.of).and_then(|row| mirror.value(&row));
-        let names = schema.names(mirror.path);
-        if let Some(value) = value {
-            put(&mut block, &mut names.split('.'), value);
-        }
+/// Whether the blocks of a class are those of ports: there is one for each port, or for each that has this kind of
+/// discipline.
+pub fn is_of_port(class: u32) -> bool {
+    if let Some(view) = View::find(class) {
+        return Block::find(view.of).is_some_and(|block| block.class.has_instances);
     }
-    block
+    let mut tables = BLOCKS.iter().map(|block| &block.class);
+    tables.any(|table| table.id == class && table.has_instances)
+        || weir_discipline::manuals().any(|kind| kind.id == class)
 }
 
 /// Puts a value at a path of names into a structure.
@@ -164,10 +174,11 @@ fn put(into: &mut Value, names: &mut dyn Iterator<Item = &str>, value: Value) {
     put(&mut members[at].1, names, value);
 }
 
-/// Every class that a control element knows without a library: those of the RFCs, and ours.
+/// Every class that a control element knows without a library: those of the RFCs, and our blocks.
 pub fn registry() -> Registry {
     let mut registry = Registry::standard();
-    for class in class::all() {
+    let tables = class::classes().into_iter().copied();
+    for class in tables.chain(class::disciplines()) {
         if let Err(error) = registry.add(Class::of(&class)) {
             unreachable!("{}: {error}", class.name);
         }
@@ -177,13 +188,11 @@ pub fn registry() -> Registry {
 
 /// The classes whose blocks a forwarding element of ours has, by ID.
 pub fn classes() -> Vec<Class> {
-    let registry = registry();
-    let is_ours = |id: u32| STANDARD.contains(&id) || class::all().any(|class| class.id == id);
-    registry
-        .all()
-        .filter(|class| is_ours(class.id))
-        .cloned()
-        .collect()
+    let is_here = |class: &&Class| {
+        let is_ours = class.name.starts_with(EXTENSION);
+        is_ours || STANDARD.contains(&class.id) || View::find(class.id).is_some()
+    };
+    registry().all().filter(is_here).cloned().collect()
 }
 
 #[cfg(test)]
@@ -193,7 +202,6 @@ mod tests {
     use weir_forces::xml::Library;
 
     use super::*;
-    use crate::class::Block;
 
     #[test]
     fn what_is_written_is_read_as_the_same_classes() {
@@ -247,24 +255,61 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_names_components_that_exist_and_its_value_fits() {
+    fn a_view_names_components_that_exist_and_its_values_fit() {
         let registry = registry();
-        for mirror in MIRRORS {
-            let ours = &Block::find(mirror.of).unwrap().class;
-            let schema = registry.get(mirror.class).unwrap();
-            assert!(STANDARD.contains(&mirror.class), "{}", schema.name);
-            let target = schema.component(mirror.path).unwrap();
-            let value = mirror.value(&ours.example()).unwrap();
-            encode(&target.kind, &value).unwrap();
+        for view in VIEWS {
+            let row = Block::find(view.of).unwrap().class.example();
+            let schema = registry.get(view.class).unwrap();
+            assert!(!STANDARD.contains(&view.class), "{}", schema.name);
+            for (path, part) in view.parts {
+                let value = part.value(7, &row);
+                let value = value.unwrap_or_else(|| panic!("{} {path:?}", schema.name));
+                let kind = schema.component(path).unwrap().kind;
+                encode(&kind, &value).unwrap_or_else(|e| panic!("{} {path:?}: {e}", schema.name));
+            }
+            let kind = Kind::Struct(schema.components.clone());
+            encode(&kind, &view.value(schema, 7, &row)).unwrap();
+            assert_eq!(
+                view.value(schema, 7, &Value::Absent).get("CarrierStatus"),
+                None
+            );
         }
-        let row = |of: &str| Some(Block::find(of)?.class.example());
-        let schema = registry.find("EtherPHYCop").unwrap();
-        let port = mirrored(schema, row);
+    }
+
+    #[test]
+    fn a_view_shows_a_block_of_ours() {
+        let registry = registry();
+        let view = |name: &str, row: &Value| {
+            let schema = registry.find(name).unwrap();
+            View::find(schema.id).unwrap().value(schema, 7, row)
+        };
+        let example = |of: &str| Block::find(of).unwrap().class.example();
+        let port = view("EtherPHYCop", &example("ports"));
+        assert_eq!(port.whole("PHYPortID"), Some(7));
         assert_eq!(port.text("OperStatus"), Some("Up"));
         assert_eq!(port.get("CarrierStatus"), Some(&Value::Flag(true)));
-        let scheduler = registry.find("GenericScheduler").unwrap();
-        let queue = mirrored(scheduler, row);
+        let queue = view("GenericScheduler", &example("queues"));
         assert_eq!(queue.whole("QueueStats.0.QueueDepthInPackets"), Some(4));
-        encode(&Kind::Struct(scheduler.components.clone()), &queue).unwrap();
+        let backlog =
+            |name: &str, n: u64| Value::Struct(vec![(name.to_owned().into(), Value::Whole(n))]);
+        let row = Value::Struct(vec![("backlog".into(), backlog("bytes", 1 << 40))]);
+        let queue = view("GenericScheduler", &row);
+        assert_eq!(
+            queue.whole("QueueStats.0.QueueDepthInBytes"),
+            Some(u32::MAX.into())
+        );
+    }
+
+    #[test]
+    fn blocks_of_ports_are_known() {
+        let registry = registry();
+        let of_port = registry.all().filter(|class| is_of_port(class.id));
+        let names: Vec<_> = of_port.map(Class::short_name).collect();
+        for name in ["EtherPHYCop", "GenericScheduler", "ports", "queues", "red"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+        for name in ["RedirectIn", "redirect", "routes", "FEObject"] {
+            assert!(!names.contains(&name), "{name}: {names:?}");
+        }
     }
 }

@@ -15,9 +15,10 @@ use weir_ce::configuration::{CePlan, ListenPlan};
 use weir_ce::contract::{Member, Params};
 use weir_ce::desired::{Desired, Wish};
 use weir_config::Document;
-use weir_forces::schema::{Class, Registry};
+use weir_forces::schema::Registry;
 use weir_forces::session::Heartbeats;
 use weir_forces::session::ce::Params as SessionParams;
+use weir_lfb::library;
 use weir_live::ce::{Driver, Store};
 use weir_live::device::tap;
 use weir_live::file::read_text;
@@ -249,12 +250,7 @@ fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
 /// Reads the files that a checked configuration names: libraries, certificates, secrets of devices, the token.
 fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
     let mut faults = Vec::new();
-    let mut registry = Registry::standard();
-    for class in weir_lfb::class::all() {
-        if let Err(error) = registry.add(Class::of(&class)) {
-            unreachable!("a class of ours: {error}");
-        }
-    }
+    let mut registry = library::registry();
     for (name, file) in &plan.libraries {
         let at = ComponentPath::new(["library", name, "file"]);
         let text = read_text(&beside(path, file), FILE_BYTES_MAX).map_err(|e| e.to_string());

@@ -17,6 +17,7 @@ use weir_forces::schema::Access;
 use weir_forces::value;
 use weir_forces::way::Way;
 use weir_forces::wire::{Content, Id, OperationKind};
+use weir_lfb::library::is_of_port;
 use weir_lfb::{Plan, section};
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
@@ -419,7 +420,7 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
         return None;
     }
     let port = fe.directory.ports.get(&instance);
-    let port = port.filter(|_| settings::is_of_port(class));
+    let port = port.filter(|_| is_of_port(class));
     if let Some(kind) = settings::kind_path((class, id), port) {
         return Some(kind);
     }

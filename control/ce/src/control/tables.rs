@@ -3,6 +3,7 @@
 use weir_base::Instant;
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::header::VERSION;
+use weir_lfb::library::is_of_port;
 use weir_model::{Class, Component, Value};
 
 use super::Control;
@@ -54,7 +55,7 @@ impl Control {
         let row = |(class, instance): &(u32, u32)| {
             let known = self.codec.class(*class);
             let port = fe.directory.ports.get(instance);
-            let is_of_port = crate::settings::is_of_port(*class);
+            let is_of_port = is_of_port(*class);
             values(&LFBS, |name| match name {
                 "fe" => fe.name.as_str().into(),
                 "class" => self.codec.name(*class).into(),

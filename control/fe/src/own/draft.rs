@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use weir_base::Instant;
 use weir_forces::session::fe::Fe;
+use weir_forces::standard::FE_OBJECT;
 use weir_forces::value;
 use weir_forces::wire::{OperationKind, ResultCode};
 use weir_lfb::Plan;
+use weir_lfb::library::is_of_port;
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::{Operation, Value};
 
 use super::{Own, UNNAMED_MAX};
 use crate::blocks::{self, Block, PORTS, QUEUES, Source};
-use crate::object::{self, ADMIN_DISABLE, OPER_DISABLE};
+use crate::object::{ADMIN_DISABLE, OPER_ENABLE};
 use crate::request::{Failure, Item, Step};
 use crate::{settings, tree};
 
@@ -59,20 +61,15 @@ impl Own {
         after: &Value,
         is_whole: bool,
     ) -> Result<Vec<Operation>, Failure> {
-        let fixed = ["LFBTopology", "FEID"];
-        if let Some(name) = fixed
-            .iter()
-            .find(|name| before.get(name) != after.get(name))
-        {
-            let why = format!("{name} cannot be changed");
-            return Err(Failure::new(ResultCode::NotSupported, why));
-        }
-        match after.text("FEState") {
-            Some(OPER_DISABLE) if before.text("FEState") != Some(OPER_DISABLE) => {
-                let why = "a CE writes AdminDisable or OperEnable";
-                return Err(Failure::new(ResultCode::InvalidParameters, why));
-            }
-            state => self.is_disabled = state == Some(ADMIN_DISABLE),
+        if after.get("FEState") != before.get("FEState") {
+            self.is_disabled = match after.text("FEState") {
+                Some(ADMIN_DISABLE) => true,
+                Some(OPER_ENABLE) => false,
+                _ => {
+                    let why = "a CE writes AdminDisable or OperEnable";
+                    return Err(Failure::new(ResultCode::InvalidParameters, why));
+                }
+            };
         }
         self.name = after.text("FEName").unwrap_or_default().to_owned();
         let rows = selectors(after)?;
@@ -110,7 +107,8 @@ impl Own {
             self.blocks.get(*class)?;
             if *class != ports || *instance == 0 {
                 let why =
-                    "only instances of `ports` can be made; their queues come with them".to_owned();
+                    "only instances of `ports` can be made; their other blocks come with them"
+                        .to_owned();
                 return refused(ResultCode::NotSupported, why);
             }
             if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
@@ -123,7 +121,7 @@ impl Own {
         let mut operations = Vec::new();
         for (class, instance) in &gone {
             if *class != ports {
-                let why = "only ports can be deleted; their queues go with them".to_owned();
+                let why = "only ports can be deleted; their other blocks go with them".to_owned();
                 return refused(ResultCode::NotSupported, why);
             }
             self.unnamed.remove(instance);
@@ -132,7 +130,7 @@ impl Own {
             }
         }
         let is_gone = |(class, instance): &(u32, u32)| {
-            gone.contains(&(ports, *instance)) && self.is_of_port(*class)
+            gone.contains(&(ports, *instance)) && is_of_port(*class)
         };
         self.selectors = rows
             .iter()
@@ -140,11 +138,6 @@ impl Own {
             .filter(|(_, b)| !is_gone(b))
             .collect();
         Ok(operations)
-    }
-
-    fn is_of_port(&self, class: u32) -> bool {
-        let block = self.blocks.get(class);
-        block.is_ok_and(|block| matches!(block.source, Source::Port(_) | Source::Discipline))
     }
 
     /// SET or DEL on a block of the router.
@@ -185,10 +178,7 @@ impl Own {
                 Ok(operations)
             }
             ([id], value) => Ok(vec![self.set(block, port, *id, value.as_ref())?]),
-            _ => {
-                let why = format!("{} can be read, but not set", block.schema.names(&ids));
-                Err(Failure::new(ResultCode::ReadOnly, why))
-            }
+            (ids, _) => Err(block.refused(ids)),
         }
     }
 
@@ -210,10 +200,8 @@ impl Own {
             self.kinds.insert(port.to_owned(), kind.to_owned());
             return Ok(settings::kind(port, value.map(|_| kind)));
         }
-        let parameter = block.parameter(id).ok_or_else(|| {
-            let why = format!("{} can be read, but not set", block.schema.names(&[id]));
-            Failure::new(ResultCode::ReadOnly, why)
-        })?;
+        let parameter = block.parameter(id);
+        let parameter = parameter.ok_or_else(|| block.refused(&[id]))?;
         settings::operation(block, port, parameter, value)
     }
 
@@ -225,7 +213,7 @@ impl Own {
                 let why =
                     format!("port {number} has no name: set component 1 of it in the same message");
                 let failure = Failure::new(ResultCode::InvalidParameters, why);
-                Err((object::CLASS, failure))
+                Err((FE_OBJECT, failure))
             }
         }
     }
@@ -262,10 +250,9 @@ fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure>
         let target = target.map_err(|error| Failure::new(error.code, error.message))?;
         if !target
             .component
-            .is_some_and(weir_forces::schema::Component::can_be_written)
+            .is_some_and(|component| block.can_be_written(component))
         {
-            let why = format!("{} can be read, but not set", block.schema.names(&[id]));
-            return Err(Failure::new(ResultCode::ReadOnly, why));
+            return Err(block.refused(&[id]));
         }
     }
     let mut after = before.clone();
@@ -275,9 +262,8 @@ fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure>
     }
     for component in &block.schema.components {
         let name = &component.name;
-        if before.get(name) != after.get(name) && !component.can_be_written() {
-            let why = format!("{name} can be read, but not set");
-            return Err(Failure::new(ResultCode::ReadOnly, why));
+        if before.get(name) != after.get(name) && !block.can_be_written(component) {
+            return Err(block.refused(&[component.id]));
         }
     }
     value::check(&block.kind, &after)?;
