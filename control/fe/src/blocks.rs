@@ -25,7 +25,7 @@ use weir_model::{Class, ComponentPath, IdPath, Value};
 
 use crate::fib::{Family, Table};
 use crate::request::Failure;
-use crate::{object, protocol, tables};
+use crate::{object, protocol};
 
 /// Where the value of an instance comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,9 @@ pub(crate) type Tables = BTreeMap<&'static str, Result<Value, String>>;
 /// The names of the tables that several classes need.
 pub(crate) const PORTS: &str = "ports";
 pub(crate) const QUEUES: &str = "queues";
+
+/// The component of a class with a forwarding table that has the rows.
+pub(crate) const TABLE: u32 = 1;
 
 /// The classes with forwarding tables, and the table that each has.
 const FORWARDING: [(u32, Table); 4] = [
@@ -159,7 +162,7 @@ impl Block {
         let is_fixed = match self.source {
             Source::Object => object::FIXED.contains(&component.id),
             Source::Protocol => protocol::FIXED.contains(&component.id),
-            Source::Fib(_) => component.id != tables::TABLE,
+            Source::Fib(_) => component.id != TABLE,
             Source::View(_) => true,
             _ => false,
         };

@@ -11,13 +11,10 @@ use weir_forces::value;
 use weir_forces::wire::{Content, OperationKind, ResultCode};
 use weir_model::Value;
 
-use crate::blocks::{self, Block};
+use crate::blocks::{self, Block, TABLE};
 use crate::fib::{Before, Fib, RouteChange, Table};
 use crate::request::{Failure, Item, Step};
 use crate::tree;
-
-/// The ID of the table in each class.
-pub(crate) const TABLE: u32 = 1;
 
 /// Changes of rows, and of the routes that follow from them.
 #[derive(Debug, Default)]

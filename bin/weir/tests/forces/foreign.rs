@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use weir_benches::testbed::run;
+
 use crate::common::eventually;
 use crate::stage::{CE, FE, Stage, Wire};
 use crate::wire::{Recorded, relay};
@@ -50,45 +52,102 @@ fn is_good(folder: &Path, recorded: &Recorded) {
     }
 }
 
-#[test]
-fn a_ce_in_python_steers_an_fe() {
-    let Some(stage) = Stage::new(Wire::Plain) else {
-        return;
-    };
+/// A CE in Python carries out these commands on the FE: what it prints, a line each, and what both sides have sent.
+fn steered(stage: &Stage, commands: &[&str]) -> (Vec<String>, Recorded) {
     let example = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/examples/forces_ce.py"
     );
     let mut python = Command::new("python3");
     python.arg(example);
-    for words in [
-        "get 1.1.3",
-        "set 16187650.1.21 u64 20000000",
-        "get 16187650.1.21",
-        "set 16187650.1.21 u64 999000000000000",
-        "get 16187650.1.99",
-    ] {
+    for words in commands {
         python.args(words.split(' '));
     }
     python.stdin(Stdio::null()).stdout(Stdio::piped());
     let python = stage.spawner.spawn(&stage.bed.router, python).unwrap();
     eventually("the CE listens", || {
-        let sockets = weir_benches::testbed::run(&stage.bed.router, "ss", "-Hltn");
+        let sockets = run(&stage.bed.router, "ss", "-Hltn");
         sockets.unwrap().contains(":6704")
     });
     let (at, to) = addresses();
     let recorded = relay(&stage.bed.router, at, to);
-    let fe = stage.start_fe_as(FE, &fe_config(&stage));
+    let fe = stage.start_fe_as(FE, &fe_config(stage));
     let output = python.wait_with_output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{said}{}", fe.log());
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines[0], "associated with FE 0x00000002");
-    assert!(lines[1].ends_with("'edge1'"), "{said}");
-    assert_eq!(lines[2], "set 16187650.1.21 result 0x00", "{said}");
-    assert_eq!(lines[3], "get 16187650.1.21 0000000001312d00");
-    assert!(lines[4].contains("result 0x0e"), "out of range: {said}");
-    assert!(lines[5].contains("result 0x08"), "no such path: {said}");
+    let mut lines = said.lines().map(str::to_owned);
+    let first = lines.next();
+    assert_eq!(first.as_deref(), Some("associated with FE 0x00000002"));
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(lines.len(), commands.len(), "{said}");
+    (lines, recorded)
+}
+
+#[test]
+fn a_ce_in_python_steers_an_fe() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let commands = [
+        "get 1.1.3",
+        "set 16187650.1.21 u64 20000000",
+        "get 16187650.1.21",
+        "set 16187650.1.21 u64 999000000000000",
+        "get 16187650.1.99",
+    ];
+    let (lines, recorded) = steered(&stage, &commands);
+    assert!(lines[0].ends_with("'edge1'"), "{lines:?}");
+    assert_eq!(lines[1], "set 16187650.1.21 result 0x00");
+    assert_eq!(lines[2], "get 16187650.1.21 0000000001312d00");
+    assert!(lines[3].contains("result 0x0e"), "out of range: {lines:?}");
+    assert!(lines[4].contains("result 0x08"), "no such path: {lines:?}");
+    is_good(&stage.folder, &recorded);
+}
+
+/// It uses the IDs of RFC 5812 and RFC 6956 only: FEObject 1, EtherPHYCop 3, EtherMACIn 4, GenericScheduler 17.
+#[test]
+fn a_ce_that_knows_the_rfcs_only_finds_the_ports() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let commands = [
+        "get 1.1.2",      // LFBSelectors
+        "get 3.2.1",      // PHYPortID
+        "get 3.2.3",      // OperStatus: 1 is Up
+        "get 3.2.8",      // CarrierStatus
+        "get 4.2.2.0",    // the first of LocalMACAddresses
+        "get 17.2.2.0.1", // QueueID of the first row of QueueStats
+        "get 3.2.5",      // OperLinkSpeed, which weir does not know
+        "get 3.9.3",
+        "set 3.2.2 u8 0", // AdminStatus
+        "set 3.2.3 u8 0",
+    ];
+    let (lines, recorded) = steered(&stage, &commands);
+    let answers: Vec<&str> = lines
+        .iter()
+        .zip(commands)
+        .map(|(line, command)| {
+            let path = command.split(' ').nth(1).unwrap();
+            line.split_once(path).unwrap().1.trim()
+        })
+        .collect();
+    let words = answers[0].as_bytes().chunks_exact(8).map(|word| {
+        let word = std::str::from_utf8(word).unwrap();
+        u32::from_str_radix(word, 16).unwrap()
+    });
+    let words: Vec<_> = words.collect();
+    let blocks: Vec<_> = words.chunks_exact(3).map(|row| (row[1], row[2])).collect();
+    for of_port in [3, 4, 7, 17] {
+        assert!(blocks.contains(&(of_port, 1)) && blocks.contains(&(of_port, 2)));
+    }
+    let link = run(&stage.bed.router, "ip", "-br link show r1").unwrap();
+    let mac = link.split_whitespace().nth(2).unwrap().replace(':', "");
+    assert_eq!(answers[1..6], ["00000002", "01", "01", &mac, "00000000"]);
+    let codes = answers[6..]
+        .iter()
+        .map(|answer| answer.split(' ').nth(1).unwrap());
+    let codes: Vec<_> = codes.collect();
+    assert_eq!(codes, ["0x09", "0x07", "0x15", "0x0c"], "{lines:?}");
     is_good(&stage.folder, &recorded);
 }
 
@@ -112,6 +171,8 @@ fn a_checker_is_content_with_what_both_sides_send() {
             true,
         ),
         ("set edge1:FEObject.1.FEName=west", true),
+        ("set edge1:EtherPHYCop.wan.AdminStatus=Disabled", false),
+        ("get edge1:EtherMACIn.1", true),
         ("show ports --fe edge1 --json", true),
         ("show queues --fe edge1 --json", true),
         ("unset --fe edge1 port.wan.rate", true),
@@ -120,6 +181,20 @@ fn a_checker_is_content_with_what_both_sides_send() {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let done = stage.weir(&words, CE);
         assert_eq!(done.status.success(), is_good, "{words:?}: {done:?}");
+    }
+    for (port, of_port) in [("1", "lan"), ("wan", "wan")] {
+        let got = stage.weir(
+            &["get", &format!("edge1:EtherPHYCop.{port}.OperStatus")],
+            CE,
+        );
+        assert_eq!(String::from_utf8_lossy(&got.stdout).trim(), "Up", "{got:?}");
+        let lfbs = stage.table("lfbs");
+        let is_it =
+            |row: &&serde_json::Value| row["class"] == "EtherPHYCop" && row["port"] == of_port;
+        assert!(
+            lfbs.as_array().unwrap().iter().any(|row| is_it(&row)),
+            "{lfbs}"
+        );
     }
     thread::sleep(Duration::from_secs(1)); // heartbeats of both
     for element in [&mut fe, &mut ce] {
