@@ -192,9 +192,9 @@ fn all_ces_row(ce: weir_forces::session::fe::CeReport) -> Value {
         ("RecvBytes", ce.received.bytes),
         ("RecvErrBytes", ce.dropped.bytes),
         ("TxmitPackets", ce.sent.packets),
-        ("TxmitErrPackets", 0),
+        ("TxmitErrPackets", ce.unsent.packets),
         ("TxmitBytes", ce.sent.bytes),
-        ("TxmitErrBytes", 0),
+        ("TxmitErrBytes", ce.unsent.bytes),
     ];
     let statistics = statistics.map(|(name, count)| (name.into(), whole(count)));
     Value::Struct(vec![

@@ -738,6 +738,7 @@ fn a_ce_that_asks_without_end_or_never_reads_is_held_up() {
     assert_eq!(fe.drops().of(Dropped::Full), 84);
 
     let mut fe = associated();
+    let before = fe.ces().next().unwrap().sent.packets;
     for _ in 0..100_000 {
         fe.handle_message(ms(2), CE, &raw(15, CE, Id(2), 7, 0xc000_0000, &[]));
         fe.redirect(ms(2), packet(1)).unwrap();
@@ -747,6 +748,9 @@ fn a_ce_that_asks_without_end_or_never_reads_is_held_up() {
         .map(|t| t.message.len())
         .sum();
     assert!((10_000..10_100).contains(&waiting), "{waiting}");
+    let ce = fe.ces().next().unwrap();
+    let sent = ce.sent.packets - before;
+    assert_eq!(sent + ce.unsent.packets, 200_000, "none is forgotten");
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub use self::contract::{
     CES_MAX, CeReport, CeStatus, Event, Failover, Params, ParamsError, Retry, STRAYS_MAX, Standby,
     State, Ticket, Transmit,
 };
-use self::messages::{commit_response, echoed};
+use self::messages::{commit_response, echoed, flags};
 use self::peer::{Link, Peer};
 use self::transaction::Participant;
 pub use self::transaction::Stage;
@@ -51,7 +51,7 @@ use super::answer::has_failure;
 use super::{Dropped, Drops, Heartbeats, Loss};
 use crate::wire::header::{Ack, Flags, Phase, View};
 use crate::wire::message::{EventNotification, PacketRedirect, QueryResponse};
-use crate::wire::{Body, Id, Message, ResultCode, WireError};
+use crate::wire::{Body, Id, Message, MessageKind, ResultCode, WireError};
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -145,6 +145,7 @@ impl Fe {
             received: peer.received,
             dropped: peer.dropped,
             sent: peer.taken,
+            unsent: peer.unsent,
         })
     }
 
@@ -373,7 +374,11 @@ impl Fe {
     pub fn notify(&mut self, now: Instant, event: &EventNotification) -> Result<(), WireError> {
         for at in 0..self.peers.len() {
             if self.peers[at].link == Link::Associated {
-                self.try_send(now, at, Body::EventNotification(event.clone()))?;
+                let (body, flags) = (
+                    Body::EventNotification(event.clone()),
+                    flags(MessageKind::EventNotification),
+                );
+                self.send(now, at, 0, flags, body)?;
             }
         }
         Ok(())
@@ -384,7 +389,10 @@ impl Fe {
     pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
         let master = self.peers.iter().position(|p| Some(p.id) == self.master);
         match master {
-            Some(at) => self.try_send(now, at, Body::PacketRedirect(packets)),
+            Some(at) => {
+                let flags = flags(MessageKind::PacketRedirect);
+                self.send(now, at, 0, flags, Body::PacketRedirect(packets))
+            }
             None => {
                 self.drops.count(Dropped::Unassociated);
                 Ok(false)

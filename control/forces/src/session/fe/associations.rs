@@ -8,7 +8,6 @@ use super::contract::{Event, STRAYS_MAX, Standby, State, Transmit};
 use super::messages::flags;
 use super::peer::Link;
 use crate::wire::header::{Ack, Flags, View};
-use crate::wire::message::Heartbeat;
 use crate::wire::message::association_setup_response::SetupResult;
 use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::{Body, Envelope, Id, IdKind, Message, MessageKind};
@@ -184,10 +183,7 @@ impl Fe {
             }
             Link::Associated => {
                 self.peers[at].sent = now; // even if there is no room
-                if self.check_room(at) {
-                    let flags = flags(MessageKind::Heartbeat);
-                    self.send(now, at, 0, flags, Body::Heartbeat(Heartbeat));
-                }
+                self.send_heartbeat(now, at, 0);
             }
         }
     }

@@ -169,6 +169,8 @@ pub struct CeReport {
     pub dropped: Tally,
     /// Messages for it that the transport has taken.
     pub sent: Tally,
+    /// Messages for it that were dropped because its queue was full.
+    pub unsent: Tally,
 }
 
 /// The progress of an association (CEStatusType of the FE protocol object).

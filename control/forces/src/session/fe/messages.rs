@@ -30,15 +30,8 @@ impl Fe {
         let (envelope, body) = message.into_parts();
         match body {
             Body::Heartbeat(_) => {
-                if envelope.flags.ack == Ack::Always && self.check_room(at) {
-                    let flags = flags(MessageKind::Heartbeat);
-                    self.send(
-                        now,
-                        at,
-                        envelope.correlator,
-                        flags,
-                        Body::Heartbeat(Heartbeat),
-                    );
+                if envelope.flags.ack == Ack::Always {
+                    self.send_heartbeat(now, at, envelope.correlator);
                 }
             }
             Body::AssociationTeardown(AssociationTeardown { reason }) => {
@@ -183,12 +176,9 @@ impl Fe {
             Body::QueryResponse(_) => true,
             _ => matches!(request.flags.ack, Ack::Always | Ack::OnFailure),
         };
-        if is_answered
-            && let Ok(response) = self.in_form(response)
-            && self.check_room(at)
-        {
+        if is_answered && let Ok(response) = self.in_form(response) {
             let flags = echoed(request.flags, &response);
-            self.send(now, at, request.correlator, flags, response);
+            let _ = self.send(now, at, request.correlator, flags, response);
         }
     }
 
@@ -222,29 +212,12 @@ impl Fe {
         })
     }
 
-    pub(super) fn try_send(
-        &mut self,
-        now: Instant,
-        at: usize,
-        body: Body,
-    ) -> Result<bool, WireError> {
-        if !self.check_room(at) {
-            return Ok(false);
-        }
-        let envelope = self.envelope(at, 0, flags(body.kind()));
-        let message = Message::new(envelope, body)?;
-        self.peers[at].send(now, &message);
-        Ok(true)
+    pub(super) fn send_heartbeat(&mut self, now: Instant, at: usize, correlator: u64) {
+        let flags = flags(MessageKind::Heartbeat);
+        let _ = self.send(now, at, correlator, flags, Body::Heartbeat(Heartbeat)); // it always fits a message
     }
 
-    pub(super) fn check_room(&mut self, at: usize) -> bool {
-        let has_room = self.peers[at].out.has_room();
-        if !has_room {
-            self.drops.count(Dropped::Full);
-        }
-        has_room
-    }
-
+    /// Sends a message if there is room in the queue, or drops and counts it; returns whether it is sent.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -252,11 +225,16 @@ impl Fe {
         correlator: u64,
         flags: Flags,
         body: Body,
-    ) {
-        let envelope = self.envelope(at, correlator, flags);
-        if let Ok(message) = Message::new(envelope, body) {
-            self.peers[at].send(now, &message);
+    ) -> Result<bool, WireError> {
+        let message = Message::new(self.envelope(at, correlator, flags), body)?;
+        let peer = &mut self.peers[at];
+        if peer.out.has_room() {
+            peer.send(now, &message);
+            return Ok(true);
         }
+        peer.unsent.count(message.encoded_len() as u64);
+        self.drops.count(Dropped::Full);
+        Ok(false)
     }
 
     /// The last message to a peer; its queue is emptied with the association.

@@ -38,10 +38,12 @@ pub(super) struct Peer {
     pub(super) retry_at: Instant,
     failures: u32,
     pub(super) out: Outbox,
-    /// Messages that were received, those of them that were dropped, and messages that the transport took.
+    /// Messages that were received, those of them that were dropped, messages that the transport took, and those
+    /// that were dropped because the queue was full.
     pub(super) received: Tally,
     pub(super) dropped: Tally,
     pub(super) taken: Tally,
+    pub(super) unsent: Tally,
     /// The status after the last association or attempt.
     ended: CeStatus,
     /// The transport takes no more messages for now.
@@ -61,6 +63,7 @@ impl Peer {
             received: Tally::ZERO,
             dropped: Tally::ZERO,
             taken: Tally::ZERO,
+            unsent: Tally::ZERO,
             ended: CeStatus::Disconnected,
             blocked: false,
         }
