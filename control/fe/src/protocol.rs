@@ -79,10 +79,7 @@ impl Protocol {
             ),
             ("FEHI", millis(self.heartbeats.fe_interval)),
             ("CEID", first.map_or(Value::Absent, id)),
-            (
-                "BackupCEs",
-                ids(&mut self.ces.iter().copied().filter(|ce| Some(*ce) != first)),
-            ),
+            ("BackupCEs", ids(&mut self.backups(first))),
             (
                 "CEFailoverPolicy",
                 word(usize::from(self.keeps_forwarding), &FAILOVER),
@@ -107,6 +104,15 @@ impl Protocol {
             ),
         ];
         Value::Struct(members.map(|(name, value)| (name.into(), value)).to_vec())
+    }
+
+    /// The CEs that are tried after the first one, in this order: those behind it in the list, then those before it
+    /// (RFC 7121, 4.1).
+    fn backups(&self, first: Option<Id>) -> impl Iterator<Item = Id> {
+        let at = self.ces.iter().position(|ce| Some(*ce) == first);
+        let (before, from) = self.ces.split_at(at.unwrap_or_default());
+        let behind = from.iter().skip(usize::from(at.is_some()));
+        behind.chain(before).copied()
     }
 
     /// The object after a CE has written it: `before` is its value before, and `after` that with the change.

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use weir_base::Span;
 use weir_forces::schema::{Kind, Registry};
 use weir_forces::value;
-use weir_forces::wire::{Body, Content, OperationKind, PathData, ResultCode};
+use weir_forces::wire::message::Selects;
+use weir_forces::wire::{Body, Content, Id, OperationKind, PathData, ResultCode};
 use weir_model::Value;
 use world::{BACKUP, CE, World, delete, on, tally, write};
 
@@ -253,26 +254,50 @@ fn the_next_master_hears_of_the_change() {
             (path.ids().to_vec(), path.content().clone())
         })
         .collect();
-    let id = |ce: weir_forces::wire::Id| Content::Full(ce.0.to_be_bytes().to_vec());
+    let id = |ce: Id| Content::Full(ce.0.to_be_bytes().to_vec());
     let expected = [(vec![61, 1], id(CE)), (vec![61, 2], id(BACKUP))];
     assert_eq!(told, expected, "PrimaryCEDown, PrimaryCEChanged");
     let capabilities = Value::List(vec!["GracefullRestart".into(), "HA".into()]);
-    let (class, ids, kind) = path("FEPO", "HACapabilities");
-    let now = world.now;
-    let query = weir_forces::wire::message::Selects::new(vec![on(
-        class,
-        1,
-        OperationKind::Get,
-        PathData::bare(ids).unwrap(),
-    )]);
-    let backup = world.ces.get_mut(&BACKUP).unwrap();
-    backup
-        .query(now, world::FE, query.unwrap(), now + Span::from_secs(1))
-        .unwrap();
+    assert_eq!(read_by(&mut world, BACKUP, "HACapabilities"), capabilities);
+}
+
+/// Cold standby, RFC 7121: a CE that was lost is the last backup.
+#[test]
+fn the_backups_are_in_the_order_in_which_they_are_tried() {
+    const LAST: Id = Id(0x4000_0003);
+    let mut world = World::with(world::session(
+        Some(Span::from_secs(60)),
+        &[CE, BACKUP, LAST],
+    ));
+    world.run(Span::from_secs(1));
+    let ids = |ids: &[Id]| Value::List(ids.iter().map(|id| Value::Whole(id.0.into())).collect());
+    assert_eq!(
+        read(&mut world, "FEPO", 1, "BackupCEs"),
+        ids(&[BACKUP, LAST])
+    );
+    world.cut(CE);
+    world.run(Span::from_secs(1));
+    assert_eq!(
+        read_by(&mut world, BACKUP, "CEID"),
+        Value::Whole(BACKUP.0.into())
+    );
+    assert_eq!(read_by(&mut world, BACKUP, "BackupCEs"), ids(&[LAST, CE]));
+    world.cut(BACKUP);
+    world.run(Span::from_secs(1));
+    assert_eq!(world.agent.session().master(), Some(LAST));
+}
+
+/// A component of FEPO, read by this CE.
+fn read_by(world: &mut World, ce: Id, words: &str) -> Value {
+    let (class, ids, kind) = path("FEPO", words);
+    let get = on(class, 1, OperationKind::Get, PathData::bare(ids).unwrap());
+    let query = Selects::new(vec![get]).unwrap();
+    let (now, deadline) = (world.now, world.now + Span::from_secs(1));
+    let ce = world.ces.get_mut(&ce).unwrap();
+    ce.query(now, world::FE, query, deadline).unwrap();
     world.settle();
     let Some(Body::QueryResponse(response)) = world.response() else {
-        panic!("no answer");
+        panic!("no answer: {:?}", world.events);
     };
-    let read = value::decode(&kind, world::only(&response).content()).unwrap();
-    assert_eq!(read, capabilities);
+    value::decode(&kind, world::only(&response).content()).unwrap()
 }
