@@ -101,6 +101,12 @@ impl Blocks {
         self.0.values()
     }
 
+    /// The tables of the router that blocks of these classes need, each once.
+    pub(crate) fn tables(&self, classes: impl Iterator<Item = u32>) -> BTreeSet<&'static str> {
+        let tables = classes.filter_map(|class| self.get(class).ok()?.table());
+        tables.collect()
+    }
+
     /// The class of our name.
     pub(crate) fn named(&self, name: &str) -> Option<u32> {
         let is_it = |block: &&Block| block.class.is_some_and(|class| class.name == name);
@@ -142,8 +148,8 @@ impl Block {
         ROUTER.locate(&path).ok()
     }
 
-    /// The tables of the router that an instance needs.
-    pub(crate) fn tables(&self) -> Option<&'static str> {
+    /// The table of the router that an instance needs.
+    pub(crate) fn table(&self) -> Option<&'static str> {
         match self.source {
             Source::Object | Source::Protocol | Source::Fib(_) => None,
             Source::Single(name) | Source::Port(name) | Source::Rows(name) => Some(name),
@@ -210,16 +216,6 @@ fn of_ours(class: u32) -> (Source, Option<Class>) {
         (name, _) => Source::Rows(name),
     };
     (source, Some(table))
-}
-
-/// The tables that these instances need, each once.
-pub(crate) fn tables(
-    blocks: &Blocks,
-    instances: impl Iterator<Item = (u32, u32)>,
-) -> BTreeSet<&'static str> {
-    instances
-        .filter_map(|(class, _)| blocks.get(class).ok()?.tables())
-        .collect()
 }
 
 /// Checks a value against the ranges of its layout.

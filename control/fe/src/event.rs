@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::{Instant, Span};
-use weir_forces::schema::{Access, Array, Component, Condition, Event, Kind, Step as EventStep};
+use weir_forces::schema::{Array, Component, Condition, Event, Kind, Step as EventStep};
 use weir_forces::value;
 use weir_forces::wire::message::{EventNotification, Selects};
 use weir_forces::wire::{LfbSelect, Operation, OperationKind, PathData};
@@ -62,7 +62,7 @@ impl Watches {
             .retain(|(at, _), _| registered.iter().any(|(known, _)| *known == at));
         let needs_tables = |at: &At| {
             let block = own.blocks().get(at.class);
-            block.is_ok_and(|block| block.tables().is_some())
+            block.is_ok_and(|block| block.table().is_some())
         };
         let wanted = registered.iter().filter(|(at, _)| needs_tables(at));
         let period = |filters: &Filters| match filters.interval_ms {
@@ -268,7 +268,7 @@ fn notification(
             continue; // its row is gone
         };
         let name = id.to_string();
-        members.push(reported(id, &name, found.kind.clone()));
+        members.push(Component::read_only(id, &name, found.kind.clone()));
         let value = found
             .value
             .map_or(Value::Absent, |value| value.into_owned());
@@ -279,18 +279,4 @@ fn notification(
     let report = Operation::on(OperationKind::Report, vec![path]).ok()?;
     let select = LfbSelect::new(at.class, at.instance, vec![report]).ok()?;
     Selects::new(vec![select]).ok()
-}
-
-/// A reported component, as a member of the structure of all reports.
-fn reported(id: u32, name: &str, kind: Kind) -> Component {
-    Component {
-        id,
-        name: name.to_owned(),
-        about: String::new(),
-        access: Access::ReadOnly,
-        is_capability: false,
-        optional: false,
-        kind,
-        default: None,
-    }
 }

@@ -16,7 +16,7 @@ use weir_lfb::Plan;
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::Value;
 
-use crate::blocks::{self, Block, Blocks, PORTS, Source};
+use crate::blocks::{Block, Blocks, PORTS, Source};
 use crate::object::{self, ADMIN_DISABLE, OPER_DISABLE, OPER_ENABLE};
 use crate::property::Subscriptions;
 use crate::protocol::Protocol;
@@ -105,14 +105,6 @@ impl Own {
         if from.is_some() {
             self.protocol.last_ce = from;
         }
-    }
-
-    /// The tables of the router that these instances need.
-    pub(crate) fn tables(
-        &self,
-        instances: impl Iterator<Item = (u32, u32)>,
-    ) -> BTreeSet<&'static str> {
-        blocks::tables(&self.blocks, instances)
     }
 
     /// How the FE describes itself when it asks for an association: its name.

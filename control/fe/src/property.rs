@@ -21,7 +21,7 @@ use crate::blocks::Block;
 use crate::filter::Filters;
 use crate::request::{Failure, Item};
 use crate::settings;
-use crate::tree::Found;
+use crate::tree::{self, Found};
 
 /// Subscriptions at most.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 256;
@@ -223,8 +223,7 @@ fn written(property: Option<u32>, content: &Content) -> Result<Vec<(u32, u32)>, 
 
 /// The properties of a component.
 pub(crate) fn of_component(block: &Block, found: &Found<'_>) -> Result<Content, Failure> {
-    let target = block.schema.component(&found.ids);
-    let target = target.map_err(|error| Failure::new(error.code, error.message))?;
+    let target = block.schema.component(&found.ids)?;
     let whole = found.ids.first().and_then(|id| block.component(*id));
     let is_fixed = whole.is_none_or(|whole| !block.can_be_written(whole));
     let accessibility = match target.component {
@@ -249,24 +248,13 @@ pub(crate) fn of_component(block: &Block, found: &Found<'_>) -> Result<Content, 
 }
 
 /// Number of rows, highest index, first unused index.
-fn of_rows(rows: &Value) -> Vec<u32> {
-    let count = match rows {
-        Value::List(rows) => rows.len(),
-        Value::Struct(rows) => rows.len(),
-        _ => 0,
-    };
-    let count = count as u32; // fits: rows are in memory
-    let indices: Option<BTreeSet<u32>> = match rows {
-        Value::Struct(rows) => rows.iter().map(|(index, _)| index.parse().ok()).collect(),
-        _ => None,
-    };
-    let Some(indices) = indices else {
-        return vec![count, count.saturating_sub(1), count]; // from 0, without a gap
-    };
-    let unused = (0..).zip(&indices).find(|(n, index)| n != *index);
+fn of_rows(table: &Value) -> Vec<u32> {
+    let indices: BTreeSet<u32> = tree::rows(table).iter().map(|(index, _)| *index).collect();
+    let count = indices.len() as u32; // fits: rows are in memory
+    let gap = (0..).zip(&indices).find(|(n, index)| n != *index);
     vec![
         count,
         indices.last().copied().unwrap_or_default(),
-        unused.map_or(count, |(n, _)| n),
+        gap.map_or(count, |(n, _)| n),
     ]
 }

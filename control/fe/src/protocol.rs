@@ -10,6 +10,7 @@ use weir_forces::wire::{Id, IdKind, ResultCode};
 use weir_model::Value;
 
 use crate::request::Failure;
+use crate::tree;
 
 /// Components that a CE cannot write here: FERestartPolicy and LastCEID.
 pub(crate) const FIXED: &[u32] = &[12, 13];
@@ -154,22 +155,17 @@ impl Protocol {
     }
 
     fn written_ces(&self, before: &Value, after: &Value) -> Result<Vec<Id>, Failure> {
-        let (first, backups) = (after.get("CEID"), after.get("BackupCEs"));
-        if first == before.get("CEID") && backups == before.get("BackupCEs") {
-            return Ok(self.ces.clone());
-        }
-        let mut ces = ids(first);
-        if first != before.get("CEID") && backups == before.get("BackupCEs") {
-            // The one that was first stays as the last backup (RFC 7121, 4.1).
-            let old = ids(before.get("CEID"));
-            ces.extend(
-                ids(backups)
-                    .into_iter()
-                    .chain(old)
-                    .filter(|ce| Some(*ce) != ids(first).first().copied()),
-            );
-        } else {
-            ces.extend(ids(backups));
+        let is_same = |name| before.get(name) == after.get(name);
+        let (first, backups) = (id(after.get("CEID")), ids(after.get("BackupCEs")));
+        let mut ces: Vec<Id> = first.into_iter().collect();
+        match (is_same("CEID"), is_same("BackupCEs")) {
+            (true, true) => return Ok(self.ces.clone()),
+            (false, true) => {
+                // The one that was first stays as the last backup (RFC 7121, 4.1).
+                let others = backups.into_iter().chain(id(before.get("CEID")));
+                ces.extend(others.filter(|ce| Some(*ce) != first));
+            }
+            (_, false) => ces.extend(backups),
         }
         let mut unique = ces.clone();
         unique.sort_unstable();
@@ -210,17 +206,18 @@ fn all_ces_row(ce: weir_forces::session::fe::CeReport) -> Value {
     ])
 }
 
-/// The IDs in a value: one, or rows of them.
-fn ids(value: Option<&Value>) -> Vec<Id> {
-    let id = |value: &Value| match value {
-        Value::Whole(id) => u32::try_from(*id).ok().map(Id),
-        _ => None,
-    };
+/// The IDs in a table of them.
+fn ids(table: Option<&Value>) -> Vec<Id> {
+    let rows = tree::rows(table.unwrap_or(&Value::Absent));
+    rows.into_iter()
+        .filter_map(|(_, row)| id(Some(row)))
+        .collect()
+}
+
+fn id(value: Option<&Value>) -> Option<Id> {
     match value {
-        Some(Value::List(rows)) => rows.iter().filter_map(id).collect(),
-        Some(Value::Struct(rows)) => rows.iter().filter_map(|(_, row)| id(row)).collect(),
-        Some(value) => id(value).into_iter().collect(),
-        None => Vec::new(),
+        Some(Value::Whole(id)) => u32::try_from(*id).ok().map(Id),
+        _ => None,
     }
 }
 

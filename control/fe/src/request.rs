@@ -1,6 +1,8 @@
 //! A request as a list of paths, without their nesting.
 
+use weir_forces::schema::PathError;
 use weir_forces::session::execute::{Answer, Leaf, Target, walk};
+use weir_forces::value::ValueError;
 use weir_forces::wire::{Content, LfbSelect, OperationKind, Outcome, ResultCode, Selector};
 
 /// Why a path is refused: a code for the CE, and a cause in words.
@@ -24,6 +26,18 @@ impl Failure {
             Ok(outcome) => Answer::new(Content::Outcome(outcome)),
             Err(_) => Answer::code(self.code),
         }
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::new(error.code, error.message)
+    }
+}
+
+impl From<ValueError> for Failure {
+    fn from(error: ValueError) -> Self {
+        Self::new(error.code, error.to_string())
     }
 }
 

@@ -67,8 +67,7 @@ impl Write<'_> {
             let why = format!("only {} can be written", block.schema.names(&[TABLE]));
             return Err(Failure::new(ResultCode::ReadOnly, why));
         };
-        let target = block.schema.component(&[TABLE]);
-        let kind = &target.map_err(|e| Failure::new(e.code, e.message))?.kind;
+        let kind = &block.schema.component(&[TABLE])?.kind;
         match (item.operation, steps) {
             (OperationKind::Set, []) => self.set_table(kind, &item.content),
             (OperationKind::Set, steps) => self.set_row(kind, steps, &item.content),
@@ -78,30 +77,14 @@ impl Write<'_> {
 
     /// FULLDATA replaces the table; SPARSEDATA sets the rows that it has.
     fn set_table(&mut self, kind: &Kind, content: &Content) -> Result<(), Failure> {
-        let rows = match blocks::checked(kind, content)? {
-            Value::Struct(rows) => rows,
-            Value::List(rows) => {
-                let indexed = (0_u32..).zip(rows);
-                indexed
-                    .map(|(row, value)| (row.to_string().into(), value))
-                    .collect()
-            }
-            _ => Vec::new(),
-        };
-        let index = |name: &str| {
-            let why = || format!("{name} is no index of a row");
-            name.parse()
-                .map_err(|_| Failure::new(ResultCode::InvalidPath, why()))
-        };
-        let given = rows.iter().map(|(name, _)| index(name));
-        let given = given.collect::<Result<BTreeSet<u32>, _>>()?;
+        let table = blocks::checked(kind, content)?;
+        let rows = tree::rows(&table);
         if !matches!(content, Content::Sparse(_)) {
+            let given: BTreeSet<u32> = rows.iter().map(|(index, _)| *index).collect();
             self.delete_where(0, u32::MAX, |row| !given.contains(&row))?;
         }
-        for (name, row) in rows {
-            self.set(index(&name)?, row)?;
-        }
-        Ok(())
+        rows.into_iter()
+            .try_for_each(|(index, row)| self.set(index, row.clone()))
     }
 
     fn set_row(&mut self, kind: &Kind, steps: &[Step], content: &Content) -> Result<(), Failure> {

@@ -3,17 +3,11 @@
 use std::borrow::Cow;
 
 use weir_forces::schema::{Array, Kind};
-use weir_forces::value::{self, ValueError};
+use weir_forces::value;
 use weir_forces::wire::{Content, ResultCode};
 use weir_model::Value;
 
 use crate::request::{Failure, Step};
-
-impl From<ValueError> for Failure {
-    fn from(error: ValueError) -> Self {
-        Self::new(error.code, error.to_string())
-    }
-}
 
 /// A part of a value.
 pub(crate) struct Found<'a> {
@@ -123,6 +117,20 @@ impl Found<'_> {
             return Err(Failure::new(ResultCode::Empty, why));
         }
         Ok(rows)
+    }
+}
+
+/// The rows of a table with their indices. Values by names are counted.
+pub(crate) fn rows(table: &Value) -> Vec<(u32, &Value)> {
+    match table {
+        Value::List(rows) => (0..).zip(rows).collect(),
+        Value::Struct(rows) => {
+            let counted = (0..).zip(rows);
+            counted
+                .map(|(n, (name, row))| (name.parse().unwrap_or(n), row))
+                .collect()
+        }
+        _ => Vec::new(),
     }
 }
 

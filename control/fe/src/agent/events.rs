@@ -14,8 +14,8 @@ impl Agent {
             return;
         }
         let watched = self.own.subscriptions().registered();
-        let watched = watched.map(|(at, _)| (at.class, at.instance));
-        for name in self.own.tables(watched) {
+        let classes = watched.map(|(at, _)| at.class);
+        for name in self.own.blocks().tables(classes) {
             let ticket = ReadTicket(self.ticket());
             self.watches.wait_for(ticket, name);
             self.effects.push_back(Effect::Read(ticket, name));

@@ -193,21 +193,13 @@ impl Agent {
         if execution.stage == Stage::Execute {
             self.note_change(&answer);
         }
-        if let Err(faults) = answer {
-            for (number, failure) in blame(&execution.operations, &faults) {
-                if let Some(answer) = execution.answers.get_mut(number) {
-                    *answer = failure.answer();
-                }
-            }
-            self.undo_rows(std::mem::take(&mut execution.rows).changed.journal, false);
-            if let Some(before) = execution.before.take() {
-                execution.draft = before;
-            }
-            if execution.flags.execution != Mode::ContinueOnFailure {
-                return self.finish(now, *execution);
+        match answer {
+            Ok(_) => self.ask_for_routes(now, execution),
+            Err(faults) => {
+                let failures = blame(&execution.operations, &faults);
+                self.failed(now, execution, failures, false);
             }
         }
-        self.ask_for_routes(now, execution);
     }
 
     /// Hands routes to the machine, if there are any.
@@ -228,24 +220,40 @@ impl Agent {
         failures: &[RouteFailure],
     ) {
         execution.routed = None;
-        if !failures.is_empty() {
-            for (number, failure) in execution.rows.blame(failures) {
-                if let Some(answer) = execution.answers.get_mut(number) {
-                    *answer = failure.answer();
-                }
-            }
-            self.undo_rows(std::mem::take(&mut execution.rows).changed.journal, true);
-            if let Some(before) = execution.plan.take() {
-                self.change_back(&before);
-            }
-            if let Some(before) = execution.before.take() {
-                execution.draft = before;
-            }
-            if execution.flags.execution != Mode::ContinueOnFailure {
-                return self.finish(now, *execution);
+        if failures.is_empty() {
+            return self.go_on(now, execution);
+        }
+        let failures = execution.rows.blame(failures);
+        self.failed(now, execution, failures, true);
+    }
+
+    /// These paths have failed: undoes what they belong to, whose routes `were_sent` or not.
+    fn failed(
+        &mut self,
+        now: Instant,
+        mut execution: Box<Execution>,
+        failures: Vec<(usize, Failure)>,
+        were_sent: bool,
+    ) {
+        for (number, failure) in failures {
+            if let Some(answer) = execution.answers.get_mut(number) {
+                *answer = failure.answer();
             }
         }
-        self.go_on(now, execution);
+        self.undo_rows(
+            std::mem::take(&mut execution.rows).changed.journal,
+            were_sent,
+        );
+        if were_sent && let Some(before) = execution.plan.take() {
+            self.change_back(&before);
+        }
+        if let Some(before) = execution.before.take() {
+            execution.draft = before;
+        }
+        match execution.flags.execution {
+            Mode::ContinueOnFailure => self.go_on(now, execution),
+            _ => self.finish(now, *execution),
+        }
     }
 
     /// Answers, or goes on with the next path.

@@ -56,10 +56,8 @@ impl Agent {
     pub(super) fn begin_query(&mut self, ticket: Ticket, query: Query) {
         let items = Item::all(query.selects());
         let mut waits = BTreeMap::new();
-        for name in self
-            .own
-            .tables(items.iter().map(|item| (item.class, item.instance)))
-        {
+        let classes = items.iter().map(|item| item.class);
+        for name in self.own.blocks().tables(classes) {
             let read = ReadTicket(self.ticket());
             waits.insert(read, name);
             self.effects.push_back(Effect::Read(read, name));

@@ -149,8 +149,7 @@ impl Own {
     ) -> Result<Vec<Operation>, Failure> {
         let is_set = item.operation == OperationKind::Set;
         let ids = settings::ids(&item.steps)?;
-        let target = block.schema.component(&ids);
-        let target = target.map_err(|error| Failure::new(error.code, error.message))?;
+        let target = block.schema.component(&ids)?;
         let given = match is_set {
             true => Some(blocks::checked(&target.kind, &item.content)?),
             false => None,
@@ -246,8 +245,7 @@ fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure>
         _ => None,
     };
     if let Some(id) = first {
-        let target = block.schema.component(&[id]);
-        let target = target.map_err(|error| Failure::new(error.code, error.message))?;
+        let target = block.schema.component(&[id])?;
         if !target
             .component
             .is_some_and(|component| block.can_be_written(component))
@@ -272,24 +270,15 @@ fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure>
 
 /// The rows of LFBSelectors.
 fn selectors(object: &Value) -> Result<BTreeMap<u32, (u32, u32)>, Failure> {
-    let incomplete = || {
-        let why = "a row of LFBSelectors needs LFBClassID and LFBInstanceID";
-        Failure::new(ResultCode::InvalidParameters, why)
-    };
     let number = |row: &Value, name| u32::try_from(row.whole(name)?).ok();
-    let row = |index: u32, row: &Value| {
+    let block = |(index, row): (u32, &Value)| {
         let block = number(row, "LFBClassID").zip(number(row, "LFBInstanceID"));
-        block.map(|block| (index, block)).ok_or_else(incomplete)
+        let incomplete = || {
+            let why = "a row of LFBSelectors needs LFBClassID and LFBInstanceID";
+            Failure::new(ResultCode::InvalidParameters, why)
+        };
+        Ok((index, block.ok_or_else(incomplete)?))
     };
-    match object.get("LFBSelectors") {
-        Some(Value::Struct(rows)) => rows
-            .iter()
-            .map(|(index, value)| row(index.parse().map_err(|_| incomplete())?, value))
-            .collect(),
-        Some(Value::List(rows)) => (0..)
-            .zip(rows)
-            .map(|(index, value)| row(index, value))
-            .collect(),
-        _ => Ok(BTreeMap::new()),
-    }
+    let table = object.get("LFBSelectors").unwrap_or(&Value::Absent);
+    tree::rows(table).into_iter().map(block).collect()
 }

@@ -77,14 +77,8 @@ fn table(class: &weir_model::Class, members: Vec<Component>) -> Component {
         fields: class.key.iter().filter_map(id_of).collect(),
     }];
     Component {
-        id: ROWS,
-        name: "rows".to_owned(),
         about: "The rows.".to_owned(),
-        access: Access::ReadOnly,
-        is_capability: false,
-        optional: false,
-        kind: array(Kind::Struct(members), keys),
-        default: None,
+        ..Component::read_only(ROWS, "rows", array(Kind::Struct(members), keys))
     }
 }
 
@@ -206,15 +200,9 @@ fn array(element: Kind, keys: Vec<Key>) -> Kind {
 
 /// Values by their names, as rows with the name as key.
 fn map(value: Kind) -> Kind {
-    let member = |id, name: &str, about: &str, kind| Component {
-        id,
-        name: name.to_owned(),
+    let member = |id, name, about: &str, kind| Component {
         about: about.to_owned(),
-        access: Access::ReadOnly,
-        is_capability: false,
-        optional: false,
-        kind,
-        default: None,
+        ..Component::read_only(id, name, kind)
     };
     let members = vec![
         member(1, "name", "Its name.", Kind::Text(None)),

@@ -206,6 +206,20 @@ impl Class {
 }
 
 impl Component {
+    /// A component or member that can be read, and says nothing about itself.
+    pub fn read_only(id: u32, name: &str, kind: Kind) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            about: String::new(),
+            access: Access::ReadOnly,
+            is_capability: false,
+            optional: false,
+            kind,
+            default: None,
+        }
+    }
+
     /// Whether it can be read.
     pub fn can_be_read(&self) -> bool {
         matches!(
