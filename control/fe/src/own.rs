@@ -24,6 +24,8 @@ use crate::request::Failure;
 
 /// Ports that one message may make.
 const UNNAMED_MAX: usize = 64;
+/// The highest number that a CE may give to a port. Ports that come otherwise get higher ones.
+const NUMBER_MAX: u32 = u32::MAX / 2;
 
 /// The FE itself, or a draft of it.
 #[derive(Clone, Debug)]
@@ -118,29 +120,28 @@ impl Own {
     pub(crate) fn follow(&mut self, plan: &Plan) {
         self.unnamed.clear();
         self.kinds.clear();
-        let is_there = |name: &String| plan.ports.iter().any(|port| port.name == *name);
-        self.ports.retain(|_, name| is_there(name));
-        for port in &plan.ports {
-            if !self.ports.values().any(|name| *name == port.name) {
-                self.ports.insert(self.next, port.name.clone());
-            }
-            let highest = self.ports.last_key_value().map_or(0, |(number, _)| *number);
-            self.next = self.next.max(highest.saturating_add(1));
+        let mut new: BTreeSet<&String> = plan.ports.iter().map(|port| &port.name).collect();
+        self.ports.retain(|_, name| new.remove(name));
+        let highest = self.ports.last_key_value().map_or(0, |(number, _)| *number);
+        self.next = self.next.max(highest.saturating_add(1)); // a CE chooses the numbers of its ports
+        for port in plan.ports.iter().filter(|port| new.contains(&port.name)) {
+            self.ports.insert(self.next, port.name.clone());
+            self.next = self.next.saturating_add(1);
         }
         let wanted = self.instances(plan);
         self.selectors.retain(|_, block| wanted.contains(block));
         let known: BTreeSet<_> = self.selectors.values().copied().collect();
-        for block in wanted.into_iter().filter(|block| !known.contains(block)) {
-            let unused = (0..).find(|index| !self.selectors.contains_key(index));
-            self.selectors.insert(unused.unwrap_or_default(), block);
-        }
+        let unused = (0..).filter(|index| !self.selectors.contains_key(index));
+        let new: Vec<_> = unused.zip(wanted.difference(&known).copied()).collect();
+        self.selectors.extend(new);
     }
 
     /// Every instance.
-    fn instances(&self, plan: &Plan) -> Vec<(u32, u32)> {
+    fn instances(&self, plan: &Plan) -> BTreeSet<(u32, u32)> {
         let (of_ports, singles): (Vec<_>, Vec<_>) =
             self.blocks.all().partition(|block| block.is_of_port());
-        let mut instances: Vec<_> = singles.iter().map(|block| (block.schema.id, 1)).collect();
+        let singles = singles.iter().map(|block| (block.schema.id, 1));
+        let mut instances: BTreeSet<_> = singles.collect();
         for (number, name) in &self.ports {
             let kind = self.kind(name, plan);
             let is_here = |block: &&&Block| match block.source {

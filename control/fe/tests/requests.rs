@@ -290,6 +290,24 @@ fn a_port_comes_and_goes() {
     assert_eq!(world.code(ports, 7, &[1]), ResultCode::InstanceNotFound);
 }
 
+/// The CE and an operator at the FE make a port at the same time.
+#[test]
+fn a_port_keeps_its_number_when_another_one_comes() {
+    let mut world = World::new();
+    world.plan = world::plan(&[
+        "port.lan.interface=eth0",
+        "port.wan.rate=10 Mbit",
+        "port.attic.interface=eth9", // the agent does not know it yet
+    ]);
+    let answers = world.config(vec![
+        write(1, 1, &[2, 500], &selector("ports", 3)),
+        set("ports", 3, "port", "guest"),
+    ]);
+    assert_eq!(codes(&answers), [SUCCESS; 2], "{answers:?}");
+    assert_eq!(world.value("ports", 3, "port"), "guest".into());
+    assert_eq!(world.value("ports", 4, "port"), "attic".into());
+}
+
 #[test]
 fn a_port_that_cannot_be_made_says_why() {
     let mut world = World::new();
@@ -300,6 +318,10 @@ fn a_port_that_cannot_be_made_says_why() {
     assert_eq!(codes(&world.config(vec![make(2)])), [ResultCode::Exists]);
     let answers = world.config(vec![make(7), set("ports", 7, "port", "wan")]);
     assert_eq!(codes(&answers)[1], ResultCode::Exists, "{answers:?}");
+    for number in [0, u32::MAX] {
+        let answers = world.config(vec![make(number)]);
+        assert_eq!(codes(&answers), [ResultCode::ValueOutOfRange]);
+    }
     let other = vec![write(1, 1, &[2, 500], &selector("routes", 2))];
     assert_eq!(codes(&world.config(other)), [ResultCode::NotSupported]);
     let taken = vec![write(1, 1, &[2, 0], &selector("ports", 9))];

@@ -10,7 +10,7 @@ use weir_base::Span;
 use weir_forces::schema::{Kind, Registry};
 use weir_forces::value;
 use weir_forces::wire::message::Selects;
-use weir_forces::wire::{Body, Content, Id, OperationKind, PathData, ResultCode};
+use weir_forces::wire::{Body, Content, Id, OperationKind, PathData, ResultCode, Selector};
 use weir_model::Value;
 use world::{BACKUP, CE, World, delete, on, tally, write};
 
@@ -149,6 +149,20 @@ fn what_a_view_does_not_have_has_the_code_of_the_rfc() {
             code,
             "{class}.{instance} {ids:?}"
         );
+    }
+    let (scheduler, table, _) = path("GenericScheduler", "QueueStats");
+    let mut select = |selector| {
+        let path = PathData::new(table.clone(), Some(selector), Content::Empty).unwrap();
+        world.get(scheduler, 1, path).content().clone()
+    };
+    match select(Selector::Range { first: 0, last: 9 }) {
+        Content::Sparse(rows) => assert_eq!(rows.len(), 1),
+        other => panic!("{other:?}"),
+    }
+    let values = vec![0; 4];
+    match select(Selector::Key { id: 1, values }) {
+        Content::Outcome(outcome) => assert!(!outcome.is_success(), "it has no keys"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -13,7 +13,7 @@ use weir_lfb::library::is_of_port;
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::{Operation, Value};
 
-use super::{Own, UNNAMED_MAX};
+use super::{NUMBER_MAX, Own, UNNAMED_MAX};
 use crate::blocks::{self, Block, PORTS, QUEUES, Source};
 use crate::object::{ADMIN_DISABLE, OPER_ENABLE};
 use crate::request::{Failure, Item, Step};
@@ -105,11 +105,15 @@ impl Own {
         let (made, gone) = (&after - &before, &before - &after);
         for (class, instance) in &made {
             self.blocks.get(*class)?;
-            if *class != ports || *instance == 0 {
+            if *class != ports {
                 let why =
                     "only instances of `ports` can be made; their other blocks come with them"
                         .to_owned();
                 return refused(ResultCode::NotSupported, why);
+            }
+            if !(1..=NUMBER_MAX).contains(instance) {
+                let why = format!("the instance of a port is a number from 1 to {NUMBER_MAX}");
+                return refused(ResultCode::ValueOutOfRange, why);
             }
             if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
                 let why =
