@@ -12,8 +12,14 @@
 //! An idle association asks for a sign of life; after four heartbeats without an answer, within eight seconds, it has
 //! ended.
 //!
-//! Deviations from RFC 9260: each packet with data is acknowledged at once (6.2 permits to wait 200 ms, which a
-//! retransmission timer for a LAN would not survive); one path, so the peer's other addresses are not used.
+//! Inputs only note that there is something to do; [`Association::poll_packet`] does it. So messages that are sent
+//! between two calls share packets (RFC 9260, 6.10), and packets that arrive between two calls are acknowledged
+//! together: every second one at least (6.2), and each one while data are missing (6.7).
+//!
+//! Deviations from RFC 9260: an acknowledgement waits for no timer (6.2 permits 200 ms, which a retransmission timer for
+//! a LAN would not survive); one path, so the peer's other addresses are not used.
+
+mod outgoing;
 
 use std::collections::VecDeque;
 
@@ -22,13 +28,15 @@ use weir_base::{Instant, Span};
 use super::channel::{Channel, Stray};
 use super::cookie::{Contract, Path};
 use super::gate::{DATA_LEN, Gate, Verdict, sack_is_plausible};
-use super::inbox::{Inbox, set_window};
+use super::inbox::Inbox;
 use super::library::{Arrived, Epoch, FOREIGN, Library, OURS};
 use super::outcome::{Dropped, End};
-use super::packet::{self, Chunk, Header, Packet, Writer, kind, u32_at};
+use super::packet::{Chunk, Header, Packet, Writer, kind, u32_at};
 
 /// Octets of messages that are not acknowledged; with more, there is no credit.
 pub const UNACKNOWLEDGED_MAX: usize = 128 << 10;
+/// Packets with data that one acknowledgement may be for (RFC 9260, 6.2).
+const PACKETS_PER_SACK: u32 = 2;
 /// Packets that wait for the socket; beyond them the association sends nothing.
 const OUTBOX_MAX: usize = 1024;
 
@@ -64,8 +72,14 @@ pub struct Association {
     contract: Contract,
     library: Library,
     gate: Gate,
+    /// The data of a packet that is being read, for the library.
+    arriving: Option<Writer>,
     inbox: Inbox,
     outbox: VecDeque<Vec<u8>>,
+    /// Something happened since the library was asked for packets.
+    is_touched: bool,
+    /// Packets with data since then.
+    unacknowledged: u32,
     last_sent: u32,
     heard: Instant,
     next_heartbeat: Instant,
@@ -97,8 +111,11 @@ impl Association {
             contract,
             library: Library::new(epoch, channel, path, &contract)?,
             gate: Gate::new(contract.theirs.first_tsn),
+            arriving: None,
             inbox: Inbox::default(),
             outbox: VecDeque::new(),
+            is_touched: true,
+            unacknowledged: 0,
             last_sent: contract.ours.first_tsn.wrapping_sub(1),
             heard: now,
             next_heartbeat: now,
@@ -132,7 +149,11 @@ impl Association {
         }
         self.heard = now;
         self.unanswered = 0;
+        self.is_touched = true;
         for chunk in packet.chunks() {
+            if chunk.kind != kind::DATA {
+                self.deliver(now);
+            }
             let skips = chunk.kind & 0x80 != 0; // RFC 9260, 3.2: what to do with an unknown type
             if !self.handle_chunk(now, &chunk) && !skips {
                 break;
@@ -141,7 +162,11 @@ impl Association {
                 return;
             }
         }
-        self.advance(now);
+        self.deliver(now);
+        self.unacknowledged += u32::from(packet.chunks().any(|chunk| chunk.kind == kind::DATA));
+        if self.unacknowledged >= PACKETS_PER_SACK || self.gate.has_gap() {
+            self.advance(now); // RFC 9260, 6.7: while data are missing, each packet is acknowledged
+        }
     }
 
     /// Timers.
@@ -166,7 +191,7 @@ impl Association {
             }
         }
         self.library.handle_timeout(now);
-        self.advance(now);
+        self.is_touched = true;
     }
 
     /// When [`Association::handle_timeout`] is to be called.
@@ -187,7 +212,10 @@ impl Association {
     }
 
     /// The next packet to send.
-    pub fn poll_packet(&mut self) -> Option<Vec<u8>> {
+    pub fn poll_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if self.is_touched {
+            self.advance(now);
+        }
         self.outbox.pop_front()
     }
 
@@ -200,8 +228,12 @@ impl Association {
         Some(message)
     }
 
-    /// Whether the next message may be sent.
-    pub fn has_room(&mut self) -> bool {
+    /// Whether there may be packets to send, or an end.
+    pub fn has_news(&self) -> bool {
+        self.is_touched || !self.outbox.is_empty() || self.end.is_some()
+    }
+
+    fn has_room(&mut self) -> bool {
         self.end.is_none()
             && matches!(self.state, State::Open)
             && self.outbox.len() < OUTBOX_MAX
@@ -213,10 +245,10 @@ impl Association {
         self.library.unacknowledged() == 0
     }
 
-    /// Sends a message. The caller asked [`Association::has_room`]; false: there was none.
-    pub fn send(&mut self, now: Instant, message: &[u8]) -> bool {
+    /// Sends a message; false if there is no room for it now.
+    pub fn send(&mut self, message: &[u8]) -> bool {
         let sent = self.has_room() && self.library.send(message);
-        self.advance(now);
+        self.is_touched |= sent;
         sent
     }
 
@@ -229,7 +261,7 @@ impl Association {
             self.abort(End::Closed);
         } else if let State::Open = self.state {
             self.state = State::Flushing(now + FLUSH_MAX);
-            self.advance(now);
+            self.is_touched = true;
         }
     }
 
@@ -254,10 +286,10 @@ impl Association {
     /// Handles a chunk; false if its type is unknown.
     fn handle_chunk(&mut self, now: Instant, chunk: &Chunk<'_>) -> bool {
         match chunk.kind {
-            kind::DATA => self.handle_data(now, chunk),
+            kind::DATA => self.handle_data(chunk),
             kind::SACK => {
                 if sack_is_plausible(chunk.value, self.last_sent) {
-                    self.feed(now, chunk.kind, 0, chunk.value.to_vec());
+                    self.feed(now, chunk.kind, chunk.value);
                 } else {
                     self.dropped.implausible += 1;
                 }
@@ -286,7 +318,8 @@ impl Association {
         true
     }
 
-    fn handle_data(&mut self, now: Instant, chunk: &Chunk<'_>) {
+    /// Data that pass the gate wait for [`Self::deliver`].
+    fn handle_data(&mut self, chunk: &Chunk<'_>) {
         if self.inbox.room() == 0 {
             self.dropped.window += 1;
             self.inbox.refuse(chunk);
@@ -297,7 +330,8 @@ impl Association {
                 let mut value = chunk.value.to_vec();
                 let ours = u32_at(&value, 8) == Some(self.channel.ppid());
                 set_ppid(&mut value, if ours { OURS } else { FOREIGN });
-                self.feed(now, kind::DATA, chunk.flags | IMMEDIATE, value);
+                let packet = self.arriving.take().unwrap_or_else(|| self.inward());
+                self.arriving = Some(packet.chunk(kind::DATA, chunk.flags | IMMEDIATE, &value));
             }
             Ok(Verdict::Drop) => self.dropped.implausible += 1,
             Err(_) => self.violation("data out of order"),
@@ -314,7 +348,7 @@ impl Association {
             Ok(Verdict::Pass) => {
                 // Once to skip, and once more because the library acknowledges only what it has seen before at once.
                 for _ in 0..2 {
-                    self.feed(now, kind::FORWARD_TSN, 0, chunk.value.to_vec());
+                    self.feed(now, kind::FORWARD_TSN, chunk.value);
                 }
                 self.advance(now);
             }
@@ -323,15 +357,27 @@ impl Association {
         }
     }
 
-    /// Gives one chunk to the library, and takes out the messages that it completes.
-    fn feed(&mut self, now: Instant, kind: u8, flags: u8, value: Vec<u8>) {
-        let header = Header {
+    /// A packet for the library, as if it came from the peer.
+    fn inward(&self) -> Writer {
+        Writer::new(Header {
             source_port: self.header.destination_port,
             destination_port: self.header.source_port,
             tag: self.contract.ours.tag,
+        })
+    }
+
+    /// Gives one chunk to the library.
+    fn feed(&mut self, now: Instant, kind: u8, value: &[u8]) {
+        self.arriving = Some(self.inward().chunk(kind, 0, value));
+        self.deliver(now);
+    }
+
+    /// Gives the library what has arrived, and takes out the messages that it completes.
+    fn deliver(&mut self, now: Instant) {
+        let Some(packet) = self.arriving.take() else {
+            return;
         };
-        let packet = Writer::new(header).chunk(kind, flags, &value).finish();
-        self.library.handle_packet(now, packet);
+        self.library.handle_packet(now, packet.finish());
         while let Some(arrived) = self.library.poll_message() {
             self.take(arrived);
         }
@@ -356,81 +402,6 @@ impl Association {
         }
     }
 
-    /// Moves what the library wants to send, and a close, on.
-    fn advance(&mut self, now: Instant) {
-        if self.end.is_some() {
-            return;
-        }
-        if self.outbox.len() < OUTBOX_MAX {
-            for packet in self.library.poll_packets(now) {
-                self.transmit(packet.to_vec());
-            }
-        }
-        if self.end.is_none() {
-            self.advance_close(now);
-        }
-    }
-
-    fn advance_close(&mut self, now: Instant) {
-        let (sent, next) = match self.state {
-            State::Open => return,
-            State::Flushing(until) if self.library.unacknowledged() > 0 => {
-                if now >= until {
-                    self.abort(End::Closed);
-                }
-                return;
-            }
-            State::Flushing(_) => (0, now),
-            State::ShuttingDown(sent, next) => (sent, next),
-        };
-        if now < next {
-            return;
-        }
-        if sent >= SHUTDOWNS_MAX {
-            self.abort(End::Closed);
-            return;
-        }
-        self.write(kind::SHUTDOWN, &self.gate.cumulative().to_be_bytes());
-        self.state = State::ShuttingDown(sent + 1, now + SHUTDOWN_EVERY);
-    }
-
-    /// A packet of the library goes out with our identifier and our window.
-    fn transmit(&mut self, mut packet: Vec<u8>) {
-        let (ppid, room) = (self.channel.ppid(), self.inbox.room());
-        let (mut last_sent, mut acknowledged) = (self.last_sent, None);
-        packet::rewrite(&mut packet, |kind, value| match kind {
-            kind::DATA => {
-                set_ppid(value, ppid);
-                if let Some(tsn) = u32_at(value, 0)
-                    && tsn.wrapping_sub(last_sent) <= u32::MAX / 2
-                {
-                    last_sent = tsn;
-                }
-            }
-            kind::SACK => {
-                acknowledged = u32_at(value, 0);
-                set_window(value, room);
-            }
-            kind::FORWARD_TSN => {
-                if let Some(tsn) = u32_at(value, 0)
-                    && tsn.wrapping_sub(last_sent) <= u32::MAX / 2
-                {
-                    last_sent = tsn;
-                }
-            }
-            _ => {}
-        });
-        self.last_sent = last_sent;
-        if let Some(cumulative) = acknowledged {
-            self.inbox.tell(&packet);
-            if self.gate.acknowledged(cumulative).is_err() {
-                self.violation("messages out of order");
-                return;
-            }
-        }
-        self.outbox.push_back(packet);
-    }
-
     /// Tells the peer if there is room again after the window was closed.
     fn reopen(&mut self, now: Instant) {
         let Some(refused) = self.inbox.reopened() else {
@@ -439,28 +410,11 @@ impl Association {
         for (flags, value) in refused {
             let kind = kind::DATA;
             let value = &value;
-            self.handle_data(now, &Chunk { kind, flags, value });
+            self.handle_data(&Chunk { kind, flags, value });
         }
+        self.deliver(now);
         self.advance(now);
         self.outbox.extend(self.inbox.reminder());
-    }
-
-    fn write(&mut self, kind: u8, value: &[u8]) {
-        if self.outbox.len() < OUTBOX_MAX {
-            let packet = Writer::new(self.header).chunk(kind, 0, value).finish();
-            self.outbox.push_back(packet);
-        }
-    }
-
-    fn violation(&mut self, what: &str) {
-        self.abort(End::Violation(what.to_owned()));
-    }
-
-    fn abort(&mut self, end: End) {
-        if self.end.is_none() {
-            self.write(kind::ABORT, &[]);
-            self.end = Some(end);
-        }
     }
 }
 

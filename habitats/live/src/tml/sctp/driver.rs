@@ -9,14 +9,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time;
 use weir_base::Instant;
-use weir_forces::wire::MessageKind;
 
 use super::super::Limits;
 use super::super::ended::Ended;
@@ -30,8 +28,10 @@ use super::socket::{PACKET_BYTES, Socket};
 use crate::clock;
 use crate::mutex::lock;
 
-/// Packets that are handled before the others are let in.
+/// Packets, or messages, that are handled before the others are let in.
 const BURST: usize = 64;
+/// Bytes of messages that are taken from an association at once.
+const READ_BYTES: usize = 16 << 10;
 /// Wait after an error of a socket.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -48,8 +48,8 @@ struct State {
     endpoint: Endpoint,
     watches: HashMap<LinkId, Arc<Watch>>,
     events: VecDeque<Event>,
-    /// A packet for which the socket had no room.
-    stuck: Option<(SocketAddr, Vec<u8>)>,
+    /// The socket has no room for the next packet.
+    is_stuck: bool,
     /// The timeout that the task of the socket waits for.
     expects: Option<Instant>,
     reported: Refused,
@@ -69,7 +69,7 @@ impl Driver {
             endpoint,
             watches: HashMap::new(),
             events: VecDeque::new(),
-            stuck: None,
+            is_stuck: false,
             expects: None,
             reported: Refused::default(),
         };
@@ -86,8 +86,9 @@ impl Driver {
     /// Uses the endpoint.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Endpoint, Instant) -> R) -> R {
         let mut state = lock(&self.state);
-        let result = work(&mut state.endpoint, clock::now());
-        state.flush(&self.socket);
+        let now = clock::now();
+        let result = work(&mut state.endpoint, now);
+        state.flush(now, &self.socket);
         for link in state.endpoint.take_touched() {
             if let Some(watch) = state.watches.get(&link) {
                 watch.read.notify_one();
@@ -99,7 +100,7 @@ impl Driver {
         }
         let next = state.endpoint.poll_timeout();
         let is_earlier = next.is_some_and(|next| state.expects.is_none_or(|old| next < old));
-        if is_earlier || state.stuck.is_some() || !state.events.is_empty() {
+        if is_earlier || state.is_stuck || !state.events.is_empty() {
             self.wake.notify_one();
         }
         result
@@ -110,7 +111,7 @@ impl Driver {
         let (timeout, is_stuck) = {
             let mut state = lock(&self.state);
             state.expects = state.endpoint.poll_timeout();
-            (state.expects, state.stuck.is_some())
+            (state.expects, state.is_stuck)
         };
         let until = timeout.map(|at| Duration::from_nanos(at.since(clock::now()).as_nanos()));
         tokio::select! {
@@ -128,15 +129,17 @@ impl Driver {
     }
 
     async fn receive(&self) {
-        let mut buffer = vec![0; PACKET_BYTES];
-        for _ in 0..BURST {
-            match self.socket.receive(&mut buffer) {
-                Ok((from, packet)) => {
-                    self.with(|endpoint, now| endpoint.handle_packet(now, from, packet))
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return self.complain(&error).await,
-            }
+        let mut buffer = Vec::with_capacity(PACKET_BYTES);
+        let received = self.with(|endpoint, now| {
+            (0..BURST).try_for_each(|_| {
+                let (from, packet) = self.socket.receive(&mut buffer)?;
+                endpoint.handle_packet(now, from, packet);
+                Ok::<_, io::Error>(())
+            })
+        });
+        match received {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.complain(&error).await,
+            _ => {}
         }
         self.report_refused();
         tokio::task::yield_now().await;
@@ -204,25 +207,33 @@ impl Driver {
     async fn receive_link(&self, link: LinkId, inbox: &Inbox, watch: &Watch) -> Ended {
         let mut reported = Dropped::default();
         loop {
-            let (message, end) = self.with(|endpoint, now| {
-                let message = endpoint.poll_message(now, link);
-                (message, endpoint.end(link))
+            let (messages, end) = self.with(|endpoint, now| {
+                let mut bytes = 0;
+                let mut messages = Vec::new();
+                while bytes < READ_BYTES
+                    && let Some(message) = endpoint.poll_message(now, link)
+                {
+                    bytes += message.len();
+                    messages.push(message);
+                }
+                (messages, endpoint.end(link))
             });
-            let delivered = match (message, end) {
-                (Some(message), _) => match queue::Channel::of(&message) {
+            if messages.is_empty() {
+                self.report_dropped(link, &mut reported);
+                match end {
+                    Some(end) => return ended(end),
+                    None => watch.read.notified().await,
+                }
+            }
+            for message in messages {
+                let delivered = match queue::Channel::of(&message) {
                     queue::Channel::Control => inbox.control(message).await,
                     queue::Channel::Redirect => inbox.redirect(message),
-                },
-                (None, Some(end)) => Err(ended(end)),
-                (None, None) => {
+                };
+                if let Err(ended) = delivered {
                     self.report_dropped(link, &mut reported);
-                    watch.read.notified().await;
-                    Ok(())
+                    return ended;
                 }
-            };
-            if let Err(ended) = delivered {
-                self.report_dropped(link, &mut reported);
-                return ended;
             }
         }
     }
@@ -235,8 +246,11 @@ impl Driver {
         watch: &Watch,
         redirect_max: Duration,
     ) -> Result<(), Ended> {
-        while let Some((channel, message)) = outlet.next().await {
-            let sent = self.send_message(link, watch, &message);
+        while let Some(first) = outlet.next().await {
+            let Some((channel, message)) = self.send_burst(link, &mut outlet, first)? else {
+                continue;
+            };
+            let sent = self.send_with_room(link, watch, &message);
             match channel {
                 queue::Channel::Control => sent.await?,
                 queue::Channel::Redirect => match time::timeout(redirect_max, sent).await {
@@ -255,15 +269,39 @@ impl Driver {
         }
         Ok(())
     }
-
-    async fn send_message(&self, link: LinkId, watch: &Watch, message: &[u8]) -> Result<(), Ended> {
-        let kind = MessageKind::from(message.get(1).copied().unwrap_or_default());
-        loop {
-            let sent = self.with(|endpoint, now| {
-                if let Some(end) = endpoint.end(link) {
-                    return Err(ended(end));
+    /// Sends a message, and those that wait behind it. Returns the first one for which there is no room.
+    fn send_burst(
+        &self,
+        link: LinkId,
+        outlet: &mut Outlet,
+        first: (queue::Channel, Vec<u8>),
+    ) -> Result<Option<(queue::Channel, Vec<u8>)>, Ended> {
+        self.with(|endpoint, _| {
+            if let Some(end) = endpoint.end(link) {
+                return Err(ended(end));
+            }
+            let mut next = Some(first);
+            for _ in 0..BURST {
+                match &next {
+                    Some((_, message)) if endpoint.send(link, message) => next = outlet.try_next(),
+                    _ => break,
                 }
-                Ok(endpoint.has_room(link, kind) && endpoint.send(now, link, kind, message))
+            }
+            Ok(next)
+        })
+    }
+
+    /// Sends a message when there is room for it.
+    async fn send_with_room(
+        &self,
+        link: LinkId,
+        watch: &Watch,
+        message: &[u8],
+    ) -> Result<(), Ended> {
+        loop {
+            let sent = self.with(|endpoint, _| match endpoint.end(link) {
+                Some(end) => Err(ended(end)),
+                None => Ok(endpoint.send(link, message)),
             });
             if sent? {
                 return Ok(());
@@ -304,12 +342,13 @@ impl Driver {
 }
 
 impl State {
-    fn flush(&mut self, socket: &Socket) {
-        while let Some((to, packet)) = self.stuck.take().or_else(|| self.endpoint.poll_packet()) {
+    fn flush(&mut self, now: Instant, socket: &Socket) {
+        self.is_stuck = false;
+        while let Some((to, packet)) = self.endpoint.poll_packet(now) {
             match socket.send(to, &packet) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stuck = Some((to, packet));
-                    return;
+                    self.is_stuck = true;
+                    return self.endpoint.put_back(to, packet);
                 }
                 Err(error) => tracing::debug!(%error, %to, "a packet was not sent"),
                 Ok(()) => {}

@@ -9,8 +9,8 @@
 //!
 //! Packets to other ports are ignored: over raw IP, each socket gets all SCTP packets of the machine.
 //!
-//! After each input: [`Endpoint::poll_packet`] until none, [`Endpoint::poll_event`] until none, and a look at the links
-//! of [`Endpoint::take_touched`].
+//! After one input or several: [`Endpoint::poll_packet`] until none, [`Endpoint::poll_event`] until none, and a look at
+//! the links of [`Endpoint::take_touched`]. Inputs that come together need fewer packets.
 
 mod dial;
 mod traffic;
@@ -101,6 +101,8 @@ pub struct Endpoint {
     outbox: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<Event>,
     touched: BTreeSet<LinkId>,
+    /// The associations with inputs that have had no effect yet.
+    unsettled: BTreeSet<Path>,
     aborts: (Instant, u32),
     /// Counters of dropped packets.
     pub refused: Refused,
@@ -127,6 +129,7 @@ impl Endpoint {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             touched: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
             aborts: (Instant::ZERO, 0),
             refused: Refused::default(),
         }
@@ -188,8 +191,16 @@ impl Endpoint {
     }
 
     /// The next packet to send, and where to.
-    pub fn poll_packet(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+    pub fn poll_packet(&mut self, now: Instant) -> Option<(SocketAddr, Vec<u8>)> {
+        while let Some(path) = self.unsettled.pop_first() {
+            self.settle(now, path);
+        }
         self.outbox.pop_front()
+    }
+
+    /// A packet for which the socket has no room now.
+    pub fn put_back(&mut self, to: SocketAddr, packet: Vec<u8>) {
+        self.outbox.push_front((to, packet));
     }
 
     /// The next event.
@@ -318,7 +329,11 @@ impl Endpoint {
     fn hand_over(&mut self, now: Instant, path: Path, packet: &Packet<'_>) {
         if let Some(slot) = self.up.get_mut(&path) {
             slot.association.handle_packet(now, packet);
-            return self.settle(now, path);
+            match slot.association.end() {
+                Some(_) => self.settle(now, path), // the next packet may be of a new association
+                None => drop(self.unsettled.insert(path)),
+            }
+            return;
         }
         if self.channel_of(path.local_port).is_none() {
             return; // another socket's
@@ -353,7 +368,7 @@ impl Endpoint {
         let Some(slot) = self.up.get_mut(&path) else {
             return;
         };
-        while let Some(packet) = slot.association.poll_packet() {
+        while let Some(packet) = slot.association.poll_packet(now) {
             if self.outbox.len() < OUTBOX_MAX {
                 self.outbox.push_back((path.remote, packet));
             } else {
@@ -393,7 +408,7 @@ impl Endpoint {
                 self.timers.remove(&(timer, path));
             }
             slot.association.close(now, false);
-            while let Some(packet) = slot.association.poll_packet() {
+            while let Some(packet) = slot.association.poll_packet(now) {
                 self.outbox.push_back((path.remote, packet));
             }
             finished.push((slot.channel, slot.association));

@@ -49,6 +49,8 @@ pub struct Gate {
     cumulative: u32,
     /// The fragments that have arrived after it, by distance.
     arrived: VecDeque<Option<Fragment>>,
+    /// Number of fragments that are missing among them.
+    missing: usize,
     /// SSN of the next fragment in order.
     next_ssn: u16,
     /// Whether that fragment begins a message.
@@ -68,6 +70,7 @@ impl Gate {
         Self {
             cumulative: first_tsn.wrapping_sub(1),
             arrived: VecDeque::new(),
+            missing: 0,
             next_ssn: 0,
             next_begins: true,
         }
@@ -76,6 +79,11 @@ impl Gate {
     /// All TSNs up to this one were acknowledged.
     pub fn cumulative(&self) -> u32 {
         self.cumulative
+    }
+
+    /// Whether data are missing before some that have arrived.
+    pub fn has_gap(&self) -> bool {
+        self.missing > 0
     }
 
     /// A DATA chunk.
@@ -99,6 +107,7 @@ impl Gate {
         }
         let at = ahead as usize - 1;
         if self.arrived.len() <= at {
+            self.missing += at + 1 - self.arrived.len();
             self.arrived.resize(at + 1, None);
         }
         let Some(place) = self.arrived.get_mut(at) else {
@@ -106,8 +115,10 @@ impl Gate {
         };
         match place {
             Some(there) if *there != fragment => Ok(Verdict::Drop),
-            _ => {
+            Some(_) => Ok(Verdict::Pass),
+            None => {
                 *place = Some(fragment);
+                self.missing -= 1;
                 Ok(Verdict::Pass)
             }
         }
@@ -148,6 +159,7 @@ impl Gate {
             return Ok(Verdict::Drop);
         }
         let gone = self.arrived.len().min(ahead as usize);
+        self.missing -= self.arrived.range(..gone).filter(|f| f.is_none()).count();
         for fragment in self.arrived.drain(..gone).flatten() {
             if fragment.ssn.wrapping_sub(self.next_ssn) > skipped {
                 return Err(Violation);
@@ -219,8 +231,9 @@ mod tests {
     #[test]
     fn fragments_are_one_message() {
         let mut gate = Gate::new(1);
-        for (tsn, flags) in [(3, 1), (1, 2), (2, 0)] {
+        for (tsn, flags, has_gap) in [(3, 1, true), (1, 2, true), (1, 2, true), (2, 0, false)] {
             assert_eq!(gate.data(flags, &data(tsn, 0)), Ok(Verdict::Pass));
+            assert_eq!(gate.has_gap(), has_gap);
         }
         assert_eq!(gate.acknowledged(3), Ok(()));
         assert_eq!(gate.data(3, &data(4, 1)), Ok(Verdict::Pass));
@@ -270,8 +283,9 @@ mod tests {
     fn data_that_were_given_up_are_skipped() {
         let mut gate = Gate::new(1);
         assert_eq!(gate.data(3, &data(3, 2)), Ok(Verdict::Pass));
+        assert!(gate.has_gap());
         assert_eq!(gate.forward(&forward(4, 3)), Ok(Verdict::Pass));
-        assert_eq!(gate.cumulative(), 4);
+        assert_eq!((gate.cumulative(), gate.has_gap()), (4, false));
         assert_eq!(gate.data(3, &data(5, 4)), Ok(Verdict::Pass));
         assert_eq!(gate.acknowledged(5), Ok(()));
         assert_eq!(gate.forward(&forward(5, 9)), Ok(Verdict::Pass)); // old: the library acknowledges

@@ -124,7 +124,7 @@ impl Library {
         })
     }
 
-    /// A packet with one chunk that has passed the gate.
+    /// A packet whose chunks have passed the gate.
     pub fn handle_packet(&mut self, now: Instant, packet: Vec<u8>) {
         let now = self.epoch.to_library(now);
         let event = self

@@ -75,15 +75,18 @@ impl Socket {
         self.socket.writable().await
     }
 
-    /// Reads an SCTP packet into `buffer`, if one is there.
-    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<(SocketAddr, &'a [u8])> {
-        let (len, from) = self.socket.try_recv_from(buffer)?;
-        let bytes = buffer.get(..len).unwrap_or_default();
-        let header = match bytes.first() {
+    /// Reads an SCTP packet into `buffer`, if one is there. The buffer has room for [`PACKET_BYTES`].
+    pub(super) fn receive<'a>(
+        &self,
+        buffer: &'a mut Vec<u8>,
+    ) -> io::Result<(SocketAddr, &'a [u8])> {
+        buffer.clear();
+        let (_, from) = self.socket.try_recv_buf_from(buffer)?;
+        let header = match buffer.first() {
             Some(first) if self.has_ip_header => usize::from(first & 0xf) * 4,
             _ => 0,
         };
-        Ok((from, bytes.get(header..).unwrap_or_default()))
+        Ok((from, buffer.get(header..).unwrap_or_default()))
     }
 
     /// Sends an SCTP packet, if there is room.

@@ -1,5 +1,6 @@
 use super::super::inbox::{INBOX_MAX, MESSAGE_COST};
 use super::super::init::Init;
+use super::super::packet;
 use super::*;
 
 const PATHS: [(u16, u16); 2] = [(40_000, 6704), (6704, 40_000)];
@@ -72,7 +73,6 @@ impl Pair {
             for (_, to, packet) in due {
                 let packet = Packet::parse(&packet).unwrap();
                 self.ends[to].handle_packet(self.now, &packet);
-                self.collect();
             }
             for end in &mut self.ends {
                 end.handle_timeout(self.now);
@@ -92,7 +92,7 @@ impl Pair {
             {
                 self.got[from].push(message);
             }
-            while let Some(packet) = self.ends[from].poll_packet() {
+            while let Some(packet) = self.ends[from].poll_packet(self.now) {
                 self.sent += 1;
                 if !(self.loses)(from, self.sent) {
                     self.wire
@@ -109,7 +109,7 @@ impl Pair {
             && self.now < until
         {
             if self.ends[0].has_room() {
-                assert!(self.ends[0].send(self.now, message));
+                assert!(self.ends[0].send(message));
                 sent += 1;
             } else {
                 self.run_for(Span::from_millis(1));
@@ -157,15 +157,46 @@ fn messages_of_all_lengths_arrive_whole_and_in_order() {
 fn packets_fit_an_ethernet_frame_and_have_the_identifier_of_the_channel() {
     let mut pair = Pair::new(Channel::High);
     for number in 0..200 {
-        assert!(pair.ends[0].send(pair.now, &config(number, 24 + 4 * number as usize)));
+        assert!(pair.ends[0].send(&config(number, 24 + 4 * number as usize)));
     }
-    while let Some(packet) = pair.ends[0].poll_packet() {
+    while let Some(packet) = pair.ends[0].poll_packet(pair.now) {
         assert!(packet.len() <= 1452, "{} octets", packet.len());
         for chunk in Packet::parse(&packet).unwrap().chunks() {
             assert_eq!(chunk.kind, kind::DATA);
             assert_eq!(u32_at(chunk.value, 8), Some(21));
         }
     }
+}
+
+#[test]
+fn messages_that_are_sent_together_share_packets_and_acknowledgements() {
+    let mut pair = Pair::new(Channel::High);
+    for number in 0..140 {
+        assert!(pair.ends[0].send(&config(number, 100)));
+    }
+    pair.run_for(Span::from_millis(50));
+    assert_eq!(pair.got[1].len(), 140);
+    let data = (140 * 116_u64).div_ceil(1400);
+    let most = data + data.div_ceil(2) + 4; // acknowledgements, and windows that were not full
+    assert!(pair.sent <= most, "{} packets", pair.sent);
+
+    let before = pair.sent;
+    assert!(pair.ends[0].send(&config(140, 100)));
+    pair.run_for(Span::from_millis(1)); // there
+    pair.run_for(Span::from_millis(1)); // and back
+    assert_eq!(pair.sent, before + 2, "one alone is acknowledged at once");
+    assert!(pair.ends[0].is_flushed());
+}
+
+#[test]
+fn the_smallest_messages_do_not_outrun_the_gate() {
+    let mut pair = Pair::new(Channel::High);
+    let messages: Vec<_> = (0..100_000).map(|n| config(n, 24)).collect();
+    let until = pair.now + Span::from_secs(60);
+    assert_eq!(pair.send_all(&messages, until), messages.len());
+    pair.run_for(Span::from_secs(1));
+    assert!(pair.got[1] == messages);
+    assert_eq!(pair.ends[1].dropped, Dropped::default());
 }
 
 #[test]
@@ -191,25 +222,22 @@ fn the_low_channel_gives_old_messages_up_and_goes_on() {
     for round in 0..40 {
         for n in 0..20 {
             if pair.ends[0].has_room() {
-                let now = pair.now;
-                pair.ends[0].send(now, &redirect(round * 20 + n));
+                pair.ends[0].send(&redirect(round * 20 + n));
             }
         }
         pair.run_for(Span::from_millis(50));
     }
     // The wire is cut for longer than a message lives.
     pair.loses = |_, _| true;
-    let now = pair.now;
     for n in 800..820 {
-        pair.ends[0].send(now, &redirect(n));
+        pair.ends[0].send(&redirect(n));
     }
     pair.run_for(Span::from_secs(2));
     pair.loses = |_, _| false;
     pair.run_for(Span::from_secs(3));
     let before = pair.got[1].len();
     let last = redirect(1000);
-    let now = pair.now;
-    assert!(pair.ends[0].send(now, &last));
+    assert!(pair.ends[0].send(&last));
     pair.run_for(Span::from_secs(3));
     for end in &pair.ends {
         assert_eq!(end.end(), None);
@@ -256,7 +284,7 @@ fn an_idle_association_lives_and_a_silent_peer_is_found() {
 fn a_close_delivers_what_was_sent_unless_it_is_at_once() {
     let mut pair = Pair::new(Channel::High);
     let last = config(1, 100_000);
-    assert!(pair.ends[0].send(pair.now, &last));
+    assert!(pair.ends[0].send(&last));
     let now = pair.now;
     pair.ends[0].close(now, true);
     pair.run_for(Span::from_secs(1));
@@ -282,14 +310,13 @@ fn a_close_delivers_what_was_sent_unless_it_is_at_once() {
 #[test]
 fn what_is_on_the_wrong_channel_is_dropped_and_counted() {
     let mut pair = Pair::new(Channel::High);
-    let now = pair.now;
     let strays = [
         message(0x0f, 4, 0, 24),
         message(0x03, 3, 0, 24),
         b"what".to_vec(),
     ];
     for stray in &strays {
-        assert!(pair.ends[0].send(now, stray));
+        assert!(pair.ends[0].send(stray));
     }
     pair.run_for(Span::from_millis(10));
     let dropped = &pair.ends[1].dropped;
@@ -302,10 +329,10 @@ fn what_is_on_the_wrong_channel_is_dropped_and_counted() {
 
     // The identifier of another channel: the sender believes that it is on the low one.
     pair.ends[0].channel = Channel::Low;
-    assert!(pair.ends[0].send(now, &config(1, 24)));
+    assert!(pair.ends[0].send(&config(1, 24)));
     pair.run_for(Span::from_millis(10));
     pair.ends[0].channel = Channel::High;
-    assert!(pair.ends[0].send(now, &config(2, 24)));
+    assert!(pair.ends[0].send(&config(2, 24)));
     pair.run_for(Span::from_millis(10));
     assert_eq!(pair.ends[1].dropped.ppid, 1);
     assert!(pair.got[1] == [config(2, 24)]);
@@ -342,10 +369,9 @@ fn changed_packets_are_dropped_or_end_the_association() {
     for round in 0..400 {
         let mut pair = Pair::new(Channel::ALL[round % 3]);
         for step in 0..60 {
-            let now = pair.now;
             for from in 0..2 {
                 let len = 24 + (draw() % 1000) as usize * 4;
-                let _ = pair.ends[from].send(now, &config(step, len));
+                let _ = pair.ends[from].send(&config(step, len));
             }
             pair.collect();
             for (_, _, packet) in &mut pair.wire {

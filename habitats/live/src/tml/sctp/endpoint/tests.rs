@@ -1,5 +1,3 @@
-use weir_forces::wire::MessageKind;
-
 use super::*;
 
 /// A network of endpoints in virtual time: packets take a millisecond.
@@ -79,7 +77,7 @@ impl Net {
 
     fn collect(&mut self) {
         for (index, (at, endpoint)) in self.ends.iter_mut().enumerate() {
-            while let Some((to, packet)) = endpoint.poll_packet() {
+            while let Some((to, packet)) = endpoint.poll_packet(self.now) {
                 self.sent += 1;
                 if !(self.loses)(self.sent) {
                     let arrival = self.now + Span::from_millis(1);
@@ -102,7 +100,7 @@ impl Net {
 
     fn send(&mut self, from: usize, link: LinkId, message: &[u8]) {
         let (_, endpoint) = &mut self.ends[from];
-        assert!(endpoint.send(self.now, link, MessageKind::from(message[1]), message));
+        assert!(endpoint.send(link, message));
     }
 
     fn messages(&mut self, at: usize, link: LinkId) -> Vec<Vec<u8>> {
@@ -273,7 +271,7 @@ fn a_hundred_thousand_inits_leave_nothing_behind() {
     for n in 0..100_000_u32 {
         let from = SocketAddr::new(std::net::Ipv4Addr::from(0x0a00_0000 + n).into(), 9899);
         ce.handle_packet(now, from, &init(n + 1, (n % 60_000) as u16 + 1));
-        while ce.poll_packet().is_some() {}
+        while ce.poll_packet(now).is_some() {}
     }
     assert!(ce.up.is_empty() && ce.timers.is_empty() && ce.finished.is_empty());
     assert_eq!(ce.poll_timeout(), None);
@@ -298,7 +296,7 @@ fn peers_that_open_one_channel_only_do_not_fill_the_memory() {
         let from = SocketAddr::new(std::net::Ipv4Addr::from(0x0a00_0000 + n).into(), 9899);
         let ce = &mut net.ends[0].1;
         ce.handle_packet(now, from, &init(n + 10, 7));
-        let (_, answer) = ce.poll_packet().unwrap();
+        let (_, answer) = ce.poll_packet(now).unwrap();
         let packet = Packet::parse(&answer).unwrap();
         let value = packet.chunks().next().unwrap().value;
         let (theirs, cookie) = Init::parse(value).unwrap();
@@ -309,7 +307,7 @@ fn peers_that_open_one_channel_only_do_not_fill_the_memory() {
         };
         let echo = Writer::new(header).chunk(kind::COOKIE_ECHO, 0, cookie.unwrap());
         ce.handle_packet(now, from, &echo.finish());
-        while ce.poll_packet().is_some() {}
+        while ce.poll_packet(now).is_some() {}
     }
     let ce = &net.ends[0].1;
     assert_eq!(ce.up.len(), super::super::links::INCOMPLETE_MAX);
@@ -333,14 +331,14 @@ fn cookies_of_others_and_packets_for_others_do_nothing() {
     assert_eq!(ce.refused.cookie, 1);
     let other = Writer::new(header(6707, 1)).chunk(kind::HEARTBEAT, 0, &[]);
     ce.handle_packet(now, from, &other.finish());
-    assert_eq!(ce.poll_packet(), None);
+    assert_eq!(ce.poll_packet(now), None);
     // Out of the blue: an ABORT with the sender's own tag, and not for ever.
     for _ in 0..2 * ABORTS_MAX {
         let data = Writer::new(header(6704, 77)).chunk(kind::DATA, 3, &[0; 13]);
         ce.handle_packet(now, from, &data.finish());
     }
     assert_eq!(ce.outbox.len(), ABORTS_MAX as usize);
-    let (_, abort) = ce.poll_packet().unwrap();
+    let (_, abort) = ce.poll_packet(now).unwrap();
     let abort = Packet::parse(&abort).unwrap();
     let chunk = abort.chunks().next().unwrap();
     assert_eq!(

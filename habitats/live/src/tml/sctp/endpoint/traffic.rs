@@ -17,9 +17,12 @@ impl Endpoint {
         }
         for channel in Channel::ALL {
             let path = self.path(link, channel)?;
-            let message = self.up.get_mut(&path)?.association.poll_message(now);
+            let association = &mut self.up.get_mut(&path)?.association;
+            let message = association.poll_message(now);
+            if association.has_news() {
+                self.unsettled.insert(path); // there is room in its window again
+            }
             if message.is_some() {
-                self.settle(now, path);
                 return message;
             }
         }
@@ -34,23 +37,17 @@ impl Endpoint {
         }
     }
 
-    /// Whether a message of this type could be sent now.
-    pub fn has_room(&mut self, link: LinkId, message: MessageKind) -> bool {
-        self.path(link, Channel::of(message))
-            .and_then(|path| self.up.get_mut(&path))
-            .is_some_and(|slot| slot.association.has_room())
-    }
-
-    /// Sends a message. The caller asked [`Endpoint::has_room`]; false: there was none.
-    pub fn send(&mut self, now: Instant, link: LinkId, kind: MessageKind, message: &[u8]) -> bool {
+    /// Sends a message; false if there is no room for it now.
+    pub fn send(&mut self, link: LinkId, message: &[u8]) -> bool {
+        let kind = MessageKind::from(message.get(1).copied().unwrap_or_default());
         let Some(path) = self.path(link, Channel::of(kind)) else {
             return false;
         };
-        let Some(slot) = self.up.get_mut(&path) else {
-            return false;
-        };
-        let sent = slot.association.send(now, message);
-        self.settle(now, path);
+        let slot = self.up.get_mut(&path);
+        let sent = slot.is_some_and(|slot| slot.association.send(message));
+        if sent {
+            self.unsettled.insert(path);
+        }
         sent
     }
 
