@@ -138,12 +138,17 @@ fn words(command: &Command) -> String {
     match command {
         Command::Watch {
             fe,
-            port,
+            instance,
             event,
-            interval,
+            filter,
             class,
         } => {
-            format!("watch {fe} {class}.{port}.{event} {interval}")
+            let filter = match (filter.interval, filter.hysteresis) {
+                (Some(interval), None) => interval.to_string(),
+                (None, Some(step)) => format!("by {step}"),
+                other => panic!("{other:?}"),
+            };
+            format!("watch {fe} {class}.{instance}.{event} {filter}")
         }
         Command::Read { fe, class } => format!("read {fe} {class}"),
         Command::Steer { fe, changes } => {
@@ -329,7 +334,7 @@ fn rates_are_shared_out_again_when_an_fe_comes_or_goes() {
         assert_eq!(two[&format!("{fe} excess")], "90.9 Mbit", "{two:?}");
         assert_eq!(two[&format!("{fe} flow_control")], "true", "{two:?}");
     }
-    // What is in force is not sent again.
+    // A value in force is not sent again.
     assert!(count <= 6, "{count}");
     assert_eq!(run(&mut world, 1000).1, 0);
     world.controllers.handle_associated(at(2000), "c");
@@ -344,11 +349,81 @@ fn rates_are_shared_out_again_when_an_fe_comes_or_goes() {
     let (two, _) = run(&mut world, 3000);
     assert_eq!(two["a committed"], "45 Mbit");
     assert!(two.keys().all(|name| !name.starts_with('b')), "{two:?}");
-    // One that comes anew is told all of it.
+    // One that comes anew receives all of it.
     world.controllers.handle_associated(at(4000), "c");
     let (one, _) = run(&mut world, 4000);
     assert_eq!(one["c committed"], "45 Mbit");
     assert_eq!(one["c flow_control"], "true");
+}
+
+/// The value of the block `redirect`, with these bytes of exceptions and of control messages.
+fn block(redirected: u64, control: u64) -> Value {
+    let of = |names: [&'static str; 2], bytes: u64| {
+        let [first, second] = names;
+        Value::Struct(vec![
+            (first.into(), (bytes / 100).into()),
+            (second.into(), bytes.into()),
+        ])
+    };
+    Value::Struct(vec![
+        ("stats".into(), of(["packets", "bytes"], redirected)),
+        ("control".into(), of(["messages", "bytes"], control)),
+    ])
+}
+
+#[test]
+fn the_buckets_of_exceptions_are_those_of_the_block() {
+    let given = [
+        ("kind", "flow_control"),
+        ("uplinks", "a, b"),
+        ("measure", "true"),
+    ];
+    let mut world = World::new(&[plan(&given, &["a", "b"], &[])]);
+    for fe in ["a", "b"] {
+        world.controllers.handle_associated(at(0), fe);
+    }
+    let none = |command: &Command| match command {
+        Command::Read { .. } => Some(Done::Rows(block(0, 0))),
+        command => good(0)(command),
+    };
+    let watches = world.answer(at(0), none);
+    assert_eq!(
+        watches[..2],
+        [
+            "watch a redirect.1.redirect_rate_changed 40 ms",
+            "watch a redirect.1.control_rate_changed by 100000"
+        ]
+    );
+    world.turn(at(0));
+    let seen = world.answer(at(1), none);
+    // (100 - 10) / 2 = 45 Mbit/s; as nothing is known yet, 1.01 times as much at most. T_s is 1.5 s.
+    let order =
+        "redirect.ts=1.5 s redirect.bc=67500000 redirect.be=68175000 redirect.flow_control=true";
+    let expected = ["read a redirect", "read b redirect"].map(str::to_owned);
+    let orders = ["a", "b"].map(|fe| format!("steer {fe} {order}"));
+    assert_eq!(seen, [expected, orders].concat());
+    // `a` redirects 60 Mbit/s and `b` 30: no table is read for it. Control messages of `b` take 15 Mbit/s.
+    let mut last = BTreeMap::new();
+    for now in (40..1000).step_by(40) {
+        let watch = |fe: &str| world.watches[fe];
+        let (of_a, of_b) = (watch("a"), watch("b"));
+        let controllers = &mut world.controllers;
+        controllers.handle_report(at(now), of_a, &block(now * 7500, now * 125));
+        controllers.handle_report(at(now), of_b, &block(now * 3750, now * 1875));
+        world.turn(at(now));
+        for seen in world.answer(at(now), none) {
+            let (fe, order) = seen
+                .strip_prefix("steer ")
+                .unwrap()
+                .split_once(' ')
+                .unwrap();
+            last.insert(fe.to_owned(), order.to_owned());
+        }
+    }
+    // (100 - 5 - 15) / 2 = 40; 1.01 * 80 - 30 = 50.8.
+    let order = "redirect.ts=1.5 s redirect.bc=60000000 redirect.be=76200000";
+    assert_eq!(last.into_values().collect::<Vec<_>>(), [order, order]);
+    assert!(world.notes().is_empty());
 }
 
 #[test]

@@ -40,8 +40,9 @@ is the rate at which
     sum of min(redirect_i, B_e) = (1 + delta) N B_c / T_s        equation 13, with equality
 
 so that the link is never offered more than delta N B_c / T_s beyond what it carries. They are computed again
-with each sample. Where they have changed, every FE is told, for the token buckets of its uplink (`committed`
-and `excess` of `token_bucket` or `dppbrb`), which are switched by `flow_control`. An FE that has not
+with each sample. Where they have changed, every FE receives them, for the token buckets of its uplink (`committed`
+and `excess` of `token_bucket` or `dppbrb`, `bc` and `be` of `redirect`), which are switched by
+`flow_control`. An FE that has not
 answered for `timeout` counts as gone, and one that answers again as come: the others have their new rates
 with the next orders. Its redirect rate is measured over `window`; until it is known, it counts as without
 bound. With `measure`, an FE whose control messages need more than `control` has what they use, measured in

@@ -17,6 +17,7 @@
 //! - [`runner`]: rounds of polls and changes between a controller and elements that come and go
 //! - [`backpressure`]: the controller of RS-RED
 //! - [`flow_control`]: what forwarding elements may redirect
+//! - [`told`]: what elements have been given, so that no order is sent twice
 //! - [`tml`]: what carrying messages costs, computed
 
 pub mod backpressure;
@@ -26,6 +27,7 @@ mod members;
 pub mod runner;
 pub mod spec;
 pub mod tml;
+pub mod told;
 
 pub use contract::{Controller, GAUGES_MAX, Manual, Order, QueueName, QueueSample, Role, Sample};
 pub use runner::Runner;

@@ -17,13 +17,11 @@
 //! one deadline, not one a round. A poll's deadline is never after the beginning of the next round, so
 //! rounds do not overlap.
 //!
-//! Controllers repeat what they want in every round. An order is sent only if it is new: what an element has been told
-//! is known, and counts as in force for [`REPEAT`]. It is forgotten when any request to the element fails, since the
-//! element may have lost it, and when the element leaves. A parameter that a queue keeps for a time only
-//! ([`Role::renews`]) is sent in every round.
+//! Controllers repeat what they want in every round. An order is sent only if it is new ([`told`](crate::told)). All orders
+//! to an element are sent again when a request to it has failed, and when it comes anew.
 //!
 //! Requests in flight are bounded: a poll for each element, and the changes of as many rounds as begin
-//! within `response_max`. A change that is lost is not sent again by itself: the next order is.
+//! within `response_max`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,12 +30,10 @@ use weir_base::setting::{Setting, did_you_mean, nearest};
 use weir_base::{Instant, Span};
 
 use crate::contract::{Controller, Order, QueueName, QueueSample, Role, Sample};
+use crate::told::Told;
 
 /// The most changes in one request, unless one queue has more. Services of routers must accept this many.
 pub const CHANGES_MAX: usize = 256;
-
-/// An order is sent again after this time, because others may have changed the parameter at the element.
-pub const REPEAT: Span = Span::from_secs(10);
 
 /// The times that a runner keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,25 +183,7 @@ struct Queue {
     role: &'static Role,
     /// Where it is among the samples.
     place: usize,
-    /// The parameters that it was told to have, and when.
-    told: BTreeMap<&'static str, (Setting, Instant)>,
-}
-
-impl Queue {
-    /// Notes an order; returns whether it is to be sent.
-    fn tell(&mut self, now: Instant, order: &Order) -> bool {
-        let lasts = !self.role.renews.contains(&order.parameter)
-            || matches!(order.value, Setting::Ratio(0.0) | Setting::Count(0));
-        let told = self.told.get(order.parameter);
-        let is_in_force =
-            told.is_some_and(|(value, at)| *value == order.value && now.since(*at) < REPEAT);
-        if is_in_force && lasts {
-            return false;
-        }
-        let told = (order.value.clone(), now);
-        self.told.insert(order.parameter, told);
-        true
-    }
+    told: Told,
 }
 
 /// The latest round.
@@ -278,7 +256,7 @@ impl Runner {
         let joined = Queue {
             role,
             place,
-            told: BTreeMap::new(),
+            told: Told::default(),
         };
         element.queues.insert(Arc::clone(&queue.port), joined);
         element.polled = None;
@@ -442,7 +420,7 @@ impl Runner {
         orders.retain(|order| {
             let element = self.elements.get_mut(&order.queue.element);
             let queue = element.and_then(|element| element.queues.get_mut(&order.queue.port));
-            queue.is_some_and(|queue| queue.tell(now, order))
+            queue.is_some_and(|queue| queue.told.tell(now, queue.role, order))
         });
         for (element, changes) in by_element(orders) {
             self.last_id += 1;
@@ -468,7 +446,7 @@ impl Runner {
         });
     }
 
-    /// What an element was told may not be in force there.
+    /// The orders that an element was given may not be in force there.
     fn forget_orders(&mut self, element: &str) {
         let queues = self.elements.get_mut(element).into_iter();
         for queue in queues.flat_map(|element| element.queues.values_mut()) {
@@ -543,14 +521,6 @@ mod tests {
             renews: &[],
             reads: &[],
             about: "a queue that is sampled",
-        },
-        Role {
-            name: "lent",
-            queues: [0, 1],
-            sets: &["probability", "weight"],
-            renews: &["probability"],
-            reads: &[],
-            about: "a queue that keeps a parameter for a time",
         },
     ];
     const TIMING: Timing = Timing {
@@ -860,7 +830,7 @@ mod tests {
         assert!(next(&mut runner, 2, done()).is_some());
         let failed = Response::Failed("gone".into());
         assert!(next(&mut runner, 1, Some(failed)).is_some());
-        // What got lost or was refused is sent again, also if nobody says so.
+        // An order that got lost or was refused is sent again, also if nobody says so.
         let refused = Response::Refused("no".into());
         assert!(next(&mut runner, 1, Some(refused)).is_some());
         assert!(next(&mut runner, 1, None).is_some());
@@ -873,32 +843,7 @@ mod tests {
         // Somebody else may have changed it: it is sent now and then.
         let again = std::iter::repeat_with(|| next(&mut runner, 1, done()));
         let again = again.take(1000).flatten().next().unwrap();
-        assert_eq!(again.since(begin), REPEAT);
-    }
-
-    #[test]
-    fn what_lasts_for_a_time_only_is_ordered_in_every_round() {
-        let role: &'static Role = &ROLES[2];
-        let mut queue = Queue {
-            role,
-            place: 0,
-            told: BTreeMap::new(),
-        };
-        let mut tell = |parameter, value| {
-            let (element, port) = ("a".into(), "x".into());
-            let queue_name = QueueName { element, port };
-            let order = Order {
-                queue: queue_name,
-                parameter,
-                value,
-            };
-            queue.tell(at(0), &order)
-        };
-        let half = || Setting::Ratio(0.5);
-        let told = [half(), half(), Setting::Ratio(0.0), Setting::Ratio(0.0)];
-        let told = told.map(|value| tell("probability", value));
-        assert_eq!(told, [true, true, true, false]);
-        assert_eq!([half(), half()].map(|v| tell("weight", v)), [true, false]);
+        assert_eq!(again.since(begin), crate::told::REPEAT);
     }
 
     #[test]

@@ -16,9 +16,7 @@ use weir_model::{Component, Value};
 
 use super::{Command, CommandId, ControllerPlan, Controllers, Done, Note, Report};
 use crate::Control;
-use crate::contract::{
-    Answer, Filter, Journal, Output, Place, Refusal, Request, Ticket, Watch, WatchId,
-};
+use crate::contract::{Answer, Journal, Output, Place, Refusal, Request, Ticket, Watch, WatchId};
 use crate::tables::CONTROLLERS;
 
 /// Tickets of the bridge have this bit; those of the driver must not.
@@ -278,20 +276,17 @@ fn request(command: Command) -> Result<Request, (Arc<str>, Vec<Arc<str>>)> {
         Command::Watch {
             fe,
             class,
-            port,
+            instance,
             event,
-            interval,
+            filter,
         } => Request::Watch(Watch {
             fe: fe.to_string(),
             place: Place {
                 class: class.to_owned(),
-                instance: port.to_string(),
+                instance: instance.to_string(),
                 path: vec![event.to_owned()],
             },
-            filter: Filter {
-                interval: Some(interval),
-                ..Filter::default()
-            },
+            filter,
         }),
         Command::Read { fe, class } => Request::Read {
             fe: fe.to_string(),

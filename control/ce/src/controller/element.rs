@@ -9,15 +9,21 @@ use weir_controller::runner::{Change as Order, RequestId};
 use weir_controller::{Role, Sample};
 use weir_model::{Change, ComponentPath};
 
-use super::REFRESH;
+use super::section::QueueKind;
+use super::{REFRESH, redirect};
+use crate::contract::Filter;
 
+/// An FE reports its control rate when it has moved by this, in bit/s. Reports are control messages, too: at 25 a second
+/// they make about 50 kbit/s.
+const CONTROL_STEP_BPS: u32 = 100_000;
 /// Requests of the runner that one change answers at most. Older ones have passed their deadlines.
 const ANSWERED_MAX: usize = 64;
 
 /// An FE or a device.
 #[derive(Debug, Default)]
 pub(super) struct Element {
-    pub(super) is_device: bool,
+    /// The kind of its queues.
+    pub(super) kind: QueueKind,
     /// Whether it is among the runner's elements.
     pub(super) is_there: bool,
     pub(super) ports: BTreeMap<Arc<str>, Port>,
@@ -38,12 +44,22 @@ pub(super) struct Element {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) role: &'static Role,
-    pub(super) watch: Watch,
+    /// The subscription to each of its events.
+    pub(super) watches: Vec<(Event, Watch)>,
+    /// The fault if it has no sample.
+    absent: &'static str,
     /// The latest sample with its time; the sample is none if the FE has no such queue.
     latest: Option<(Instant, Option<Sample>)>,
 }
 
-/// The subscription to a queue.
+/// An event of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) name: &'static str,
+    pub(super) filter: Filter,
+}
+
+/// The subscription to an event of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// There is none: the FE is asked every round.
@@ -62,10 +78,15 @@ pub(super) struct Changes {
 }
 
 impl Port {
-    pub(super) fn new(role: &'static Role) -> Self {
+    pub(super) fn new(role: &'static Role, kind: QueueKind, period: Span) -> Self {
+        let events = events(role, kind, period);
         Self {
             role,
-            watch: Watch::No,
+            watches: events.into_iter().map(|event| (event, Watch::No)).collect(),
+            absent: match kind {
+                QueueKind::Redirect => "the FE does not count its exceptions and control messages",
+                QueueKind::Port | QueueKind::Device => "there is no such port",
+            },
             latest: None,
         }
     }
@@ -79,7 +100,7 @@ impl Port {
                 .find(|name| sample.gauge(name).is_none())
         };
         let (sample, result) = match sample {
-            None => (None, Err("there is no such port".to_owned())),
+            None => (None, Err(self.absent.to_owned())),
             Some(sample) => match lacks(&sample) {
                 None => (Some(sample), Ok(())),
                 Some(name) => (None, Err(format!("its discipline has no gauge `{name}`"))),
@@ -92,8 +113,10 @@ impl Port {
     /// The sample that counts now; none if the FE must be asked.
     fn held(&self, now: Instant) -> Option<Option<Sample>> {
         let (at, sample) = self.latest?;
+        let mut watches = self.watches.iter();
+        let is_watched = !self.watches.is_empty() && watches.all(|(_, w)| *w == Watch::Holds);
         let holds = match sample {
-            Some(_) if self.watch != Watch::Holds => Span::ZERO,
+            Some(_) if !is_watched => Span::ZERO,
             _ => REFRESH,
         };
         (now.since(at) < holds).then_some(sample)
@@ -157,15 +180,50 @@ impl Element {
 }
 
 impl Changes {
-    /// As components of the configuration of an FE.
-    pub(super) fn components(&self) -> Vec<Change> {
+    /// As components of the configuration of an FE with queues of this kind.
+    pub(super) fn components(&self, kind: QueueKind) -> Vec<Change> {
         let component = |order: &Order| {
             let path = ["port", &*order.port, "discipline", order.parameter];
-            Change::new(
-                ComponentPath::new(path),
-                Scalar::Text(order.value.to_string()),
-            )
+            let value = Scalar::Text(order.value.to_string());
+            vec![Change::new(ComponentPath::new(path), value)]
         };
-        self.orders.iter().map(component).collect()
+        let mut changes = Vec::new();
+        for order in &self.orders {
+            let of_order = match kind {
+                QueueKind::Redirect => redirect::components(order.parameter, &order.value),
+                QueueKind::Port | QueueKind::Device => component(order),
+            };
+            for change in of_order {
+                if !changes.contains(&change) {
+                    changes.push(change); // two parameters may need the same component
+                }
+            }
+        }
+        changes
+    }
+}
+
+/// The events that move the samples of a queue.
+fn events(role: &Role, kind: QueueKind, period: Span) -> Vec<Event> {
+    let every = Filter {
+        interval: Some(period),
+        ..Filter::default()
+    };
+    let event = |name, filter| Event { name, filter };
+    match (kind, role.reads) {
+        (QueueKind::Device, _) => Vec::new(),
+        (QueueKind::Redirect, _) => {
+            let step = Filter {
+                hysteresis: Some(CONTROL_STEP_BPS),
+                ..Filter::default()
+            };
+            vec![
+                event("redirect_rate_changed", every),
+                event("control_rate_changed", step),
+            ]
+        }
+        // Gauges count arrivals, and the others need the backlog.
+        (QueueKind::Port, []) => vec![event("backlog_changed", every)],
+        (QueueKind::Port, _) => vec![event("received_changed", every)],
     }
 }

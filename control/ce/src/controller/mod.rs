@@ -14,8 +14,11 @@
 //! only before the first report, when there was none for [`REFRESH`] (a report may be lost), and at FEs that have no
 //! such event. So a controller whose queues rest asks for a table now and then, and one whose queues work asks for none.
 //!
+//! The token buckets of what an FE hands over to the CE are a queue, too: `redirect` has its block in the words of a
+//! controller, and the events of its two rates.
+//!
 //! Orders become one change for each FE, all of it or nothing, in the order in which the controller gives them. They
-//! are not kept as desired state: an FE that associates anew is told all of them. While a change is under way at an FE, newer
+//! are not kept as desired state: an FE that associates anew receives all of them again. While a change is under way at an FE, newer
 //! ones for it replace each other; a slow FE gets the newest values, and never a queue of old ones.
 //!
 //! An FE is there from its association (with its desired state restored) until it is lost. Devices that are not weir
@@ -31,6 +34,7 @@
 
 mod bridge;
 mod element;
+mod redirect;
 mod sample;
 mod section;
 mod steering;
@@ -41,8 +45,12 @@ use weir_base::{Instant, Span};
 pub use weir_controller::Sample;
 use weir_model::{Change, Value};
 
+use crate::contract::Filter;
+
 pub use self::bridge::{Bridge, DeviceRequest};
-pub use self::section::{CONTROLLER, ControllerPlan, DEVICE, DEVICE_CLASS, DevicePlan, QueuePlan};
+pub use self::section::{
+    CONTROLLER, ControllerPlan, DEVICE, DEVICE_CLASS, DevicePlan, QueueKind, QueuePlan,
+};
 use self::steering::Steering;
 
 /// A sample of a subscription counts for this long. An FE whose transport does not notice its end is missed after this
@@ -64,18 +72,18 @@ pub struct CommandId {
 /// Work for the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Subscribe to an event of the queue of a port, and stay subscribed when the FE associates anew. Done once.
+    /// Subscribe to an event of a block, and stay subscribed when the FE associates anew. Done once.
     Watch {
         /// The FE.
         fe: Arc<str>,
         /// The class whose event it is.
         class: &'static str,
-        /// The port, whose instance it is.
-        port: Arc<str>,
+        /// The instance: its number, or the port whose instance it is.
+        instance: Arc<str>,
         /// The event.
         event: &'static str,
-        /// Filter: shortest time between two reports.
-        interval: Span,
+        /// How often, or after which change, it is reported.
+        filter: Filter,
     },
     /// Read all rows of a class.
     Read {

@@ -3,7 +3,7 @@
 //! ```toml
 //! [controller.flow]
 //! kind = "flow_control"
-//! uplinks = "edge1.ce, edge2.ce"     # FE.PORT, with commas between them
+//! uplinks = "edge1, edge2.ce"        # with commas between them: the exceptions of an FE; a port's queue
 //! total = "100 Mbit"
 //!
 //! [controller.rs]
@@ -29,6 +29,8 @@ use weir_controller::spec::{KINDS, SpecError, manual};
 use weir_controller::{Manual, Role, Spec};
 use weir_model::fault::ResultCode;
 use weir_model::{Class, ComponentPath, Fault, Section};
+
+use super::redirect;
 
 /// Longest list of queues of a role, in bytes.
 const QUEUES_MAX: usize = 1 << 20;
@@ -63,7 +65,8 @@ pub static CONTROLLER: Section = Section {
     key: "controller",
     has_instances: true,
     about: "A controller that steers queues of FEs. The keys of a role list its queues as FE.PORT, with commas \
-            between them. NAME is yours.",
+            between them. `uplinks` may have FE alone: the token buckets of the packets that it hands to the CE. NAME is \
+            yours.",
     classes: || {
         let class = |(manual, parameters): &'static (&'static Manual, Vec<Parameter>)| Class {
             name: manual.name,
@@ -152,12 +155,24 @@ pub struct ControllerPlan {
 pub struct QueuePlan {
     /// The FE or device.
     pub element: Arc<str>,
-    /// Whether the element is a device that is not weir.
-    pub is_device: bool,
-    /// Its port.
+    /// The kind of queue; an element has those of one kind.
+    pub kind: QueueKind,
+    /// Its port; the name of the block for [`QueueKind::Redirect`].
     pub port: Arc<str>,
     /// The role of the queue.
     pub role: &'static Role,
+}
+
+/// The kinds of queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueKind {
+    /// The queue of a port of an FE.
+    #[default]
+    Port,
+    /// The packets that an FE hands over to the CE: its block `redirect`.
+    Redirect,
+    /// A port of a device that is not weir.
+    Device,
 }
 
 /// The settings that are given for one block: names and values.
@@ -233,13 +248,7 @@ impl ControllerPlan {
                 }
             }
         }
-        let mut seen = BTreeSet::new();
-        for queue in &queues {
-            if !seen.insert((&queue.element, &queue.port)) {
-                let why = format!("names `{}.{}` twice", queue.element, queue.port);
-                faults.extend(one(queue.role.name, why));
-            }
-        }
+        faults.extend(repeated(&queues).map(|(queue, why)| wrong(path.join(queue.role.name), why)));
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -258,17 +267,17 @@ impl ControllerPlan {
 
     /// Checks that no two controllers set the same parameter of one queue.
     pub fn check_all(all: &[Self]) -> Result<(), Vec<Fault>> {
-        let mut taken: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
+        let mut taken: BTreeMap<(String, &str), &str> = BTreeMap::new();
         let mut faults = Vec::new();
         for controller in all {
             for queue in &controller.queues {
                 for parameter in queue.role.sets {
-                    let (element, port) = (&*queue.element, &*queue.port);
-                    if let Some(other) = taken.insert((element, port, parameter), &controller.name)
-                    {
+                    let place = (queue.item(), *parameter);
+                    if let Some(other) = taken.insert(place, &controller.name) {
                         let path = [CONTROLLER.key, &controller.name, queue.role.name];
                         let why = format!(
-                            "sets `{parameter}` at `{element}.{port}`, and so does the controller `{other}`"
+                            "sets `{parameter}` at `{}`, and so does the controller `{other}`",
+                            queue.item()
                         );
                         faults.push(wrong(ComponentPath::new(path), why));
                     }
@@ -282,6 +291,32 @@ impl ControllerPlan {
     }
 }
 
+impl QueuePlan {
+    /// As it stands in a list.
+    fn item(&self) -> String {
+        match self.kind {
+            QueueKind::Redirect => self.element.to_string(),
+            _ => format!("{}.{}", self.element, self.port),
+        }
+    }
+}
+
+/// Queues that are there twice, and FEs of which there are queues of two kinds: each with the reason.
+fn repeated(queues: &[QueuePlan]) -> impl Iterator<Item = (&QueuePlan, String)> {
+    let mut seen = BTreeSet::new();
+    let mut kinds: BTreeMap<&str, &QueuePlan> = BTreeMap::new();
+    queues.iter().filter_map(move |queue| {
+        let item = queue.item();
+        let first = *kinds.entry(&queue.element).or_insert(queue);
+        if first.kind != queue.kind {
+            let first = first.item();
+            let why = format!("names `{first}` and `{item}`, but an FE counts once: by its exceptions or by a port");
+            return Some((queue, why));
+        }
+        (!seen.insert(item.clone())).then(|| (queue, format!("names `{item}` twice")))
+    })
+}
+
 /// The queues that a role lists.
 fn of_role(
     role: &'static Role,
@@ -289,14 +324,19 @@ fn of_role(
     fes: &[&str],
     devices: &[&str],
 ) -> Result<Vec<QueuePlan>, String> {
-    let permitted = "but must list queues as \"FE.PORT, FE.PORT\"";
+    let can_be_redirect = redirect::can_be(role);
+    let permitted = match can_be_redirect {
+        true => "but must list queues as \"FE.PORT, FE.PORT\", or FEs as \"FE, FE\"",
+        false => "but must list queues as \"FE.PORT, FE.PORT\"",
+    };
     let Scalar::Text(list) = list else {
         return Err(format!("`{}` is {list}, {permitted}", role.name));
     };
     let queue = |item: &str| {
-        let Some((element, port)) = item.split_once('.').filter(|(_, port)| !port.is_empty())
-        else {
-            return Err(format!("`{}` has \"{item}\", {permitted}", role.name));
+        let (element, port) = match item.split_once('.') {
+            Some((element, port)) if !port.is_empty() => (element, Some(port)),
+            None if can_be_redirect => (item, None),
+            _ => return Err(format!("`{}` has \"{item}\", {permitted}", role.name)),
         };
         let is_device = devices.contains(&element);
         if !is_device && !fes.contains(&element) {
@@ -314,10 +354,15 @@ fn of_role(
                 role.name, role.name
             ));
         }
+        let kind = match port {
+            None => QueueKind::Redirect,
+            Some(_) if is_device => QueueKind::Device,
+            Some(_) => QueueKind::Port,
+        };
         Ok(QueuePlan {
             element: element.into(),
-            is_device,
-            port: port.into(),
+            kind,
+            port: port.unwrap_or(redirect::NAME).into(),
             role,
         })
     };
@@ -358,12 +403,12 @@ mod tests {
         .unwrap();
         assert_eq!(plan.period, Span::from_millis(80));
         let queue =
-            |q: &QueuePlan| format!("{} {}.{} {}", q.role.name, q.element, q.port, q.is_device);
+            |q: &QueuePlan| format!("{} {}.{} {:?}", q.role.name, q.element, q.port, q.kind);
         let queues: Vec<_> = plan.queues.iter().map(queue).collect();
         let expected = [
-            "ingress edge1.wan false",
-            "ingress edge2.eth0.100 false",
-            "egress core.Gi0/1 true",
+            "ingress edge1.wan Port",
+            "ingress edge2.eth0.100 Port",
+            "egress core.Gi0/1 Device",
         ];
         assert_eq!(queues, expected);
         assert_eq!(plan.spec.settings().ratio("weight"), 0.2);
@@ -376,7 +421,18 @@ mod tests {
         assert!(why(&[("kind", "backpresure")]).contains("did you mean `backpressure`?"));
         let flow = |uplinks| why(&[("kind", "flow_control"), ("uplinks", uplinks)]);
         assert!(flow("edge3.wan").contains("no FE or device `edge3`; did you mean `edge"));
-        assert!(flow("edge1").contains("\"FE.PORT, FE.PORT\""));
+        assert!(flow("edge1.").contains("or FEs as \"FE, FE\""));
+        assert!(flow("edge9").contains("no FE or device `edge9`"));
+        assert!(flow("core").contains("can only be sampled"));
+        assert!(flow("edge1, edge1").contains("names `edge1` twice"));
+        let both = "names `edge1` and `edge1.wan`, but an FE counts once";
+        assert!(flow("edge1, edge1.wan").contains(both));
+        let back = why(&[("kind", "backpressure"), ("ingress", "edge1")]);
+        assert!(
+            back.contains("must list queues as \"FE.PORT, FE.PORT\""),
+            "{back}"
+        );
+        assert!(!back.contains("or FEs"), "{back}");
         assert!(flow("core.Gi0/1").contains("can only be sampled"));
         assert!(flow("edge1.wan, edge1.wan").contains("`edge1.wan` twice"));
         assert!(flow("").contains("`uplinks` has 0 queues"));
@@ -407,6 +463,10 @@ mod tests {
             ControllerPlan::check_all(&[of("edge1.wan"), of("edge2.wan")]),
             Ok(())
         );
+        let others = [of("edge1"), of("edge2, edge1.wan"), of("edge1.redirect")];
+        assert_eq!(ControllerPlan::check_all(&others), Ok(()));
+        let faults = ControllerPlan::check_all(&[of("edge1"), of("edge1")]).unwrap_err();
+        assert!(faults[0].to_string().contains("at `edge1`, and so does"));
         let faults = ControllerPlan::check_all(&[of("edge1.wan"), of("edge1.lan, edge1.wan")]);
         let faults = faults.unwrap_err();
         assert_eq!(faults.len(), 3, "{faults:?}"); // a fault for each of its parameters

@@ -3,23 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weir_base::{Instant, Span};
+use weir_base::Instant;
 use weir_controller::runner::{Event, Operation, Request, RequestId, Response, Timing};
-use weir_controller::{Role, Runner};
+use weir_controller::{Role, Runner, Sample};
 use weir_model::Value;
 
 use super::element::{Element, Port, Watch};
+use super::redirect::{self, REDIRECT};
 use super::sample::{QUEUES, by_port, sample};
-use super::section::ControllerPlan;
+use super::section::{ControllerPlan, QueueKind};
 use super::{Command, CommandId, Done, NOTE_INTERVAL, Note, RESPONSE_MAX, Report};
-
-/// The event of a queue that moves the samples of this role: gauges count arrivals, and the others need the backlog.
-const fn event(role: &Role) -> &'static str {
-    match role.reads {
-        [] => "backlog_changed",
-        _ => "received_changed",
-    }
-}
 
 /// One controller.
 pub(super) struct Steering {
@@ -28,12 +21,11 @@ pub(super) struct Steering {
     name: String,
     kind: &'static str,
     runner: Runner,
-    period: Span,
     elements: BTreeMap<Arc<str>, Element>,
     /// The element of each command that is under way.
     open: BTreeMap<u64, Arc<str>>,
-    /// Element and port of each watch.
-    watches: BTreeMap<u64, (Arc<str>, Arc<str>)>,
+    /// Element and port of each watch, and the place of its event.
+    watches: BTreeMap<u64, (Arc<str>, Arc<str>, usize)>,
     last_number: u64,
     commands: VecDeque<(CommandId, Command)>,
     notes: VecDeque<Note>,
@@ -50,17 +42,15 @@ impl Steering {
         let mut elements: BTreeMap<Arc<str>, Element> = BTreeMap::new();
         for queue in &plan.queues {
             let element = elements.entry(Arc::clone(&queue.element)).or_default();
-            element.is_device = queue.is_device;
-            element
-                .ports
-                .insert(Arc::clone(&queue.port), Port::new(queue.role));
+            element.kind = queue.kind;
+            let port = Port::new(queue.role, queue.kind, plan.period);
+            element.ports.insert(Arc::clone(&queue.port), port);
         }
         let mut steering = Self {
             place,
             name: plan.name.clone(),
             kind: manual.name,
             runner: Runner::new(plan.spec.build(), manual.roles, timing, now),
-            period: plan.period,
             elements,
             open: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -71,7 +61,7 @@ impl Steering {
         let devices = steering
             .elements
             .iter()
-            .filter(|(_, element)| element.is_device);
+            .filter(|(_, element)| element.kind == QueueKind::Device);
         for name in devices
             .map(|(name, _)| Arc::clone(name))
             .collect::<Vec<_>>()
@@ -85,7 +75,7 @@ impl Steering {
         let Some((name, element)) = self.elements.get_key_value(fe) else {
             return;
         };
-        if element.is_device {
+        if element.kind == QueueKind::Device {
             return;
         }
         let name = Arc::clone(name);
@@ -99,7 +89,7 @@ impl Steering {
         let Some(element) = self
             .elements
             .get_mut(fe)
-            .filter(|e| e.is_there && !e.is_device)
+            .filter(|e| e.is_there && e.kind != QueueKind::Device)
         else {
             return;
         };
@@ -151,9 +141,9 @@ impl Steering {
         let Some(name) = self.open.remove(&number) else {
             return;
         };
-        if let Some((_, port)) = self.watches.get(&number) {
-            let port = Arc::clone(port);
-            self.watched(now, number, &name, &port, done);
+        if let Some((_, port, event)) = self.watches.get(&number) {
+            let (port, event) = (Arc::clone(port), *event);
+            self.watched(now, number, (&name, &port, event), done);
         } else if let Some(element) = self.elements.get_mut(&name) {
             let is_changed = element.changing.as_ref().is_some_and(|(n, _)| *n == number);
             if element.reading == Some(number) {
@@ -167,7 +157,7 @@ impl Steering {
     }
 
     pub(super) fn handle_report(&mut self, now: Instant, watch: u64, report: &Value) {
-        let Some((name, port)) = self.watches.get(&watch) else {
+        let Some((name, port, _)) = self.watches.get(&watch) else {
             return;
         };
         let (name, port) = (Arc::clone(name), Arc::clone(port));
@@ -175,11 +165,15 @@ impl Steering {
             .elements
             .get_mut(&name)
             .filter(|element| element.is_there);
-        let Some(queue) = element.and_then(|element| element.ports.get_mut(&port)) else {
+        let Some(element) = element else {
+            return;
+        };
+        let kind = element.kind;
+        let Some(queue) = element.ports.get_mut(&port) else {
             return;
         };
         // A report without a sample says nothing: the table is read soon.
-        if let Some(sample) = sample(report, queue.role.reads)
+        if let Some(sample) = taken(kind, report, queue.role)
             && let Err(why) = queue.take(now, Some(sample))
         {
             self.note(now, &name, format!("{port}: {why}"));
@@ -187,14 +181,15 @@ impl Steering {
     }
 
     pub(super) fn handle_unwatched(&mut self, now: Instant, watch: u64) {
-        let Some((name, port)) = self.watches.remove(&watch) else {
+        let Some((name, port, event)) = self.watches.remove(&watch) else {
             return;
         };
         let Some(element) = self.elements.get_mut(&name) else {
             return;
         };
-        if let Some(queue) = element.ports.get_mut(&port) {
-            queue.watch = Watch::No;
+        let queue = element.ports.get_mut(&port);
+        if let Some((_, state)) = queue.and_then(|queue| queue.watches.get_mut(event)) {
+            *state = Watch::No;
         }
         if element.is_there {
             self.watch(&name);
@@ -225,35 +220,49 @@ impl Steering {
             return;
         };
         let mut begun = Vec::new();
-        for (port, state) in &mut element.ports {
-            if state.watch == Watch::No {
-                state.watch = Watch::Begins;
-                begun.push((Arc::clone(port), event(state.role)));
+        for (port, queue) in &mut element.ports {
+            for (place, (event, watch)) in queue.watches.iter_mut().enumerate() {
+                if *watch == Watch::No {
+                    *watch = Watch::Begins;
+                    begun.push((Arc::clone(port), place, *event));
+                }
             }
         }
-        for (port, event) in begun {
+        let kind = element.kind;
+        for (port, place, event) in begun {
+            let (class, instance) = match kind {
+                QueueKind::Redirect => (REDIRECT, "1".into()),
+                QueueKind::Port | QueueKind::Device => (QUEUES, Arc::clone(&port)),
+            };
             let command = Command::Watch {
                 fe: Arc::clone(name),
-                class: QUEUES,
-                port: Arc::clone(&port),
-                event,
-                interval: self.period,
+                class,
+                instance,
+                event: event.name,
+                filter: event.filter,
             };
             let number = self.command(name, command);
-            self.watches.insert(number, (Arc::clone(name), port));
+            self.watches.insert(number, (Arc::clone(name), port, place));
         }
     }
 
-    fn watched(&mut self, now: Instant, number: u64, name: &Arc<str>, port: &Arc<str>, done: Done) {
+    fn watched(
+        &mut self,
+        now: Instant,
+        number: u64,
+        (name, port, event): (&Arc<str>, &Arc<str>, usize),
+        done: Done,
+    ) {
         let element = self.elements.get_mut(name);
-        let Some(queue) = element.and_then(|element| element.ports.get_mut(port)) else {
+        let queue = element.and_then(|element| element.ports.get_mut(port));
+        let Some((_, watch)) = queue.and_then(|queue| queue.watches.get_mut(event)) else {
             return;
         };
         let why = match done {
             Done::Refused(why) | Done::Silent(why) => why,
-            _ => return queue.watch = Watch::Holds,
+            _ => return *watch = Watch::Holds,
         };
-        queue.watch = Watch::No;
+        *watch = Watch::No;
         self.watches.remove(&number);
         self.note(
             now,
@@ -302,13 +311,15 @@ impl Steering {
 
     /// Begins the changes of an FE that wait, if none is under way.
     fn change(&mut self, name: &Arc<str>) {
-        let changes = self.elements.get_mut(name).and_then(Element::next);
-        let Some(changes) = changes else {
+        let Some(element) = self.elements.get_mut(name) else {
+            return;
+        };
+        let (kind, Some(changes)) = (element.kind, element.next()) else {
             return;
         };
         let command = Command::Steer {
             fe: Arc::clone(name),
-            changes: changes.components(),
+            changes: changes.components(kind),
         };
         let number = self.command(name, command);
         if let Some(element) = self.elements.get_mut(name) {
@@ -352,15 +363,17 @@ impl Steering {
                 if element.reading.is_some() {
                     return;
                 }
-                let command = match element.is_device {
-                    true => Command::Sample {
+                let read = |class| Command::Read {
+                    fe: Arc::clone(&name),
+                    class,
+                };
+                let command = match element.kind {
+                    QueueKind::Device => Command::Sample {
                         device: Arc::clone(&name),
                         ports: element.ports.keys().cloned().collect(),
                     },
-                    false => Command::Read {
-                        fe: Arc::clone(&name),
-                        class: QUEUES,
-                    },
+                    QueueKind::Port => read(QUEUES),
+                    QueueKind::Redirect => read(REDIRECT),
                 };
                 let number = self.command(&name, command);
                 if let Some(element) = self.elements.get_mut(&name) {
@@ -403,6 +416,14 @@ impl Steering {
     }
 }
 
+/// The sample that a row or a report of a queue has.
+fn taken(kind: QueueKind, value: &Value, role: &Role) -> Option<Sample> {
+    match kind {
+        QueueKind::Redirect => redirect::sample(value),
+        QueueKind::Port | QueueKind::Device => sample(value, role.reads),
+    }
+}
+
 /// Takes the samples that were read into the ports of an element; returns what is wrong with them.
 fn take(now: Instant, element: &mut Element, done: &Done) -> Vec<String> {
     let rows = match done {
@@ -411,16 +432,17 @@ fn take(now: Instant, element: &mut Element, done: &Done) -> Vec<String> {
     };
     let mut faults = Vec::new();
     for (name, port) in &mut element.ports {
-        let taken = match done {
-            Done::Samples(all) => {
+        let sample = match (done, element.kind) {
+            (Done::Samples(all), _) => {
                 let of_port = all.iter().find(|(port, _)| port == name);
                 of_port.map(|(_, sample)| *sample)
             }
-            _ => rows
+            (Done::Rows(value), QueueKind::Redirect) => redirect::sample(value),
+            (_, kind) => rows
                 .get(&**name)
-                .and_then(|row| sample(row, port.role.reads)),
+                .and_then(|row| taken(kind, row, port.role)),
         };
-        if let Err(why) = port.take(now, taken) {
+        if let Err(why) = port.take(now, sample) {
             faults.push(format!("{name}: {why}"));
         }
     }

@@ -54,7 +54,7 @@ const EVENTS: &[Event] = &[
     },
 ];
 
-/// What is counted of exceptions, and of control messages beside them.
+/// The counters of exceptions, and of control messages beside them.
 struct Counted {
     stats: Stats,
     rate: Rate,
