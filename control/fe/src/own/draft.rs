@@ -76,72 +76,75 @@ impl Own {
         self.write_selectors(&rows, is_whole)
     }
 
+    /// Makes and deletes ports, so that LFBSelectors has these rows.
     fn write_selectors(
         &mut self,
         rows: &BTreeMap<u32, (u32, u32)>,
         is_whole: bool,
     ) -> Result<Vec<Operation>, Failure> {
-        let refused = |code, why: String| Err(Failure::new(code, why));
-        let invalid = ResultCode::InvalidParameters;
-        let ports = self.blocks.named(PORTS).unwrap_or_default();
-        let is_other = |index: &u32, block: &(u32, u32)| {
-            self.selectors
-                .get(index)
-                .is_some_and(|known| known != block)
+        let known = &self.selectors;
+        let is_other = |(index, block): &(&u32, &(u32, u32))| {
+            known.get(index).is_some_and(|known| known != *block)
         };
-        if let Some((index, _)) = rows.iter().find(|(index, block)| is_other(index, block)) {
-            return refused(
-                invalid,
-                format!("row {index} is another block: delete it first"),
-            );
+        if let Some((index, _)) = rows.iter().find(is_other) {
+            let why = format!("row {index} is another block: delete it first");
+            return Err(Failure::new(ResultCode::InvalidParameters, why));
         }
-        let (before, after): (BTreeSet<_>, BTreeSet<_>) = (
-            self.selectors.values().copied().collect(),
-            rows.values().copied().collect(),
-        );
+        let before: BTreeSet<_> = known.values().copied().collect();
+        let after: BTreeSet<_> = rows.values().copied().collect();
         if after.len() < rows.len() {
-            return refused(ResultCode::Exists, "a block is there already".to_owned());
+            let why = "a block is there already";
+            return Err(Failure::new(ResultCode::Exists, why));
         }
-        let (made, gone) = (&after - &before, &before - &after);
-        for (class, instance) in &made {
-            self.blocks.get(*class)?;
-            if *class != ports {
-                let why =
-                    "only instances of `ports` can be made; their other blocks come with them"
-                        .to_owned();
-                return refused(ResultCode::NotSupported, why);
-            }
-            if !(1..=NUMBER_MAX).contains(instance) {
-                let why = format!("the instance of a port is a number from 1 to {NUMBER_MAX}");
-                return refused(ResultCode::ValueOutOfRange, why);
-            }
-            if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
-                let why =
-                    format!("make ports in all-or-none messages, at most {UNNAMED_MAX} in each");
-                return refused(ResultCode::NotSupported, why);
-            }
-            self.unnamed.insert(*instance);
+        for block in after.difference(&before) {
+            self.make(*block, is_whole)?;
         }
+        let gone = &before - &after;
         let mut operations = Vec::new();
-        for (class, instance) in &gone {
-            if *class != ports {
-                let why = "only ports can be deleted; their other blocks go with them".to_owned();
-                return refused(ResultCode::NotSupported, why);
-            }
-            self.unnamed.remove(instance);
-            if let Some(name) = self.ports.remove(instance) {
-                operations.push(Operation::Delete(settings::port(&name)));
-            }
+        for block in &gone {
+            operations.extend(self.remove(*block)?);
         }
-        let is_gone = |(class, instance): &(u32, u32)| {
-            gone.contains(&(ports, *instance)) && is_of_port(*class)
+        let stays = |(_, (class, instance)): &(&u32, &(u32, u32))| {
+            let has_gone = gone.iter().any(|(_, port)| port == instance);
+            !(has_gone && is_of_port(*class))
         };
-        self.selectors = rows
-            .iter()
-            .map(|(index, block)| (*index, *block))
-            .filter(|(_, b)| !is_gone(b))
-            .collect();
+        let rows = rows.iter().filter(stays);
+        self.selectors = rows.map(|(index, block)| (*index, *block)).collect();
         Ok(operations)
+    }
+
+    /// Makes a port, whose name is to follow.
+    fn make(&mut self, (class, instance): (u32, u32), is_whole: bool) -> Result<(), Failure> {
+        self.blocks.get(class)?;
+        if !self.is_port(class) {
+            let why = "only instances of `ports` can be made; their other blocks come with them";
+            return Err(Failure::new(ResultCode::NotSupported, why));
+        }
+        if !(1..=NUMBER_MAX).contains(&instance) {
+            let why = format!("the instance of a port is a number from 1 to {NUMBER_MAX}");
+            return Err(Failure::new(ResultCode::ValueOutOfRange, why));
+        }
+        if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
+            let why = format!("make ports in all-or-none messages, at most {UNNAMED_MAX} in each");
+            return Err(Failure::new(ResultCode::NotSupported, why));
+        }
+        self.unnamed.insert(instance);
+        Ok(())
+    }
+
+    /// Deletes a port; returns the operation, unless the port was never made.
+    fn remove(&mut self, (class, instance): (u32, u32)) -> Result<Option<Operation>, Failure> {
+        if !self.is_port(class) {
+            let why = "only ports can be deleted; their other blocks go with them";
+            return Err(Failure::new(ResultCode::NotSupported, why));
+        }
+        self.unnamed.remove(&instance);
+        let name = self.ports.remove(&instance);
+        Ok(name.map(|name| Operation::Delete(settings::port(&name))))
+    }
+
+    fn is_port(&self, class: u32) -> bool {
+        self.blocks.named(PORTS) == Some(class)
     }
 
     /// SET or DEL on a block of the router.
