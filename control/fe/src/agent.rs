@@ -322,6 +322,7 @@ impl Agent {
             Event::Lost(ce, loss) => self.notice(Notice::Lost(ce, loss)),
             Event::Master { from, to } => {
                 self.own.master_changed(from);
+                self.fe.ask_master(now);
                 self.notice(Notice::Master { from, to });
                 self.sample_own(now);
             }

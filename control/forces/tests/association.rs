@@ -297,10 +297,98 @@ fn whatever_comes_is_a_sign_of_life() {
     for second in 1..200 {
         world.run(ms(100 + 1000 * second));
         let now = world.now;
-        world.fe().redirect(now, packet(1)).unwrap();
+        let path = PathData::full(vec![60, 1], vec![2]).unwrap();
+        let event = Selects::new(vec![select(OperationKind::Report, vec![path])]).unwrap();
+        world.fe().notify(now, &event).unwrap();
         world.ce().redirect(now, Id(2), packet(1)).unwrap();
     }
     assert!(!world.log.contains("Heartbeat"), "none is needed");
+}
+
+/// A heartbeat by which an FE asks its CE for one.
+const PROBE: u64 = 0x7765_6972_6c69_7665;
+
+/// An FE that is associated with a CE which says nothing.
+fn lonely() -> Fe {
+    let mut fe = Fe::new(ms(0), fe_params(2, &[CE])).unwrap();
+    fe.handle_connected(ms(0), CE);
+    let setup = Message::parse(&fe.poll_transmit().unwrap().message).unwrap();
+    let correlator = setup.envelope().correlator;
+    let result = [0x00, 0x10, 0x00, 0x08, 0, 0, 0, 0];
+    let response = raw(0x11, CE, Id(2), correlator, 0, &result);
+    fe.handle_message(ms(0), CE, &response);
+    assert!(fe.is_associated(CE) && fe.poll_transmit().is_none());
+    fe
+}
+
+/// The kinds and correlators of the messages that an FE sends now.
+fn sends(fe: &mut Fe) -> Vec<(MessageKind, u64)> {
+    let all = std::iter::from_fn(|| fe.poll_transmit());
+    let messages = all.map(|transmit| Message::parse(&transmit.message).unwrap());
+    messages
+        .map(|m| (m.body().kind(), m.envelope().correlator))
+        .collect()
+}
+
+#[test]
+fn a_master_that_has_answered_and_falls_silent_gets_no_more_packets() {
+    let mut fe = lonely();
+    let (question, redirect) = (
+        (MessageKind::Heartbeat, PROBE),
+        (MessageKind::PacketRedirect, 0),
+    );
+    let answer = raw(0x0F, CE, Id(2), PROBE, 0, &[]);
+    fe.ask_master(ms(0));
+    fe.ask_master(ms(1));
+    assert_eq!(sends(&mut fe), [question], "one at a time");
+    fe.handle_message(ms(10), CE, &answer);
+    // It was heard of a moment ago.
+    assert!(fe.redirect(ms(400), packet(1)).unwrap());
+    assert_eq!(sends(&mut fe), [redirect]);
+    assert!(fe.redirect(ms(600), packet(1)).unwrap());
+    assert!(fe.redirect(ms(700), packet(1)).unwrap());
+    assert_eq!(sends(&mut fe), [question, redirect, redirect]);
+    assert_eq!(fe.poll_timeout(), Some(ms(2100)));
+    assert!(fe.has_attentive_master());
+    fe.handle_timeout(ms(2100));
+    assert!(!fe.has_attentive_master() && fe.is_associated(CE));
+    assert!(fe.poll_timeout().unwrap() > ms(2100));
+    fe.redirect(ms(2200), packet(1)).unwrap();
+    assert_eq!(sends(&mut fe), [redirect], "it has one question already");
+    fe.handle_message(ms(5000), CE, &raw(0x0F, CE, Id(2), 0, 0, &[]));
+    assert!(fe.has_attentive_master(), "whatever comes shows life");
+}
+
+#[test]
+fn a_ce_that_does_not_know_the_question_is_not_given_up_for_it() {
+    let mut fe = lonely();
+    for at in [0, 2000, 4000] {
+        fe.redirect(ms(at), packet(1)).unwrap();
+        fe.handle_timeout(ms(at + 1600));
+        assert!(fe.has_attentive_master());
+        fe.handle_message(ms(at + 1700), CE, &raw(0x0F, CE, Id(2), 7, 0, &[]));
+    }
+    fe.handle_timeout(ms(40_000));
+    assert!(!fe.has_attentive_master() && !fe.is_associated(CE), "CEHDI");
+}
+
+#[test]
+fn a_ce_answers_the_question_of_an_fe_and_no_other_heartbeat() {
+    let mut world = World::pair();
+    let (now, (link, _)) = (world.now, world.link_of(0, CE).unwrap());
+    for (correlator, ack) in [(7, 0), (7, 0xC000_0000)] {
+        let heartbeat = raw(0x0F, Id(2), CE, correlator, ack, &[]);
+        world.ce().handle_message(now, link, &heartbeat);
+        assert_eq!(world.ce().poll_transmit(now), None);
+    }
+    let question = raw(0x0F, Id(2), CE, PROBE, 0, &[]);
+    world.ce().handle_message(now, link, &question);
+    let answer = world.ce().poll_transmit(now).unwrap().message;
+    let view = View::new_checked(&answer).unwrap();
+    assert_eq!(
+        (view.kind(), view.correlator(), view.flags().ack),
+        (MessageKind::Heartbeat, PROBE, Ack::Never)
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ use crate::link;
 /// Maximum packets that wait for the control side.
 pub const RING_MAX: usize = 256;
 /// A control side that leaves exceptions in the ring for this time counts as gone.
-pub const LEASE: Span = Span::from_secs(5);
+pub const LEASE: Span = Span::from_secs(1);
 /// Maximum bytes that an exception takes in a message to the control element beside its frame: the message's header
 /// (24), the heads of REDIRECT, METADATA and REDIRECTDATA (4 each), the metadata (at most 80) and padding (at most 3),
 /// less the Ethernet header (14), which travels as metadata.

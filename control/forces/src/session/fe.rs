@@ -29,6 +29,7 @@
 //! association the CE restores its desired state anyway.
 
 mod associations;
+mod attention;
 mod contract;
 mod messages;
 mod peer;
@@ -222,7 +223,7 @@ impl Fe {
         }
         match (&self.peers[at].link, Message::parse(bytes)) {
             (Link::Associated, Ok(message)) => {
-                self.peers[at].heard = now;
+                self.peers[at].hear(now, &message);
                 if self.is_for_us(message.envelope().destination) {
                     self.handle_associated(now, at, message);
                 } else {
@@ -233,6 +234,7 @@ impl Fe {
             }
             (Link::Associated, Err(error)) => {
                 self.peers[at].heard = now;
+                self.peers[at].attention.heard(false);
                 self.drops.count(Dropped::Malformed);
                 self.refuse_unread(now, at, bytes, &error);
             }
@@ -390,6 +392,7 @@ impl Fe {
         let master = self.peers.iter().position(|p| Some(p.id) == self.master);
         match master {
             Some(at) => {
+                self.ask_quiet(now, at);
                 let flags = flags(MessageKind::PacketRedirect);
                 self.send(now, at, 0, flags, Body::PacketRedirect(packets))
             }

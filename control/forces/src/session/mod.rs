@@ -103,6 +103,9 @@ fn check_span(name: &'static str, span: Span) -> Result<(), ZeroSpan> {
     }
 }
 
+/// The correlator of a heartbeat by which an FE asks for one with the same correlator: "weirlive" in ASCII.
+const PROBE: u64 = 0x7765_6972_6c69_7665;
+
 /// Heartbeats that may be missing before an association is given up.
 const HEARTBEATS_MISSED_MAX: u64 = 3;
 

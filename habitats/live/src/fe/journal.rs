@@ -1,8 +1,13 @@
 //! The log of an FE.
 
+use std::collections::BTreeMap;
+
+use weir_base::{Instant, Span};
 use weir_element::UNCHANGED;
 use weir_fe::Notice;
+use weir_forces::session::Loss;
 use weir_forces::session::fe::State;
+use weir_forces::wire::Id;
 
 use crate::router::journal::{Sparse, listed};
 
@@ -11,16 +16,39 @@ use crate::router::journal::{Sparse, listed};
 pub(super) struct Journal {
     changed: Sparse,
     refused: Sparse,
+    inattentive: Sparse,
+    /// Why the last link to a CE ended, until its loss is logged.
+    ended: BTreeMap<Id, String>,
+    /// CEs without an association.
+    absent: BTreeMap<Id, Absence>,
 }
 
+/// A CE that an FE tries to associate with, again and again.
+#[derive(Debug)]
+struct Absence {
+    why: String,
+    logged: Instant,
+    /// Attempts that have failed since, for the same reason.
+    unlogged: u64,
+}
+
+/// While a CE is absent for one and the same reason, this is logged once in this time.
+const ABSENCE_GAP: Span = Span::from_secs(60);
+
 impl Journal {
-    pub(super) fn notice(&mut self, notice: &Notice) {
+    pub(super) fn notice(&mut self, now: Instant, notice: &Notice) {
         match notice {
             Notice::Associated(ce, id) => {
-                tracing::info!(%ce, %id, "associated with a control element")
+                self.absent.remove(ce);
+                tracing::info!(%ce, %id, "associated with a control element");
             }
-            Notice::Lost(ce, why) => {
-                tracing::warn!(%ce, %why, "no association with a control element")
+            Notice::Lost(ce, loss) => {
+                let ended = self.ended.remove(ce).filter(|_| *loss == Loss::LinkLost);
+                let why = ended.unwrap_or_else(|| loss.to_string());
+                if let Some(unlogged) = self.lost(now, *ce, &why) {
+                    let attempts = (unlogged > 0).then_some(unlogged);
+                    tracing::warn!(%ce, why, attempts, "no association with a control element");
+                }
             }
             Notice::Master { from, to } => {
                 let from = from.map(|from| from.to_string());
@@ -42,6 +70,45 @@ impl Journal {
             Notice::Refused(why) => tracing::debug!(%why, "a packet of the master is not sent"),
             Notice::Changed(done) => self.changed(done),
         }
+    }
+
+    /// A link has ended, or could not be opened; a notice says what that means.
+    pub(super) fn link_ended(&mut self, ce: Id, why: String) {
+        tracing::debug!(%ce, why, "no link to the CE");
+        self.ended.insert(ce, why);
+    }
+
+    /// The master takes exceptions again, or does not answer.
+    pub(super) fn attention(&mut self, ce: Id, is_attentive: bool) {
+        match is_attentive {
+            true => tracing::debug!(%ce, "the master takes exceptions"),
+            false => {
+                if let Some(unlogged) = self.inattentive.admit() {
+                    let text = "the master does not answer: the router treats exceptions itself";
+                    tracing::warn!(%ce, unlogged, "{text}");
+                }
+            }
+        }
+    }
+
+    /// An association has ended, or an attempt at it has failed. Returns whether to log it, with the number of attempts
+    /// since the last entry.
+    fn lost(&mut self, now: Instant, ce: Id, why: &str) -> Option<u64> {
+        let last = self.absent.get_mut(&ce);
+        if let Some(last) = last
+            && last.why == why
+            && now.since(last.logged) < ABSENCE_GAP
+        {
+            last.unlogged += 1;
+            return None;
+        }
+        let absence = Absence {
+            why: why.to_owned(),
+            logged: now,
+            unlogged: 0,
+        };
+        let last = self.absent.insert(ce, absence);
+        Some(last.map_or(0, |last| last.unlogged + 1))
     }
 
     fn changed(&mut self, done: &Result<Vec<String>, Vec<String>>) {
@@ -69,5 +136,41 @@ impl Journal {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_ce_is_logged_when_the_reason_changes_and_once_a_minute() {
+        let mut journal = Journal::default();
+        let ce = Id(0x4000_0001);
+        let at = |seconds| Instant::ZERO + Span::from_secs(seconds);
+        assert_eq!(journal.lost(at(0), ce, "timed out"), Some(0));
+        for second in 1..60 {
+            assert_eq!(journal.lost(at(second), ce, "timed out"), None);
+        }
+        assert_eq!(journal.lost(at(60), ce, "timed out"), Some(60));
+        assert_eq!(journal.lost(at(61), ce, "timed out"), None);
+        assert_eq!(journal.lost(at(62), ce, "refused"), Some(2));
+        assert_eq!(journal.lost(at(62), Id(0x4000_0002), "refused"), Some(0));
+        let associated = Notice::Associated(ce, Id(2));
+        journal.notice(at(63), &associated);
+        assert_eq!(journal.lost(at(64), ce, "refused"), Some(0));
+    }
+
+    #[test]
+    fn the_reason_is_that_of_the_link_only_if_the_link_was_lost() {
+        let mut journal = Journal::default();
+        let ce = Id(0x4000_0001);
+        journal.link_ended(ce, "timed out".to_owned());
+        journal.notice(Instant::ZERO, &Notice::Lost(ce, Loss::LinkLost));
+        assert_eq!(journal.absent[&ce].why, "timed out");
+        journal.link_ended(ce, "closed".to_owned());
+        journal.notice(Instant::ZERO, &Notice::Lost(ce, Loss::Unanswered));
+        assert_eq!(journal.absent[&ce].why, "the CE did not answer");
+        assert!(journal.ended.is_empty());
     }
 }

@@ -110,14 +110,20 @@ impl Links {
         }
     }
 
-    pub(super) fn handle(&mut self, now: Instant, event: LinkEvent, agent: &mut Agent) {
+    /// Hands an event to the agent. If a link has ended, or could not be opened, the CE and the reason are returned.
+    pub(super) fn handle(
+        &mut self,
+        now: Instant,
+        event: LinkEvent,
+        agent: &mut Agent,
+    ) -> Option<(Id, String)> {
         let LinkEvent { ce, number, what } = event;
         let Some(state) = self
             .open
             .get_mut(&ce)
             .filter(|state| state.number == number)
         else {
-            return;
+            return None;
         };
         match what {
             What::Opened(Link {
@@ -147,11 +153,12 @@ impl Links {
                 agent.handle_writable(ce, true);
             }
             What::Ended(why) => {
-                tracing::warn!(%ce, why, "no link to the CE");
                 self.open.remove(&ce);
                 agent.handle_disconnected(now, ce);
+                return Some((ce, why));
             }
         }
+        None
     }
 
     /// Sends what the agent has, as far as the links take it.

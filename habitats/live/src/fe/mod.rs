@@ -11,9 +11,9 @@
 //! A link gives its next message when the agent has taken the last one and has room for more, so a CE that floods is
 //! slowed down by its own transport. Injected packets wait in a bounded queue; more are dropped.
 //!
-//! Exceptions are taken only while there is a master: without one the router must treat these packets itself, and it does
-//! so when nobody takes them. They are handed in when nothing else waits, so that a flood of them delays no control
-//! message.
+//! Exceptions are taken only while there is a master that gives signs of life: without one the router must treat these
+//! packets itself, and it does so when nobody takes them. They are handed in when nothing else waits, so that a flood of
+//! them delays no control message.
 //!
 //! - [`links`]: opens, reads and closes links
 //! - [`routes`]: routes of the CE in the kernel
@@ -100,13 +100,12 @@ pub async fn run(
         journal: Journal::default(),
     };
     driver.forward(forwards);
-    let (has_master, watched) = watch::channel(false);
+    let (takes, watched) = watch::channel(false);
     let (taken, mut exceptions) = mpsc::channel(1);
     tokio::spawn(take_exceptions(Arc::clone(&driver.running), watched, taken));
     loop {
         driver.carry_on();
-        let master = driver.agent.session().master().is_some();
-        has_master.send_if_modified(|has| std::mem::replace(has, master) != master);
+        driver.attend(&takes);
         let now = clock::now();
         let due = driver.agent.poll_timeout();
         if due.is_some_and(|at| at <= now) {
@@ -136,14 +135,14 @@ pub async fn run(
     }
 }
 
-/// Passes on what the router has for the CE, while there is a master. What has waited for longer than [`LEASE`] is of no
+/// Passes on what the router has for the CE, while there is a master that takes it. What has waited for longer than [`LEASE`] is of no
 /// use to it.
 async fn take_exceptions(
     running: Arc<Running>,
-    mut has_master: watch::Receiver<bool>,
+    mut takes: watch::Receiver<bool>,
     to: mpsc::Sender<VecDeque<Exception>>,
 ) {
-    while has_master.wait_for(|has| *has).await.is_ok() {
+    while takes.wait_for(|takes| *takes).await.is_ok() {
         let router = Arc::clone(&running);
         let taken = tokio::task::spawn_blocking(move || router.take_exceptions()).await;
         let Ok(Ok(mut exceptions)) = taken else {
@@ -156,7 +155,7 @@ async fn take_exceptions(
         }
         tokio::select! {
             () = running.exceptions() => {}
-            _ = has_master.changed() => {}
+            _ = takes.changed() => {}
         }
     }
 }
@@ -184,11 +183,29 @@ impl Driver {
         let _ = tokio::time::timeout(LEAVE_MAX, self.links.leave()).await; // a CE that does not read loses its teardown
     }
 
+    /// Lets exceptions be taken while the master takes them.
+    fn attend(&mut self, takes: &watch::Sender<bool>) {
+        let session = self.agent.session();
+        let (master, is_attentive) = (session.master(), session.has_attentive_master());
+        let changed = takes.send_if_modified(|takes| {
+            let before = std::mem::replace(takes, is_attentive);
+            before != is_attentive
+        });
+        if changed && let Some(master) = master {
+            self.journal.attention(master, is_attentive);
+        }
+    }
+
     fn hand_in(&mut self, input: Input) {
         let now = clock::now();
         self.follow_plan();
         match input {
-            Input::Link(event) => self.links.handle(now, event, &mut self.agent),
+            Input::Link(event) => {
+                let ended = self.links.handle(now, event, &mut self.agent);
+                if let Some((ce, why)) = ended {
+                    self.journal.link_ended(ce, why);
+                }
+            }
             Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
             Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
             Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
@@ -250,7 +267,7 @@ impl Driver {
                 self.injections.extend(packets.into_iter().take(room));
                 self.inject();
             }
-            Effect::Notice(notice) => self.journal.notice(&notice),
+            Effect::Notice(notice) => self.journal.notice(clock::now(), &notice),
         }
     }
 

@@ -2,13 +2,13 @@
 
 use weir_base::Instant;
 
-use super::super::{Dropped, Loss};
+use super::super::{Dropped, Loss, PROBE};
 use super::Ce;
 use super::contract::{Event, LinkId, RequestError};
 use super::request::{Owner, Queued, RequestId};
 use super::transaction::Cause;
 use crate::wire::header::{Ack, Flags, Phase, Priority, View};
-use crate::wire::message::AssociationTeardown;
+use crate::wire::message::{AssociationTeardown, Heartbeat};
 use crate::wire::{Body, Envelope, Id, Message, MessageKind};
 
 impl Ce {
@@ -18,6 +18,7 @@ impl Ce {
         }
         let (envelope, body) = message.into_parts();
         match body {
+            Body::Heartbeat(_) if envelope.correlator == PROBE => self.answer_probe(now, fe),
             Body::Heartbeat(_) => {}
             Body::AssociationTeardown(AssociationTeardown { reason }) => {
                 let link = self.fes.get(&fe).map(|fe| fe.link);
@@ -30,6 +31,14 @@ impl Ce {
                 self.handle_response(now, fe, &envelope, body);
             }
             _ => self.drops.count(Dropped::Unexpected),
+        }
+    }
+
+    /// An FE hands packets over, and wants to know whether somebody takes them.
+    fn answer_probe(&mut self, now: Instant, fe: Id) {
+        let envelope = self.envelope(fe, PROBE, flags(MessageKind::Heartbeat));
+        if let Ok(message) = Message::new(envelope, Body::Heartbeat(Heartbeat)) {
+            self.send_if_room(now, fe, &message);
         }
     }
 

@@ -182,8 +182,11 @@ impl Fe {
                 self.lose(now, at, Loss::Silent);
             }
             Link::Associated => {
-                self.peers[at].sent = now; // even if there is no room
-                self.send_heartbeat(now, at, 0);
+                self.peers[at].attention.handle_timeout(now);
+                if self.peers[at].is_idle(now, &heartbeats) {
+                    self.peers[at].sent = now; // even if there is no room
+                    self.send_heartbeat(now, at, 0);
+                }
             }
         }
     }

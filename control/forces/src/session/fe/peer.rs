@@ -3,9 +3,11 @@
 use weir_base::{Instant, Span, Tally};
 
 use super::super::Heartbeats;
+use super::super::PROBE;
 use super::super::outbox::Outbox;
+use super::attention::Attention;
 use super::{CeStatus, Retry};
-use crate::wire::{Id, Message};
+use crate::wire::{Body, Id, Message};
 
 /// The progress of the association with a CE.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub(super) struct Peer {
     pub(super) sent: Instant,
     pub(super) retry_at: Instant,
     failures: u32,
+    pub(super) attention: Attention,
     pub(super) out: Outbox,
     /// Messages that were received, those of them that were dropped, messages that the transport took, and those
     /// that were dropped because the queue was full.
@@ -51,7 +54,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) const fn new(id: Id, queue_bytes_max: usize) -> Self {
+    pub(super) fn new(id: Id, queue_bytes_max: usize) -> Self {
         Self {
             id,
             link: Link::Closed,
@@ -59,6 +62,7 @@ impl Peer {
             sent: Instant::ZERO,
             retry_at: Instant::ZERO,
             failures: 0,
+            attention: Attention::default(),
             out: Outbox::new(queue_bytes_max),
             received: Tally::ZERO,
             dropped: Tally::ZERO,
@@ -73,6 +77,15 @@ impl Peer {
         self.link = Link::Associated;
         self.failures = 0;
         (self.heard, self.sent) = (now, now);
+        self.attention = Attention::default();
+    }
+
+    /// A message of its association has arrived.
+    pub(super) fn hear(&mut self, now: Instant, message: &Message) {
+        self.heard = now;
+        let is_heartbeat = matches!(message.body(), Body::Heartbeat(_));
+        let is_answer = is_heartbeat && message.envelope().correlator == PROBE;
+        self.attention.heard(is_answer);
     }
 
     /// Ends everything; the CE is tried again after a pause.
@@ -82,6 +95,7 @@ impl Peer {
             _ => CeStatus::Unreachable,
         };
         self.link = Link::Closed;
+        self.attention = Attention::default();
         self.out.clear();
         self.blocked = false;
         let pause = retry.pause.times(1 << self.failures.min(32));
@@ -107,6 +121,11 @@ impl Peer {
         heartbeats.ce_sends && now >= self.heard + heartbeats.ce_dead
     }
 
+    /// Whether it is time for a heartbeat of the FE.
+    pub(super) fn is_idle(&self, now: Instant, heartbeats: &Heartbeats) -> bool {
+        heartbeats.fe_sends && now >= self.sent + heartbeats.fe_interval
+    }
+
     /// When the next work for it is due.
     pub(super) fn deadline(&self, heartbeats: &Heartbeats) -> Option<Instant> {
         match self.link {
@@ -117,7 +136,8 @@ impl Peer {
                 let after = |on: bool, since: Instant, span: Span| on.then_some(since + span);
                 let silent = after(heartbeats.ce_sends, self.heard, heartbeats.ce_dead);
                 let idle = after(heartbeats.fe_sends, self.sent, heartbeats.fe_interval);
-                silent.into_iter().chain(idle).min()
+                let timers = [silent, idle, self.attention.due];
+                timers.into_iter().flatten().min()
             }
         }
     }
