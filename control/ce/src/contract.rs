@@ -8,7 +8,7 @@ use weir_forces::wire::Id;
 use weir_forces::wire::message::PacketRedirect;
 use weir_model::{Change, ComponentPath, Fault, Operation, Value};
 
-use crate::desired::{Desired, Record};
+use crate::desired::{Desired, Record, Wish};
 
 /// The most requests of operators that are worked on at once.
 pub const REQUESTS_MAX: usize = 1024;
@@ -35,8 +35,10 @@ pub struct Member {
     pub id: Id,
     /// Whether it has a certificate: a peer that has not proved to be it is refused.
     pub is_pinned: bool,
-    /// Wishes of the CE's configuration, and of operators before now.
+    /// Wishes of the CE's configuration.
     pub desired: Desired,
+    /// Wishes of operators before now; they go before those of the configuration.
+    pub kept: BTreeMap<ComponentPath, Wish>,
     /// Components of any class that operators have set, with the value as text. The path is class, instance and the
     /// words of a [`Place`].
     pub components: BTreeMap<ComponentPath, String>,

@@ -138,6 +138,7 @@ impl World {
             id: FE,
             is_pinned: true,
             desired,
+            kept: BTreeMap::new(),
             components: BTreeMap::new(),
         };
         let mut world = Self {

@@ -1,7 +1,7 @@
 //! Implements the northbound service of a control element with the running one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime;
 use weir_base::Span;
@@ -10,6 +10,7 @@ use weir_ce::contract::{self, Answer, Filter, Request, Watch, WatchId};
 use weir_ce::service;
 use weir_ce::tables::TABLES;
 use weir_live::ce::Handle;
+use weir_live::mutex::lock;
 use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, ServiceRequest, Value};
 use weir_northbound::{ControlElement, Operator, Refusal};
@@ -20,9 +21,11 @@ use super::remote::Remote;
 /// The running control element, as the northbound service sees it.
 pub(super) struct Console {
     asker: Asker,
-    /// The names of its FEs.
-    names: BTreeSet<String>,
+    names: Names,
 }
+
+/// The names of the FEs, which a reload changes.
+pub(super) type Names = Arc<Mutex<BTreeSet<String>>>;
 
 /// Asks the control element from a thread that may block.
 #[derive(Clone)]
@@ -87,7 +90,7 @@ pub(super) fn unexpected(answer: &Answer) -> Refusal {
 }
 
 impl Console {
-    pub(super) fn new(handle: Handle, runtime: runtime::Handle, names: BTreeSet<String>) -> Self {
+    pub(super) fn new(handle: Handle, runtime: runtime::Handle, names: Names) -> Self {
         Self {
             asker: Asker { handle, runtime },
             names,
@@ -106,8 +109,9 @@ impl ControlElement for Console {
     }
 
     fn fe(&self, name: &str) -> Result<Arc<dyn Operator>, Refusal> {
-        if !self.names.contains(name) {
-            let near = did_you_mean(nearest(name, self.names.iter().map(String::as_str)));
+        let names = lock(&self.names);
+        if !names.contains(name) {
+            let near = did_you_mean(nearest(name, names.iter().map(String::as_str)));
             return Err(Refusal::NotFound(format!("there is no FE `{name}`{near}")));
         }
         Ok(Arc::new(Remote::new(self.asker.clone(), name)))

@@ -1,17 +1,18 @@
 //! `weir ce`: a control element, wired.
 
 mod console;
+mod reload;
 mod remote;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_base::Span;
 use weir_ce::Control;
-use weir_ce::configuration::{CePlan, ListenPlan};
+use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
 use weir_ce::contract::{Member, Params};
 use weir_ce::desired::{Desired, Wish};
 use weir_config::Document;
@@ -31,9 +32,10 @@ use weir_model::{ComponentPath, Fault};
 use weir_northbound::{ControlElement, Page, Service, Token};
 
 use self::console::Console;
+use self::reload::{Reload, room_of};
 use crate::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
 use crate::output::print;
-use crate::{Failure, release_signals};
+use crate::{Failure, journal, release_signals};
 
 /// Links that may be open at once beyond one for each FE: peers that have not associated yet.
 const LINKS_SPARE: usize = 64;
@@ -89,6 +91,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let hangup = signal(SignalKind::hangup()).map_err(failed)?;
     release_signals()?;
     let Loaded {
         plan,
@@ -99,6 +102,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     } = loaded;
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
     let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
+    let store = Arc::new(store);
     let members = members(&plan, &store).map_err(Failure::Run)?;
     let params = Params {
         session: session(&plan),
@@ -108,7 +112,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let service = Service::bind(Path::new(&plan.socket));
     let service = service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", plan.socket)))?;
     let faults = Arc::new(Faults::default());
-    let driver = Driver::new(control, store, Arc::clone(&faults));
+    let driver = Driver::new(control, Arc::clone(&store), Arc::clone(&faults));
     let (driver, handle) = driver.map_err(|e| Failure::Run(e.to_string()))?;
     let fes = plan.fes.iter().map(|fe| (fe.id, &*fe.name));
     let driver = driver
@@ -128,15 +132,24 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         None => None,
     };
     let names = plan.fes.iter().map(|fe| fe.name.clone()).collect();
-    let console: Arc<dyn ControlElement> = Arc::new(Console::new(
-        handle,
-        tokio::runtime::Handle::current(),
-        names,
-    ));
+    let names = Arc::new(Mutex::new(names));
+    let runtime = tokio::runtime::Handle::current();
+    let console = Console::new(handle.clone(), runtime.clone(), Arc::clone(&names));
+    let console: Arc<dyn ControlElement> = Arc::new(console);
     for (transport, listener) in &listeners {
         tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
     }
     tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
+    let reload = Reload {
+        path: path.to_owned(),
+        room: room_of(&plan),
+        plan: Mutex::new(plan),
+        store,
+        pins: security.map(|security| security.peers),
+        handle,
+        runtime,
+        names,
+    };
     let end = async {
         tokio::select!(_ = terminate.recv() => {}, _ = interrupt.recv() => {});
     };
@@ -146,6 +159,17 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
             Err(northbound("service", ended))
         }
         ended = show(page, console) => Err(northbound("page", ended)),
+        () = reload_when_asked(hangup, Arc::new(reload)) => Err(Failure::Run("no signals any more".to_owned())),
+    }
+}
+
+/// Reads the configuration again whenever a signal asks for it, on a thread that may block.
+async fn reload_when_asked(mut hangup: Signal, reload: Arc<Reload>) {
+    while hangup.recv().await.is_some() {
+        let reload = Arc::clone(&reload);
+        let done = tokio::task::spawn_blocking(move || reload.run()).await;
+        let done = done.unwrap_or_else(|error| Err(vec![error.to_string()]));
+        journal::changed("SIGHUP", None, &done);
     }
 }
 
@@ -191,7 +215,7 @@ async fn open(
 }
 
 fn links_max(plan: &CePlan) -> usize {
-    2 * plan.fes.len() + LINKS_SPARE
+    2 * room_of(plan) + LINKS_SPARE
 }
 
 fn session(plan: &CePlan) -> SessionParams {
@@ -210,21 +234,19 @@ fn session(plan: &CePlan) -> SessionParams {
 /// The FEs, with what the configuration wants of them and what operators have changed since.
 fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
     let mut kept = store.read()?;
-    let member = |fe: &weir_ce::configuration::FePlan| {
+    let member = |fe: &FePlan| {
         let mut desired = Desired::default();
         for change in &fe.desired {
             let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
             desired.put(&change.path, Some(&wish));
         }
         let kept = kept.remove(&fe.name).unwrap_or_default();
-        for (path, wish) in &kept.desired {
-            desired.put(path, Some(wish));
-        }
         Member {
             name: fe.name.clone(),
             id: fe.id,
             is_pinned: fe.certificate.is_some(),
             desired,
+            kept: kept.desired,
             components: kept.components,
         }
     };

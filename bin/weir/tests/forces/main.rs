@@ -10,6 +10,7 @@ mod hostile;
 mod impostors;
 mod kills;
 mod mistakes;
+mod reload;
 mod services;
 mod stage;
 #[allow(dead_code)] // uses a part

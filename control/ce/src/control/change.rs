@@ -287,8 +287,8 @@ impl Control {
             let Some(fe) = self.fes.get_mut(&part.fe) else {
                 continue;
             };
-            for (path, wish) in &records(part).desired {
-                fe.desired.put(path, wish.as_ref());
+            for record in &records(part).desired {
+                fe.put(record);
             }
             for (path, text) in &records(part).components {
                 match text {
@@ -381,19 +381,21 @@ impl Control {
     }
 
     /// Reads an FE again, and restores what differs.
-    fn restore(&mut self, now: Instant, id: Id) {
+    pub(super) fn restore(&mut self, now: Instant, id: Id) {
         if let Some(fe) = self.fes.get_mut(&id)
             && fe.is_associated()
             && fe.state != State::Restoring
         {
             fe.state = State::Restoring;
             fe.rounds = 0;
+            fe.is_stale = false;
             self.describe(now, id);
         }
     }
 
-    /// Begins the requests that waited.
+    /// Begins what has waited: first what the configuration wants, then requests.
     pub(super) fn retry(&mut self, now: Instant) {
+        self.restore_stale(now);
         for (ticket, request) in std::mem::take(&mut self.waiting) {
             self.begin(now, ticket, request);
         }

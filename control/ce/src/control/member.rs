@@ -7,7 +7,7 @@ use weir_lfb::Plan;
 use weir_model::ComponentPath;
 
 use crate::contract::Member;
-use crate::desired::Desired;
+use crate::desired::{Desired, Record, Wish};
 use crate::directory::Directory;
 
 /// How far the FE is from its desired state.
@@ -31,6 +31,10 @@ pub(super) struct Fe {
     /// Whether it must prove who it is.
     pub(super) is_pinned: bool,
     pub(super) desired: Desired,
+    /// The wishes of operators among them, as the store has them.
+    kept: BTreeMap<ComponentPath, Wish>,
+    /// Whether it has not what is desired because the configuration of the CE has changed since.
+    pub(super) is_stale: bool,
     /// Components of any class that operators have set, as [`Member`] has them.
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
@@ -45,18 +49,42 @@ pub(super) struct Fe {
 
 impl Fe {
     pub(super) fn new(member: Member) -> Self {
-        Self {
+        let mut fe = Self {
             name: member.name,
             id: member.id,
             is_pinned: member.is_pinned,
-            desired: member.desired,
+            desired: Desired::default(),
+            kept: member.kept,
+            is_stale: false,
             components: member.components,
             state: State::Away("has never associated".to_owned()),
             directory: Directory::default(),
             in_force: None,
             busy: false,
             rounds: 0,
+        };
+        fe.wish(member.desired);
+        fe
+    }
+
+    /// What the configuration wants of it now; wishes of operators go before. Returns whether that changes what is
+    /// desired.
+    pub(super) fn wish(&mut self, configured: Desired) -> bool {
+        let mut desired = configured;
+        for (path, wish) in &self.kept {
+            desired.put(path, Some(wish));
         }
+        let before = std::mem::replace(&mut self.desired, desired);
+        before != self.desired
+    }
+
+    /// An operator wants something else at one path.
+    pub(super) fn put(&mut self, (path, wish): &Record) {
+        self.desired.put(path, wish.as_ref());
+        match wish {
+            Some(wish) => self.kept.insert(path.clone(), wish.clone()),
+            None => self.kept.remove(path),
+        };
     }
 
     pub(super) fn associated(&mut self) {
@@ -64,6 +92,7 @@ impl Fe {
         self.directory = Directory::default();
         self.in_force = None;
         self.rounds = 0;
+        self.is_stale = false;
     }
 
     pub(super) fn lost(&mut self, why: &str) {

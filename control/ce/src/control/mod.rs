@@ -4,6 +4,7 @@ mod change;
 mod job;
 mod member;
 mod read;
+mod reload;
 mod steer;
 mod sync;
 mod tables;

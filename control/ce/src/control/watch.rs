@@ -3,7 +3,7 @@
 //! A watch belongs to an operator, not to an association: after a loss the CE subscribes again. A reader that is too
 //! slow loses the oldest notices, which are counted. A watch that nobody fetches from ends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_base::{Instant, Span};
 use weir_forces::schema::{Class, Component, Step};
@@ -34,6 +34,17 @@ const REGISTRATION: u32 = 2;
 /// Every watch.
 #[derive(Debug, Default)]
 pub(super) struct Watches(BTreeMap<WatchId, Watching>);
+
+impl Watches {
+    /// The watches of these FEs.
+    pub(super) fn of(&self, fes: &BTreeSet<Id>) -> Vec<WatchId> {
+        let watches = self
+            .0
+            .iter()
+            .filter(|(_, watching)| fes.contains(&watching.fe));
+        watches.map(|(id, _)| *id).collect()
+    }
+}
 
 #[derive(Debug)]
 struct Watching {
@@ -228,7 +239,7 @@ impl Control {
         ])
     }
 
-    fn tell(&mut self, watch: WatchId, notice: Value) {
+    pub(super) fn tell(&mut self, watch: WatchId, notice: Value) {
         if let Some(watching) = self.watches.0.get_mut(&watch) {
             watching.notice(notice);
             self.outputs.push_back(Output::Noticed(watch));

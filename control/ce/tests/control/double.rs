@@ -260,6 +260,7 @@ impl World {
             id: Id(id),
             is_pinned: true,
             desired: desired.clone(),
+            kept: BTreeMap::new(),
             components: BTreeMap::new(),
         });
         let control = Control::new(params, registry(), members.collect()).unwrap();

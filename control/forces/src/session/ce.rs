@@ -338,6 +338,17 @@ impl Ce {
         Ok(())
     }
 
+    /// Closes every link whose peer has proved to be this FE, and ends its association: the proof counts no more.
+    pub fn expel(&mut self, now: Instant, fe: Id) {
+        self.release(now, fe, TeardownReason::Normal);
+        let links = self
+            .links
+            .iter()
+            .filter(|(_, link)| link.proved == Some(fe));
+        let links: Vec<LinkId> = links.map(|(id, _)| *id).collect();
+        links.into_iter().for_each(|link| self.close(link));
+    }
+
     /// Ends an association.
     pub fn release(&mut self, now: Instant, fe: Id, reason: TeardownReason) {
         self.end(now, fe, reason, Loss::Released);

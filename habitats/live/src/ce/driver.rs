@@ -10,7 +10,7 @@
 //!
 //! Every queue is bounded. A link whose messages are not handled yet is not read, so the peer sees missing credit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::mpsc as threads;
@@ -20,7 +20,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
-use weir_ce::contract::{Answer, Journal, Output, Records, Refusal, Request, StoreTicket, Ticket};
+use weir_ce::contract::{
+    Answer, Journal, Member, Output, Records, Refusal, Request, StoreTicket, Ticket,
+};
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
@@ -60,6 +62,7 @@ pub struct Handle {
 pub(super) enum Input {
     Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
     Table(&'static Class, oneshot::Sender<Value>),
+    Members(Vec<Member>, BTreeSet<Id>),
     Opened(String, Link),
     Message(LinkId, Vec<u8>),
     Ended(LinkId),
@@ -79,6 +82,16 @@ impl Handle {
         sent.map_err(|_| ended())?;
         let answer = tokio::time::timeout(ANSWER_MAX, answered).await;
         answer.map_err(|_| ended())?.map_err(|_| ended())?
+    }
+
+    /// Replaces the FEs that may associate, and ends the associations of `ended`.
+    pub async fn replace_members(
+        &self,
+        members: Vec<Member>,
+        ended: BTreeSet<Id>,
+    ) -> Result<(), Refusal> {
+        let sent = self.inputs.send(Input::Members(members, ended)).await;
+        sent.map_err(|_| self::ended())
     }
 
     /// The rows of a table of the CE.
@@ -121,7 +134,7 @@ impl Driver {
     /// within a runtime.
     pub fn new(
         control: Control,
-        store: Store,
+        store: Arc<Store>,
         faults: Arc<Faults>,
     ) -> std::io::Result<(Self, Handle)> {
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
@@ -249,6 +262,7 @@ impl Driver {
                 };
                 let _ = answer.send(rows); // the asker may be gone
             }
+            Input::Members(members, ended) => self.control.replace_members(now, members, &ended),
             Input::Opened(transport, link) => self.open(now, &transport, link),
             Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
             Input::Ended(link) => {
@@ -413,7 +427,10 @@ async fn read(link: LinkId, mut incoming: Incoming, inputs: mpsc::Sender<Input>)
 }
 
 /// Starts the thread that writes the store.
-fn keep(store: Store, inputs: mpsc::Sender<Input>) -> std::io::Result<threads::Sender<ToKeep>> {
+fn keep(
+    store: Arc<Store>,
+    inputs: mpsc::Sender<Input>,
+) -> std::io::Result<threads::Sender<ToKeep>> {
     let (sender, changes) = threads::channel::<ToKeep>();
     let work = move || {
         for (ticket, records) in changes {

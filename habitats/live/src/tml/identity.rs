@@ -5,10 +5,11 @@
 //! 4.4.3). Dates in a certificate do not count either. To replace a certificate, change the configuration of both
 //! sides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Mutex;
 
 use ring::hmac;
 use rustls::pki_types::pem::PemObject;
@@ -16,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use weir_forces::wire::Id;
 
 use crate::file::read_text;
+use crate::mutex::lock;
 
 /// The longest file with a certificate or a key, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -148,9 +150,11 @@ fn text(path: &Path) -> Result<String, IdentityError> {
     read_text(path, FILE_BYTES_MAX).map_err(|e| IdentityError::new(path, e))
 }
 
-/// The certificates of the peers, each with the ID of its owner.
-#[derive(Clone, Debug, Default)]
-pub struct Pins(BTreeMap<Fingerprint, Id>);
+/// The certificates of the peers, each with the ID of its owner. They can be replaced while listeners use them.
+#[derive(Debug, Default)]
+pub struct Pins(Mutex<Owners>);
+
+type Owners = BTreeMap<Fingerprint, Id>;
 
 /// Two peers have the same certificate.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -177,12 +181,24 @@ impl Pins {
                 return Err(SharedCertificate { first, second: id });
             }
         }
-        Ok(Self(pins))
+        Ok(Self(Mutex::new(pins)))
     }
 
     /// The owner of a certificate.
     pub(super) fn owner(&self, certificate: &CertificateDer<'_>) -> Option<Id> {
-        self.0.get(&fingerprint(certificate)).copied()
+        lock(&self.0).get(&fingerprint(certificate)).copied()
+    }
+
+    /// Takes over other certificates, for links that open from now on. Returns the peers whose certificates differ, also
+    /// those that have none any more: what they have proved does not count any more.
+    pub fn replace(&self, new: &Self) -> BTreeSet<Id> {
+        let new = lock(&new.0).clone();
+        let mut owners = lock(&self.0);
+        let pins = |owners: &Owners| owners.iter().map(|(pin, id)| (*pin, *id)).collect();
+        let (before, after): (BTreeSet<_>, BTreeSet<_>) = (pins(&owners), pins(&new));
+        *owners = new;
+        let changed = before.symmetric_difference(&after);
+        changed.map(|(_, id)| *id).collect()
     }
 }
 
