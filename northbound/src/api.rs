@@ -233,6 +233,14 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         method: "GET",
+        path: "/metrics",
+        about: "metrics for Prometheus, of the CE's own tables; `weir list prometheus` has all names",
+        body: Content::Nothing,
+        answer: Content::Other("the text format of Prometheus, version 0.0.4"),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
         path: "/v1/component",
         about: "a component of any class of an FE: `?path=FE:CLASS.INSTANCE.PATH`, names or numbers",
         body: Content::Nothing,

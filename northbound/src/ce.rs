@@ -3,6 +3,7 @@
 //! ```text
 //!   /                                        the page for a browser
 //!   /v1/fes, /v1/associations, ..            tables of the CE
+//!   /metrics                                 the tables' numbers, for Prometheus
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
 //!   /v1/service/queue, /v1/service/filter    services, which become operations on blocks
 //!   /v1/watch                                events and samples, fetched like a capture
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -30,7 +32,7 @@ use weir_model::{
 
 use crate::page::{self, Guard, Page};
 use crate::server::{self, Operator, Refusal, Service, applied, not_read, too_many};
-use crate::{api, openapi};
+use crate::{api, metrics, openapi};
 
 /// Longest time that a fetch waits for the first notice.
 const NOTICE_WAIT: Duration = Duration::from_secs(2);
@@ -79,15 +81,22 @@ impl Page {
 type Shared = State<Arc<dyn ControlElement>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 8] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 9] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
             Ok(Json(openapi::of_control_element(&ce.classes())).into_response())
         })
     };
+    let metrics = |state: Shared| {
+        on_a_thread(state, |ce| {
+            let text = all_metrics(ce)?;
+            Ok(([(CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response())
+        })
+    };
     [
         ("/", get(page::page)),
         ("/v1/openapi.json", get(interface)),
+        ("/metrics", get(metrics)),
         ("/v1/component", get(component).patch(set).delete(delete)),
         ("/v1/service/queue", post(queue)),
         ("/v1/service/filter", post(filter)),
@@ -109,6 +118,15 @@ fn router(ce: Arc<dyn ControlElement>, guard: Guard) -> Router {
         .layer(DefaultBodyLimit::max(server::BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(guard, page::admit))
         .with_state(ce)
+}
+
+/// The metrics of every table that has any.
+fn all_metrics(ce: &dyn ControlElement) -> Result<String, Refusal> {
+    let classes = ce.classes().into_iter();
+    let answers = classes
+        .filter(|class| class.metric.is_some())
+        .map(|class| Ok((class, ce.read(class)?)));
+    Ok(metrics::text(&answers.collect::<Result<Vec<_>, _>>()?))
 }
 
 async fn nothing_there(path: Uri) -> Response {

@@ -209,6 +209,27 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
     );
     assert_eq!(packets("overflowed"), 0, "{counts}");
 
+    // The CE counts what it has done with them, for operators and for Prometheus.
+    let fates = elements.ask("exceptions");
+    let fates = fates.as_array().unwrap().iter();
+    let fates: Vec<_> = fates.filter(|row| row["packets"] != 0).collect();
+    let named: Vec<_> = fates
+        .iter()
+        .map(|row| row["fate"].as_str().unwrap())
+        .collect();
+    assert_eq!(named, ["kernel", "icmp"], "{fates:?}");
+    let metrics = client::get_bytes(&elements.socket(), "/metrics")
+        .unwrap()
+        .unwrap();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    for line in [
+        "weir_exception_packets_total{fate=\"icmp\"} 1",
+        "weir_fe_info{fe=\"edge1\",state=\"in sync\"} 1",
+        "weir_channel_redirect_received_messages_total{fe=\"edge1\"}",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+
     // The CE's kernel reaches hosts at the port as if it were its own.
     let back = run(
         &elements.control,

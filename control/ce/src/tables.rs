@@ -4,7 +4,15 @@ use weir_model::Class;
 use weir_model::class::{Cell, Component, Form, Layout, Type, Unit};
 
 /// Every table, in the order in which pages list them.
-pub static TABLES: &[&Class] = &[&FES, &ASSOCIATIONS, &CHANNELS, &LFBS, &CONTROLLERS, &FAULTS];
+pub static TABLES: &[&Class] = &[
+    &FES,
+    &ASSOCIATIONS,
+    &CHANNELS,
+    &LFBS,
+    &CONTROLLERS,
+    &EXCEPTIONS,
+    &FAULTS,
+];
 
 const NUMBER: Type = Type::Gauge(Unit::One);
 const COUNTER: Type = Type::Counter(Unit::One);
@@ -20,6 +28,7 @@ const fn name_of_fe(id: u32) -> Component {
 /// The FEs that may associate.
 pub static FES: Class = Class {
     name: "fes",
+    metric: Some("fe"),
     id: 0x00F7_0314,
     about: "the forwarding elements that may associate: whether they have the desired configuration, and why not",
     key: &["fe"],
@@ -55,6 +64,7 @@ pub static FES: Class = Class {
 /// The associations (forcesAssociationTable of RFC 5813).
 pub static ASSOCIATIONS: Class = Class {
     name: "associations",
+    metric: Some("association"),
     id: 0x00F7_0315,
     about: "the associations of the control element: how long they are up, and the messages of each",
     key: &["fe"],
@@ -109,6 +119,7 @@ const WAITING: Type = Type::Struct(&[
 /// Messages and gauges of the links to the associated FEs.
 pub static CHANNELS: Class = Class {
     name: "channels",
+    metric: Some("channel"),
     id: 0x00F7_0319,
     about: "the two channels of each association, control and redirect, and what stands between them at this end",
     key: &["fe"],
@@ -189,6 +200,7 @@ pub static LFBS: Class = Class {
 /// The controllers.
 pub static CONTROLLERS: Class = Class {
     name: "controllers",
+    metric: Some("controller"),
     id: 0x00F7_0317,
     about: "the controllers of the control element: the elements that they steer, their gauges, and what is wrong",
     key: &["controller"],
@@ -225,9 +237,37 @@ pub static CONTROLLERS: Class = Class {
     ..Class::PLAIN
 };
 
+/// What has become of the packets that FEs have handed over.
+pub static EXCEPTIONS: Class = Class {
+    name: "exceptions",
+    metric: Some("exception"),
+    id: 0x00F7_031C,
+    about: "the packets that forwarding elements have handed over since the start, by what the control element did with them",
+    key: &["fate"],
+    components: &[
+        Component::new(1, "fate", Type::Text, "kernel")
+            .about("What has become of them.")
+            .shown(&[Cell::new("FATE")]),
+        Component::new(2, "is_loss", Type::Flag, "false").about("Whether they were dropped."),
+        Component::new(3, "packets", Type::Counter(Unit::Packets), "17")
+            .about("Packets.")
+            .shown(&[Cell::new("PACKETS")]),
+        Component::new(
+            4,
+            "meaning",
+            Type::Text,
+            "handed to the kernel of the CE, at the TAP of the port",
+        )
+        .about("The fate in words.")
+        .shown(&[Cell::new("MEANING")]),
+    ],
+    ..Class::PLAIN
+};
+
 /// Faults of links between the CE and its peers.
 pub static FAULTS: Class = Class {
     name: "faults",
+    metric: Some("link_fault"),
     id: 0x00F7_031B,
     about: "what went wrong with links to the control element since its start: impostors, floods, losses",
     key: &["fault"],
@@ -267,6 +307,20 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all, "{ids:x?}");
+    }
+
+    #[test]
+    fn a_metric_is_named_once() {
+        let metrics = TABLES.iter().flat_map(|class| class.metrics());
+        let of_routers = weir_lfb::class::all().flat_map(|class| class.metrics());
+        let mut names: Vec<_> = metrics
+            .chain(of_routers)
+            .map(|metric| metric.name)
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{names:?}");
     }
 
     #[test]

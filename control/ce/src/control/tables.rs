@@ -12,7 +12,7 @@ use crate::tables::{ASSOCIATIONS, FES, LFBS};
 
 impl Control {
     /// The rows of a table of the CE ([`TABLES`](crate::tables::TABLES)); no rows of any other class,
-    /// nor of those whose rows are outside: channels and controllers.
+    /// nor of those whose rows are outside: channels, controllers, exceptions and faults.
     pub fn table(&self, now: Instant, class: &Class) -> Value {
         Value::List(match class.name {
             "fes" => self.fes.values().map(fe).collect(),

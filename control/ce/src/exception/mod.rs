@@ -35,6 +35,7 @@ use std::net::IpAddr;
 use weir_base::Instant;
 use weir_forces::wire::WireError;
 use weir_forces::wire::redirect::{ExceptionId, MetadataError, MetadataId, Redirect, RedirectPort};
+use weir_model::{Component, Value};
 use weir_packet::Pool;
 use weir_path::bridge;
 use weir_path::classify::classify;
@@ -43,6 +44,7 @@ use weir_path::ip::icmp_error::{self, IcmpCause};
 use weir_wire::ethernet::{self, Mac};
 
 use self::received::Received;
+use crate::tables::EXCEPTIONS;
 
 /// The longest frame that a REDIRECT carries.
 const FRAME_LEN_MAX: usize = 65_535 + ethernet::HEADER_LEN;
@@ -120,6 +122,54 @@ pub struct Stats {
     pub not_answered: u64,
     /// Dropped: for nobody here.
     pub not_for_us: u64,
+}
+
+impl Stats {
+    /// The rows of the table [`EXCEPTIONS`].
+    pub fn rows(&self) -> Value {
+        let rows = [
+            (
+                "kernel",
+                self.kernel,
+                "handed to the kernel of the CE, at the TAP of the port",
+            ),
+            ("icmp", self.icmp, "answered with an ICMP error"),
+            (
+                "neighbours",
+                self.neighbours,
+                "answered: ARP or neighbour discovery",
+            ),
+            (
+                "malformed",
+                self.malformed,
+                "dropped: the metadata cannot be read or is missing",
+            ),
+            (
+                "unknown_port",
+                self.unknown_port,
+                "dropped: no port that the CE acts for has this number",
+            ),
+            (
+                "not_answered",
+                self.not_answered,
+                "dropped: an error about it must not be sent, or too many were",
+            ),
+            (
+                "not_for_us",
+                self.not_for_us,
+                "dropped: no TAP, and nothing that the CE answers itself",
+            ),
+        ];
+        let row = |(fate, packets, meaning): (&str, u64, &str)| {
+            Component::values(EXCEPTIONS.components, |component| match component.name {
+                "fate" => fate.into(),
+                "is_loss" => Value::Flag(meaning.starts_with("dropped")),
+                "packets" => packets.into(),
+                _ => meaning.into(),
+            })
+        };
+        Value::List(rows.into_iter().map(row).collect())
+    }
 }
 
 /// The answers of a CE to all its forwarding elements: they share the rate limits of ICMP errors.

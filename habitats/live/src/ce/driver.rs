@@ -26,7 +26,7 @@ use weir_ce::contract::{
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
-use weir_ce::tables::{CHANNELS, CONTROLLERS, FAULTS};
+use weir_ce::tables::{CHANNELS, CONTROLLERS, EXCEPTIONS, FAULTS};
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::Id;
 use weir_model::{Class, Value};
@@ -257,6 +257,7 @@ impl Driver {
                 let rows = match class.id {
                     id if id == CONTROLLERS.id => self.bridge.table(now),
                     id if id == CHANNELS.id => self.channels(),
+                    id if id == EXCEPTIONS.id => self.remotes.stats().rows(),
                     id if id == FAULTS.id => faults::rows(&self.faults),
                     _ => self.control.table(now, class),
                 };
