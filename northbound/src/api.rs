@@ -7,7 +7,9 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::watch::{WatchRequest, WatchTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest};
+use weir_model::{
+    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, RouteRequest,
+};
 
 /// One operation of the interface.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,8 @@ const WATCH: &str = r#"{"path": "edge1:ports.wan.carrier_lost", "count": 2}"#;
 const COMPONENT: &str = r#"{"path": "edge1:ports.wan.rate", "value": "50 Mbit"}"#;
 const OF_FE: &str = r#"{"path": "edge1:ports.wan.rate"}"#;
 const QUEUE: &str = r#"{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq", "parameters": {"limit": 500}}"#;
+/// An example of routes.
+const ROUTE: &str = r#"{"fes": ["edge1"], "routes": [{"prefix": "10.0.0.0/8", "via": "192.0.2.1", "port": "wan", "metric": 0}]}"#;
 const FILTER: &str = r#"{"fe": "edge1", "redirect": ["no_route", "hop_limit"], "rate": "1 Mbit"}"#;
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
 const DELETE: &str = r#"{"path": "port.guest"}"#;
@@ -276,6 +280,40 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         path: "/v1/service/filter",
         about: "says which exceptions of FEs go to the control element, at one FE or several, all of them or none; kinds that are not named do not",
         body: Content::List(Shape::of::<FilterRequest>("FilterRequest", FILTER)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/service/route",
+        about: "the routes that FEs shall have; `?fe=NAME`: those of one FE",
+        body: Content::Nothing,
+        answer: Content::Other(
+            "JSON: a list of `{\"fe\": \"edge1\", \"prefix\": \"10.0.0.0/8\", \"via\": \"192.0.2.1\", \"port\": \"wan\", \"metric\": 0, \"state\": \"installed\"}`; the state is `installed`, `standby` (a route with a lower metric is installed) or `waits` (for the FE, for the port, or the FE has refused it)",
+        ),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/service/route",
+        about: "adds routes, which must be new, to one FE or several, all of them or none; at most 262144 in a request",
+        body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "PUT",
+        path: "/v1/service/route",
+        about: "adds routes, or replaces those of the same prefix and metric",
+        body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "DELETE",
+        path: "/v1/service/route",
+        about: "deletes routes, which must exist; each is named by its prefix and metric, and must have the next router and the port that are given",
+        body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
     },

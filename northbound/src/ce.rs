@@ -5,7 +5,7 @@
 //!   /v1/fes, /v1/associations, ..            tables of the CE
 //!   /metrics                                 the tables' numbers, for Prometheus
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
-//!   /v1/service/queue, /v1/service/filter    services, which become operations on blocks
+//!   /v1/service/queue, /filter, /route       services, which become operations on blocks
 //!   /v1/watch                                events and samples, fetched like a capture
 //!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
 //! ```
@@ -24,10 +24,11 @@ use axum::{Json, Router};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use weir_model::operation::CHANGES_MAX;
+use weir_model::service::ROUTES_MAX;
 use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
 use weir_model::{
-    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, ServiceRequest,
-    Value,
+    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, RouteReport,
+    RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
 use crate::page::{self, Guard, Page};
@@ -36,6 +37,8 @@ use crate::{api, metrics, openapi};
 
 /// Longest time that a fetch waits for the first notice.
 const NOTICE_WAIT: Duration = Duration::from_secs(2);
+/// Longest body of a request with routes.
+const ROUTES_BYTES_MAX: usize = 32 << 20;
 /// Time between two attempts to fetch.
 const NOTICE_STEP: Duration = Duration::from_millis(50);
 
@@ -55,6 +58,8 @@ pub trait ControlElement: Send + Sync + 'static {
     fn delete(&self, requests: Vec<DeleteRequest>) -> ApplyReport;
     /// Renders a service, to all of its FEs or none.
     fn serve(&self, service: ServiceRequest) -> ApplyReport;
+    /// The routes that an FE shall have, or all FEs.
+    fn routes(&self, fe: Option<&str>) -> Result<Vec<RouteReport>, Refusal>;
     /// Begins a watch.
     fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal>;
     /// The notices of a watch since the last call.
@@ -100,6 +105,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>)
         ("/v1/component", get(component).patch(set).delete(delete)),
         ("/v1/service/queue", post(queue)),
         ("/v1/service/filter", post(filter)),
+        ("/v1/service/route", route()),
         ("/v1/watch", post(watch)),
         ("/v1/watch/{id}", get(fetch).delete(end_watch)),
         ("/v1/fe/{name}/{*rest}", any(of_fe)),
@@ -191,6 +197,37 @@ async fn render(state: Shared, parts: usize, service: ServiceRequest) -> Respons
         return too_many();
     }
     on_a_thread(state, move |ce| Ok(applied(&ce.serve(service)))).await
+}
+
+/// Routes are many, so their requests may be long.
+fn route() -> MethodRouter<Arc<dyn ControlElement>> {
+    let change = |verb| {
+        move |state: Shared, Json(requests): Json<Vec<RouteRequest>>| async move {
+            let count: usize = requests
+                .iter()
+                .map(|r| r.routes.len().max(1) * r.fes.len().max(1))
+                .sum();
+            if count > ROUTES_MAX {
+                let why = format!("more than {ROUTES_MAX} routes in one request; send several");
+                return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+            }
+            let service = ServiceRequest::Route(verb, requests);
+            on_a_thread(state, move |ce| Ok(applied(&ce.serve(service)))).await
+        }
+    };
+    get(routes_of)
+        .post(change(RouteVerb::Add))
+        .put(change(RouteVerb::Replace))
+        .delete(change(RouteVerb::Delete))
+        .layer(DefaultBodyLimit::max(ROUTES_BYTES_MAX))
+}
+
+async fn routes_of(state: Shared, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    on_a_thread(state, move |ce| {
+        let fe = query.get("fe").map(String::as_str);
+        Ok(Json(ce.routes(fe)?).into_response())
+    })
+    .await
 }
 
 async fn watch(state: Shared, Json(request): Json<WatchRequest>) -> Response {

@@ -16,11 +16,12 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
-use weir_model::ApplyReport;
-use weir_model::ChangeRequest;
+use weir_model::{ApplyReport, ChangeRequest, RouteRequest, RouteVerb};
 
 /// A router that does not answer a function of this module within this time counts as dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// The same for changes of routes.
+const ROUTES_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longest permitted answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -39,10 +40,12 @@ pub enum ClientError {
         source: std::io::Error,
     },
     /// It did not answer in time.
-    #[error("the router on {} did not answer within {} s", socket.display(), ANSWER_TIME_MAX.as_secs())]
+    #[error("the router on {} did not answer within {} s", socket.display(), time.as_secs())]
     Silent {
         /// Path of its socket.
         socket: PathBuf,
+        /// The time.
+        time: Duration,
     },
     /// The connection broke, or the answer was not HTTP.
     #[error("the router's answer broke off: {0}")]
@@ -243,6 +246,22 @@ pub fn patch<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::PATCH, path).with_json(value))
 }
 
+/// Changes routes of FEs. A hundred thousand of them take their time.
+pub fn routes(
+    socket: &Path,
+    verb: RouteVerb,
+    requests: &[RouteRequest],
+) -> Result<ApplyReport, ClientError> {
+    let method = match verb {
+        RouteVerb::Add => Method::POST,
+        RouteVerb::Replace => Method::PUT,
+        RouteVerb::Delete => Method::DELETE,
+    };
+    let question = Question::of(method, "/v1/service/route").with_json(&requests);
+    let (status, body) = ask_within(ROUTES_TIME_MAX, socket, &question)?;
+    serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
+}
+
 /// Sends `DELETE path` to the router on `socket`.
 pub fn delete<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     ask(socket, &Question::of(Method::DELETE, path))
@@ -273,17 +292,26 @@ fn ask<T: DeserializeOwned>(socket: &Path, question: &Question<'_>) -> Result<T,
 
 /// Sends a request on its own connection and waits for the answer.
 fn ask_once(socket: &Path, question: &Question<'_>) -> Result<(u16, Bytes), ClientError> {
+    ask_within(ANSWER_TIME_MAX, socket, question)
+}
+
+fn ask_within(
+    time: Duration,
+    socket: &Path,
+    question: &Question<'_>,
+) -> Result<(u16, Bytes), ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| not_reached(socket, source))?;
     runtime.block_on(async {
         let mut client = Client::new(socket);
-        tokio::time::timeout(ANSWER_TIME_MAX, client.ask(question))
+        tokio::time::timeout(time, client.ask(question))
             .await
             .unwrap_or_else(|_| {
                 Err(ClientError::Silent {
                     socket: socket.to_owned(),
+                    time,
                 })
             })
     })

@@ -299,7 +299,7 @@ fn target(
 }
 
 /// Prints a router's answer to a change.
-fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
+pub(crate) fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
     let report = answer.map_err(|e| Failure::Run(e.to_string()))?;
     if !report.applied {
         return Err(Failure::Usage(report.messages.join("\n")));

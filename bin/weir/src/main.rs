@@ -20,6 +20,7 @@ mod operator;
 mod output;
 mod pages;
 mod reproduce;
+mod route;
 mod router;
 mod scenarios;
 mod show;
@@ -82,6 +83,13 @@ enum Command {
     },
     /// Print components of a forwarding element, through its control element: edge1:ports.wan.rate
     Get(component::GetArguments),
+    /// Change or list routes of forwarding elements, through their control element
+    ///
+    /// A route is `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`, as `ip route` writes it. A file has one
+    /// on each line. All routes of a command are changed, at all of its forwarding elements, or none
+    /// is. The control element keeps them, and restores them after a restart of either side.
+    #[command(subcommand)]
+    Route(route::RouteCommand),
     /// Print events of a forwarding element, or samples of a component, as they come
     Watch(component::WatchArguments),
     /// Say what is wrong with a configuration, and start nothing
@@ -277,6 +285,7 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Ce { config } => ce::run(&config),
         Command::Get(arguments) => component::get(&arguments),
+        Command::Route(command) => route::run(&command),
         Command::Watch(arguments) => component::watch(&arguments),
         Command::Check { config } => check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),

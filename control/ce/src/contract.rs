@@ -6,9 +6,10 @@ use weir_base::Span;
 use weir_forces::session::ce::{self, LinkId};
 use weir_forces::wire::Id;
 use weir_forces::wire::message::PacketRedirect;
-use weir_model::{Change, ComponentPath, Fault, Operation, Value};
+use weir_model::{Change, ComponentPath, Fault, Operation, RouteReport, Value};
 
 use crate::desired::{Desired, Record, Wish};
+use crate::route::{RouteChange, RouteRecord, Routes};
 
 /// The most requests of operators that are worked on at once.
 pub const REQUESTS_MAX: usize = 1024;
@@ -42,6 +43,8 @@ pub struct Member {
     /// Components of any class that operators have set, with the value as text. The path is class, instance and the
     /// words of a [`Place`].
     pub components: BTreeMap<ComponentPath, String>,
+    /// Its routes.
+    pub routes: Routes,
 }
 
 /// ID of a request, chosen by the caller.
@@ -91,6 +94,10 @@ pub enum Request {
     Config(String),
     /// Change the configurations of FEs, all of them or none; each is named once.
     Change(Vec<(String, Vec<Operation>)>),
+    /// Change the routes of FEs, all of them or none; each FE is named once.
+    Route(Vec<(String, Vec<RouteChange>)>),
+    /// The routes that an FE shall have, or all FEs.
+    Routes(Option<String>),
     /// Set components of the configuration that an FE has in force, all of them or none, in this order, without
     /// keeping them: for controllers, which repeat what they want.
     Steer(String, Vec<Change>),
@@ -135,6 +142,8 @@ pub enum Answer {
     Config(BTreeMap<String, String>),
     /// The changes, a line each.
     Changed(Vec<String>),
+    /// Routes.
+    Routes(Vec<RouteReport>),
     /// A watch has begun.
     Watching(WatchId),
     /// Notices of a watch.
@@ -191,6 +200,8 @@ pub struct Records {
     pub desired: Vec<Record>,
     /// Components of any class, by address; none removes one.
     pub components: Vec<(ComponentPath, Option<String>)>,
+    /// Its routes.
+    pub routes: Vec<RouteRecord>,
 }
 
 /// An output for the habitat.

@@ -25,6 +25,14 @@ impl Leaf {
     }
 }
 
+/// A failure of one path in words: its code, and the sentence of the FE if there is one.
+pub(crate) fn failure_in_words(outcome: &Outcome) -> String {
+    match outcome.cause() {
+        Some(cause) if !cause.is_empty() => format!("{cause} ({})", outcome.code()),
+        _ => outcome.code().to_string(),
+    }
+}
+
 /// Every leaf of a message, in order.
 pub(crate) fn leaves(selects: &[LfbSelect]) -> Vec<Leaf> {
     let mut all = Vec::new();

@@ -13,6 +13,7 @@
 //! - [`controller`]: controllers that steer queues of FEs
 //! - [`desired`]: the desired state of an FE
 //! - [`exception`]: what becomes of packets that FEs redirect
+//! - [`route`]: routes, and the rows of forwarding tables that they become
 //! - [`service`]: services as operations on blocks of FEs
 //! - [`tables`]: the tables that the CE has itself
 //!
@@ -27,6 +28,7 @@ pub mod desired;
 mod directory;
 pub mod exception;
 mod leaf;
+pub mod route;
 pub mod service;
 mod settings;
 pub mod tables;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use etherparse::PacketBuilder;
 use weir_base::setting::Scalar;
@@ -15,7 +16,8 @@ use weir_ce::desired::{Desired, Wish};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
 use weir_ce::tables::FES;
-use weir_fe::{Agent, Effect};
+use weir_fe::fib::{Prefix, Route, RouteChange};
+use weir_fe::{Agent, Effect, RouteFailure};
 use weir_forces::schema::{Class, Registry};
 use weir_forces::session::Heartbeats;
 use weir_forces::session::ce::{self, LinkId};
@@ -24,7 +26,9 @@ use weir_forces::wire::Id;
 use weir_forces::wire::message::Selects;
 use weir_lfb::class::Block;
 use weir_lfb::{Plan, class};
-use weir_model::{Change, ComponentPath, Operation, Value};
+use weir_model::{
+    Change, ComponentPath, Operation, RouteRequest, RouteVerb, RouteWish, ServiceRequest, Value,
+};
 use weir_path::exception::{Cause, Entry, Exception, Injection};
 
 const CE: Id = Id(0x4000_0001);
@@ -43,6 +47,11 @@ struct World {
     remotes: Remotes,
     acts: Vec<Act>,
     injected: Vec<Injection>,
+    /// The routes of the FE's machine; those by this address are refused.
+    routes: BTreeMap<Prefix, Route>,
+    unreachable: Option<IpAddr>,
+    /// No link can be opened.
+    is_cut: bool,
 }
 
 fn path(text: &str) -> ComponentPath {
@@ -140,6 +149,7 @@ impl World {
             desired,
             kept: BTreeMap::new(),
             components: BTreeMap::new(),
+            routes: Default::default(),
         };
         let mut world = Self {
             now,
@@ -154,6 +164,9 @@ impl World {
             remotes: remotes(),
             acts: Vec::new(),
             injected: Vec::new(),
+            routes: BTreeMap::new(),
+            unreachable: None,
+            is_cut: false,
         };
         world.run(Span::from_millis(100));
         world
@@ -217,6 +230,7 @@ impl World {
     fn effect(&mut self, effect: Effect) {
         let now = self.now;
         match effect {
+            Effect::Connect(_) if self.is_cut => self.agent.handle_disconnected(now, CE),
             Effect::Connect(_) => {
                 self.links += 1;
                 let link = LinkId(self.links);
@@ -242,6 +256,22 @@ impl World {
                 self.agent.handle_plan(self.plan.clone());
                 let answer = answer.map(|()| Vec::new());
                 self.agent.handle_changed(now, ticket, answer);
+            }
+            Effect::Routes(ticket, changes, _) => {
+                let mut failures = Vec::new();
+                for (place, change) in changes.iter().enumerate() {
+                    match change {
+                        RouteChange::Put(route)
+                            if self.unreachable.is_some_and(|at| route.gateway == Some(at)) =>
+                        {
+                            let why = "Network is unreachable".to_owned();
+                            failures.push(RouteFailure { place, why });
+                        }
+                        RouteChange::Put(route) => drop(self.routes.insert(route.prefix, *route)),
+                        RouteChange::Remove(prefix) => drop(self.routes.remove(prefix)),
+                    }
+                }
+                self.agent.handle_routed(now, ticket, &failures);
             }
             Effect::Inject(packets) => self.injected.extend(packets),
             _ => {}
@@ -283,6 +313,73 @@ impl World {
 
     fn change(&mut self, operations: Vec<Operation>) -> Result<Answer, Refusal> {
         self.ask(Request::Change(vec![("edge1".to_owned(), operations)]))
+    }
+
+    /// Changes routes like `10.0.0.0/8 192.0.2.1 wan 0`: prefix, next router (or `-`), port, metric.
+    fn route(&mut self, verb: RouteVerb, routes: &[&str]) -> Result<Answer, Refusal> {
+        let wish = |text: &&str| {
+            let words: Vec<&str> = text.split(' ').collect();
+            RouteWish {
+                prefix: words[0].to_owned(),
+                via: Some(words[1]).filter(|via| *via != "-").map(str::to_owned),
+                port: Some(words[2].to_owned()),
+                metric: words[3].parse().unwrap(),
+                line: None,
+            }
+        };
+        let request = RouteRequest {
+            fes: vec!["edge1".to_owned()],
+            routes: routes.iter().map(wish).collect(),
+        };
+        let service = ServiceRequest::Route(verb, vec![request]);
+        self.ask(weir_ce::service::operations(&service).unwrap())
+    }
+
+    /// The routes that the CE lists: prefix and state.
+    fn listed(&mut self) -> Vec<String> {
+        let Ok(Answer::Routes(routes)) = self.ask(Request::Routes(None)) else {
+            panic!("no routes");
+        };
+        let shown = routes.iter();
+        let shown = shown.map(|r| format!("{} {} {}", r.prefix, r.metric, r.state));
+        shown.collect()
+    }
+
+    /// The routes of the machine: prefix and gateway.
+    fn machine(&self) -> Vec<String> {
+        let shown = self.routes.values().map(|route| {
+            let (address, len) = route.prefix;
+            let gateway = route.gateway.map(|gateway| gateway.to_string());
+            format!("{address}/{len} {}", gateway.unwrap_or_default())
+        });
+        shown.collect()
+    }
+
+    /// The rows of a table at the FE.
+    fn table(&mut self, at: &str) -> usize {
+        match self.get(at) {
+            Ok(Answer::Value(Value::Struct(rows))) => rows.len(),
+            Ok(Answer::Value(Value::List(rows))) => rows.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The link breaks. With `forget` the FE starts again, with nothing but its own configuration.
+    fn lose(&mut self, forget: bool) {
+        if let Some(link) = self.link.take() {
+            self.control.handle_disconnected(self.now, link);
+            self.agent.handle_disconnected(self.now, CE);
+        }
+        self.is_cut = true;
+        if forget {
+            self.agent = agent(self.now, &self.plan);
+        }
+    }
+
+    /// The link can be opened again.
+    fn mend(&mut self) {
+        self.is_cut = false;
+        self.run(Span::from_secs(60));
     }
 
     fn get(&mut self, at: &str) -> Result<Answer, Refusal> {
@@ -552,4 +649,172 @@ fn exceptions_belong_to_the_desired_configuration() {
     ];
     world.change(changes).unwrap();
     assert_eq!(shown(&world), ["false", "true", "1 s"]);
+}
+
+const PREFIXES: &str = "IPv4UcastLPM/1/IPv4PrefixTable";
+const HOPS: &str = "IPv4NextHop/1/IPv4NextHopTable";
+
+#[test]
+fn routes_become_rows_and_leave_none_behind() {
+    let mut world = World::new(&[]);
+    let routes = [
+        "10.0.0.0/8 192.0.2.1 wan 0",
+        "10.0.0.0/8 192.0.2.9 lan 5",
+        "11.0.0.0/8 192.0.2.1 wan 0",
+        "12.0.0.0/8 - lan 0",
+        "2001:db8::/32 fe80::1 wan 7",
+    ];
+    world.route(RouteVerb::Add, &routes).unwrap();
+    let machine = [
+        "10.0.0.0/8 192.0.2.1",
+        "11.0.0.0/8 192.0.2.1",
+        "12.0.0.0/8 ",
+    ];
+    assert_eq!(world.machine()[..3], machine);
+    assert_eq!(world.machine()[3], "2001:db8::/32 fe80::1");
+    assert_eq!((world.table(PREFIXES), world.table(HOPS)), (3, 2));
+    assert_eq!(
+        world.listed()[..2],
+        ["10.0.0.0/8 0 installed", "10.0.0.0/8 5 standby"]
+    );
+    // The route with the lowest metric goes: the next one takes its place.
+    world.route(RouteVerb::Delete, &routes[..1]).unwrap();
+    assert_eq!(world.machine()[0], "10.0.0.0/8 192.0.2.9");
+    assert_eq!(world.table(HOPS), 3);
+    world
+        .route(RouteVerb::Replace, &["11.0.0.0/8 - lan 0"])
+        .unwrap();
+    assert_eq!(world.machine()[1], "11.0.0.0/8 ");
+    assert_eq!(world.table(HOPS), 2);
+    world
+        .route(
+            RouteVerb::Delete,
+            &[
+                "10.0.0.0/8 192.0.2.9 lan 5",
+                "11.0.0.0/8 - lan 0",
+                "12.0.0.0/8 - lan 0",
+            ],
+        )
+        .unwrap();
+    assert_eq!((world.table(PREFIXES), world.table(HOPS)), (0, 0));
+    assert_eq!(world.machine(), ["2001:db8::/32 fe80::1"]);
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn routes_are_restored_and_what_was_deleted_meanwhile_goes() {
+    let mut world = World::new(&[]);
+    world
+        .route(
+            RouteVerb::Add,
+            &["10.0.0.0/8 192.0.2.1 wan 0", "11.0.0.0/8 192.0.2.2 wan 0"],
+        )
+        .unwrap();
+    let rows = world.get(PREFIXES);
+    world.lose(false);
+    world
+        .route(RouteVerb::Delete, &["10.0.0.0/8 192.0.2.1 wan 0"])
+        .unwrap();
+    world
+        .route(RouteVerb::Add, &["12.0.0.0/8 192.0.2.2 wan 0"])
+        .unwrap();
+    assert_eq!(world.listed(), ["11.0.0.0/8 0 waits", "12.0.0.0/8 0 waits"]);
+    world.mend();
+    assert_eq!(world.state(), "in sync");
+    let machine = ["11.0.0.0/8 192.0.2.2", "12.0.0.0/8 192.0.2.2"];
+    assert_eq!(world.machine(), machine);
+    assert_eq!(world.table(HOPS), 1);
+    assert_ne!(world.get(PREFIXES), rows);
+    // The machine keeps its routes when the FE dies; the new one has no rows.
+    world.lose(true);
+    world.mend();
+    assert_eq!(world.machine(), machine);
+    assert_eq!((world.table(PREFIXES), world.table(HOPS)), (2, 1));
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn a_route_that_the_fe_refuses_changes_nothing_and_keeps_no_other_back() {
+    let mut world = World::new(&[]);
+    world.unreachable = Some("203.0.113.1".parse().unwrap());
+    let both = ["10.0.0.0/8 192.0.2.1 wan 0", "11.0.0.0/8 203.0.113.1 wan 0"];
+    let Err(Refusal::Refused(why)) = world.route(RouteVerb::Add, &both) else {
+        panic!("it is accepted");
+    };
+    assert!(why.concat().contains("Network is unreachable"), "{why:?}");
+    assert!(world.listed().is_empty() && world.machine().is_empty());
+    // While the FE is away nobody can know.
+    world.lose(false);
+    world.route(RouteVerb::Add, &both).unwrap();
+    world.mend();
+    let state = world.state();
+    assert!(
+        state.starts_with("refused route 11.0.0.0/8: Network is unreachable"),
+        "{state}"
+    );
+    assert_eq!(world.machine(), ["10.0.0.0/8 192.0.2.1"]);
+    assert_eq!(
+        world.listed(),
+        ["10.0.0.0/8 0 installed", "11.0.0.0/8 0 waits"]
+    );
+    world.route(RouteVerb::Delete, &both[1..]).unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn rows_of_the_service_and_those_of_operators_stay_apart() {
+    let mut world = World::new(&[]);
+    world
+        .route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wan 0"])
+        .unwrap();
+    let at = |row: u32| place(&format!("{PREFIXES}/{row}/HopSelector"));
+    let mut set = |row| {
+        let value = Some("1".to_owned());
+        world.ask(Request::Set(vec![("edge1".to_owned(), at(row), value)]))
+    };
+    let Err(Refusal::Wrong(why)) = set(65536) else {
+        panic!("it is accepted");
+    };
+    assert!(why.contains("`weir route`"), "{why}");
+    // A row of operators needs all of its members: the FE decides.
+    assert!(matches!(set(7), Err(Refusal::Refused(_))));
+    let missing = world.route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wam 0"]);
+    let Err(Refusal::Refused(why)) = missing else {
+        panic!("it is accepted");
+    };
+    assert_eq!(
+        why,
+        ["edge1: route 10.0.0.0/8: there is no port `wam`; did you mean `wan`?"]
+    );
+}
+
+#[test]
+fn a_port_that_comes_and_goes_takes_its_routes_along() {
+    let mut world = World::new(&[]);
+    world
+        .change(vec![set("port.dmz.interface", "eth7")])
+        .unwrap();
+    world
+        .route(
+            RouteVerb::Add,
+            &["10.0.0.0/8 192.0.2.1 dmz 0", "11.0.0.0/8 192.0.2.1 wan 0"],
+        )
+        .unwrap();
+    assert_eq!(world.machine().len(), 2);
+    world
+        .change(vec![Operation::Delete(path("port.dmz"))])
+        .unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(world.machine(), ["11.0.0.0/8 192.0.2.1"]);
+    assert_eq!(
+        world.state(),
+        "refused route 10.0.0.0/8: there is no port `dmz`"
+    );
+    world
+        .change(vec![set("port.dmz.interface", "eth7")])
+        .unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(world.machine().len(), 2);
+    assert_eq!(world.state(), "in sync");
 }

@@ -27,5 +27,7 @@ pub use fault::Fault;
 pub use operation::Operation;
 pub use path::ComponentPath;
 pub use section::{Section, Set};
-pub use service::{FilterRequest, QueueRequest, ServiceRequest};
+pub use service::{
+    FilterRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, RouteWish, ServiceRequest,
+};
 pub use value::Value;

@@ -15,6 +15,8 @@ pub enum ServiceRequest {
     Queue(Vec<QueueRequest>),
     /// Filters of exceptions.
     Filter(Vec<FilterRequest>),
+    /// Routes.
+    Route(RouteVerb, Vec<RouteRequest>),
 }
 
 /// How a port of an FE queues and sends its packets.
@@ -50,4 +52,65 @@ pub struct FilterRequest {
     /// Maximum rate of all exceptions, like `1 Mbit`; it stays as it is if not given.
     #[serde(default)]
     pub rate: Option<ChangeValue>,
+}
+
+/// The most routes of one request.
+pub const ROUTES_MAX: usize = 1 << 18;
+
+/// What becomes of the routes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteVerb {
+    /// They are new.
+    Add,
+    /// They are new, or replace those of the same prefix and metric.
+    Replace,
+    /// They go.
+    Delete,
+}
+
+/// Routes of FEs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteRequest {
+    /// Names of the FEs; each gets all of the routes.
+    pub fes: Vec<String>,
+    /// The routes.
+    pub routes: Vec<RouteWish>,
+}
+
+/// A route of an FE. Its prefix and its metric name it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteWish {
+    /// The destinations, like `10.0.0.0/8`.
+    pub prefix: String,
+    /// Address of the next router; without one the destinations are on the link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// Name of the port. A route that is deleted needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// Of several routes of a prefix the FE gets that with the lowest metric.
+    #[serde(default)]
+    pub metric: u32,
+    /// Its line in the file that it is from, for errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// A route that an FE shall have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteReport {
+    /// Name of the FE.
+    pub fe: String,
+    /// The destinations.
+    pub prefix: String,
+    /// Address of the next router; none for destinations on the link.
+    pub via: Option<String>,
+    /// Name of the port.
+    pub port: String,
+    /// Its metric.
+    pub metric: u32,
+    /// `installed`, `standby` behind a route with a lower metric, or `waits` until the FE can have it.
+    pub state: String,
 }

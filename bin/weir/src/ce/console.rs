@@ -12,7 +12,9 @@ use weir_ce::tables::TABLES;
 use weir_live::ce::Handle;
 use weir_live::mutex::lock;
 use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, ServiceRequest, Value};
+use weir_model::{
+    ApplyReport, ChangeRequest, Class, DeleteRequest, RouteReport, ServiceRequest, Value,
+};
 use weir_northbound::{ControlElement, Operator, Refusal};
 
 use super::place;
@@ -151,6 +153,14 @@ impl ControlElement for Console {
                 applied: false,
                 messages,
             },
+        }
+    }
+
+    fn routes(&self, fe: Option<&str>) -> Result<Vec<RouteReport>, Refusal> {
+        let request = Request::Routes(fe.map(str::to_owned));
+        match self.asker.ask(request).map_err(refusal)? {
+            Answer::Routes(routes) => Ok(routes),
+            other => Err(unexpected(&other)),
         }
     }
 

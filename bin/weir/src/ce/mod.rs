@@ -248,6 +248,7 @@ fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
             desired,
             kept: kept.desired,
             components: kept.components,
+            routes: kept.routes,
         }
     };
     Ok(plan.fes.iter().map(member).collect())

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::Instant;
-use weir_base::setting::{Scalar, did_you_mean, nearest, unknown};
+use weir_base::setting::Scalar;
 use weir_element::differences;
 use weir_forces::schema::Access;
 use weir_forces::value;
@@ -19,15 +19,17 @@ use weir_forces::way::Way;
 use weir_forces::wire::{Content, Id, OperationKind};
 use weir_lfb::library::is_of_port;
 use weir_lfb::{Plan, section};
-use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
 
 use super::Control;
 use super::job::{Answers, Then};
 use super::member::{Fe, State};
+use super::permitted::{check_deletions, check_ports, set_of};
 use super::read::Resolved;
+use super::route::{Updates, check_rows};
 use super::sync::place;
 use crate::contract::{Answer, Output, Place, Records, Refusal, Request, StoreTicket, Ticket};
+use crate::route::{RouteChange, RouteRecord};
 use crate::settings::{self, Edit};
 
 /// A change that is under way.
@@ -47,7 +49,11 @@ struct Part {
     undo: Records,
     /// The configuration afterwards.
     target: Option<Plan>,
+    /// Of its rows of routes.
+    updates: Option<Updates>,
     edits: Vec<Edit>,
+    /// Whether blocks come or go.
+    renews: bool,
     lines: Vec<String>,
 }
 
@@ -56,6 +62,7 @@ struct Part {
 struct Wanted {
     operations: Vec<Operation>,
     components: Vec<(ComponentPath, Option<String>)>,
+    routes: Vec<RouteChange>,
 }
 
 impl Control {
@@ -112,6 +119,12 @@ impl Control {
                     wanted.operations.extend(operations.iter().cloned());
                 }
             }
+            Request::Route(parts) => {
+                for (name, changes) in parts {
+                    let wanted = all.entry(self.named(name)?.id).or_default();
+                    wanted.routes.extend(changes.iter().cloned());
+                }
+            }
             Request::Set(sets) => {
                 for (name, place, text) in sets {
                     let fe = self.named(name)?;
@@ -125,6 +138,7 @@ impl Control {
                         }
                         (Some(path), None) => wanted.operations.push(Operation::Delete(path)),
                         (None, text) => {
+                            check_rows(fe, &resolved)?;
                             self.component_edit(fe, place, text.as_deref())?; // whether it is permitted
                             let class = self.codec.name(resolved.block.0);
                             let head = [class, place.instance.clone()];
@@ -153,6 +167,7 @@ impl Control {
         let records = Records {
             desired: fe.desired.records(&wanted.operations),
             components: wanted.components.clone(),
+            routes: fe.route_records(&wanted.routes)?,
         };
         let before = fe
             .desired
@@ -162,9 +177,11 @@ impl Control {
         let old = |(path, _): &(ComponentPath, _)| (path.clone(), before.get(path).cloned());
         let old_text =
             |(path, _): &(ComponentPath, _)| (path.clone(), fe.components.get(path).cloned());
+        let old_hop = |(key, _): &RouteRecord| (*key, fe.routes.get(*key).cloned());
         let undo = Records {
             desired: records.desired.iter().map(old).collect(),
             components: records.components.iter().map(old_text).collect(),
+            routes: records.routes.iter().map(old_hop).collect(),
         };
         let mut desired = fe.desired.clone();
         for (path, wish) in &records.desired {
@@ -175,7 +192,9 @@ impl Control {
             records,
             undo,
             target: None,
+            updates: None,
             edits: Vec::new(),
+            renews: false,
             lines: Vec::new(),
         };
         match &fe.in_force {
@@ -211,6 +230,14 @@ impl Control {
                 });
             }
         }
+        let routes = fe.route_updates(&part.records.routes);
+        let refused = |why| Refusal::Refused(vec![format!("{}: {why}", fe.name)]);
+        if let Some((updates, edits)) = routes.map_err(refused)? {
+            part.updates = Some(updates);
+            part.edits.extend(edits);
+        }
+        part.lines.extend(fe.route_lines(&part.records.routes));
+        part.renews = part.edits.iter().any(Edit::renews);
         part.lines
             .iter_mut()
             .for_each(|line| *line = format!("{}: {line}", fe.name));
@@ -290,6 +317,9 @@ impl Control {
             for record in &records(part).desired {
                 fe.put(record);
             }
+            for (key, hop) in &records(part).routes {
+                fe.routes.put(*key, hop.clone());
+            }
             for (path, text) in &records(part).components {
                 match text {
                     Some(text) => fe.components.insert(path.clone(), text.clone()),
@@ -300,13 +330,14 @@ impl Control {
     }
 
     /// Sends a change that is kept.
-    fn execute(&mut self, now: Instant, pending: Pending) {
-        let has_edits = |part: &&Part| {
+    fn execute(&mut self, now: Instant, mut pending: Pending) {
+        let has_edits = |part: &&mut Part| {
             let fe = self.fes.get(&part.fe);
             !part.edits.is_empty() && fe.is_some_and(Fe::is_associated)
         };
-        let edits = pending.parts.iter().filter(has_edits);
-        let mut edits: Vec<_> = edits.map(|part| (part.fe, part.edits.clone())).collect();
+        let edits = pending.parts.iter_mut().filter(has_edits);
+        let edits = edits.map(|part| (part.fe, std::mem::take(&mut part.edits)));
+        let mut edits: Vec<_> = edits.collect();
         match (edits.len(), edits.pop()) {
             (_, None) => self.changed(now, pending, Ok(Vec::new())),
             (1, Some((fe, edits))) => self.send(now, fe, edits, Then::Changed(Box::new(pending))),
@@ -333,6 +364,9 @@ impl Control {
                         && fe.is_associated()
                     {
                         fe.in_force = part.target.take();
+                        if let Some(updates) = part.updates.take() {
+                            fe.apply_routes(updates);
+                        }
                     }
                 }
                 self.release(now, &pending);
@@ -364,7 +398,10 @@ impl Control {
             // Its configuration could not be read: now that something has changed, it may be.
             let is_unread =
                 fe.is_some_and(|fe| fe.in_force.is_none() && matches!(fe.state, State::Refused(_)));
-            is_unread || (pending.undone.is_none() && part.edits.iter().any(Edit::renews))
+            // A route that was refused may be among those that have changed.
+            let is_refused = !part.records.routes.is_empty()
+                && fe.is_some_and(|fe| matches!(fe.state, State::Refused(_)));
+            is_unread || is_refused || (pending.undone.is_none() && part.renews)
         };
         let renewed = pending.parts.iter().filter(is_renewed);
         let renewed: Vec<Id> = renewed.map(|part| part.fe).collect();
@@ -386,9 +423,7 @@ impl Control {
             && fe.is_associated()
             && fe.state != State::Restoring
         {
-            fe.state = State::Restoring;
-            fe.rounds = 0;
-            fe.is_stale = false;
+            fe.begin_restoring();
             self.describe(now, id);
         }
     }
@@ -432,70 +467,4 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
         steps: vec![Step::Member(id)],
     };
     section::ROUTER.locate(&path).ok()
-}
-
-/// A new port must have its interface: a port that is mistyped must not become a new one.
-fn check_ports(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
-    let mut known: Vec<&str> = match &fe.in_force {
-        Some(actual) => actual.ports.iter().map(|port| port.name.as_str()).collect(),
-        None => fe.directory.ports.values().map(String::as_str).collect(),
-    };
-    if known.is_empty() {
-        return Ok(()); // an FE that has not associated yet
-    }
-    known.sort_unstable();
-    for operation in operations {
-        let segments = operation.path().segments();
-        let ["port", port, ..] = segments[..] else {
-            continue;
-        };
-        let block = ComponentPath::new(["port", port]);
-        let interface = block.join("interface");
-        let is_new = |operation: &Operation| matches!(operation, Operation::Set(set) if set.path == interface);
-        let exists = known.contains(&port);
-        let is_added =
-            operations.iter().any(is_new) || fe.desired.iter().any(|(p, _)| *p == interface);
-        if !exists && !is_added {
-            let near = did_you_mean(nearest(port, known.iter().copied()));
-            let why = format!("there is no port `{port}`{near} (a new port needs its `interface`)");
-            return Err(Fault::new(block, why).code(ResultCode::InstanceNotFound));
-        }
-    }
-    Ok(())
-}
-
-/// Only a port, a discipline or a parameter can be deleted.
-fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
-    for operation in operations {
-        let Operation::Delete(path) = operation else {
-            continue;
-        };
-        let found = section::ROUTER.find(path)?;
-        let classes = (found.section.classes)();
-        let names = || {
-            classes
-                .iter()
-                .flat_map(|class| class.parameters.iter().map(|p| p.name))
-        };
-        match found.parameter {
-            Some("kind") if path.segments().contains(&"discipline") => {}
-            Some(name) if !names().any(|known| known == name) => {
-                let error = unknown(name, names());
-                return Err(Fault::new(path.clone(), error).code(ResultCode::InvalidPath));
-            }
-            None if found.instance.is_none() => {
-                let why = "name a port like port.guest, or a component like port.wan.rate";
-                return Err(Fault::new(path.clone(), why).code(ResultCode::InvalidPath));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn set_of(operation: &Operation) -> Option<Change> {
-    match operation {
-        Operation::Set(change) => Some(change.clone()),
-        Operation::Delete(_) => None,
-    }
 }

@@ -1,19 +1,18 @@
 //! Work that takes several messages: they are sent at once, and the work goes on when all are answered.
 
-use weir_base::Instant;
+use weir_base::{Instant, Span};
 use weir_forces::session::batch::Batch;
 use weir_forces::session::ce::{
     Cause, Deadlines, Ended, Manner, RequestError, RequestId, TransactionId,
 };
 use weir_forces::wire::header::{Ack, Execution};
 use weir_forces::wire::message::{Config, Query, Selects};
-use weir_forces::wire::{
-    Body, Id, LfbSelect, Operation, OperationKind, Outcome, PathData, WireError,
-};
+use weir_forces::wire::{Body, Id, LfbSelect, Operation, OperationKind, PathData, WireError};
 
 use super::Control;
 use super::change::Pending;
 use super::read::{Resolved, Rows};
+use super::route::Updates;
 use super::watch::Registration;
 use crate::contract::{Refusal, Ticket, WatchId};
 use crate::leaf::{Leaf, leaves};
@@ -21,6 +20,8 @@ use crate::settings::{BlockId, Edit};
 
 /// Longest message with changes. Longer changes are a transaction of several messages.
 const MESSAGE_MAX: usize = 60_000;
+/// Longest time for an FE to work on a message with changes, when it works on others before it.
+const MESSAGE_TIME: Span = Span::from_millis(100);
 /// Blocks of one Query, so that its answer fits a message.
 const BLOCKS_MAX: usize = 32;
 /// Paths of one block in one Query: rows that are not there are answered with a sentence each.
@@ -38,6 +39,8 @@ pub(super) enum Then {
     Compare(Id),
     /// The desired state was restored.
     Restored(Id, Box<super::sync::Restoring>),
+    /// Routes were restored, so many edits with what came before.
+    Routed(Id, Box<Updates>, usize),
     /// The value of a component.
     Value(Ticket, Id, Resolved),
     /// The rows of a class.
@@ -98,16 +101,46 @@ impl Control {
         if configs.len() > 1 {
             return self.transact_job(now, id, vec![(fe, configs)]);
         }
-        if let Some(config) = configs.pop() {
+        self.configure(now, id, fe, configs.pop());
+        self.settle(now, id);
+    }
+
+    /// Sends changes to one FE, each message all or none by itself. A message has changes of one list only.
+    pub(super) fn send_each(&mut self, now: Instant, fe: Id, lists: [Vec<Edit>; 2], then: Then) {
+        let id = self.job(then);
+        match lists
+            .into_iter()
+            .map(configs)
+            .collect::<Result<Vec<_>, _>>()
+        {
+            Ok(configs) => self.configure(now, id, fe, configs.into_iter().flatten()),
+            Err(error) => return self.fail(now, id, Refusal::Wrong(error.to_string())),
+        }
+        self.settle(now, id);
+    }
+
+    fn configure(
+        &mut self,
+        now: Instant,
+        id: JobId,
+        fe: Id,
+        configs: impl IntoIterator<Item = Config>,
+    ) {
+        for (before, config) in configs.into_iter().enumerate() {
             let manner = Manner {
                 execution: Execution::AllOrNone,
                 ack: Ack::Always,
-                deadline: now + self.params.answer_max,
+                deadline: now + self.patience(before),
             };
             let sent = self.ce.configure(now, fe, config, manner);
             self.sent(id, sent);
         }
-        self.settle(now, id);
+    }
+
+    /// Longest time for an answer to a message behind this number of others.
+    fn patience(&self, before: usize) -> Span {
+        let before = u64::try_from(before).unwrap_or(u64::MAX);
+        self.params.answer_max + MESSAGE_TIME.times(before)
     }
 
     /// Sends changes to several FEs: all or none.
@@ -123,7 +156,8 @@ impl Control {
     }
 
     fn transact_job(&mut self, now: Instant, id: JobId, parts: Vec<(Id, Vec<Config>)>) {
-        let phase = self.params.answer_max;
+        let messages = parts.iter().map(|(_, configs)| configs.len());
+        let phase = self.patience(messages.max().unwrap_or(0));
         let deadlines = Deadlines {
             prepare: phase,
             commit: phase,
@@ -193,6 +227,7 @@ impl Control {
             Then::Describe(fe) => self.described(now, fe, answers),
             Then::Compare(fe) => self.compare(now, fe, answers),
             Then::Restored(fe, restoring) => self.restored(now, fe, *restoring, answers),
+            Then::Routed(fe, updates, count) => self.routed(now, fe, *updates, count, answers),
             Then::Value(ticket, fe, resolved) => self.got(ticket, fe, &resolved, answers),
             Then::Rows(ticket, fe, rows) => self.got_rows(ticket, fe, &rows, answers),
             Then::Config(ticket, fe) => self.got_config(ticket, fe, answers),
@@ -276,14 +311,6 @@ fn in_words(cause: Cause) -> String {
         Cause::Malformed => "sent an answer that cannot be read".to_owned(),
         Cause::Lost => "its association ended".to_owned(),
         Cause::Unsent => "the change could not be sent".to_owned(),
-    }
-}
-
-/// A failure of one path in words: its code, and the sentence of the FE if there is one.
-pub(super) fn failure_in_words(outcome: &Outcome) -> String {
-    match outcome.cause() {
-        Some(cause) if !cause.is_empty() => format!("{cause} ({})", outcome.code()),
-        _ => outcome.code().to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ipnet::IpNet;
 use weir_forces::wire::Id;
 use weir_lfb::Plan;
 use weir_model::ComponentPath;
@@ -9,6 +10,8 @@ use weir_model::ComponentPath;
 use crate::contract::Member;
 use crate::desired::{Desired, Record, Wish};
 use crate::directory::Directory;
+use crate::route::Routes;
+use crate::route::rows::Rows;
 
 /// How far the FE is from its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,12 @@ pub(super) struct Fe {
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
     pub(super) directory: Directory,
+    /// The routes that it shall have.
+    pub(super) routes: Routes,
+    /// The rows of those routes that it has, by family, as they were read or changed last.
+    pub(super) rows: Option<[Rows; 2]>,
+    /// Routes that it has refused since it was read, with the reasons.
+    pub(super) unroutable: BTreeMap<IpNet, String>,
     /// The configuration in force, as it was read or changed last.
     pub(super) in_force: Option<Plan>,
     /// Whether a change is under way.
@@ -57,6 +66,9 @@ impl Fe {
             kept: member.kept,
             is_stale: false,
             components: member.components,
+            routes: member.routes,
+            rows: None,
+            unroutable: BTreeMap::new(),
             state: State::Away("has never associated".to_owned()),
             directory: Directory::default(),
             in_force: None,
@@ -88,16 +100,24 @@ impl Fe {
     }
 
     pub(super) fn associated(&mut self) {
-        self.state = State::Restoring;
         self.directory = Directory::default();
         self.in_force = None;
-        self.rounds = 0;
-        self.is_stale = false;
+        self.rows = None;
+        self.begin_restoring();
     }
 
     pub(super) fn lost(&mut self, why: &str) {
         self.state = State::Away(why.to_owned());
         self.in_force = None;
+        self.rows = None;
+    }
+
+    /// The CE reads the FE, and restores what differs.
+    pub(super) fn begin_restoring(&mut self) {
+        self.state = State::Restoring;
+        self.rounds = 0;
+        self.is_stale = false;
+        self.unroutable.clear();
     }
 
     pub(super) fn is_associated(&self) -> bool {

@@ -3,8 +3,10 @@
 mod change;
 mod job;
 mod member;
+mod permitted;
 mod read;
 mod reload;
+mod route;
 mod steer;
 mod sync;
 mod tables;
@@ -229,7 +231,10 @@ impl Control {
             Request::Get { fe, place } => self.get(now, ticket, &fe, &place),
             Request::Read { fe, class } => self.read_class(now, ticket, &fe, &class),
             Request::Config(fe) => self.read_config(now, ticket, &fe),
-            Request::Change(..) | Request::Set(..) => self.change(ticket, request),
+            Request::Change(..) | Request::Set(..) | Request::Route(..) => {
+                self.change(ticket, request)
+            }
+            Request::Routes(fe) => self.list_routes(ticket, fe.as_deref()),
             Request::Steer(fe, changes) => self.steer(now, ticket, &fe, &changes),
             Request::Watch(watch) => self.watch(now, ticket, watch),
             Request::Fetch(id) => self.fetch(now, ticket, id),

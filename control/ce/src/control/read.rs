@@ -9,10 +9,10 @@ use weir_model::class::Type;
 use weir_model::{Class, Component, Value};
 
 use super::Control;
-use super::job::{Answers, Then, failure_in_words};
+use super::job::{Answers, Then};
 use super::member::{Fe, State};
 use crate::contract::{Answer, Place, Refusal, Ticket};
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId};
 
 /// A place that was found.

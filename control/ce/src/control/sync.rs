@@ -1,7 +1,7 @@
 //! Restoring the desired state of an FE after each association.
 //!
 //! ```text
-//!  associated -> blocks (LFBSelectors) -> configuration in force -> difference, one Config -> in sync
+//!  associated -> blocks (LFBSelectors) -> configuration in force -> difference, one Config -> routes -> in sync
 //!                       ^                                             |            '-> refused, with the reason
 //!                       '---- ports came or went: compare again ------'
 //! ```
@@ -15,19 +15,20 @@ use weir_base::{Instant, Span};
 use weir_forces::session::Heartbeats;
 use weir_forces::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
 use weir_lfb::Plan;
+use weir_lfb::library::is_of_port;
 use weir_model::{ComponentPath, Value};
 
 use super::Control;
-use super::job::{Answers, Then, failure_in_words};
+use super::job::{Answers, Then};
 use super::member::{Fe, State};
 use super::read::joined;
 use crate::contract::{Journal, Place, Refusal};
 use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId, Edit};
 
 /// How often ports may come or go before the CE gives up an FE that never has what it confirmed.
-const ROUNDS_MAX: u32 = 4;
+pub(super) const ROUNDS_MAX: u32 = 4;
 
 /// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
 const HEARTBEATS: [u32; 4] = [4, 5, 6, 7];
@@ -112,7 +113,11 @@ impl Control {
         let Some(fe) = self.fes.get(&id) else {
             return;
         };
-        match self.reads(fe) {
+        let paths = self.reads(fe).and_then(|mut paths| {
+            paths.extend(Self::route_reads(fe)?);
+            Ok(paths)
+        });
+        match paths {
             Ok(paths) if paths.is_empty() => self.in_sync(now, id, 0),
             Ok(paths) => self.query(now, id, paths, Then::Compare(id)),
             Err(why) => self.refuse(now, id, &why),
@@ -170,7 +175,7 @@ impl Control {
                 if let Some(fe) = self.fes.get_mut(&id) {
                     fe.in_force = restoring.target;
                 }
-                self.in_sync(now, id, 0);
+                self.sync_routes(now, id, 0);
             }
             Ok((edits, restoring)) => {
                 let then = Then::Restored(id, Box::new(restoring));
@@ -182,6 +187,7 @@ impl Control {
 
     /// The edits that restore the desired state.
     fn difference(&mut self, id: Id, leaves: &[Leaf]) -> Result<(Vec<Edit>, Restoring), String> {
+        self.read_rows(id, leaves)?;
         let fe = self.fes.get_mut(&id).ok_or("it is gone")?;
         let mut edits = Vec::new();
         let mut target = None;
@@ -244,7 +250,7 @@ impl Control {
         match (done.renews, fe.rounds < ROUNDS_MAX) {
             (true, true) => self.describe(now, id),
             (true, false) => self.refuse(now, id, "it has not the ports that it has confirmed"),
-            (false, _) => self.in_sync(now, id, done.count),
+            (false, _) => self.sync_routes(now, id, done.count),
         }
     }
 
@@ -263,6 +269,7 @@ impl Control {
         let lines = all.iter().map(|(leaf, outcome)| {
             let class = self.codec.name(leaf.block.0);
             let fe = self.fes.get(&id);
+            let fe = fe.filter(|_| is_of_port(leaf.block.0));
             let port = fe.and_then(|fe| fe.directory.ports.get(&leaf.block.1));
             let instance = port.cloned().unwrap_or_else(|| leaf.block.1.to_string());
             let names = self.codec.names(leaf.block.0, &leaf.ids);
@@ -278,7 +285,7 @@ impl Control {
         }
     }
 
-    fn in_sync(&mut self, now: Instant, id: Id, count: usize) {
+    pub(super) fn in_sync(&mut self, now: Instant, id: Id, count: usize) {
         if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
             fe.state = State::InSync;
             let name = fe.name.clone();
@@ -288,7 +295,7 @@ impl Control {
         self.retry(now);
     }
 
-    fn refuse(&mut self, now: Instant, id: Id, why: &str) {
+    pub(super) fn refuse(&mut self, now: Instant, id: Id, why: &str) {
         if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
             fe.state = State::Refused(why.to_owned());
             let name = fe.name.clone();

@@ -76,7 +76,7 @@ fn fe(fe: &Fe) -> Value {
         State::InSync => ("in sync", None),
         State::Refused(why) => ("refused", Some(why.clone())),
     };
-    let desired = fe.desired.iter().count() + fe.components.len();
+    let desired = fe.desired.iter().count() + fe.components.len() + fe.routes.len();
     values(&FES, |name| match name {
         "fe" => fe.name.as_str().into(),
         "id" => Value::Whole(fe.id.0.into()),

@@ -3,6 +3,7 @@
 //! ```text
 //!   queue   edge1, wan, 50 Mbit, sfq, limit 100   ->  settings of the port and of its discipline; other parameters: default
 //!   filter  edge1, no_route, hop_limit, 1 Mbit    ->  flags of the block `redirect`, and its token bucket
+//!   route   edge1, 10.0.0.0/8 via 192.0.2.1, wan  ->  rows of the tables of prefixes and of next hops
 //! ```
 //!
 //! Here is the conversion only, without a look at the FEs: [`Control`](crate::Control) checks and executes the request
@@ -11,6 +12,7 @@
 
 mod filter;
 mod queue;
+mod route;
 
 use weir_model::{Operation, ServiceRequest};
 
@@ -24,6 +26,7 @@ pub fn operations(service: &ServiceRequest) -> Result<Request, Vec<String>> {
     let operations = match service {
         ServiceRequest::Queue(queues) => each(queues, queue::operations),
         ServiceRequest::Filter(filters) => each(filters, filter::operations),
+        ServiceRequest::Route(verb, requests) => return route::request(*verb, requests),
     };
     operations.map(Request::Change)
 }

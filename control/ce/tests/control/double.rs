@@ -262,6 +262,7 @@ impl World {
             desired: desired.clone(),
             kept: BTreeMap::new(),
             components: BTreeMap::new(),
+            routes: Default::default(),
         });
         let control = Control::new(params, registry(), members.collect()).unwrap();
         let elements = fes.into_iter().zip(1..).map(|((_, _, state), id)| {

@@ -5,6 +5,7 @@
 //! | `format` | `version` | version of this layout |
 //! | `desired` | FE, path in its configuration | `+` exists, `-` default, or type and value |
 //! | `components` | FE, path of class, instance and names | the value as text |
+//! | `routes` | FE, prefix, metric | next router (or nothing), port |
 //!
 //! Every change is durable before it is confirmed, so it survives `kill -9` and a loss of power. The file belongs to
 //! one process at a time, and only its owner may read it.
@@ -20,6 +21,7 @@ use redb::{
 use weir_base::setting::Scalar;
 use weir_ce::contract::Records;
 use weir_ce::desired::Wish;
+use weir_ce::route::{Hop, RouteKey, RouteRecord};
 use weir_model::ComponentPath;
 
 /// The version of the layout.
@@ -31,6 +33,10 @@ const FORMAT: TableDefinition<'_, &str, u64> = TableDefinition::new("format");
 const DESIRED: Texts = TableDefinition::new("desired");
 const COMPONENTS: Texts = TableDefinition::new("components");
 
+const ROUTES: Routes = TableDefinition::new("routes");
+
+type Routes =
+    TableDefinition<'static, (&'static str, &'static str, u32), (&'static str, &'static str)>;
 type Texts = TableDefinition<'static, (&'static str, &'static str), &'static str>;
 
 /// The store.
@@ -46,6 +52,8 @@ pub struct Kept {
     pub desired: BTreeMap<ComponentPath, Wish>,
     /// Components of any class.
     pub components: BTreeMap<ComponentPath, String>,
+    /// Its routes.
+    pub routes: weir_ce::route::Routes,
 }
 
 /// Why the store cannot be used.
@@ -140,6 +148,7 @@ impl Store {
         };
         write.open_table(DESIRED)?;
         write.open_table(COMPONENTS)?;
+        write.open_table(ROUTES)?;
         write.commit()?;
         Ok(version)
     }
@@ -156,7 +165,33 @@ impl Store {
         for (fe, path, text) in self.rows(COMPONENTS).map_err(failed)? {
             all.entry(fe).or_default().components.insert(path, text);
         }
+        self.read_routes(&mut all)?;
         Ok(all)
+    }
+
+    fn read_routes(&self, all: &mut BTreeMap<String, Kept>) -> Result<(), String> {
+        let failed = |e: redb::Error| format!("the store cannot be read: {e}");
+        let open = || {
+            let read = self.database.begin_read()?;
+            Ok(read.open_table(ROUTES)?)
+        };
+        let table = open().map_err(failed)?;
+        for row in table.iter().map_err(|e| failed(e.into()))? {
+            let (key, hop) = row.map_err(|e| failed(e.into()))?;
+            let ((fe, prefix, metric), (gateway, port)) = (key.value(), hop.value());
+            let (key, hop) = route(prefix, metric, gateway, port).ok_or_else(|| {
+                format!("the store has `{prefix} via {gateway}` for {fe}, which is no route")
+            })?;
+            match all.get_mut(fe) {
+                Some(kept) => kept.routes.put(key, Some(hop)),
+                None => all
+                    .entry(fe.to_owned())
+                    .or_default()
+                    .routes
+                    .put(key, Some(hop)),
+            }
+        }
+        Ok(())
     }
 
     fn rows(&self, table: Texts) -> Result<Vec<(String, ComponentPath, String)>, redb::Error> {
@@ -190,6 +225,7 @@ impl Store {
                 fe,
                 texts.map(|(path, text)| (path, text.clone())),
             )?;
+            put_routes(&write, fe, &records.routes)?;
         }
         write.commit()?;
         Ok(())
@@ -211,6 +247,35 @@ fn put<'a>(
         };
     }
     Ok(())
+}
+
+fn put_routes(
+    write: &redb::WriteTransaction,
+    fe: &str,
+    records: &[RouteRecord],
+) -> Result<(), redb::Error> {
+    let mut table = write.open_table(ROUTES)?;
+    for ((prefix, metric), hop) in records {
+        let prefix = prefix.to_string();
+        match hop {
+            Some(hop) => {
+                let gateway = hop.gateway.map(|gateway| gateway.to_string());
+                let hop = (gateway.as_deref().unwrap_or_default(), &*hop.port);
+                table.insert((fe, &prefix[..], *metric), hop)?
+            }
+            None => table.remove((fe, &prefix[..], *metric))?,
+        };
+    }
+    Ok(())
+}
+
+fn route(prefix: &str, metric: u32, gateway: &str, port: &str) -> Option<(RouteKey, Hop)> {
+    let gateway = match gateway {
+        "" => None,
+        gateway => Some(gateway.parse().ok()?),
+    };
+    let port = port.into();
+    Some(((prefix.parse().ok()?, metric), Hop { gateway, port }))
 }
 
 fn damaged(path: &Path, why: impl std::fmt::Display) -> StoreError {
@@ -293,9 +358,25 @@ mod tests {
             .iter()
             .zip(0..)
             .map(|(wish, n)| (path(&format!("a.{n}")), wish.clone()));
+        let via = |gateway: Option<&str>| Hop {
+            gateway: gateway.map(|text| text.parse().unwrap()),
+            port: "wan".into(),
+        };
+        let routes = vec![
+            (
+                ("10.0.0.0/8".parse().unwrap(), 0),
+                Some(via(Some("192.0.2.1"))),
+            ),
+            (("10.0.0.0/8".parse().unwrap(), 9), Some(via(None))),
+            (
+                ("2001:db8::/32".parse().unwrap(), 0),
+                Some(via(Some("fe80::1"))),
+            ),
+        ];
         let records = Records {
             desired: desired.collect(),
             components: vec![(path("FEObject.1.FEName"), Some("west".to_owned()))],
+            routes: routes.clone(),
         };
         let store = Store::open(&folder.store()).unwrap();
         store.keep(&[("edge1".to_owned(), records)]).unwrap();
@@ -304,12 +385,18 @@ mod tests {
         let gone = Records {
             desired: vec![(path("a.0"), None)],
             components: Vec::new(),
+            routes: vec![(routes[0].0, None)],
         };
         store.keep(&[("edge1".to_owned(), gone)]).unwrap();
         let kept = &store.read().unwrap()["edge1"];
         let values: Vec<_> = kept.desired.values().cloned().map(Some).collect();
         assert_eq!(values, wishes[1..]);
         assert_eq!(kept.components[&path("FEObject.1.FEName")], "west");
+        let left = kept
+            .routes
+            .iter()
+            .map(|(key, hop)| (*key, Some(hop.clone())));
+        assert_eq!(left.collect::<Vec<_>>(), routes[1..]);
         let mode = fs::metadata(folder.store()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
