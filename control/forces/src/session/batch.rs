@@ -57,7 +57,8 @@ impl Batch {
             true => 0,
             false => HEAD_LEN,
         };
-        let cost = head + path.encoded_len();
+        let path_len = path_len(kind, &path);
+        let cost = head + path_len;
         let starts = !same || self.block_len + cost > LEN_MAX;
         let around = if starts {
             LfbSelect::EMPTY_LEN + HEAD_LEN
@@ -79,7 +80,7 @@ impl Batch {
             self.block_len += HEAD_LEN;
         }
         self.kind = kind;
-        self.block_len += path.encoded_len();
+        self.block_len += path_len;
         self.paths.push(path);
         Ok(())
     }
@@ -123,12 +124,40 @@ impl Batch {
     }
 }
 
+/// The length of a path, or of its answer if that is longer: both must fit an LFBselect.
+fn path_len(kind: OperationKind, path: &PathData) -> usize {
+    match kind {
+        OperationKind::Delete => path.encoded_len() + RESULT_LEN,
+        _ => path.encoded_len(), // its data make room for the result
+    }
+}
+
+/// The length of a RESULT-TLV.
+const RESULT_LEN: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn set(row: u32, len: usize) -> PathData {
         PathData::full(vec![1, row], vec![0; len]).unwrap()
+    }
+
+    /// An FE answers with the same paths, and a result for each.
+    #[test]
+    fn the_answers_to_deletions_fit_too() {
+        let mut batch = Batch::new(60_000);
+        for row in 0..10_000 {
+            let path = PathData::bare(vec![1, row]).unwrap();
+            batch.push((10, 1), OperationKind::Delete, path).unwrap();
+        }
+        for config in batch.finish().unwrap() {
+            for select in config.selects() {
+                let paths = select.operations().iter().map(|o| o.paths().len());
+                let answer = select.encoded_len() + RESULT_LEN * paths.sum::<usize>();
+                assert!(answer <= LEN_MAX, "{answer}");
+            }
+        }
     }
 
     #[test]
