@@ -98,6 +98,8 @@ pub enum Notice {
     },
     /// A packet of the master is not sent, because what it says beside its bytes is wrong.
     Refused(Refused),
+    /// Routes by an interface that has come back cannot be installed.
+    Unrestored(Vec<RouteFailure>),
     /// A CE has changed the configuration: the changes, a line each; or the reasons why nothing changed.
     Changed(Result<Vec<String>, Vec<String>>),
 }

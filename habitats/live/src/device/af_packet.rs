@@ -472,7 +472,11 @@ fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
 
 /// Asks for a property of the interface called `name`. It uses the socket instead of sysfs, because sysfs may show
 /// another network namespace.
-fn ask_interface(socket: &Socket, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+pub(super) fn ask_interface(
+    socket: &Socket,
+    name: &str,
+    what: libc::Ioctl,
+) -> io::Result<libc::ifreq> {
     let mut request = interface_request(name)?;
     // SAFETY: these requests read the name, which ends with a zero, and write the union.
     sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &mut request) })?;

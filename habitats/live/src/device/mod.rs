@@ -7,6 +7,7 @@
 //! [`tap`] is the other side: a device of the kernel's whose link is this process.
 
 pub mod af_packet;
+pub mod interface;
 pub mod loopback;
 mod merging;
 pub mod pcap;

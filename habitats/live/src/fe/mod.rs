@@ -39,6 +39,7 @@ use self::journal::Journal;
 use self::links::{LinkEvent, Links};
 use self::routes::Routes;
 use crate::clock;
+use crate::kernel::comeback::{Comebacks, Returned};
 use crate::router::reader::Reader;
 use crate::router::{INJECTIONS_MAX, Running};
 use crate::tml::{Remote, Transport};
@@ -57,6 +58,8 @@ enum Input {
     Read(ReadTicket, Result<Value, String>),
     Changed(ChangeTicket, Answer),
     Routed(RouteTicket, Vec<RouteFailure>),
+    /// The kernel has dropped the routes of these interfaces, which have come back.
+    Returned(Returned),
     /// The packets that are left of those that were handed to the router.
     Injected(Vec<Injection>),
 }
@@ -86,6 +89,11 @@ pub async fn run(
         Ok(routes) => routes,
         Err(error) => return format!("no thread for routes: {error}"),
     };
+    let comebacks = match Comebacks::open() {
+        Ok(comebacks) => comebacks,
+        Err(error) => return format!("interfaces cannot be followed: {error}"),
+    };
+    tokio::spawn(pass_on(comebacks, sender.clone()));
     let forwards = agent.forwards();
     let mut driver = Driver {
         agent,
@@ -160,6 +168,23 @@ async fn take_exceptions(
     }
 }
 
+/// Passes on which interfaces have come back.
+async fn pass_on(mut comebacks: Comebacks, to: mpsc::Sender<Input>) {
+    loop {
+        match comebacks.next().await {
+            Ok(returned) => {
+                if to.send(Input::Returned(returned)).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "interfaces are not followed any more: routes of a CE do not come back with them");
+                return;
+            }
+        }
+    }
+}
+
 struct Driver {
     agent: Agent,
     running: Arc<Running>,
@@ -209,6 +234,11 @@ impl Driver {
             Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
             Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
             Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
+            Input::Returned(Returned::Any) => self.agent.handle_returned(|_| true),
+            Input::Returned(Returned::These(names)) => {
+                self.agent
+                    .handle_returned(|interface| names.contains(interface));
+            }
             Input::Injected(left) => {
                 self.is_injecting = false;
                 self.injections.splice(0..0, left);

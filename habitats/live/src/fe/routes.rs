@@ -6,6 +6,9 @@
 //!        <-- failures ---
 //! ```
 //!
+//! A route by an interface that is down or absent is no failure: the agent hands it in again when the interface comes back
+//! ([`comeback`](crate::kernel::comeback)).
+//!
 //! Changes are made in the order in which they come. The agent bounds how many wait: it has one request under way.
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,7 +20,7 @@ use weir_fe::fib::{self, Route};
 use weir_fe::{RouteFailure, RouteTicket};
 
 use super::Input;
-use crate::device::af_packet;
+use crate::device::{af_packet, interface};
 use crate::kernel::install::{InstalledRoute, Installer, RouteChange};
 
 /// Work for the thread.
@@ -131,16 +134,17 @@ impl Open {
     ) -> Vec<RouteFailure> {
         let indices = interfaces
             .iter()
-            .map(|(port, interface)| (*port, (interface, af_packet::index(interface))));
+            .map(|(port, interface)| (*port, (interface, index_if_up(interface))));
         let indices = indices.collect();
         let mut failures = Vec::new();
         let (mut wanted, mut places) = (Vec::new(), Vec::new());
         for (place, change) in changes.iter().enumerate() {
             match of_kernel(change, &indices) {
-                Ok(change) => {
+                Ok(Some(change)) => {
                     wanted.push(change);
                     places.push(place);
                 }
+                Ok(None) => {}
                 Err(why) => failures.push(RouteFailure { place, why }),
             }
         }
@@ -148,6 +152,7 @@ impl Open {
             Ok(refused) => failures.extend(
                 refused
                     .into_iter()
+                    .filter(|refused| !is_away(&refused.source))
                     .filter_map(|refused| Some(failure(*places.get(refused.place)?, refused))),
             ),
             Err(error) => failures.push(failure(0, error)),
@@ -175,7 +180,24 @@ impl Open {
 
 type Indices<'a> = BTreeMap<u32, (&'a String, io::Result<u32>)>;
 
-fn of_kernel(change: &fib::RouteChange, indices: &Indices<'_>) -> Result<RouteChange, String> {
+/// The index of an interface. Without its networks, the kernel would call the next routers of one that is down unreachable.
+fn index_if_up(interface: &str) -> io::Result<u32> {
+    match interface::is_up(interface)? {
+        true => af_packet::index(interface),
+        false => Err(io::Error::from_raw_os_error(libc::ENETDOWN)),
+    }
+}
+
+/// Whether an interface is down or absent.
+fn is_away(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENODEV))
+}
+
+/// A change as the kernel takes it; none if its interface is down or absent.
+fn of_kernel(
+    change: &fib::RouteChange,
+    indices: &Indices<'_>,
+) -> Result<Option<RouteChange>, String> {
     let prefix = |(address, len)| {
         let prefix = IpNet::new(address, len).map_err(|error| error.to_string())?;
         Ok::<_, String>(prefix.trunc())
@@ -186,10 +208,11 @@ fn of_kernel(change: &fib::RouteChange, indices: &Indices<'_>) -> Result<RouteCh
         port,
     } = match change {
         fib::RouteChange::Put(route) => *route,
-        fib::RouteChange::Remove(of) => return Ok(RouteChange::Remove(prefix(*of)?)),
+        fib::RouteChange::Remove(of) => return Ok(Some(RouteChange::Remove(prefix(*of)?))),
     };
     let interface = match indices.get(&port) {
         Some((_, Ok(index))) => *index,
+        Some((_, Err(error))) if is_away(error) => return Ok(None),
         Some((name, Err(error))) => {
             return Err(format!(
                 "route {}/{}: interface {name}: {error}",
@@ -198,11 +221,11 @@ fn of_kernel(change: &fib::RouteChange, indices: &Indices<'_>) -> Result<RouteCh
         }
         None => return Err(format!("route {}/{}: there is no port {port}", of.0, of.1)),
     };
-    Ok(RouteChange::Put(InstalledRoute {
+    Ok(Some(RouteChange::Put(InstalledRoute {
         prefix: prefix(of)?,
         gateway,
         interface,
-    }))
+    })))
 }
 
 fn failure(place: usize, why: impl std::fmt::Display) -> RouteFailure {

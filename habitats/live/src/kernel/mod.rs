@@ -12,6 +12,7 @@
 //! - [`claim`]: one router for each interface
 //! - [`bridge`]: members of the kernel's bridges
 //! - [`install`]: puts routes of a control element into the kernel
+//! - [`comeback`]: interfaces whose routes the kernel has dropped, and that have come back
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
 //! - [`addresses`]: gives addresses to interfaces
 //! - [`announcements`]: notifications of changed interfaces or rules
@@ -20,6 +21,7 @@ pub mod addresses;
 pub mod announcements;
 pub mod bridge;
 pub mod claim;
+pub mod comeback;
 pub mod follow;
 pub mod handover;
 pub mod install;
