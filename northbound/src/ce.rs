@@ -71,7 +71,9 @@ pub trait ControlElement: Send + Sync + 'static {
 impl Service {
     /// Answers requests to a control element until the returned future is dropped; then the socket is removed.
     pub async fn serve_control_element(self, ce: Arc<dyn ControlElement>) -> std::io::Result<()> {
-        self.serve_routes(router(ce, Guard::Socket)).await
+        let routes = router(ce, Guard::Socket);
+        self.serve_routes(routes, server::CE_CONNECTION_TIME_MAX)
+            .await
     }
 }
 

@@ -30,6 +30,8 @@ use crate::{api, metrics, openapi};
 const CONNECTIONS_MAX: usize = 16;
 /// Longest time that a connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
+/// The same for the socket of a control element: it waits for its FEs, and routes are many.
+pub(crate) const CE_CONNECTION_TIME_MAX: Duration = Duration::from_secs(65);
 /// Longest permitted request body, which is a configuration file.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 
@@ -107,16 +109,17 @@ impl Service {
 
     /// Answers requests until the returned future is dropped; then the socket is removed.
     pub async fn serve(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        self.serve_routes(router(operator)).await
+        self.serve_routes(router(operator), CONNECTION_TIME_MAX)
+            .await
     }
 
-    /// The same for other routes.
-    pub(crate) async fn serve_routes(self, routes: Router) -> io::Result<()> {
-        serve(&self.listener, routes).await
+    /// The same for other routes, with the longest time of a connection.
+    pub(crate) async fn serve_routes(self, routes: Router, time: Duration) -> io::Result<()> {
+        serve(&self.listener, routes, time).await
     }
 }
 
-async fn serve(listener: &UnixListener, service: Router) -> io::Result<()> {
+async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::Result<()> {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let permit = place(&connections).await?;
@@ -128,7 +131,7 @@ async fn serve(listener: &UnixListener, service: Router) -> io::Result<()> {
             pid: peer.pid(),
         });
         let service = service.clone().layer(Extension(peer.unwrap_or_default()));
-        tokio::spawn(answer(stream, service, permit));
+        tokio::spawn(answer(stream, service, permit, time));
     }
 }
 
@@ -142,7 +145,7 @@ pub(crate) async fn serve_page(listener: TcpListener, service: Router) -> io::Re
     loop {
         let permit = place(&connections).await?;
         if let Some((stream, _)) = accepted(listener.accept().await).await {
-            tokio::spawn(answer(stream, service.clone(), permit));
+            tokio::spawn(answer(stream, service.clone(), permit, CONNECTION_TIME_MAX));
         }
     }
 }
@@ -167,13 +170,13 @@ async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
 }
 
 /// Answers the requests of one connection.
-async fn answer<S>(stream: S, service: Router, permit: OwnedSemaphorePermit)
+async fn answer<S>(stream: S, service: Router, permit: OwnedSemaphorePermit, time: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    match tokio::time::timeout(CONNECTION_TIME_MAX, connection).await {
+    match tokio::time::timeout(time, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
         Err(_) => tracing::debug!("northbound connection took too long"),
