@@ -57,7 +57,7 @@ pub struct FilterRequest {
 /// The most routes of one request.
 pub const ROUTES_MAX: usize = 1 << 18;
 
-/// What becomes of the routes of a request.
+/// How the routes of a request change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteVerb {
     /// They are new.

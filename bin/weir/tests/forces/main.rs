@@ -11,6 +11,7 @@ mod impostors;
 mod kills;
 mod mistakes;
 mod reload;
+mod routes;
 mod services;
 mod stage;
 #[allow(dead_code)] // uses a part

@@ -39,7 +39,7 @@ pub(super) enum Then {
     Compare(Id),
     /// The desired state was restored.
     Restored(Id, Box<super::sync::Restoring>),
-    /// Routes were restored, so many edits with what came before.
+    /// Routes were restored; the number of components that were, with those before.
     Routed(Id, Box<Updates>, usize),
     /// The value of a component.
     Value(Ticket, Id, Resolved),

@@ -1,4 +1,4 @@
-//! What operators may change, as far as it can be told from the paths.
+//! Changes that operators may make, as far as their paths tell.
 
 use weir_base::setting::{did_you_mean, nearest, unknown};
 use weir_lfb::section;

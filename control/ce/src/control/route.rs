@@ -34,11 +34,11 @@ const LINES_MAX: usize = 20;
 /// Changes of both families.
 pub(super) type Updates = [Update; 2];
 
-/// What a restoration wants of each prefix.
+/// The way that each prefix shall go.
 type Wanted = BTreeMap<IpNet, Option<Gate>>;
 
 impl Fe {
-    /// What the routes need changed, and the changes of the desired routes.
+    /// The changes of the desired routes, if each is permitted.
     pub(super) fn route_records(
         &self,
         changes: &[RouteChange],
@@ -173,7 +173,7 @@ pub(super) fn check_rows(fe: &Fe, resolved: &Resolved) -> Result<(), Refusal> {
 }
 
 impl Control {
-    /// What shows which rows an FE has.
+    /// The paths that show which rows an FE has.
     pub(super) fn route_reads(fe: &Fe) -> Result<Paths, String> {
         let mut paths = Paths::new();
         for family in Family::ALL {
@@ -194,7 +194,7 @@ impl Control {
         Ok(())
     }
 
-    /// Restores the routes of an FE whose other state is the desired one; so many components were restored before.
+    /// Restores the routes of an FE whose other state is the desired one; `count` components were restored before.
     pub(super) fn sync_routes(&mut self, now: Instant, id: Id, count: usize) {
         let Some(fe) = self.fes.get(&id).filter(|fe| fe.is_associated()) else {
             return;

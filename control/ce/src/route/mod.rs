@@ -20,7 +20,7 @@ use ipnet::IpNet;
 /// The most routes of one FE.
 pub const ROUTES_MAX: usize = 1 << 20;
 
-/// What names a route: its destinations and its metric.
+/// The name of a route: its destinations and its metric.
 pub type RouteKey = (IpNet, u32);
 
 /// Where packets go.
@@ -49,13 +49,13 @@ pub type RouteRecord = (RouteKey, Option<Hop>);
 pub struct RouteChange {
     /// The route.
     pub key: RouteKey,
-    /// What becomes of it.
+    /// Whether it comes or goes.
     pub verb: Verb,
     /// Its line in a file, for errors.
     pub line: Option<u32>,
 }
 
-/// What becomes of a route.
+/// A route that comes, or goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// It is new.
