@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p weir-live --example tml             round trips, messages a second
+//! cargo run --release -p weir-live --example tml -- sctp_udp the same, of one transport
 //! cargo run --release -p weir-live --example tml -- flood 60 ten times the channel in redirects, 60 s each
 //! ```
 //!
@@ -19,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use weir_live::tml::{Channel, Link, Schedule};
+use weir_live::tml::{Channel, Link, Schedule, Transport};
 
 use tml::{CASES, Case, control, listen, next, send, settings};
 
@@ -33,7 +34,12 @@ fn main() {
     match words[..] {
         [] => CASES.iter().for_each(|case| speed(*case)),
         ["flood", seconds] => floods(Duration::from_secs(seconds.parse().expect("seconds"))),
-        _ => panic!("no arguments, or: flood SECONDS"),
+        [word] => {
+            let transport = Transport::from_word(word).expect("a transport");
+            let cases = CASES.iter().filter(|case| case.transport == transport);
+            cases.for_each(|case| speed(*case));
+        }
+        _ => panic!("no arguments, a transport, or: flood SECONDS"),
     }
 }
 
