@@ -35,6 +35,52 @@ const READ_BYTES: usize = 16 << 10;
 /// Wait after an error of a socket.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A kind of fault, what was dropped, and how often.
+type Kind<T> = (Fault, &'static str, fn(&T) -> u64);
+
+const REFUSED: [Kind<Refused>; 5] = [
+    (Fault::Malformed, "a packet with wrong lengths", |r| {
+        r.malformed
+    }),
+    (Fault::Forged, "a packet with a wrong checksum", |r| {
+        r.checksum
+    }),
+    (
+        Fault::Forged,
+        "a cookie that is not ours, or too old",
+        |r| r.cookie,
+    ),
+    (Fault::Unassociated, "a packet of no association", |r| {
+        r.out_of_the_blue
+    }),
+    (
+        Fault::TooMany,
+        "an association beyond the permitted number of links",
+        |r| r.links,
+    ),
+];
+
+const DROPPED: [Kind<Dropped>; 4] = [
+    (
+        Fault::WrongChannel,
+        "a message with the identifier, type or priority of another channel",
+        |d| d.ppid + d.message_kind + d.priority,
+    ),
+    (Fault::Malformed, "a message that is not of ForCES", |d| {
+        d.malformed
+    }),
+    (
+        Fault::Forged,
+        "a packet with another verification tag",
+        |d| d.tag,
+    ),
+    (
+        Fault::Forged,
+        "a chunk that no honest sender sends now",
+        |d| d.chunk + d.implausible,
+    ),
+];
+
 /// An endpoint on its socket.
 pub(super) struct Driver {
     socket: Socket,
@@ -156,34 +202,7 @@ impl Driver {
         let (now, old) = (state.endpoint.refused, state.reported);
         state.reported = now;
         drop(state);
-        let counts = [
-            (
-                now.malformed - old.malformed,
-                Fault::Malformed,
-                "a packet with wrong lengths",
-            ),
-            (
-                now.checksum - old.checksum,
-                Fault::Forged,
-                "a packet with a wrong checksum",
-            ),
-            (
-                now.cookie - old.cookie,
-                Fault::Forged,
-                "a cookie that is not ours, or too old",
-            ),
-            (
-                now.out_of_the_blue - old.out_of_the_blue,
-                Fault::Unassociated,
-                "a packet of no association",
-            ),
-            (
-                now.links - old.links,
-                Fault::TooMany,
-                "as many links as permitted are open",
-            ),
-        ];
-        report(&self.faults, counts);
+        report(&self.faults, &REFUSED, &old, &now);
     }
 
     /// Runs a link until it ends.
@@ -314,30 +333,7 @@ impl Driver {
         let channels = self.with(|endpoint, _| endpoint.dropped(link));
         let now = channels.into_iter().fold(Dropped::default(), Dropped::plus);
         let old = std::mem::replace(reported, now);
-        let wrong = |d: Dropped| d.ppid + d.message_kind + d.priority;
-        let counts = [
-            (
-                wrong(now) - wrong(old),
-                Fault::WrongChannel,
-                "a message with the identifier, type or priority of another channel",
-            ),
-            (
-                now.malformed - old.malformed,
-                Fault::Malformed,
-                "a message that is not of ForCES",
-            ),
-            (
-                now.tag - old.tag,
-                Fault::Forged,
-                "a packet with another verification tag",
-            ),
-            (
-                now.chunk + now.implausible - old.chunk - old.implausible,
-                Fault::Forged,
-                "a chunk that no honest sender sends now",
-            ),
-        ];
-        report(&self.faults, counts);
+        report(&self.faults, &DROPPED, &old, &now);
     }
 }
 
@@ -357,10 +353,11 @@ impl State {
     }
 }
 
-fn report(faults: &Faults, counts: impl IntoIterator<Item = (u64, Fault, &'static str)>) {
-    for (count, fault, what) in counts {
-        for _ in 0..count {
-            faults.report(fault, format_args!("SCTP: {what} was dropped"));
+/// Reports what was counted between `old` and `now`.
+fn report<T>(faults: &Faults, kinds: &[Kind<T>], old: &T, now: &T) {
+    for (fault, what, count) in kinds {
+        for _ in count(old)..count(now) {
+            faults.report(*fault, format_args!("SCTP: {what} was dropped"));
         }
     }
 }

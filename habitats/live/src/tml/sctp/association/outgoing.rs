@@ -1,4 +1,4 @@
-//! What an association sends: the library's packets with our identifier and our window, and a close.
+//! Packets of an association: the library's with our identifier and our window, and a close.
 
 use weir_base::Instant;
 
