@@ -12,11 +12,12 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::{sleep, timeout};
 use weir_live::tml::sctp::packet::{Header, Writer, kind, seal};
-use weir_live::tml::{Fault, Link, Listener, Remote, TmlError, Transport};
+use weir_live::tml::{Fault, Remote, TmlError, Transport};
 
 use common::{eventually, in_namespace, run, succeeds};
 use tml::{
-    CASES, Case, LONG, control, counted, is_redirect, join, listen, next, redirect, send, settings,
+    CASES, Case, LONG, control, counted, is_redirect, join, listen, next, number, pair, redirect,
+    send, settings,
 };
 
 const RAW: Case = Case {
@@ -27,19 +28,6 @@ const UDP: Case = Case {
     transport: Transport::SctpUdp,
     is_pinned: false,
 };
-
-/// A link with default settings: the CE's listener, the FE's end, the CE's end.
-async fn pair(case: Case) -> (Listener, Link, Link) {
-    let (local, mut remote) = settings(case);
-    let mut listener = listen(case, &local, &mut remote).await;
-    let (fe, ce) = join(case, &mut listener, &remote).await;
-    (listener, fe, ce)
-}
-
-/// Number of a control message.
-fn number(message: &[u8]) -> u64 {
-    u64::from_be_bytes(message[12..20].try_into().unwrap())
-}
 
 fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()

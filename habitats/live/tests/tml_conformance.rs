@@ -8,25 +8,12 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use weir_forces::wire::{Body, Message};
-use weir_live::tml::{Channel, Ended, Fault, Link, Listener, Sent, Transport};
+use weir_live::tml::{Channel, Ended, Fault, Link, Sent, Transport};
 
 use tml::{
-    CASES, Case, FE, LONG, control, counted, is_redirect, join, listen, next, redirect, send,
-    settings,
+    CASES, Case, FE, LONG, control, counted, is_redirect, join, listen, next, number, pair,
+    redirect, send, settings,
 };
-
-/// A link with default settings: the CE's listener, the FE's end, the CE's end.
-async fn pair(case: Case) -> (Listener, Link, Link) {
-    let (local, mut remote) = settings(case);
-    let mut listener = listen(case, &local, &mut remote).await;
-    let (fe, ce) = join(case, &mut listener, &remote).await;
-    (listener, fe, ce)
-}
-
-/// Number of a control message.
-fn number(message: &[u8]) -> u64 {
-    u64::from_be_bytes(message[12..20].try_into().unwrap())
-}
 
 /// Number of redirects in a message.
 fn redirects(message: &[u8]) -> usize {

@@ -279,11 +279,8 @@ impl Inbox {
         if !self.admit(Channel::Control, &message)? {
             return Ok(());
         }
-        let (space, bytes) = (
-            self.space[Channel::Control as usize].clone(),
-            held_bytes(&message),
-        );
-        if let Ok(permit) = space.acquire_many_owned(bytes).await {
+        let space = self.space[Channel::Control as usize].clone();
+        if let Ok(permit) = space.acquire_many_owned(held_bytes(&message)).await {
             let _ = self.control.send((message, permit)); // nobody reads any more: the link is being closed
         }
         Ok(())
@@ -309,10 +306,8 @@ impl Inbox {
 
     /// Counts a fault of this link.
     pub(super) fn report(&self, fault: Fault, what: fmt::Arguments<'_>) {
-        let peer = self.shared.peer;
-        self.shared
-            .faults
-            .report(fault, format_args!("{peer}: {what}"));
+        let Shared { peer, faults, .. } = &*self.shared;
+        faults.report(fault, format_args!("{peer}: {what}"));
     }
 
     /// Whether a message may be delivered. An error closes the link.

@@ -80,19 +80,13 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Every transport, with its word in a configuration.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("quic", Self::Quic),
-        ("tcp_udp", Self::TcpUdp),
-        ("sctp", Self::Sctp),
-        ("sctp_udp", Self::SctpUdp),
-    ];
-    /// The words of a configuration, in the order of [`Self::ALL`].
+    const ALL: [Self; 4] = [Self::Quic, Self::TcpUdp, Self::Sctp, Self::SctpUdp];
+    /// The words of a configuration, in the order of the transports.
     pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp", "sctp", "sctp_udp"];
 
     /// The transport that `word` names.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, t)| *t)
+        Self::ALL.into_iter().find(|t| t.word() == word)
     }
 
     /// The word of a configuration.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{
@@ -25,20 +25,19 @@ pub(super) const SERVER_NAME: &str = "forces";
 
 /// The certificate with its key, ready to sign.
 pub(super) fn certified(identity: &Identity) -> Result<CertifiedKey, Error> {
-    let (chain, key) = (
-        vec![identity.certificate.der().clone()],
-        identity.key.clone_key(),
-    );
+    let (chain, key) = shown(identity);
     CertifiedKey::from_der(chain, key, &provider())
+}
+
+/// The certificate to show, and its key.
+fn shown(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let chain = vec![identity.certificate.der().clone()];
+    (chain, identity.key.clone_key())
 }
 
 /// The configuration of an FE.
 pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
-    let identity = &pinned.identity;
-    let (chain, key) = (
-        vec![identity.certificate.der().clone()],
-        identity.key.clone_key(),
-    );
+    let (chain, key) = shown(&pinned.identity);
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(tls)?
@@ -54,11 +53,7 @@ pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
 
 /// The configuration of a CE.
 pub(super) fn server(pinned: &Pinned) -> Result<ServerConfig, TmlError> {
-    let identity = &pinned.identity;
-    let (chain, key) = (
-        vec![identity.certificate.der().clone()],
-        identity.key.clone_key(),
-    );
+    let (chain, key) = shown(&pinned.identity);
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(tls)?

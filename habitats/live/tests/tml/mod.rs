@@ -134,6 +134,19 @@ pub(crate) async fn join(case: Case, listener: &mut Listener, remote: &Remote) -
     (fe, ce)
 }
 
+/// A link with default settings: the CE's listener, the FE's end, the CE's end.
+pub(crate) async fn pair(case: Case) -> (Listener, Link, Link) {
+    let (local, mut remote) = settings(case);
+    let mut listener = listen(case, &local, &mut remote).await;
+    let (fe, ce) = join(case, &mut listener, &remote).await;
+    (listener, fe, ce)
+}
+
+/// Number of a control message.
+pub(crate) fn number(message: &[u8]) -> u64 {
+    u64::from_be_bytes(message[12..20].try_into().unwrap())
+}
+
 /// The next message, within a time limit.
 pub(crate) async fn next(link: &mut Link) -> Option<Vec<u8>> {
     let message = timeout(LONG, link.incoming.recv()).await;

@@ -115,14 +115,12 @@ impl Sealer {
         let mut datagram = Vec::with_capacity(SEAL_LEN + message.len());
         datagram.extend(self.session.to_be_bytes());
         datagram.extend(counter.to_be_bytes());
-        let mut sealed = message.to_vec();
-        let head = Aad::from(&datagram);
+        datagram.extend(message);
+        let (head, body) = datagram.split_at_mut_checked(HEAD_LEN)?;
         let tag = self
             .key
-            .seal_in_place_separate_tag(nonce(counter), head, &mut sealed);
-        let tag = tag.ok()?;
-        datagram.extend(sealed);
-        datagram.extend(tag.as_ref());
+            .seal_in_place_separate_tag(nonce(counter), Aad::from(head), body);
+        datagram.extend(tag.ok()?.as_ref());
         Some(datagram)
     }
 }
