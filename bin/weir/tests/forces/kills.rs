@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Router, eventually, kill};
 use crate::stage::{Stage, Wire};
-use crate::stream::Stream;
+use crate::stream::{Count, Stream};
 
 /// Rounds of each kind of death: WEIR_FORCES_ROUNDS, or two.
 fn rounds() -> u64 {
@@ -52,30 +52,47 @@ fn begin(stage: &Stage) -> (Router, Router) {
     (ce, fe)
 }
 
+/// Changes the rate in each round, with the death that `round` brings about amid the change, while a stream of packets
+/// passes the FE. `round` returns the rates that may be in force afterwards.
+fn under_traffic(
+    stage: &Stage,
+    what: &str,
+    mut round: impl FnMut(u64, [u64; 2]) -> Vec<u64>,
+) -> Count {
+    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
+    let began = Instant::now();
+    for number in 0..rounds() {
+        let rates = rates(number);
+        assert!(stage.set_rate(rates[0]));
+        let may_be = round(number, rates);
+        settled(stage, &may_be);
+    }
+    let count = stream.end();
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{} {what} in {seconds:.1} s: {count:?}", rounds());
+    count
+}
+
+/// Kills a process at another moment of each round.
+fn kill_in(round: u64, process: u32) {
+    thread::sleep(Duration::from_millis(round * 7 % 40));
+    kill(process, "KILL");
+}
+
 fn a_ce_dies(wire: Wire) {
     let Some(stage) = Stage::new(wire) else {
         return;
     };
     let (mut ce, _fe) = begin(&stage);
-    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
-    let began = Instant::now();
-    for round in 0..rounds() {
-        let rates = rates(round);
-        assert!(stage.set_rate(rates[0]));
+    let what = format!("deaths of the CE over {wire:?}");
+    let count = under_traffic(&stage, &what, |round, rates| {
         let may_be = change_amid(&stage, rates, || {
-            thread::sleep(Duration::from_millis(round * 7 % 40));
-            kill(ce.process.id(), "KILL");
+            kill_in(round, ce.process.id());
             ce.ended();
         });
         ce = stage.start_ce();
-        settled(&stage, &may_be);
-    }
-    let count = stream.end();
-    println!(
-        "{wire:?}: {} deaths of the CE in {:.1} s: {count:?}",
-        rounds(),
-        began.elapsed().as_secs_f64()
-    );
+        may_be
+    });
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
 }
 
@@ -95,22 +112,12 @@ fn a_link_is_lost_and_no_packet_is() {
         return;
     };
     let _both = begin(&stage);
-    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
-    let began = Instant::now();
-    for round in 0..rounds() {
-        let rates = rates(round);
-        assert!(stage.set_rate(rates[0]));
+    let count = under_traffic(&stage, "losses of the link", |_, rates| {
         let may_be = change_amid(&stage, rates, || stage.ip("link set c0 down"));
         eventually("the CE misses its FE", || stage.state("edge1") == "away");
         stage.ip("link set c0 up");
-        settled(&stage, &may_be);
-    }
-    let count = stream.end();
-    println!(
-        "{} losses of the link in {:.1} s: {count:?}",
-        rounds(),
-        began.elapsed().as_secs_f64()
-    );
+        may_be
+    });
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
 }
 
@@ -120,26 +127,16 @@ fn an_fe_dies_and_gets_its_state_again() {
         return;
     };
     let (_ce, mut fe) = begin(&stage);
-    let stream = Stream::new(&stage.bed, STREAM.0, STREAM.1);
-    let began = Instant::now();
-    for round in 0..rounds() {
-        let rates = rates(round);
-        assert!(stage.set_rate(rates[0]));
+    let what = "deaths of the FE, while the kernel forwards,";
+    let count = under_traffic(&stage, what, |round, rates| {
         let may_be = change_amid(&stage, rates, || {
-            thread::sleep(Duration::from_millis(round * 7 % 40));
-            kill(fe.child(), "KILL");
+            kill_in(round, fe.child());
             fe.ended();
         });
         fe = stage.start_fe();
         // The CE may still believe in the FE that has died.
         eventually("the rate is back", || may_be.contains(&stage.rate()));
-        settled(&stage, &may_be);
-    }
-    let count = stream.end();
-    println!(
-        "{} deaths of the FE in {:.1} s, the kernel forwards meanwhile: {count:?}",
-        rounds(),
-        began.elapsed().as_secs_f64()
-    );
+        may_be
+    });
     assert!(count.lost < count.sent / 2, "{count:?}");
 }
