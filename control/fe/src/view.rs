@@ -127,36 +127,35 @@ impl<'a> View<'a> {
 
     fn made(&self, block: &Block, instance: u32) -> Result<Value, Failure> {
         let port = self.own.instance(block, instance, self.plan)?;
-        let none = Value::Absent;
         let settings = || self.plan.settings(&block.path(port)?);
-        Ok(match (block.source, port) {
-            (Source::Object, _) => self.own.object(self.plan, self.fe),
-            (Source::Protocol, _) => self.own.protocol().value(self.fe),
-            (Source::Fib(table), _) => forwarding::value(block, table, self.fib, &[]),
-            (Source::Rows(name), _) => {
+        Ok(match block.source {
+            Source::Object => self.own.object(self.plan, self.fe),
+            Source::Protocol => self.own.protocol().value(self.fe),
+            Source::Fib(table) => forwarding::value(block, table, self.fib, &[]),
+            Source::Rows(name) => {
                 let rows = self.table(name)?.rows().to_vec();
                 Value::Struct(vec![("rows".into(), Value::List(rows))])
             }
-            (Source::Single(name), _) => structure(block, self.table(name)?, settings()),
-            (Source::Port(name), Some(port)) => {
-                let row = of_port(self.table(name)?, port).unwrap_or(&none);
-                structure(block, row, settings())
+            Source::Single(name) | Source::Port(name) => {
+                structure(block, self.row(name, port)?, settings())
             }
-            (Source::Discipline, Some(port)) => {
-                let row = of_port(self.table(QUEUES)?, port);
-                let gauges = row.and_then(|row| row.get("gauges")).unwrap_or(&none);
-                structure(block, gauges, settings())
+            Source::Discipline => {
+                let gauges = self.row(QUEUES, port)?.get("gauges");
+                structure(block, gauges.unwrap_or(&Value::Absent), settings())
             }
-            (Source::View(view), port) => {
-                let table = self.table(view.of)?;
-                let row = match port {
-                    Some(port) => of_port(table, port).unwrap_or(&none),
-                    None => table,
-                };
-                view.value(&block.schema, instance, row)
-            }
-            (Source::Port(_) | Source::Discipline, None) => unreachable!("its instances are ports"),
+            Source::View(view) => view.value(&block.schema, instance, self.row(view.of, port)?),
         })
+    }
+
+    /// The row of a port; the whole of a table without rows.
+    fn row(&self, name: &str, port: Option<&str>) -> Result<&Value, Failure> {
+        let table = self.table(name)?;
+        let Some(port) = port else {
+            return Ok(table);
+        };
+        let is_it = |row: &&Value| row.text("port") == Some(port);
+        let row = table.rows().iter().find(is_it);
+        Ok(row.unwrap_or(&Value::Absent)) // the port comes or goes
     }
 
     fn table(&self, name: &str) -> Result<&Value, Failure> {
@@ -169,12 +168,6 @@ impl<'a> View<'a> {
             }
         }
     }
-}
-
-/// The row of a port.
-fn of_port<'v>(rows: &'v Value, port: &str) -> Option<&'v Value> {
-    let mut rows = rows.rows().iter();
-    rows.find(|row| row.text("port") == Some(port))
 }
 
 /// The components of a class: a setting from the configuration, anything else from the row.
