@@ -88,7 +88,7 @@ impl Page {
 type Shared = State<Arc<dyn ControlElement>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 9] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 10] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
             Ok(Json(openapi::of_control_element(&ce.classes())).into_response())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_lfb::library::is_of_port;
 use weir_model::Value;
 
 /// The class of the FE object, and of its one instance.
@@ -70,6 +71,12 @@ impl Directory {
         let mut rows = self.blocks.iter();
         rows.find(|(_, other)| **other == block)
             .map(|(row, _)| *row)
+    }
+
+    /// The name of the port that a block belongs to; none for a block of the whole FE.
+    pub(crate) fn port_of(&self, (class, instance): (u32, u32)) -> Option<&String> {
+        let port = self.ports.get(&instance);
+        port.filter(|_| is_of_port(class))
     }
 
     /// The instance of a port.

@@ -97,7 +97,7 @@ impl Found<'_> {
     /// Its value on the wire.
     pub(crate) fn content(&self) -> Result<Content, Failure> {
         let Some(value) = &self.value else {
-            let why = format!("{:?} has no value", self.ids);
+            let why = "it has no value on this FE";
             return Err(Failure::new(ResultCode::ComponentDoesNotExist, why));
         };
         match self.range {

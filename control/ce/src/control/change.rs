@@ -17,7 +17,6 @@ use weir_forces::schema::Access;
 use weir_forces::value;
 use weir_forces::way::Way;
 use weir_forces::wire::{Content, Id, OperationKind};
-use weir_lfb::library::is_of_port;
 use weir_lfb::{Plan, section};
 use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
 
@@ -452,12 +451,10 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
     let [id] = resolved.way.ids[..] else {
         return None;
     };
-    let (class, instance) = resolved.block;
     if resolved.way.key.is_some() || !settings::is_router(&fe.directory) {
         return None;
     }
-    let port = fe.directory.ports.get(&instance);
-    let port = port.filter(|_| is_of_port(class));
+    let (class, port) = (resolved.block.0, fe.directory.port_of(resolved.block));
     if let Some(kind) = settings::kind_path((class, id), port) {
         return Some(kind);
     }

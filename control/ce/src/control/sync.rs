@@ -15,7 +15,6 @@ use weir_base::{Instant, Span};
 use weir_forces::session::Heartbeats;
 use weir_forces::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
 use weir_lfb::Plan;
-use weir_lfb::library::is_of_port;
 use weir_model::{ComponentPath, Value};
 
 use super::Control;
@@ -269,8 +268,7 @@ impl Control {
         let lines = all.iter().map(|(leaf, outcome)| {
             let class = self.codec.name(leaf.block.0);
             let fe = self.fes.get(&id);
-            let fe = fe.filter(|_| is_of_port(leaf.block.0));
-            let port = fe.and_then(|fe| fe.directory.ports.get(&leaf.block.1));
+            let port = fe.and_then(|fe| fe.directory.port_of(leaf.block));
             let instance = port.cloned().unwrap_or_else(|| leaf.block.1.to_string());
             let names = self.codec.names(leaf.block.0, &leaf.ids);
             format!(

@@ -3,7 +3,6 @@
 use weir_base::Instant;
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::header::VERSION;
-use weir_lfb::library::is_of_port;
 use weir_model::{Class, Component, Value};
 
 use super::Control;
@@ -54,14 +53,13 @@ impl Control {
         let present = fe.directory.blocks.values().filter(|_| fe.is_associated());
         let row = |(class, instance): &(u32, u32)| {
             let known = self.codec.class(*class);
-            let port = fe.directory.ports.get(instance);
-            let is_of_port = is_of_port(*class);
+            let port = fe.directory.port_of((*class, *instance));
             values(&LFBS, |name| match name {
                 "fe" => fe.name.as_str().into(),
                 "class" => self.codec.name(*class).into(),
                 "class_id" => Value::Whole((*class).into()),
                 "instance" => instance.to_string().into(),
-                "port" => port.filter(|_| is_of_port).cloned().into(),
+                "port" => port.cloned().into(),
                 _ => known.map(|class| class.about.clone()).into(),
             })
         };

@@ -222,7 +222,7 @@ impl Control {
         let port = self
             .fes
             .get(&fe)
-            .and_then(|fe| fe.directory.ports.get(&leaf.block.1));
+            .and_then(|fe| fe.directory.port_of(leaf.block));
         let instance = match port {
             Some(port) => port.as_str().into(),
             None => Value::Whole(leaf.block.1.into()),

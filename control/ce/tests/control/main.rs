@@ -177,6 +177,20 @@ fn what_an_fe_refuses_is_taken_back() {
     assert!(why[0].contains("edge1:ports.wan.rate"), "{why:?}");
     assert_eq!(world.stored.len(), 2, "kept, and taken back");
     assert_eq!(config(&mut world, "edge1", "age_max"), "1 s");
+    let status = Block::find("status").unwrap().class;
+    let age_max = status.parameters.iter().find(|p| p.name == "age_max");
+    let state = &mut world.fes.get_mut(&Id(1)).unwrap().state;
+    state
+        .refuses
+        .insert(((status.id, 1), vec![age_max.unwrap().id]));
+    let change = vec![("edge1".to_owned(), vec![set("age_max", "2 s")])];
+    let Err(Refusal::Refused(why)) = world.ask(Request::Change(change)) else {
+        panic!("it is refused")
+    };
+    assert!(
+        why[0].contains("edge1:status.1.age_max"),
+        "of no port: {why:?}"
+    );
     world.cut(Id(1));
     world.run(Span::from_secs(1));
     assert_eq!(self::state(&world), "in sync");
