@@ -237,7 +237,7 @@ pub static CONTROLLERS: Class = Class {
     ..Class::PLAIN
 };
 
-/// What has become of the packets that FEs have handed over.
+/// The fate of the packets that FEs have handed over.
 pub static EXCEPTIONS: Class = Class {
     name: "exceptions",
     metric: Some("exception"),

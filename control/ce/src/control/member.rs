@@ -79,7 +79,7 @@ impl Fe {
         fe
     }
 
-    /// What the configuration wants of it now; wishes of operators go before. Returns whether that changes what is
+    /// Takes the wishes of the configuration; wishes of operators go before. Returns whether that changes what is
     /// desired.
     pub(super) fn wish(&mut self, configured: Desired) -> bool {
         let mut desired = configured;

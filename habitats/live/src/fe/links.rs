@@ -118,13 +118,8 @@ impl Links {
         agent: &mut Agent,
     ) -> Option<(Id, String)> {
         let LinkEvent { ce, number, what } = event;
-        let Some(state) = self
-            .open
-            .get_mut(&ce)
-            .filter(|state| state.number == number)
-        else {
-            return None;
-        };
+        let open = self.open.get_mut(&ce);
+        let state = open.filter(|state| state.number == number)?;
         match what {
             What::Opened(Link {
                 outgoing,
