@@ -92,7 +92,10 @@ fn nothing_is_done_if_one_cannot() {
     ];
     world.ce().transact(now, parts, DEADLINES).unwrap();
     world.run(ms(1000));
-    let failures = vec![(Id(3), Cause::Failed(ResultCode::ComponentDoesNotExist))];
+    let failures = vec![(
+        Id(3),
+        Cause::Failed(ResultCode::ComponentDoesNotExist, None),
+    )];
     let in_doubt = vec![];
     assert_eq!(ended(&mut world), Ended::Aborted { failures, in_doubt });
     assert_eq!(values(&world), [[None; 2]; 2]);
@@ -112,7 +115,7 @@ fn a_commit_that_fails_undoes_those_that_succeeded() {
     world.fes[2].refuses = true;
     begin(&mut world, 5);
     world.run(ms(1000));
-    let failures = vec![(Id(4), Cause::Failed(ResultCode::MemoryError))];
+    let failures = vec![(Id(4), Cause::Failed(ResultCode::MemoryError, None))];
     let in_doubt = vec![];
     assert_eq!(ended(&mut world), Ended::Aborted { failures, in_doubt });
     assert_eq!(values(&world), [[None; 2]; 3]);

@@ -123,6 +123,14 @@ fn a_route_that_is_wrong_has_its_line_or_its_reason() {
         assert!(said.contains(why), "{said}");
         assert_eq!(kernel(&stage), 0, "all or none");
     }
+    // Several messages are a transaction.
+    let many: String = (0..ROUTES).map(route).collect();
+    let said = add(&format!("{many}12.0.0.0/8 via 10.99.0.1 dev wan\n"));
+    assert!(
+        said.contains("route 12.0.0.0/8: Network is unreachable"),
+        "{said}"
+    );
+    has(&stage, 0, "all or none");
     let routes = [
         "route",
         "add",

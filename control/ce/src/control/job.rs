@@ -285,7 +285,7 @@ impl Control {
                 });
                 let failures = failures.iter().map(|(fe, cause)| {
                     let fe = self.shown(*fe);
-                    format!("{fe}: {}", in_words(*cause))
+                    format!("{fe}: {}", in_words(cause))
                 });
                 Some(Refusal::Refused(failures.chain(doubts).collect()))
             }
@@ -304,9 +304,10 @@ impl Control {
     }
 }
 
-fn in_words(cause: Cause) -> String {
+fn in_words(cause: &Cause) -> String {
     match cause {
-        Cause::Failed(code) => format!("refuses the change: {code}"),
+        Cause::Failed(code, Some(why)) if !why.is_empty() => format!("{why} ({code})"),
+        Cause::Failed(code, _) => format!("refuses the change: {code}"),
         Cause::Unanswered => "did not answer in time".to_owned(),
         Cause::Malformed => "sent an answer that cannot be read".to_owned(),
         Cause::Lost => "its association ended".to_owned(),

@@ -111,7 +111,8 @@ impl Agent {
                     .map(|fault| u32::from(fault.code as u8).into());
                 let code = code.unwrap_or(ResultCode::InternalError);
                 self.undo_rows(ending.rows.changed.journal, false);
-                self.answer_end(now, ending.ticket, code);
+                let why = faults.first().map(ToString::to_string);
+                self.refuse_end(now, ending.ticket, code, &why.unwrap_or_default());
             }
         }
     }
@@ -134,7 +135,8 @@ impl Agent {
         }
         self.undo_rows(ending.rows.changed.journal, true);
         self.change_back(&ending.before);
-        self.answer_end(now, ending.ticket, ResultCode::InternalError);
+        let why = failures.first().map_or("", |failure| &failure.why);
+        self.refuse_end(now, ending.ticket, ResultCode::InternalError, why);
     }
 
     fn end(&mut self, now: Instant, ending: Ending) {
@@ -147,6 +149,12 @@ impl Agent {
                 operations: self.plan.operations_to(&ending.before),
                 rows: ending.rows.changed.journal,
             });
+        }
+    }
+
+    fn refuse_end(&mut self, now: Instant, ticket: Option<Ticket>, code: ResultCode, why: &str) {
+        if let Some(ticket) = ticket {
+            let _ = self.fe.refuse_commit(now, ticket, code, why); // it always fits a message
         }
     }
 

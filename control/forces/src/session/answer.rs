@@ -241,11 +241,16 @@ pub(super) fn has_failure(selects: &[LfbSelect]) -> bool {
 }
 
 /// The first failure of a response.
-pub(super) fn first_failure(selects: &[LfbSelect]) -> Option<ResultCode> {
-    let mut failure = None;
+pub(super) fn first_failure(selects: &[LfbSelect]) -> Option<Outcome> {
+    let mut failure: Option<Outcome> = None;
     each_outcome(selects, &mut |outcome| {
-        if !outcome.is_success() {
-            failure.get_or_insert(outcome.code());
+        // A path that was undone because another one failed has no reason of its own.
+        let is_vague = |outcome: &Outcome| outcome.code() == ResultCode::Unspecified;
+        let is_better = failure
+            .as_ref()
+            .is_none_or(|first| is_vague(first) && !is_vague(outcome));
+        if !outcome.is_success() && is_better {
+            failure = Some(outcome.clone());
         }
     });
     failure

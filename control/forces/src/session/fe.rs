@@ -48,11 +48,11 @@ use self::messages::{commit_response, echoed, flags};
 use self::peer::{Link, Peer};
 use self::transaction::Participant;
 pub use self::transaction::Stage;
-use super::answer::has_failure;
+use super::answer::{has_failure, short};
 use super::{Dropped, Drops, Heartbeats, Loss};
 use crate::wire::header::{Ack, Flags, Phase, View};
 use crate::wire::message::{EventNotification, PacketRedirect, QueryResponse};
-use crate::wire::{Body, Id, Message, MessageKind, ResultCode, WireError};
+use crate::wire::{Body, Id, Message, MessageKind, Outcome, ResultCode, WireError};
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -362,13 +362,34 @@ impl Fe {
         ticket: Ticket,
         code: ResultCode,
     ) -> Result<(), WireError> {
+        self.answer_commit(now, ticket, short(code))
+    }
+
+    /// The same after a failure, with its reason in a sentence.
+    pub fn refuse_commit(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        code: ResultCode,
+        why: &str,
+    ) -> Result<(), WireError> {
+        let outcome = Outcome::extended(code, why).unwrap_or_else(|_| short(code)); // a sentence that is too long
+        self.answer_commit(now, ticket, outcome)
+    }
+
+    fn answer_commit(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        outcome: Outcome,
+    ) -> Result<(), WireError> {
         let Some(pending) = self.pending.remove(&ticket) else {
             return Ok(());
         };
-        if code != ResultCode::Success {
+        if !outcome.is_success() {
             self.participant.fail();
         }
-        let response = commit_response(pending.block, code)?;
+        let response = commit_response(pending.block, outcome)?;
         self.answer(now, &pending, echoed(pending.flags, &response), response)
     }
 

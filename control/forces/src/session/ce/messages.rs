@@ -67,7 +67,7 @@ impl Ce {
         match (owner, body) {
             (Owner::Transaction(id, stage), Body::ConfigResponse(response)) => {
                 let outcome = match super::super::answer::first_failure(response.selects()) {
-                    Some(code) => Err(Cause::Failed(code)),
+                    Some(failure) => Err(Cause::Failed(failure.code(), failure.cause())),
                     None => Ok(()),
                 };
                 self.settle(now, id, fe, stage, outcome);

@@ -57,10 +57,10 @@ pub enum Ended {
 }
 
 /// The cause of a failure at an FE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The FE refused a change; this is the first code.
-    Failed(ResultCode),
+    /// The FE refused a change; this is the first code that says why, with its sentence if there is one.
+    Failed(ResultCode, Option<String>),
     /// It did not answer in time.
     Unanswered,
     /// Its answer could not be read.

@@ -2,7 +2,7 @@
 
 use weir_base::Instant;
 
-use super::super::answer::{in_form, needs_form, short};
+use super::super::answer::{in_form, needs_form};
 use super::super::refusal::refusal;
 use super::super::{Dropped, Loss, execute};
 use super::contract::{Event, Ticket, Transmit};
@@ -12,7 +12,7 @@ use crate::wire::header::{Ack, Flags, Priority, View};
 use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::message::{AssociationTeardown, Config, Heartbeat, Selects};
 use crate::wire::{
-    Body, Envelope, Id, IdKind, LfbSelect, Message, MessageKind, Operation, OperationKind,
+    Body, Envelope, Id, IdKind, LfbSelect, Message, MessageKind, Operation, OperationKind, Outcome,
     ResultCode, WireError,
 };
 
@@ -282,9 +282,9 @@ pub(super) fn echoed(request: Flags, response: &Body) -> Flags {
 /// The answer to a COMMIT is in an LFBselect of the block that the COMMIT names.
 pub(super) fn commit_response(
     (class, instance): (u32, u32),
-    code: ResultCode,
+    outcome: Outcome,
 ) -> Result<Body, WireError> {
-    let operation = Operation::commit_response(short(code))?;
+    let operation = Operation::commit_response(outcome)?;
     let select = LfbSelect::new(class, instance, vec![operation])?;
     Ok(Body::ConfigResponse(Selects::new(vec![select])?))
 }
