@@ -46,18 +46,24 @@ def ask(path, method, target, body=None):
 
 
 def subscribe(path, request, callback):
-    """Calls back with each notice until the callback returns false."""
-    watch = ask(path, "POST", "/v1/watch", request)["id"]
+    """Calls back with each notice until the callback returns false. The answer goes on: a line of JSON for each."""
+    connection = Unix(path)
     try:
-        while True:
-            report = ask(path, "GET", f"/v1/watch/{watch}")  # waits up to two seconds for the first notice
-            if report["lost"]:
-                print(f"{report['lost']} notices were lost: read faster", file=sys.stderr)
-            for notice in report["notices"]:
-                if not callback(notice):
-                    return
+        connection.request("POST", "/v1/watch", json.dumps(request), {"content-type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            sys.exit(f"/v1/watch: {response.status}: {response.read().decode()}")
+        for line in response:
+            if not line.strip():
+                continue  # the CE shows life
+            notice = json.loads(line)
+            if list(notice) == ["lost"]:
+                print(f"{notice['lost']} notices were lost: read faster", file=sys.stderr)
+            elif not callback(notice):
+                return
+        sys.exit("the CE has ended the watch")
     finally:
-        ask(path, "DELETE", f"/v1/watch/{watch}")
+        connection.close()
 
 
 def main():

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::watch::{WatchRequest, WatchTicket};
+use weir_model::watch::WatchRequest;
 use weir_model::{
     ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, RouteRequest,
 };
@@ -211,12 +211,6 @@ pub const ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
-/// The statuses of a request for one watch, which may not exist.
-const OF_WATCH: &[(u16, &str)] = &[(
-    404,
-    "there is no such watch; one that is not fetched for a minute ends",
-)];
-
 /// Every operation of a control element except the reading of its tables.
 pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
@@ -320,28 +314,13 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "POST",
         path: "/v1/watch",
-        about: "begins to watch an event of an FE, or to read a component at intervals",
+        about: "watches an event of an FE, or reads a component at intervals, until the connection is closed",
         body: Content::One(Shape::of::<WatchRequest>("WatchRequest", WATCH)),
-        answer: Content::One(Shape::of::<WatchTicket>("WatchTicket", r#"{"id": 1}"#)),
-        statuses: &[],
-    },
-    Endpoint {
-        method: "GET",
-        path: "/v1/watch/{id}",
-        about: "the notices of a watch since the last answer; waits up to two seconds for the first",
-        body: Content::Nothing,
         answer: Content::Other(
-            "JSON: `{\"notices\": [..], \"lost\": 0}`; `lost` counts those that nobody fetched in time",
+            "JSON lines (`application/x-ndjson`), each notice as it comes; `{\"lost\": 3}` after losses of a slow reader, \
+             `{\"error\": \"..\"}` if nothing can be read now; an empty line at least every five seconds",
         ),
-        statuses: OF_WATCH,
-    },
-    Endpoint {
-        method: "DELETE",
-        path: "/v1/watch/{id}",
-        about: "ends a watch",
-        body: Content::Nothing,
-        answer: Content::Other("JSON: null"),
-        statuses: OF_WATCH,
+        statuses: &[(503, "too many watches are open, or the FE does not answer")],
     },
     Endpoint {
         method: "ANY",

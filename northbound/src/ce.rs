@@ -6,13 +6,12 @@
 //!   /metrics                                 the tables' numbers, for Prometheus
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
 //!   /v1/service/queue, /filter, /route       services, which become operations on blocks
-//!   /v1/watch                                events and samples, fetched like a capture
+//!   /v1/watch                                events and samples, as a stream of lines
 //!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
 //! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, Request, State};
 use axum::http::header::CONTENT_TYPE;
@@ -20,27 +19,23 @@ use axum::http::{StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use weir_model::operation::CHANGES_MAX;
 use weir_model::service::ROUTES_MAX;
-use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
+use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
     ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, RouteReport,
     RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
 use crate::page::{self, Guard, Page};
-use crate::server::{self, Operator, Refusal, Service, applied, not_read, too_many};
-use crate::{api, metrics, openapi};
+use crate::server::{self, Lease, Operator, Refusal, Service, applied, not_read, too_many};
+use crate::{api, metrics, openapi, stream};
 
-/// Longest time that a fetch waits for the first notice.
-const NOTICE_WAIT: Duration = Duration::from_secs(2);
 /// Longest body of a request with routes.
 const ROUTES_BYTES_MAX: usize = 32 << 20;
-/// Time between two attempts to fetch.
-const NOTICE_STEP: Duration = Duration::from_millis(50);
 
 /// The control element behind the service. Calls may block until FEs answer.
 pub trait ControlElement: Send + Sync + 'static {
@@ -60,8 +55,8 @@ pub trait ControlElement: Send + Sync + 'static {
     fn serve(&self, service: ServiceRequest) -> ApplyReport;
     /// The routes that an FE shall have, or all FEs.
     fn routes(&self, fe: Option<&str>) -> Result<Vec<RouteReport>, Refusal>;
-    /// Begins a watch.
-    fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal>;
+    /// Begins a watch, and returns its number.
+    fn watch(&self, request: WatchRequest) -> Result<u64, Refusal>;
     /// The notices of a watch since the last call.
     fn fetch(&self, id: u64) -> Result<WatchReport, Refusal>;
     /// Ends a watch.
@@ -88,7 +83,7 @@ impl Page {
 type Shared = State<Arc<dyn ControlElement>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 10] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 9] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
             Ok(Json(openapi::of_control_element(&ce.classes())).into_response())
@@ -109,7 +104,6 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>)
         ("/v1/service/filter", post(filter)),
         ("/v1/service/route", route()),
         ("/v1/watch", post(watch)),
-        ("/v1/watch/{id}", get(fetch).delete(end_watch)),
         ("/v1/fe/{name}/{*rest}", any(of_fe)),
     ]
 }
@@ -232,31 +226,26 @@ async fn routes_of(state: Shared, Query(query): Query<BTreeMap<String, String>>)
     .await
 }
 
-async fn watch(state: Shared, Json(request): Json<WatchRequest>) -> Response {
-    on_a_thread(
-        state,
-        move |ce| Ok(Json(ce.watch(request)?).into_response()),
-    )
-    .await
-}
-
-async fn fetch(state: Shared, Segment(id): Segment<u64>) -> Response {
-    on_a_thread(state, move |ce| {
-        let begun = std::time::Instant::now();
-        loop {
-            let report = ce.fetch(id)?;
-            let is_empty = report.notices.is_empty() && report.lost == 0;
-            if !is_empty || begun.elapsed() >= NOTICE_WAIT {
-                return Ok(Json(report).into_response());
-            }
-            std::thread::sleep(NOTICE_STEP);
+async fn watch(
+    State(ce): Shared,
+    Extension(lease): Extension<Lease>,
+    Json(request): Json<WatchRequest>,
+) -> Response {
+    let Some(permit) = lease.extend() else {
+        let why = "too many watches are open on this socket; end one, or ask again later";
+        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    };
+    let asked = Arc::clone(&ce);
+    match tokio::task::spawn_blocking(move || asked.watch(request)).await {
+        Ok(Ok(watch)) => {
+            let asked = Arc::clone(&ce);
+            let fetch = Arc::new(move || asked.fetch(watch));
+            let end = move || drop(ce.end_watch(watch)); // it may have ended by itself
+            stream::answer(fetch, end, permit)
         }
-    })
-    .await
-}
-
-async fn end_watch(state: Shared, Segment(id): Segment<u64>) -> Response {
-    on_a_thread(state, move |ce| Ok(Json(ce.end_watch(id)?).into_response())).await
+        Ok(Err(refusal)) => not_read(refusal),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
 /// Answers as the FE itself would.

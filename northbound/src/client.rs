@@ -18,10 +18,14 @@ use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use weir_model::{ApplyReport, ChangeRequest, RouteRequest, RouteVerb};
 
+use crate::stream;
+
 /// A router that does not answer a function of this module within this time counts as dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// The same for changes of routes.
 const ROUTES_TIME_MAX: Duration = Duration::from_secs(60);
+/// A watch whose stream is silent for this time counts as dead.
+const LINE_TIME_MAX: Duration = stream::QUIET_MAX.saturating_mul(4);
 /// Longest permitted answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -285,6 +289,49 @@ pub fn get_bytes(socket: &Path, path: &str) -> Result<Option<Bytes>, ClientError
     }
 }
 
+/// Sends `POST path` with a value as JSON, and hands over each line of the answer that is not empty, until `take` returns
+/// false or the answer ends.
+pub fn post_lines(
+    socket: &Path,
+    path: &str,
+    value: &impl Serialize,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Result<(), ClientError> {
+    let question = Question::of(Method::POST, path).with_json(value);
+    run(socket, async {
+        let opened = async {
+            let mut sender = Client::new(socket).connect().await?;
+            Ok::<_, ClientError>(sender.send_request(question.request(socket)?).await?)
+        };
+        let answer = tokio::time::timeout(ANSWER_TIME_MAX, opened).await;
+        let answer = answer.map_err(|_| silent(socket, ANSWER_TIME_MAX))??;
+        let status = answer.status().as_u16();
+        let (mut body, mut waiting) = (answer.into_body(), Vec::new());
+        loop {
+            let frame = tokio::time::timeout(LINE_TIME_MAX, body.frame()).await;
+            let Some(frame) = frame.map_err(|_| silent(socket, LINE_TIME_MAX))? else {
+                break;
+            };
+            waiting.extend(frame?.into_data().unwrap_or_default());
+            if waiting.len() > ANSWER_BYTES_MAX {
+                return Err(ClientError::TooLong);
+            }
+            while status == 200
+                && let Some(end) = waiting.iter().position(|byte| *byte == b'\n')
+            {
+                let line: Vec<u8> = waiting.drain(..=end).collect();
+                if end > 0 && !take(&line[..end]) {
+                    return Ok(());
+                }
+            }
+        }
+        match status {
+            200 => Ok(()),
+            status => Err(unexpected(status, &waiting)),
+        }
+    })
+}
+
 fn ask<T: DeserializeOwned>(socket: &Path, question: &Question<'_>) -> Result<T, ClientError> {
     let (status, body) = ask_once(socket, question)?;
     serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
@@ -300,21 +347,30 @@ fn ask_within(
     socket: &Path,
     question: &Question<'_>,
 ) -> Result<(u16, Bytes), ClientError> {
+    run(socket, async {
+        let mut client = Client::new(socket);
+        let answer = tokio::time::timeout(time, client.ask(question)).await;
+        answer.unwrap_or_else(|_| Err(silent(socket, time)))
+    })
+}
+
+/// Runs a request on a runtime of its own.
+fn run<T>(
+    socket: &Path,
+    request: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| not_reached(socket, source))?;
-    runtime.block_on(async {
-        let mut client = Client::new(socket);
-        tokio::time::timeout(time, client.ask(question))
-            .await
-            .unwrap_or_else(|_| {
-                Err(ClientError::Silent {
-                    socket: socket.to_owned(),
-                    time,
-                })
-            })
-    })
+    runtime.block_on(request)
+}
+
+fn silent(socket: &Path, time: Duration) -> ClientError {
+    ClientError::Silent {
+        socket: socket.to_owned(),
+        time,
+    }
 }
 
 fn not_reached(socket: &Path, source: std::io::Error) -> ClientError {

@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod openapi;
 pub mod page;
 pub mod server;
+mod stream;
 
 pub use ce::ControlElement;
 pub use page::{Page, Token};

@@ -153,9 +153,7 @@ impl Guard {
         if text(&ORIGIN).is_some_and(is_foreign) || !is_fetched {
             return Err((StatusCode::FORBIDDEN, "another site has sent this request"));
         }
-        // Fetching notices takes them from the one who watches.
-        let takes = uri.path().starts_with("/v1/watch");
-        let is_safe = (method == Method::GET || method == Method::HEAD) && !takes;
+        let is_safe = method == Method::GET || method == Method::HEAD;
         let token = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
         match self {
             Self::Page(None) if !is_safe => {
@@ -284,16 +282,6 @@ mod tests {
             assert!(Token::new(weak).is_err(), "{weak}");
         }
         assert_eq!(format!("{:?}", Token::new(RIGHT).unwrap()), "Token(..)");
-    }
-
-    #[test]
-    fn notices_of_others_are_not_for_everybody() {
-        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))]);
-        let uri = Uri::from_static("/v1/watch/1");
-        let check = |guard: Guard| guard.check(&Method::GET, &uri, &headers).is_ok();
-        assert!(!check(Guard::Page(None)));
-        assert!(!check(Guard::Page(Some(Token::new(RIGHT).unwrap()))));
-        assert!(check(Guard::Socket));
     }
 
     /// The page may not fetch anything from elsewhere, and may not put text of an FE into HTML.

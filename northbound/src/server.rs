@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
@@ -28,7 +28,9 @@ use crate::{api, metrics, openapi};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
-/// Longest time that a connection lasts.
+/// Connections with an answer that goes on, beside those.
+const STREAMS_MAX: usize = 256;
+/// Longest time that any other connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// The same for the socket of a control element: it waits for its FEs, and routes are many.
 pub(crate) const CE_CONNECTION_TIME_MAX: Duration = Duration::from_secs(65);
@@ -120,9 +122,9 @@ impl Service {
 }
 
 async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::Result<()> {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::default();
     loop {
-        let permit = place(&connections).await?;
+        let lease = places.lease().await?;
         let Some((stream, _)) = accepted(listener.accept().await).await else {
             continue;
         };
@@ -131,29 +133,71 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
             pid: peer.pid(),
         });
         let service = service.clone().layer(Extension(peer.unwrap_or_default()));
-        tokio::spawn(answer(stream, service, permit, time));
+        tokio::spawn(answer(stream, service, lease, time));
     }
 }
 
 /// The same for browsers on this machine. Nobody knows who they are.
 pub(crate) async fn serve_page(listener: TcpListener, service: Router) -> io::Result<()> {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::default();
     let service = service.layer(Extension(Peer {
         uid: u32::MAX,
         pid: None,
     }));
     loop {
-        let permit = place(&connections).await?;
+        let lease = places.lease().await?;
         if let Some((stream, _)) = accepted(listener.accept().await).await {
-            tokio::spawn(answer(stream, service.clone(), permit, CONNECTION_TIME_MAX));
+            tokio::spawn(answer(stream, service.clone(), lease, CONNECTION_TIME_MAX));
         }
     }
 }
 
-/// A place for one more connection.
-async fn place(connections: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
-    let permit = Arc::clone(connections).acquire_owned().await;
-    permit.map_err(io::Error::other)
+/// The places for connections.
+struct Places {
+    short: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            short: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        }
+    }
+}
+
+impl Places {
+    /// A place for one more connection.
+    async fn lease(&self) -> io::Result<Lease> {
+        let place = Arc::clone(&self.short).acquire_owned().await;
+        Ok(Lease {
+            place: Arc::new(Mutex::new(Some(place.map_err(io::Error::other)?))),
+            streams: Arc::clone(&self.streams),
+        })
+    }
+}
+
+/// The place and the time that a connection has.
+#[derive(Clone)]
+pub(crate) struct Lease {
+    /// None for a connection that lasts longer.
+    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    streams: Arc<Semaphore>,
+}
+
+impl Lease {
+    /// Lets the connection last as long as an answer that goes on, which keeps what is returned; none if there are too
+    /// many of them.
+    pub(crate) fn extend(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
+        self.place().take();
+        Some(permit)
+    }
+
+    fn place(&self) -> std::sync::MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A new connection; none after an error, which may last.
@@ -170,18 +214,23 @@ async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
 }
 
 /// Answers the requests of one connection.
-async fn answer<S>(stream: S, service: Router, permit: OwnedSemaphorePermit, time: Duration)
+async fn answer<S>(stream: S, service: Router, lease: Lease, time: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let service = service.layer(Extension(lease.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    match tokio::time::timeout(time, connection).await {
+    tokio::pin!(connection);
+    let ended = match tokio::time::timeout(time, &mut connection).await {
+        Err(_) if lease.place().is_none() => Ok(connection.await),
+        ended => ended,
+    };
+    match ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
         Err(_) => tracing::debug!("northbound connection took too long"),
     }
-    drop(permit);
 }
 
 /// Removes the socket of a dead router. Anything else stays: a file named by mistake, a link to one, and the socket of

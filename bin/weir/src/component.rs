@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
+use weir_model::watch::WatchRequest;
 use weir_model::{ChangeRequest, Value};
 use weir_northbound::client;
 
@@ -92,7 +92,6 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
 
 /// `weir watch`.
 pub(crate) fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
-    let failed = |e: client::ClientError| Failure::Run(e.to_string());
     let request = WatchRequest {
         path: arguments.path.clone(),
         threshold: arguments.threshold,
@@ -100,25 +99,34 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
         count: arguments.count,
         interval_ms: arguments.interval,
     };
-    let socket = &arguments.ce.socket;
-    let WatchTicket { id } = client::post(socket, "/v1/watch", &request).map_err(failed)?;
-    let path = format!("/v1/watch/{id}");
-    loop {
-        let report: WatchReport = client::get(socket, &path).map_err(failed)?;
-        if report.lost > 0 {
-            note(&format!("weir: {} notices were lost", report.lost));
-        }
-        for notice in &report.notices {
-            let line = match arguments.json {
-                true => serde_json::to_string(notice).unwrap_or_default(), // plain values
-                false => line(notice),
-            };
-            if !print_to_reader(&format!("{line}\n"))? {
-                let ended = client::delete::<Option<()>>(socket, &path);
-                return ended.map(drop).map_err(failed);
-            }
-        }
+    let mut reading = Ok(true);
+    let take = |bytes: &[u8]| {
+        reading = show_notice(bytes, arguments.json);
+        matches!(reading, Ok(true))
+    };
+    let ended = client::post_lines(&arguments.ce.socket, "/v1/watch", &request, take);
+    match (ended, reading?) {
+        (Ok(()), false) => Ok(()),
+        (Ok(()), true) => Err(Failure::Run("the control element has ended".to_owned())),
+        (Err(error), _) => Err(Failure::Run(error.to_string())),
     }
+}
+
+/// Prints a line of a watch. Returns whether somebody reads it.
+fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
+    let notice: Value = serde_json::from_slice(bytes)
+        .map_err(|error| Failure::Run(format!("a notice cannot be read: {error}")))?;
+    if let (Some(lost), Value::Struct(members)) = (notice.whole("lost"), &notice)
+        && members.len() == 1
+    {
+        note(&format!("weir: {lost} notices were lost"));
+        return Ok(true);
+    }
+    let text = match json {
+        true => serde_json::to_string(&notice).unwrap_or_default(), // plain values
+        false => line(&notice),
+    };
+    print_to_reader(&format!("{text}\n"))
 }
 
 /// The path of a component of an FE: the part before the first `=`, if it begins with a name and a colon.

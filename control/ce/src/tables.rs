@@ -237,7 +237,7 @@ pub static CONTROLLERS: Class = Class {
     ..Class::PLAIN
 };
 
-/// The fate of the packets that FEs have handed over.
+/// The packets that FEs have handed over, by fate.
 pub static EXCEPTIONS: Class = Class {
     name: "exceptions",
     metric: Some("exception"),

@@ -25,13 +25,6 @@ pub struct WatchRequest {
     pub interval_ms: Option<u32>,
 }
 
-/// The number of a watch that has begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WatchTicket {
-    /// Its number in paths: `/v1/watch/7`.
-    pub id: u64,
-}
-
 /// Notices of a watch that were not fetched before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchReport {

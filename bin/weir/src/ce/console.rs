@@ -11,7 +11,7 @@ use weir_ce::service;
 use weir_ce::tables::TABLES;
 use weir_live::ce::Handle;
 use weir_live::mutex::lock;
-use weir_model::watch::{WatchReport, WatchRequest, WatchTicket};
+use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
     ApplyReport, ChangeRequest, Class, DeleteRequest, RouteReport, ServiceRequest, Value,
 };
@@ -164,7 +164,7 @@ impl ControlElement for Console {
         }
     }
 
-    fn watch(&self, request: WatchRequest) -> Result<WatchTicket, Refusal> {
+    fn watch(&self, request: WatchRequest) -> Result<u64, Refusal> {
         let (fe, place) = place(&request.path).map_err(Refusal::Wrong)?;
         let filter = Filter {
             threshold: request.threshold,
@@ -174,7 +174,7 @@ impl ControlElement for Console {
         };
         let watch = Request::Watch(Watch { fe, place, filter });
         match self.asker.ask(watch).map_err(refusal)? {
-            Answer::Watching(id) => Ok(WatchTicket { id: id.0 }),
+            Answer::Watching(id) => Ok(id.0),
             other => Err(unexpected(&other)),
         }
     }

@@ -77,7 +77,7 @@ pub(super) fn room_of(plan: &CePlan) -> usize {
     plan.fes.len().next_power_of_two().max(FES_MIN)
 }
 
-/// The differences that cannot take effect while the control element runs.
+/// The parts that differ although they cannot change while the control element runs.
 fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
     let parts = [
         ("id", running.id == new.id),

@@ -38,7 +38,7 @@ fn a_reload_takes_over_fes_and_what_is_desired_of_them() {
     assert_eq!(stage.state("edge2"), "away");
     let said = stage.ask(&["get", "edge2:ports.wan.rate"], CE);
     assert!(said.contains("not associated"), "{said}");
-    // An operator's setting goes before the file, as after a start.
+    // A rate that an operator has set goes before the file, as after a start.
     assert!(stage.set_rate(30));
     reload(&stage, &ce, &sixty.replace("60 Mbit", "70 Mbit"));
     eventually("the file is read", || {

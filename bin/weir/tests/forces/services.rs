@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_benches::testbed::run;
@@ -61,6 +61,52 @@ fn the_example_sets_a_queue_and_hears_of_an_event() {
         rows.find(|row| row["port"] == "wan").unwrap()["discipline"],
         "sfq"
     );
+}
+
+/// More readers than there are places for short requests, for longer than those may last.
+#[test]
+fn many_readers_of_streams_leave_room_for_requests() {
+    const READERS: usize = 20;
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let (ce, _fe) = (stage.start_ce(), stage.start_fe());
+    stage.in_sync();
+    let watch = |_| {
+        let mut watch = stage.command(CE);
+        watch.args([
+            "watch",
+            "--json",
+            "--interval",
+            "0.5",
+            "edge1:ports.wan.rate",
+        ]);
+        watch.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let mut readers: Vec<_> = (0..READERS).map(watch).collect();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(12) {
+        assert!(stage.set_rate(30), "{}", ce.log());
+        thread::sleep(Duration::from_millis(200));
+    }
+    for reader in &mut readers {
+        assert!(reader.try_wait().unwrap().is_none(), "a stream has ended");
+        reader.kill().unwrap();
+        reader.wait().unwrap();
+        let mut said = String::new();
+        let mut out = reader.stdout.take().unwrap();
+        out.read_to_string(&mut said).unwrap();
+        let notices = said
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let good = notices.filter(|notice| notice["fe"] == "edge1").count();
+        assert!(good >= 20, "{good} notices in 12 s: {said}");
+    }
+    // Who reads learns of the end.
+    let mut reader = watch(0);
+    thread::sleep(Duration::from_secs(1));
+    drop(ce);
+    assert!(!reader.wait().unwrap().success());
 }
 
 #[test]

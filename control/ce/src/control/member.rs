@@ -79,8 +79,7 @@ impl Fe {
         fe
     }
 
-    /// Takes the wishes of the configuration; wishes of operators go before. Returns whether that changes what is
-    /// desired.
+    /// Takes the wishes of a configuration; those of operators go before. Returns whether that changes what is desired.
     pub(super) fn wish(&mut self, configured: Desired) -> bool {
         let mut desired = configured;
         for (path, wish) in &self.kept {

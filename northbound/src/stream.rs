@@ -1,0 +1,137 @@
+//! The notices of a watch as an answer that goes on: a line of JSON each, as they come, until the reader closes the
+//! connection.
+//!
+//! ```text
+//!  control element: 1024 notices --fetch--> task --one piece--> connection --> reader
+//! ```
+//!
+//! A reader that is slow holds up its own task only. Meanwhile the control element keeps the latest notices for it and
+//! counts the others: the next line is `{"lost": 3}`. One that does not read for a minute loses its watch. An empty line
+//! shows life when nothing else does; by it a reader that has gone is noticed.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use weir_model::Value;
+use weir_model::watch::WatchReport;
+
+use crate::server::Refusal;
+
+/// The media type: lines, each a value as JSON.
+const MEDIA_TYPE: &str = "application/x-ndjson";
+/// Time between two attempts to fetch.
+const NOTICE_STEP: Duration = Duration::from_millis(50);
+/// Longest time without a line.
+pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// An answer that ends with its connection.
+struct Lines {
+    pieces: mpsc::Receiver<Bytes>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl hyper::body::Body for Lines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.pieces.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+/// Fetches the notices of a watch since the last call. It may block.
+pub(crate) type Fetch = Arc<dyn Fn() -> Result<WatchReport, Refusal> + Send + Sync>;
+
+/// The notices of a watch. When nobody reads them any more, `end` is called; it may block.
+pub(crate) fn answer(
+    fetch: Fetch,
+    end: impl FnOnce() + Send + 'static,
+    permit: OwnedSemaphorePermit,
+) -> Response {
+    let (sender, pieces) = mpsc::channel(1);
+    tokio::spawn(async move {
+        follow(fetch, sender).await;
+        tokio::task::spawn_blocking(end);
+    });
+    let body = Body::new(Lines {
+        pieces,
+        _permit: permit,
+    });
+    let headers = [(CONTENT_TYPE, MEDIA_TYPE), (CONNECTION, "close")];
+    (headers, body).into_response()
+}
+
+async fn follow(fetch: Fetch, pieces: mpsc::Sender<Bytes>) {
+    let mut latest = Instant::now();
+    while !pieces.is_closed() {
+        let fetch = Arc::clone(&fetch);
+        let fetched = tokio::task::spawn_blocking(move || fetch()).await;
+        let Ok(fetched) = fetched else {
+            break; // the program ends
+        };
+        let is_over = fetched.is_err();
+        let mut text = text(fetched);
+        if text.is_empty() && latest.elapsed() < QUIET_MAX {
+            tokio::select! {
+                () = pieces.closed() => {}
+                () = tokio::time::sleep(NOTICE_STEP) => {}
+            }
+            continue;
+        }
+        if text.is_empty() {
+            text.push('\n');
+        }
+        if pieces.send(text.into()).await.is_err() || is_over {
+            break;
+        }
+        latest = Instant::now();
+    }
+}
+
+/// The lines of a report: what was lost comes before what is left.
+fn text(fetched: Result<WatchReport, Refusal>) -> String {
+    let member = |name: &'static str, value: Value| Value::Struct(vec![(name.into(), value)]);
+    let values = match fetched {
+        Ok(WatchReport { notices, lost: 0 }) => notices,
+        Ok(WatchReport { mut notices, lost }) => {
+            notices.insert(0, member("lost", lost.into()));
+            notices
+        }
+        Err(Refusal::Wrong(why) | Refusal::NotFound(why) | Refusal::Silent(why)) => {
+            vec![member("error", why.into())]
+        }
+    };
+    let line = |value: &Value| serde_json::to_string(value).unwrap_or_default() + "\n"; // plain values
+    values.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_learns_first_what_it_has_lost() {
+        let notice = |n: u64| Value::Struct(vec![("n".into(), n.into())]);
+        let report = |lost| WatchReport {
+            notices: vec![notice(1), notice(2)],
+            lost,
+        };
+        assert_eq!(text(Ok(report(0))), "{\"n\":1}\n{\"n\":2}\n");
+        assert_eq!(text(Ok(report(3))), "{\"lost\":3}\n{\"n\":1}\n{\"n\":2}\n");
+        assert_eq!(text(Ok(WatchReport::default())), "");
+        let gone = Err(Refusal::NotFound("gone".to_owned()));
+        assert_eq!(text(gone), "{\"error\":\"gone\"}\n");
+    }
+}
