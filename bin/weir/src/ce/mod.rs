@@ -34,7 +34,7 @@ use weir_northbound::{ControlElement, Page, Service, Token};
 use self::console::Console;
 use self::reload::{Reload, room_of};
 use crate::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
-use crate::output::print;
+use crate::output::{note, print};
 use crate::{Failure, journal, release_signals};
 
 /// Links that may be open at once beyond one for each FE: peers that have not associated yet.
@@ -59,6 +59,9 @@ struct Loaded {
 /// `weir check` of a CE's configuration.
 pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
     let Loaded { plan, .. } = load(path, text)?;
+    for doubt in doubts(&plan) {
+        note(&format!("weir: {}: {doubt}", shown(path)));
+    }
     let (fes, listeners) = (plan.fes.len(), plan.listeners.len());
     print(&format!(
         "{}: good, a control element with {} and {}\n",
@@ -66,6 +69,22 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
         counted(fes, "FE"),
         counted(listeners, "listener"),
     ))
+}
+
+/// Parts of a configuration that are permitted and cannot work.
+fn doubts(plan: &CePlan) -> Vec<String> {
+    let proves = |listen: &ListenPlan| !listen.transport.starts_with("sctp");
+    let pinned = plan.fes.iter().filter(|fe| fe.certificate.is_some());
+    let unheard = pinned.filter(|_| !plan.listeners.iter().any(proves));
+    unheard
+        .map(|fe| {
+            format!(
+                "[fe.{}] has a `certificate`, which nobody can show by sctp: it can never associate; add a [listen.NAME] \
+                 with `transport = \"quic\"` or \"tcp_udp\", or remove the certificate",
+                fe.name
+            )
+        })
+        .collect()
 }
 
 /// A number with its noun: `1 FE`, `2 FEs`.
@@ -138,6 +157,9 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let console: Arc<dyn ControlElement> = Arc::new(console);
     for (transport, listener) in &listeners {
         tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
+    }
+    for doubt in doubts(&plan) {
+        tracing::warn!("{doubt}");
     }
     tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
     let reload = Reload {

@@ -96,3 +96,18 @@ fn a_ce_that_is_not_there() {
     });
     assert!(stage.ping(crate::common::PING));
 }
+
+#[test]
+fn a_certificate_that_nobody_can_show_is_warned_of() {
+    let Some(stage) = Stage::new(Wire::Quic) else {
+        return;
+    };
+    let good = stage.ce_config("");
+    for (config, is_warned) in [(good.replace("quic", "sctp"), true), (good, false)] {
+        let file = stage.configure("warned", &config);
+        let said = stage.ask(&["check", file.to_str().unwrap()], "warned");
+        assert!(said.contains("good, a control element with 1 FE"), "{said}");
+        let warning = "[fe.edge1] has a `certificate`, which nobody can show by sctp";
+        assert_eq!(said.contains(warning), is_warned, "{said}");
+    }
+}
