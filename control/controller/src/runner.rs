@@ -20,8 +20,7 @@
 //! Controllers repeat what they want in every round. An order is sent only if it is new ([`told`](crate::told)). All orders
 //! to an element are sent again when a request to it has failed, and when it comes anew.
 //!
-//! Requests in flight are bounded: a poll for each element, and the changes of as many rounds as begin
-//! within `response_max`.
+//! Requests in flight are bounded: a poll for each element, and the changes of rounds within `response_max`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

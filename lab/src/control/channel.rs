@@ -9,19 +9,28 @@
 //! begins, and their answer reaches the controller one delay later. The controller's decision depends only on the
 //! samples, not on events in between. So the runner works on the controller's time, which is one delay ahead of the
 //! elements', and decides at once; only its changes wait, for both delays.
+//!
+//! With `channel_rate`, a simulated link with the queues of the transport is between the controller and each element
+//! ([`Link`]). Then samples are reports that wait there like any control message, and the latest one counts in every
+//! round for [`REPORT_MAX`], as at a control element. Changes and their outcomes wait there, too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use rand::RngExt;
+use rand::{Rng, RngExt};
 use weir_base::{Instant, Span, Stream, Streams};
 use weir_controller::runner::{Event, Operation, Request, RequestId, Response, Timing};
 use weir_controller::{Controller, Order, QueueName, QueueSample, Runner};
 
 use super::ControlledQueue;
+use super::link::{Link, Up};
 use crate::scenario::Controller as Described;
 
 /// Maximum time for an element to answer, beside the channel's delay.
 const RESPONSE_MAX: Span = Span::from_secs(3);
+
+/// A report counts for this time. A control element asks again then (`weir_ce::controller::REFRESH`).
+const REPORT_MAX: Span = Span::from_millis(400);
 
 /// A controller's runner behind a channel. Times are those of the run, at the elements.
 pub(crate) struct Channel {
@@ -29,6 +38,10 @@ pub(crate) struct Channel {
     delay: Span,
     /// Changes on their way to their elements, with their arrival times.
     under_way: VecDeque<(Instant, Request)>,
+    /// Links with queues, by element; none for a channel without.
+    links: BTreeMap<Arc<str>, Link>,
+    /// Polls that the elements answer to their links, with the element of each.
+    polls: BTreeMap<RequestId, Arc<str>>,
 }
 
 impl Channel {
@@ -49,7 +62,23 @@ impl Channel {
             response_max: described.delay + described.delay + RESPONSE_MAX,
         };
         let roles = described.spec.manual().roles;
-        let start = Instant::ZERO + described.delay;
+        let wire = described.wire.as_ref();
+        // With a link, delays are its own.
+        let delay = wire.map_or(described.delay, |_| Span::ZERO);
+        let mut stream = streams
+            .below("controller")
+            .below(&described.name)
+            .stream("links");
+        let elements: BTreeSet<_> = queues.iter().map(|queue| &queue.name.element).collect();
+        let links = wire.into_iter().flat_map(|wire| {
+            let link = |element: &&Arc<str>| {
+                let link = Link::new(wire, described.delay, stream.next_u64());
+                (Arc::clone(element), link)
+            };
+            elements.iter().map(link).collect::<Vec<_>>()
+        });
+        let links = links.collect();
+        let start = Instant::ZERO + delay;
         let mut runner = Runner::new(Box::new(controller), roles, timing, start);
         for ControlledQueue { role, name, .. } in queues {
             if let Err(error) = runner.join(&name.element, &name.port, role.name) {
@@ -58,8 +87,10 @@ impl Channel {
         }
         Self {
             runner,
-            delay: described.delay,
+            delay,
             under_way: VecDeque::new(),
+            links,
+            polls: BTreeMap::new(),
         }
     }
 
@@ -67,23 +98,64 @@ impl Channel {
     pub(crate) fn poll_timeout(&self) -> Instant {
         let timeout = self.runner.poll_timeout().before(self.delay);
         let arrival = self.under_way.front().map(|(arrival, _)| *arrival);
-        arrival.map_or(timeout, |arrival| arrival.min(timeout))
+        let links = self.links.values();
+        let links = links.flat_map(|link| [link.up.poll_timeout(), link.down.poll_timeout()]);
+        let all = arrival.into_iter().chain(links.flatten());
+        all.fold(timeout, Instant::min)
     }
 
     /// Does everything that is due at `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        for link in self.links.values_mut() {
+            while let Some(message) = link.up.receive(now) {
+                match message {
+                    Up::Report(samples) => link.report = Some((now, samples)),
+                    Up::Outcome(id, response) => self.runner.handle_response(now, id, response),
+                }
+            }
+        }
         self.runner.handle_timeout(now + self.delay);
     }
 
     /// The outcome of a request.
     pub(crate) fn handle_response(&mut self, now: Instant, id: RequestId, response: Response) {
-        self.runner.handle_response(now + self.delay, id, response);
+        if self.links.is_empty() {
+            return self.runner.handle_response(now + self.delay, id, response);
+        }
+        let Some(link) = self
+            .polls
+            .remove(&id)
+            .and_then(|name| self.links.get_mut(&name))
+        else {
+            return;
+        };
+        match response {
+            Response::Samples(samples) => {
+                link.report(now, samples);
+                let held = link.report.as_ref();
+                let held = held.filter(|(at, _)| now.since(*at) < REPORT_MAX);
+                let samples = held.map(|(_, samples)| samples.clone()).unwrap_or_default();
+                self.runner
+                    .handle_response(now, id, Response::Samples(samples));
+            }
+            outcome => link.answer(now, id, outcome),
+        }
     }
 
     /// The next request that has reached its element.
     pub(crate) fn poll_request(&mut self, now: Instant) -> Option<Request> {
         let arrived = loop {
             match self.runner.poll_request() {
+                Some(request) if !self.links.is_empty() => {
+                    if matches!(request.operation, Operation::Poll(_)) {
+                        break request;
+                    }
+                    self.order(now, request);
+                }
+                None if !self.links.is_empty() => {
+                    let mut links = self.links.values_mut();
+                    break links.find_map(|link| link.down.receive(now))?;
+                }
                 None => {
                     break self
                         .under_way
@@ -97,10 +169,29 @@ impl Channel {
                 }
             }
         };
+        self.asked(&arrived);
         Some(Request {
             deadline: arrived.deadline.before(self.delay),
             ..arrived
         })
+    }
+
+    /// Sends a change to its element.
+    fn order(&mut self, now: Instant, request: Request) {
+        let count = match &request.operation {
+            Operation::Change(changes) => changes.len(),
+            Operation::Poll(_) => 0,
+        };
+        if let Some(link) = self.links.get_mut(&request.element) {
+            link.order(now, request, count);
+        }
+    }
+
+    /// Notes a request that an element answers by its link.
+    fn asked(&mut self, request: &Request) {
+        if !self.links.is_empty() {
+            self.polls.insert(request.id, Arc::clone(&request.element));
+        }
     }
 
     /// The next event.
@@ -111,6 +202,17 @@ impl Channel {
     /// The controller's gauges.
     pub(crate) fn inspect(&self, report: &mut dyn FnMut(&'static str, f64)) {
         self.runner.inspect(report);
+        let (ups, downs) = (self.links.values(), self.links.values());
+        let to_controller = ups.filter_map(|link| link.up.latency()).max();
+        let to_element = downs.filter_map(|link| link.down.latency()).max();
+        for (name, latency) in [
+            ("to_controller_ms", to_controller),
+            ("to_element_ms", to_element),
+        ] {
+            if let Some(latency) = latency {
+                report(name, latency.as_secs_f64() * 1e3);
+            }
+        }
     }
 }
 
@@ -157,8 +259,10 @@ impl Controller for Lossy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_base::Tally;
+    use crate::scenario::Wire;
     use weir_base::setting::Setting;
+    use weir_base::{Rate, Tally};
+    use weir_channel::Schedule;
     use weir_controller::{Role, Sample};
 
     const ROLES: &[Role] = &[Role {
@@ -220,6 +324,8 @@ mod tests {
             runner,
             delay,
             under_way: VecDeque::new(),
+            links: BTreeMap::new(),
+            polls: BTreeMap::new(),
         }
     }
 
@@ -284,5 +390,55 @@ mod tests {
         let mut all = channel(1.0, 2);
         turn(&mut all, at(0), 7);
         assert!(turn(&mut all, at(200), 7).is_empty());
+    }
+
+    /// A link of 10 Mbit/s that is offered this many Mbit/s of redirects for ten seconds: milliseconds that control
+    /// messages need to the controller, on average and at most.
+    fn latency(schedule: Schedule, redirect: u64) -> (f64, f64) {
+        let wire = Wire {
+            rate: Rate::from_mbps(10),
+            schedule,
+            redirect: Rate::from_mbps(redirect),
+        };
+        let mut channel = channel(0.0, 3);
+        channel.delay = Span::ZERO;
+        let link = Link::new(&wire, Span::from_millis(1), 1);
+        channel.links.insert("router".into(), link);
+        let (mut now, mut latencies, mut orders) = (at(0), Vec::new(), 0);
+        while now < at(10_000) {
+            orders += turn(&mut channel, now, now.as_nanos() / 1_000_000).len();
+            while let Some(event) = channel.poll_event() {
+                assert_eq!(event, Event::Sampled, "at {now:?}");
+                channel.inspect(&mut |name, value| {
+                    if name == "to_controller_ms" {
+                        latencies.push(value);
+                    }
+                });
+            }
+            let next = channel.poll_timeout();
+            assert!(next > now, "at {now:?}");
+            now = next;
+        }
+        assert!(orders > 0);
+        let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
+        let most = latencies.iter().copied().fold(0.0, f64::max);
+        (mean, most)
+    }
+
+    /// As on the wire: DPPBRB and priorities keep the reports of an element from a flood of redirects, drop-tail does not.
+    #[test]
+    fn a_flood_of_redirects_delays_control_messages_with_drop_tail_only() {
+        // A report of three queues takes 0.4 ms, and the link 1 ms.
+        for schedule in [Schedule::Dppbrb, Schedule::Priorities, Schedule::DropTail] {
+            let (mean, most) = latency(schedule, 0);
+            assert!(mean > 1.0 && most < 1.6, "{schedule:?}: {mean} {most}");
+        }
+        let [dppbrb, priorities, drop_tail] =
+            [Schedule::Dppbrb, Schedule::Priorities, Schedule::DropTail].map(|s| latency(s, 100));
+        let all = format!("dppbrb {dppbrb:?}, priorities {priorities:?}, drop_tail {drop_tail:?}");
+        // A redirect takes 0.8 ms, and 100 of them 80.
+        assert!(priorities.1 < 1.4 + 0.9, "{all}");
+        assert!(dppbrb.0 < 4.0 && dppbrb.1 < 20.0, "{all}");
+        assert!(drop_tail.0 > 60.0, "{all}");
     }
 }

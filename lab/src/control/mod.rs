@@ -2,11 +2,13 @@
 //! both habitats.
 //!
 //! - `channel`: delay and losses, around the runner of `weir-controller`
+//! - `link`: queues of the transport between a controller and an element, in simulation
 //! - `record`: gauges and failures, as metrics, curves and sentences
 //!
 //! Each habitat executes the channel's requests: the simulator in an actor, the lab in a thread.
 
 mod channel;
+mod link;
 mod record;
 
 pub(crate) use channel::Channel;

@@ -27,7 +27,7 @@ use super::router::quoted;
 use super::window::RunWindow;
 use crate::control::{self, Record};
 use crate::error::Error;
-use crate::scenario::{Controller, Scenario};
+use crate::scenario::{Controller, Scenario, Wire};
 use crate::topology::Topology;
 
 /// The name of the control element; no router of a scenario has it.
@@ -44,6 +44,8 @@ pub(super) struct ControlElement {
     pub(super) namespace: Namespace,
     /// The numbers of the links, by node.
     links: BTreeMap<usize, usize>,
+    /// The rate and the queue of a link, by node: those of the first controller that has some.
+    wires: BTreeMap<usize, Wire>,
 }
 
 impl ControlElement {
@@ -62,7 +64,11 @@ impl ControlElement {
         let nodes: BTreeSet<usize> = steered.map(|(_, queue)| queue.node).collect();
         let links: BTreeMap<usize, usize> = nodes.into_iter().zip(0..).collect();
         let namespace = Namespace::new().map_err(Error::io("cannot make a network namespace"))?;
-        let element = Self { namespace, links };
+        let element = Self {
+            namespace,
+            links,
+            wires: wires(scenario, topology),
+        };
         let mut near = String::from("link set lo up\n");
         for (node, n) in &element.links {
             let router = site.namespaces[*node].path();
@@ -112,9 +118,14 @@ impl ControlElement {
     pub(super) fn sections_of(&self, node: usize) -> Option<String> {
         let n = *self.links.get(&node)?;
         let (id, address) = (n + 1, address(n, 1));
+        let wire = self.wires.get(&node).map(|wire| {
+            let schedule = wire.schedule.word();
+            format!("rate = \"{}\"\nschedule = \"{schedule}\"\n", wire.rate)
+        });
         Some(format!(
             "\n[fe]\nid = {id}\n\n[ce.main]\nid = 1\naddress = \"{address}:{PORT}\"\n\
-             transport = \"tcp_udp\"\ninsecure = true\n"
+             transport = \"tcp_udp\"\ninsecure = true\n{}",
+            wire.unwrap_or_default()
         ))
     }
 
@@ -143,6 +154,18 @@ impl ControlElement {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+fn wires(scenario: &Scenario, topology: &Topology) -> BTreeMap<usize, Wire> {
+    let mut wires = BTreeMap::new();
+    for described in &scenario.controllers {
+        for (_, queue) in topology.steered(scenario, described) {
+            if let Some(wire) = &described.wire {
+                wires.entry(queue.node).or_insert_with(|| wire.clone());
+            }
+        }
+    }
+    wires
 }
 
 /// An address of link `n`.

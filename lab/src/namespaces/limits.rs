@@ -1,6 +1,6 @@
 //! The limits of the lab: scenarios that it refuses before it starts anything, and features that it leaves out.
 
-use weir_base::Span;
+use weir_base::{Rate, Span};
 
 use super::controllers::PERIOD_MIN;
 use super::endpoints::Endpoints;
@@ -33,6 +33,14 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
             return refuse(format!(
                 "controller {} has a `delay` or a `loss`, and with control = \"forces\" the lab's \
                  control links have none; try control = \"northbound\", or --on sim",
+                controller.name
+            ));
+        }
+        let wire = controller.wire.as_ref();
+        if scenario.uses_forces && wire.is_some_and(|wire| wire.redirect > Rate::default()) {
+            return refuse(format!(
+                "controller {} has a `channel_redirect`, and with control = \"forces\" the lab's routers redirect \
+                 nothing by themselves; try control = \"northbound\", or --on sim",
                 controller.name
             ));
         }
@@ -343,10 +351,10 @@ rate = "1 Mbit"
     #[test]
     fn links_to_a_control_element_have_no_delay() {
         let left = "ends = [\"left\", \"a\"]";
-        let with_control = |delay: &str| {
+        let with_control = |setting: &str| {
             let section = format!(
                 "{left}\nreverse_discipline = {{ kind = \"refill\" }}\n[controller.slow]\n\
-                 kind = \"backpressure\"\ndelay = \"{delay}\"\ningress = [\"l.reverse\"]\negress = [\"r\"]"
+                 kind = \"backpressure\"\n{setting}\ningress = [\"l.reverse\"]\negress = [\"r\"]"
             );
             let text = SMALL.replacen(left, &section, 1);
             let text = format!("control = \"forces\"\n{text}");
@@ -354,8 +362,16 @@ rate = "1 Mbit"
             let topology = Topology::new(&scenario).unwrap();
             check(&scenario, &topology).map_err(|e| e.to_string())
         };
-        assert_eq!(with_control("0 ms"), Ok(Vec::new()));
-        let error = with_control("10 ms").unwrap_err();
+        assert_eq!(with_control("delay = \"0 ms\""), Ok(Vec::new()));
+        let rate = "channel_rate = \"1 Mbit\"";
+        assert_eq!(with_control(rate), Ok(Vec::new()));
+        let flooded = format!("{rate}\nchannel_redirect = \"2 Mbit\"");
+        let error = with_control(&flooded).unwrap_err();
+        assert!(
+            error.contains("controller slow has a `channel_redirect`"),
+            "{error}"
+        );
+        let error = with_control("delay = \"10 ms\"").unwrap_err();
         assert!(error.contains("controller slow has a `delay`"), "{error}");
     }
 }

@@ -1,13 +1,17 @@
 //! Controllers of a scenario: `[controller.NAME]`.
 
-use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
+use weir_base::{Rate, Span};
+use weir_channel::Schedule;
 use weir_controller::spec::{SpecError, manual};
 use weir_controller::{Role, Spec};
 
 use super::ScenarioError;
 use super::checked::Link;
-use super::parameters::{CONTROLLER, CONTROLLER_DELAY, CONTROLLER_LOSS, PERIOD};
+use super::parameters::{
+    CHANNEL_RATE, CHANNEL_REDIRECT, CHANNEL_SCHEDULE, CONTROLLER, CONTROLLER_DELAY,
+    CONTROLLER_LOSS, PERIOD,
+};
 use super::raw::Value;
 use super::reader::Section;
 
@@ -26,6 +30,41 @@ pub struct Controller {
     pub delay: Span,
     /// The loss ratio of samples, and of orders.
     pub loss: f64,
+    /// The links to its elements; none if messages wait nowhere.
+    pub wire: Option<Wire>,
+}
+
+/// The link between a controller and each of its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// Its rate.
+    pub rate: Rate,
+    /// The order between control messages and redirects.
+    pub schedule: Schedule,
+    /// Redirects towards the controller.
+    pub redirect: Rate,
+}
+
+impl Wire {
+    fn check(section: &Section<'_>) -> Result<Option<Self>, ScenarioError> {
+        let rate = section.optional_rate(&CHANNEL_RATE)?;
+        let schedule = section.word(&CHANNEL_SCHEDULE)?;
+        let redirect = section.optional_rate(&CHANNEL_REDIRECT)?;
+        let Some(rate) = rate else {
+            let others: [&str; 2] = [&CHANNEL_SCHEDULE, &CHANNEL_REDIRECT].map(|key| key.name);
+            return match others.iter().find(|name| section.entry(name).is_some()) {
+                Some(name) => {
+                    Err(section.error(name, "needs `channel_rate`, the rate of the link"))
+                }
+                None => Ok(None),
+            };
+        };
+        Ok(Some(Self {
+            rate,
+            schedule: Schedule::from_word(schedule).unwrap_or_default(),
+            redirect: redirect.unwrap_or_default(),
+        }))
+    }
 }
 
 /// The queue at one end of a link, or of all its wires.
@@ -142,6 +181,7 @@ impl Controller {
             period: section.span(&PERIOD)?,
             delay: section.span(&CONTROLLER_DELAY)?,
             loss: section.ratio(&CONTROLLER_LOSS)?,
+            wire: Wire::check(&section)?,
         };
         let mut more = vec!["kind"];
         more.extend(manual.roles.iter().map(|role| role.name));
@@ -204,6 +244,10 @@ fn check_role(
 
 #[cfg(test)]
 mod tests {
+    use weir_base::Rate;
+    use weir_channel::Schedule;
+
+    use super::Wire;
     use crate::scenario::plan::plan;
 
     const SMALL: &str = r#"
@@ -275,5 +319,38 @@ to = "right"
             error.contains("`controller.one.egress` names \"r\", which"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_channel_needs_a_rate() {
+        let wire = |more: &str| {
+            let section =
+                "[controller.one]\nkind = \"backpressure\"\ningress = [\"l\"]\negress = [\"r\"]\n";
+            let planned = plan(&format!("{SMALL}{section}{more}"), &[], &[]);
+            planned.map(|(scenario, _)| scenario.controllers[0].wire.clone())
+        };
+        assert_eq!(wire("").unwrap(), None);
+        let full = "channel_rate = \"10 Mbit\"\nchannel_schedule = \"drop_tail\"\n\
+                    channel_redirect = \"100 Mbit\"\n";
+        let expected = Wire {
+            rate: Rate::from_mbps(10),
+            schedule: Schedule::DropTail,
+            redirect: Rate::from_mbps(100),
+        };
+        assert_eq!(wire(full).unwrap(), Some(expected));
+        let plain = wire("channel_rate = \"1 Mbit\"\n").unwrap().unwrap();
+        assert_eq!(
+            (plain.schedule, plain.redirect),
+            (Schedule::Dppbrb, Rate::from_bps(0))
+        );
+        let error = wire("channel_redirect = \"1 Mbit\"\n")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`controller.one.channel_redirect` needs `channel_rate`"),
+            "{error}"
+        );
+        let error = wire("channel_rate = \"1 Mbit\"\nchannel_schedule = \"fifo\"\n");
+        assert!(error.unwrap_err().to_string().contains("drop_tail"));
     }
 }

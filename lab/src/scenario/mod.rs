@@ -94,7 +94,7 @@ pub mod tcp;
 pub mod traffic;
 
 pub use checked::{Discipline, HostGroup, Link, Scenario};
-pub use controller::Controller;
+pub use controller::{Controller, Wire};
 pub use key::{Form, Key};
 pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_built_in, load_text};
 pub use raw::{Origin, Reading};

@@ -2,6 +2,7 @@
 //! and the JSON Schema all come from these tables.
 
 use weir_base::{Bytes, Rate, Span, setting::Kind};
+use weir_channel::Schedule;
 
 use super::key::{Form, Key};
 use super::tcp::Congestion;
@@ -44,7 +45,14 @@ pub const LINK: &[&Key] = &[
     &REVERSE_DISCIPLINE,
 ];
 /// `[controller.NAME]`, in addition to the parameters and links of its kind.
-pub const CONTROLLER: &[&Key] = &[&PERIOD, &CONTROLLER_DELAY, &CONTROLLER_LOSS];
+pub const CONTROLLER: &[&Key] = &[
+    &PERIOD,
+    &CONTROLLER_DELAY,
+    &CONTROLLER_LOSS,
+    &CHANNEL_RATE,
+    &CHANNEL_SCHEDULE,
+    &CHANNEL_REDIRECT,
+];
 /// `[traffic.NAME]`, of any kind.
 pub const TRAFFIC: &[&Key] = &[
     &KIND, &FROM, &TO, &START, &SPREAD, &ARRIVALS, &STOP, &IP, &HOG,
@@ -245,6 +253,27 @@ key!(
     Form::Setting(Kind::Ratio(0.0, 1.0)),
     "0",
     "share of samples, and of orders, that get lost"
+);
+key!(
+    CHANNEL_RATE,
+    "channel_rate",
+    Form::Setting(Kind::Rate(Rate::from_bps(1000), Rate::PARAMETER_MAX)),
+    "",
+    "rate of the link to each element, with a queue at both ends; none: messages take no time"
+);
+key!(
+    CHANNEL_SCHEDULE,
+    "channel_schedule",
+    Form::Setting(Kind::Word(Schedule::WORDS)),
+    "dppbrb",
+    "the order between control messages and redirects in these queues"
+);
+key!(
+    CHANNEL_REDIRECT,
+    "channel_redirect",
+    Form::Setting(Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX)),
+    "0 bit",
+    "redirects of 1000 bytes that each element sends to the controller; not with control = \"forces\" in the lab"
 );
 key!(
     KIND,

@@ -32,6 +32,10 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "element",
         ],
     ),
+    (
+        "control/channel",
+        &["base", "packet", "discipline", "path", "forces"],
+    ),
     ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",
@@ -51,6 +55,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "fe",
             "forces",
             "ce",
+            "channel",
         ],
     ),
     (
@@ -63,6 +68,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         &[
             "base",
             "discipline",
+            "channel",
             "controller",
             "forces",
             "live",

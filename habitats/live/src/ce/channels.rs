@@ -42,7 +42,7 @@ fn messages(tally: Tally) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tml::queue::ChannelReport;
+    use weir_channel::ChannelReport;
 
     #[test]
     fn a_row_has_every_component_and_each_channel_its_own() {

@@ -26,9 +26,9 @@ use weir_forces::wire::{Id, MessageKind};
 
 use super::ended::Ended;
 use super::faults::{Fault, Faults};
-use super::queue::{Channel, ChannelSettings, Queue, Report, Sent, Taken};
 use crate::clock;
 use crate::mutex::lock;
+use weir_channel::{Channel, ChannelSettings, Queue, Report, Sent, Taken};
 
 /// Bytes of incoming control messages that may wait for the reader. The longest message fits.
 const CONTROL_BYTES_MAX: usize = 512 << 10;

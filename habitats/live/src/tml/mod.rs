@@ -29,7 +29,6 @@ pub mod faults;
 mod handshakes;
 pub mod identity;
 pub mod link;
-pub mod queue;
 pub mod quic;
 pub mod sctp;
 mod stream;
@@ -50,7 +49,7 @@ pub use self::ended::Ended;
 pub use self::faults::{Fault, Faults};
 pub use self::identity::{Identity, Pins};
 pub use self::link::{Incoming, Link, Outgoing};
-pub use self::queue::{Channel, ChannelSettings, Report, Schedule, Sent};
+pub use weir_channel::{Channel, ChannelSettings, Report, Schedule, Sent};
 
 /// A transport.
 pub trait Tml: Send + Sync {

@@ -47,11 +47,11 @@ use super::ended::Ended;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
 use super::link::{self, Ends, Inbox, Link, Outlet};
-use super::queue::Channel;
 use super::{
     ACCEPTED_MAX, Common, Limits, Listener, Local, Opening, Pinned, Remote, TmlError, Transport,
     stream, tls,
 };
+use weir_channel::Channel;
 
 /// Bytes of datagrams that may wait within QUIC.
 const DATAGRAM_SEND_BYTES: usize = 4 << 10;

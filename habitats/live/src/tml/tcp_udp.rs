@@ -39,10 +39,10 @@ use super::ended::Ended;
 use super::faults::Fault;
 use super::handshakes::Handshakes;
 use super::link::{self, Ends, Link, Outlet};
-use super::queue::Channel;
 use super::{
     ACCEPTED_MAX, Common, Listener, Local, Opening, Remote, TmlError, Transport, stream, tls,
 };
+use weir_channel::Channel;
 
 /// Bytes that TCP may hold before they are on the way. More would wait behind the discipline's decisions.
 const NOT_SENT_BYTES_MAX: u32 = 16 << 10;

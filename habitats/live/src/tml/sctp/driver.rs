@@ -15,12 +15,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time;
 use weir_base::Instant;
+use weir_channel::Channel;
 
 use super::super::Limits;
 use super::super::ended::Ended;
 use super::super::faults::{Fault, Faults};
 use super::super::link::{Ends, Inbox, Outlet};
-use super::super::queue;
 use super::endpoint::{Endpoint, Event, Refused};
 use super::links::LinkId;
 use super::outcome::{Dropped, End};
@@ -245,9 +245,9 @@ impl Driver {
                 }
             }
             for message in messages {
-                let delivered = match queue::Channel::of(&message) {
-                    queue::Channel::Control => inbox.control(message).await,
-                    queue::Channel::Redirect => inbox.redirect(message),
+                let delivered = match Channel::of(&message) {
+                    Channel::Control => inbox.control(message).await,
+                    Channel::Redirect => inbox.redirect(message),
                 };
                 if let Err(ended) = delivered {
                     self.report_dropped(link, &mut reported);
@@ -271,8 +271,8 @@ impl Driver {
             };
             let sent = self.send_with_room(link, watch, &message);
             match channel {
-                queue::Channel::Control => sent.await?,
-                queue::Channel::Redirect => match time::timeout(redirect_max, sent).await {
+                Channel::Control => sent.await?,
+                Channel::Redirect => match time::timeout(redirect_max, sent).await {
                     Ok(sent) => sent?,
                     Err(_) => {
                         let what =
@@ -293,8 +293,8 @@ impl Driver {
         &self,
         link: LinkId,
         outlet: &mut Outlet,
-        first: (queue::Channel, Vec<u8>),
-    ) -> Result<Option<(queue::Channel, Vec<u8>)>, Ended> {
+        first: (Channel, Vec<u8>),
+    ) -> Result<Option<(Channel, Vec<u8>)>, Ended> {
         self.with(|endpoint, _| {
             if let Some(end) = endpoint.end(link) {
                 return Err(ended(end));

@@ -102,6 +102,12 @@ impl Schedule {
         Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, s)| *s)
     }
 
+    /// Its word in a configuration.
+    pub fn word(self) -> &'static str {
+        let own = Self::ALL.iter().find(|(_, schedule)| *schedule == self);
+        own.map_or("", |(word, _)| *word)
+    }
+
     /// The discipline with its parameters.
     pub fn spec(self) -> Spec {
         let (off, one) = (Scalar::Flag(false), Scalar::Real(1.0));
@@ -145,7 +151,7 @@ impl Default for ChannelSettings {
 
 impl ChannelSettings {
     /// Only of these two kinds is it known that they drop no control message that has credit.
-    pub(super) fn is_permitted(&self) -> bool {
+    pub fn is_permitted(&self) -> bool {
         [DPPBRB, FIFO].contains(&self.discipline.kind())
     }
 
@@ -213,7 +219,7 @@ pub enum Sent {
 
 /// The queue's answer to the transport.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub enum Taken {
     /// The next message.
     Message(Channel, Vec<u8>),
     /// Nothing before this instant.
@@ -223,7 +229,7 @@ pub(super) enum Taken {
 }
 
 /// The queue. Time is an argument, and may stand still but not go back.
-pub(super) struct Queue {
+pub struct Queue {
     settings: ChannelSettings,
     control_max: u64,
     port: Port,
@@ -241,7 +247,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// An empty queue; `seed` for the draws of the discipline.
-    pub(super) fn new(settings: ChannelSettings, now: Instant, seed: u64) -> Self {
+    pub fn new(settings: ChannelSettings, now: Instant, seed: u64) -> Self {
         let (spec, streams) = (settings.discipline.clone(), Streams::new(seed));
         let slots = spec.limit() + 1; // the one that arrives
         Self {
@@ -261,7 +267,7 @@ impl Queue {
     }
 
     /// Credit: whether a control message would be queued now.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         let waiting = self.reports[Channel::Control as usize].queued;
         let shares_queue = self.settings.discipline.kind() == FIFO;
         waiting.packets < self.control_max
@@ -270,7 +276,7 @@ impl Queue {
     }
 
     /// Offers a message.
-    pub(super) fn offer(&mut self, now: Instant, message: Vec<u8>) -> Sent {
+    pub fn offer(&mut self, now: Instant, message: Vec<u8>) -> Sent {
         let (channel, bytes) = (Channel::of(&message), message.len() as u64);
         if channel == Channel::Control && !self.has_room() {
             return Sent::NoRoom(message);
@@ -302,7 +308,7 @@ impl Queue {
 
     /// Takes the next message for the transport. Redirects are combined up to `piece` bytes, what the transport carries
     /// in one piece, or the setting if that is less.
-    pub(super) fn take(&mut self, now: Instant, piece: usize) -> Taken {
+    pub fn take(&mut self, now: Instant, piece: usize) -> Taken {
         let first = self.next(now);
         let Taken::Message(Channel::Redirect, mut message) = first else {
             return first;
@@ -323,7 +329,7 @@ impl Queue {
     }
 
     /// Puts other settings in force. Messages that wait stay.
-    pub(super) fn set(&mut self, settings: ChannelSettings, now: Instant) {
+    pub fn set(&mut self, settings: ChannelSettings, now: Instant) {
         let slots = settings.discipline.limit() + 1;
         if slots > self.slots.len() {
             self.free
@@ -346,12 +352,12 @@ impl Queue {
     }
 
     /// Counts a message that arrived.
-    pub(super) fn count_received(&mut self, channel: Channel, bytes: u64) {
+    pub fn count_received(&mut self, channel: Channel, bytes: u64) {
         self.reports[channel as usize].received.count(bytes);
     }
 
     /// Counters and gauges.
-    pub(super) fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         let mut gauges = Vec::new();
         self.port
             .queue()

@@ -1,0 +1,237 @@
+//! The link between a controller and one of its elements, with the queues of the transport at both ends.
+//!
+//! ```text
+//!   element                                                     controller
+//!   samples, answers --credit--> +---------+ ---rate, delay---> latest sample
+//!   redirects ------------------>| Queue   | ---> counted
+//!                                +---------+
+//!   changes <------rate, delay-- | Queue   | <--credit--------- orders
+//!                                +---------+
+//! ```
+//!
+//! The queues are those of `weir ce` and `weir fe` (`weir-channel`). A message that has no credit waits at its sender; a
+//! newer sample takes the place of one that waits. Redirects come at a constant rate, and nobody needs them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_base::{Instant, Rate, Span};
+use weir_channel::{Channel, ChannelSettings, Queue, Sent, Taken};
+use weir_controller::Sample;
+use weir_controller::runner::{Request, RequestId, Response};
+
+use crate::scenario::Wire;
+
+/// Bytes of a report, for each queue in it: its path, five components and the gauges.
+const REPORT_LEN: usize = 160;
+/// Bytes of a Config and of its answer without their paths, and of each path.
+const CONFIG_LEN: usize = 40;
+const CHANGE_LEN: usize = 40;
+/// Bytes of a redirect.
+const REDIRECT_LEN: usize = 1000;
+/// The types of messages (RFC 5810, 6.1).
+const CONFIG: u8 = 3;
+const REDIRECT: u8 = 6;
+
+/// Samples of the queues of an element.
+pub(super) type Samples = Vec<(Arc<str>, Sample)>;
+
+/// Control messages of an element.
+#[derive(Debug)]
+pub(super) enum Up {
+    /// The samples of its queues.
+    Report(Samples),
+    /// The outcome of a change.
+    Outcome(RequestId, Response),
+}
+
+/// A link.
+pub(super) struct Link {
+    pub(super) up: Way<Up>,
+    pub(super) down: Way<Request>,
+    /// The latest report, and when it arrived.
+    pub(super) report: Option<(Instant, Samples)>,
+}
+
+impl Link {
+    /// An idle link; `seed` for the draws of its disciplines.
+    pub(super) fn new(wire: &Wire, delay: Span, seed: u64) -> Self {
+        Self {
+            up: Way::new(wire, delay, wire.redirect, seed),
+            down: Way::new(wire, delay, Rate::from_bps(0), !seed),
+            report: None,
+        }
+    }
+
+    /// Sends samples to the controller, in place of older ones that wait at the element.
+    pub(super) fn report(&mut self, now: Instant, samples: Samples) {
+        self.up
+            .waiting
+            .retain(|message| !matches!(message.content, Up::Report(_)));
+        let len = samples.len() * REPORT_LEN;
+        self.up.send(now, Up::Report(samples), len);
+    }
+
+    /// Sends the outcome of a change to the controller.
+    pub(super) fn answer(&mut self, now: Instant, id: RequestId, response: Response) {
+        self.up.send(now, Up::Outcome(id, response), CONFIG_LEN);
+    }
+
+    /// Sends a change to the element.
+    pub(super) fn order(&mut self, now: Instant, request: Request, changes: usize) {
+        let len = CONFIG_LEN + changes * CHANGE_LEN;
+        self.down.send(now, request, len);
+    }
+}
+
+/// A control message under way.
+#[derive(Debug)]
+struct Message<T> {
+    content: T,
+    /// When its sender had it ready.
+    begun: Instant,
+    len: usize,
+}
+
+/// Redirects at a constant rate.
+#[derive(Clone, Copy, Debug)]
+struct Flood {
+    next: Instant,
+    gap: Span,
+}
+
+/// One direction of a link.
+pub(super) struct Way<T> {
+    queue: Queue,
+    rate: Rate,
+    delay: Span,
+    flood: Option<Flood>,
+    /// Messages without credit.
+    waiting: VecDeque<Message<T>>,
+    /// Messages in the queue, which keeps the order of control messages.
+    queued: VecDeque<Message<T>>,
+    /// Messages on the wire, with their arrival times.
+    sent: VecDeque<(Instant, Message<T>)>,
+    /// The queue's next event.
+    due: Option<Instant>,
+    /// How long the latest message was under way, from its sender's wish to send it.
+    latency: Option<Span>,
+}
+
+impl<T> Way<T> {
+    fn new(wire: &Wire, delay: Span, redirect: Rate, seed: u64) -> Self {
+        let settings = ChannelSettings {
+            discipline: wire.schedule.spec(),
+            rate: Some(wire.rate),
+            ..ChannelSettings::default()
+        };
+        let flood = (redirect.as_bps() > 0).then(|| Flood {
+            next: Instant::ZERO,
+            gap: redirect
+                .time_for(REDIRECT_LEN as u64)
+                .max(Span::from_nanos(1)),
+        });
+        Self {
+            queue: Queue::new(settings, Instant::ZERO, seed),
+            rate: wire.rate,
+            delay,
+            flood,
+            waiting: VecDeque::new(),
+            queued: VecDeque::new(),
+            sent: VecDeque::new(),
+            due: None,
+            latency: None,
+        }
+    }
+
+    fn send(&mut self, now: Instant, content: T, len: usize) {
+        self.advance(now);
+        self.waiting.push_back(Message {
+            content,
+            begun: now,
+            len,
+        });
+        self.pull(now);
+    }
+
+    /// The next message that has arrived.
+    pub(super) fn receive(&mut self, now: Instant) -> Option<T> {
+        self.advance(now);
+        let (_, message) = self.sent.pop_front_if(|(arrival, _)| *arrival <= now)?;
+        self.latency = Some(now.since(message.begun));
+        Some(message.content)
+    }
+
+    /// When a message arrives, or leaves the queue.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let arrival = self.sent.front().map(|(arrival, _)| *arrival);
+        let is_empty = self.queued.is_empty() && self.waiting.is_empty();
+        let due = self.due.filter(|_| !is_empty);
+        arrival.into_iter().chain(due).min()
+    }
+
+    /// How long the latest message was under way.
+    pub(super) fn latency(&self) -> Option<Span> {
+        self.latency
+    }
+
+    /// Replays redirects and departures up to `now`, each at its own time.
+    fn advance(&mut self, now: Instant) {
+        loop {
+            let redirect = self.flood.map_or(Instant::FAR_FUTURE, |flood| flood.next);
+            let due = self.due.unwrap_or(Instant::FAR_FUTURE);
+            let at = redirect.min(due);
+            if at > now {
+                return;
+            }
+            if redirect <= due
+                && let Some(flood) = &mut self.flood
+            {
+                flood.next += flood.gap;
+                let message = message(REDIRECT, REDIRECT_LEN);
+                self.queue.offer(at, message); // the queue counts those that it drops
+            }
+            self.pull(at);
+        }
+    }
+
+    /// Gives waiting messages to the queue as far as there is credit, and puts on the wire what leaves it.
+    fn pull(&mut self, now: Instant) {
+        loop {
+            while self.queue.has_room()
+                && let Some(message) = self.waiting.pop_front()
+            {
+                match self.queue.offer(now, self::message(CONFIG, message.len)) {
+                    Sent::Queued => self.queued.push_back(message),
+                    _ => unreachable!("there is credit"),
+                }
+            }
+            match self.queue.take(now, usize::MAX) {
+                Taken::Message(Channel::Control, bytes) => {
+                    let arrival = now + self.rate.time_for(bytes.len() as u64) + self.delay;
+                    let message = self.queued.pop_front();
+                    self.sent.extend(message.map(|message| (arrival, message)));
+                }
+                Taken::Message(Channel::Redirect, _) => {}
+                Taken::At(due) => {
+                    self.due = Some(due);
+                    return;
+                }
+                Taken::Empty => {
+                    self.due = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of a message for the queue, which reads its type and length only.
+fn message(kind: u8, len: usize) -> Vec<u8> {
+    let words = len.div_ceil(4).max(6);
+    let mut bytes = vec![0; 4 * words];
+    bytes[0] = 0x10; // the version
+    bytes[1] = kind;
+    bytes[2..4].copy_from_slice(&(words as u16).to_be_bytes());
+    bytes
+}
