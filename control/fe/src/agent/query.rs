@@ -15,13 +15,16 @@ use weir_forces::wire::{
 use weir_model::Value;
 
 use super::{Agent, Job};
-use crate::blocks::Tables;
+use crate::blocks::{Source, Tables};
 use crate::contract::{Effect, ReadTicket};
-use crate::request::{Item, Recorded};
+use crate::request::{Item, Recorded, Step};
 use crate::view::View;
 
 /// The longest answer that is sent whole. With the longest causes it still fits a message.
 const WHOLE_BYTES_MAX: usize = 128_000;
+
+/// Forwarding tables with more rows are sent in parts.
+const ROWS_WHOLE_MAX: usize = 4000;
 
 /// A Query that waits for tables.
 #[derive(Debug)]
@@ -85,6 +88,11 @@ impl Agent {
             ..
         } = reading;
         let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
+        if items.iter().any(|item| self.has_many_rows(item)) {
+            let parts = in_parts(&view, &items);
+            self.job = Some(Job::Parts(Parts { ticket, parts }));
+            return false;
+        }
         let answers: Vec<Answer> = items.iter().map(|item| view.answer(item)).collect();
         let response = execute::query(&query, &mut Recorded(answers.iter()));
         let is_short = |response: &QueryResponse| response.encoded_len() <= WHOLE_BYTES_MAX;
@@ -98,6 +106,24 @@ impl Agent {
         };
         self.job = Some(Job::Parts(Parts { ticket, parts }));
         false
+    }
+
+    /// Whether an answer has too many rows of a forwarding table to be tried whole, which takes as long as its parts.
+    fn has_many_rows(&self, item: &Item) -> bool {
+        let (first, last) = match item.steps[..] {
+            [] | [_] => (0, u32::MAX),
+            [_, Step::Range { first, last }] => (first, last),
+            _ => return false,
+        };
+        let block = self.own.blocks().get(item.class);
+        match block.map(|block| &block.source) {
+            Ok(Source::Fib(table)) => {
+                let rows = self.fib.rows(*table, first);
+                let rows = rows.take_while(|(row, _)| *row <= last);
+                rows.take(ROWS_WHOLE_MAX + 1).count() > ROWS_WHOLE_MAX
+            }
+            _ => false,
+        }
     }
 
     /// Sends as many parts as there is room for; returns whether it waits for more.
