@@ -273,6 +273,7 @@ impl World {
                 }
                 self.agent.handle_routed(now, ticket, &failures);
             }
+            Effect::Turn => self.agent.handle_turn(now),
             Effect::Inject(packets) => self.injected.extend(packets),
             _ => {}
         }

@@ -187,6 +187,14 @@ impl Agent {
         self.proceed(now);
     }
 
+    /// Others have had their turn.
+    pub fn handle_turn(&mut self, now: Instant) {
+        if let Some(Job::Parts(parts)) = &mut self.job {
+            parts.go_on();
+        }
+        self.proceed(now);
+    }
+
     /// Operations were carried out or checked, or were refused.
     pub fn handle_changed(
         &mut self,

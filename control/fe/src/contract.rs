@@ -69,6 +69,8 @@ pub enum Effect {
     Forward(bool),
     /// Send packets of the master. Those for which there is no room may be dropped.
     Inject(Vec<Injection>),
+    /// Let others have their turn, then call `handle_turn`: there is more work than may be done at once.
+    Turn,
     /// Log this.
     Notice(Notice),
 }

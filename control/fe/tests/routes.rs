@@ -173,6 +173,7 @@ fn a_long_table_is_set_by_a_message_and_read_in_parts() {
     assert_eq!(routes(&mut world).len(), ROWS);
     let path = PathData::bare(vec![1]).unwrap();
     world.ask(OperationKind::Get, LPM, 1, path);
+    assert_eq!(world.turns, 2, "one for each slice of 4000 rows");
     let mut rows = 0;
     for (body, _) in world.responses() {
         let Body::QueryResponse(part) = body else {

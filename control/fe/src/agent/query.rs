@@ -1,7 +1,9 @@
 //! Answers a Query: reads the tables of the router that it needs, each once, and then all paths at one time.
 //!
 //! An answer that does not fit one message is sent in parts (RFC 7391, 3.3): each part has one path, and tables are cut
-//! between rows. Parts wait for room in the queue to the CE.
+//! between rows. Parts wait for room in the queue to the CE. A forwarding table with a million rows takes seconds, in
+//! which the FE must do other things too: it is read in slices, and whoever drives the agent has a turn between two of
+//! them. No other request is executed meanwhile, so all parts show the same table.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +17,7 @@ use weir_forces::wire::{
 use weir_model::Value;
 
 use super::{Agent, Job};
-use crate::blocks::{Source, Tables};
+use crate::blocks::{Source, TABLE, Tables};
 use crate::contract::{Effect, ReadTicket};
 use crate::request::{Item, Recorded, Step};
 use crate::view::View;
@@ -23,8 +25,8 @@ use crate::view::View;
 /// The longest answer that is sent whole. With the longest causes it still fits a message.
 const WHOLE_BYTES_MAX: usize = 128_000;
 
-/// Forwarding tables with more rows are sent in parts.
-const ROWS_WHOLE_MAX: usize = 4000;
+/// Forwarding tables with more rows are read in slices of so many.
+const SLICE_ROWS: usize = 4000;
 
 /// A Query that waits for tables.
 #[derive(Debug)]
@@ -40,7 +42,78 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct Parts {
     ticket: Ticket,
-    parts: VecDeque<QueryResponse>,
+    tables: Tables,
+    /// Paths whose parts are not made yet.
+    items: VecDeque<Item>,
+    made: VecDeque<QueryResponse>,
+    /// The place of the last part made.
+    end: PartPlace,
+    /// The last part of all, which has a result and no data, is made.
+    is_complete: bool,
+    /// The next path waits for [`Agent::handle_turn`].
+    is_paused: bool,
+}
+
+/// Where the data of a part belong.
+#[derive(Clone, Debug)]
+struct PartPlace {
+    class: u32,
+    instance: u32,
+    kind: OperationKind,
+    ids: Vec<u32>,
+}
+
+impl PartPlace {
+    fn part(self, content: Content) -> Result<QueryResponse, WireError> {
+        let path = PathData::new(self.ids, None, content)?;
+        let operation = Operation::on(self.kind, vec![path])?;
+        let select = LfbSelect::new(self.class, self.instance, vec![operation])?;
+        Selects::new(vec![select])
+    }
+}
+
+impl Parts {
+    fn new(ticket: Ticket, items: VecDeque<Item>, tables: Tables) -> Self {
+        let end = PartPlace {
+            class: 1,
+            instance: 1,
+            kind: OperationKind::GetResponse,
+            ids: Vec::new(),
+        };
+        Self {
+            ticket,
+            tables,
+            items,
+            made: VecDeque::new(),
+            end,
+            is_complete: false,
+            is_paused: false,
+        }
+    }
+
+    pub(super) const fn go_on(&mut self) {
+        self.is_paused = false;
+    }
+
+    /// Makes the parts of the next path.
+    fn make(&mut self, view: &View<'_>, item: &Item) {
+        let kind = item.operation.response();
+        for (ids, content) in view.pieces(item) {
+            self.end = PartPlace {
+                class: item.class,
+                instance: item.instance,
+                kind: kind.unwrap_or(OperationKind::GetResponse),
+                ids,
+            };
+            self.made.extend(self.end.clone().part(content).ok());
+        }
+    }
+
+    fn complete(&mut self) {
+        let done = Content::Outcome(Outcome::SUCCESS);
+        self.made.extend(self.end.clone().part(done).ok());
+        self.is_complete = true;
+    }
 }
 
 impl Reading {
@@ -87,53 +160,82 @@ impl Agent {
             tables,
             ..
         } = reading;
-        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
-        if items.iter().any(|item| self.has_many_rows(item)) {
-            let parts = in_parts(&view, &items);
-            self.job = Some(Job::Parts(Parts { ticket, parts }));
+        let slices: VecDeque<Item> = items.iter().flat_map(|item| self.slices(item)).collect();
+        if slices.len() > items.len() {
+            self.job = Some(Job::Parts(Parts::new(ticket, slices, tables)));
             return false;
         }
+        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
         let answers: Vec<Answer> = items.iter().map(|item| view.answer(item)).collect();
         let response = execute::query(&query, &mut Recorded(answers.iter()));
         let is_short = |response: &QueryResponse| response.encoded_len() <= WHOLE_BYTES_MAX;
-        let parts = match response {
+        match response {
             Ok(response) if is_short(&response) && !answers.iter().any(is_too_long) => {
                 let response = Some(Body::QueryResponse(response));
                 let _ = self.fe.respond(now, ticket, response); // it fits a message
-                return false;
             }
-            _ => in_parts(&view, &items),
-        };
-        self.job = Some(Job::Parts(Parts { ticket, parts }));
+            _ => self.job = Some(Job::Parts(Parts::new(ticket, slices, tables))),
+        }
         false
     }
 
-    /// Whether an answer has too many rows of a forwarding table to be tried whole, which takes as long as its parts.
-    fn has_many_rows(&self, item: &Item) -> bool {
+    /// A path that reads many rows of a forwarding table as paths that read a slice each; otherwise the path itself.
+    fn slices(&self, item: &Item) -> Vec<Item> {
+        let whole = || vec![item.clone()];
         let (first, last) = match item.steps[..] {
-            [] | [_] => (0, u32::MAX),
-            [_, Step::Range { first, last }] => (first, last),
-            _ => return false,
+            [] | [Step::Id(TABLE)] => (0, u32::MAX),
+            [Step::Id(TABLE), Step::Range { first, last }] => (first, last),
+            _ => return whole(),
         };
         let block = self.own.blocks().get(item.class);
-        match block.map(|block| &block.source) {
-            Ok(Source::Fib(table)) => {
-                let rows = self.fib.rows(*table, first);
-                let rows = rows.take_while(|(row, _)| *row <= last);
-                rows.take(ROWS_WHOLE_MAX + 1).count() > ROWS_WHOLE_MAX
-            }
-            _ => false,
+        let (OperationKind::Get, 1, Ok(Source::Fib(table))) = (
+            item.operation,
+            item.instance,
+            block.map(|block| &block.source),
+        ) else {
+            return whole();
+        };
+        let rows = self.fib.rows(*table, first).map(|(row, _)| row);
+        let rows = rows.take_while(|row| *row <= last);
+        let starts: Vec<u32> = rows.step_by(SLICE_ROWS).collect();
+        if starts.len() < 2 {
+            return whole();
         }
+        let ends = starts.iter().skip(1).map(|next| next - 1).chain([last]);
+        let slice = |(first, last): (&u32, u32)| {
+            let first = *first;
+            Item {
+                steps: vec![Step::Id(TABLE), Step::Range { first, last }],
+                ..item.clone()
+            }
+        };
+        starts.iter().zip(ends).map(slice).collect()
     }
 
-    /// Sends as many parts as there is room for; returns whether it waits for more.
+    /// Makes and sends as many parts as there is room for, of one path in a turn; returns whether it waits for more.
     pub(super) fn send_parts(&mut self, now: Instant, mut parts: Parts) -> bool {
-        while let Some(part) = parts.parts.front() {
-            let is_last = parts.parts.len() == 1;
-            match self
-                .fe
-                .respond_part(now, parts.ticket, part.clone(), is_last)
-            {
+        while self.fe.awaits(parts.ticket) {
+            let Some(part) = parts.made.front().cloned() else {
+                if parts.is_paused {
+                    self.job = Some(Job::Parts(parts));
+                    return true;
+                }
+                match parts.items.pop_front() {
+                    Some(item) => {
+                        let tables = std::mem::take(&mut parts.tables);
+                        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
+                        parts.make(&view, &item);
+                        parts.tables = tables;
+                        parts.is_paused = true;
+                        self.effects.push_back(Effect::Turn);
+                    }
+                    None if parts.is_complete => return false,
+                    None => parts.complete(),
+                }
+                continue;
+            };
+            let is_last = parts.is_complete && parts.made.len() == 1;
+            match self.fe.respond_part(now, parts.ticket, part, is_last) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.job = Some(Job::Parts(parts));
@@ -141,7 +243,7 @@ impl Agent {
                 }
                 Err(error) => unreachable!("a part is short: {error}"),
             }
-            parts.parts.pop_front();
+            parts.made.pop_front();
         }
         false
     }
@@ -153,36 +255,4 @@ fn is_too_long(answer: &Answer) -> bool {
         Content::Outcome(outcome) => outcome.code() == ResultCode::ContentsTooLong,
         _ => false,
     }
-}
-
-/// The parts of an answer; the last one has a result and no data.
-fn in_parts(view: &View<'_>, items: &[Item]) -> VecDeque<QueryResponse> {
-    let mut parts = VecDeque::new();
-    let mut end = (1, 1, OperationKind::GetResponse, Vec::new());
-    for item in items {
-        let kind = item
-            .operation
-            .response()
-            .unwrap_or(OperationKind::GetResponse);
-        for (ids, content) in view.pieces(item) {
-            end = (item.class, item.instance, kind, ids.clone());
-            parts.extend(part(item.class, item.instance, kind, ids, content).ok());
-        }
-    }
-    let (class, instance, kind, ids) = end;
-    let done = Content::Outcome(Outcome::SUCCESS);
-    parts.extend(part(class, instance, kind, ids, done).ok());
-    parts
-}
-
-fn part(
-    class: u32,
-    instance: u32,
-    kind: OperationKind,
-    ids: Vec<u32>,
-    content: Content,
-) -> Result<QueryResponse, WireError> {
-    let path = PathData::new(ids, None, content)?;
-    let operation = Operation::on(kind, vec![path])?;
-    Selects::new(vec![LfbSelect::new(class, instance, vec![operation])?])
 }

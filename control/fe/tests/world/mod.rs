@@ -47,6 +47,8 @@ pub(crate) struct World {
     /// The machine refuses the changes of routes at these places.
     pub(crate) refused_routes: Vec<usize>,
     pub(crate) sweeps: usize,
+    /// How often others had their turn.
+    pub(crate) turns: usize,
     pub(crate) forwards: Vec<bool>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) events: Vec<(Id, Event)>,
@@ -131,6 +133,7 @@ impl World {
             routes: Vec::new(),
             refused_routes: Vec::new(),
             sweeps: 0,
+            turns: 0,
             forwards: Vec::new(),
             notices: Vec::new(),
             events: Vec::new(),
@@ -282,6 +285,10 @@ impl World {
             Effect::Sweep => self.sweeps += 1,
             Effect::Forward(on) => self.forwards.push(on),
             Effect::Inject(_) => {}
+            Effect::Turn => {
+                self.turns += 1;
+                self.agent.handle_turn(now);
+            }
             Effect::Notice(notice) => self.notices.push(notice),
         }
     }

@@ -320,6 +320,11 @@ impl Fe {
         Ok(())
     }
 
+    /// Whether a request still waits for an answer: not once its CE is lost.
+    pub fn awaits(&self, ticket: Ticket) -> bool {
+        self.pending.contains_key(&ticket)
+    }
+
     /// Sends a part of a long answer to a Query (RFC 7391, 3.3). The last part has a result and no data, and ends the
     /// request. Returns false if the queue is full: the part was not sent.
     pub fn respond_part(

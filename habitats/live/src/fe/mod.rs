@@ -60,6 +60,8 @@ enum Input {
     Routed(RouteTicket, Vec<RouteFailure>),
     /// The kernel has dropped the routes of these interfaces, which have come back.
     Returned(Returned),
+    /// Other inputs and tasks have had their turn.
+    Turn,
     /// The packets that are left of those that were handed to the router.
     Injected(Vec<Injection>),
 }
@@ -239,6 +241,7 @@ impl Driver {
                 self.agent
                     .handle_returned(|interface| names.contains(interface));
             }
+            Input::Turn => self.agent.handle_turn(now),
             Input::Injected(left) => {
                 self.is_injecting = false;
                 self.injections.splice(0..0, left);
@@ -296,6 +299,10 @@ impl Driver {
                 let room = INJECTIONS_WAITING_MAX.saturating_sub(self.injections.len());
                 self.injections.extend(packets.into_iter().take(room));
                 self.inject();
+            }
+            Effect::Turn => {
+                let sender = self.sender.clone();
+                tokio::spawn(async move { sender.send(Input::Turn).await }); // behind the inputs that wait
             }
             Effect::Notice(notice) => self.journal.notice(clock::now(), &notice),
         }
