@@ -25,7 +25,7 @@ use crate::view::View;
 /// The longest answer that is sent whole. With the longest causes it still fits a message.
 const WHOLE_BYTES_MAX: usize = 128_000;
 
-/// Forwarding tables with more rows are read in slices of so many.
+/// Forwarding tables with more rows are read in slices of this length.
 const SLICE_ROWS: usize = 4000;
 
 /// A Query that waits for tables.
