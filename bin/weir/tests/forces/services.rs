@@ -63,6 +63,53 @@ fn the_example_sets_a_queue_and_hears_of_an_event() {
     );
 }
 
+/// An event reports its own change of a port, and no other.
+#[test]
+fn an_interface_that_goes_and_comes_back_is_an_event_each() {
+    let Some(stage) = Stage::new(Wire::Plain) else {
+        return;
+    };
+    let (_ce, fe) = (stage.start_ce(), stage.start_fe());
+    stage.in_sync();
+    let watch = |event: &str| {
+        let mut watch = stage.command(CE);
+        watch.args(["watch", "--json", &format!("edge1:ports.lan.{event}")]);
+        watch.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let readers = ["interface_gone", "interface_back"].map(watch);
+    thread::sleep(Duration::from_secs(1));
+    let lan = |name: &str| {
+        let ports: Value = client::get(&stage.socket(FE), "/v1/ports").unwrap();
+        let mut rows = ports.as_array().unwrap().iter();
+        rows.find(|row| row["port"] == "lan").unwrap()[name].clone()
+    };
+    let becomes = |name: &str, value: Value| {
+        crate::common::eventually_or(name, || fe.log(), || lan(name) == value);
+    };
+    for (state, up) in [("down", false), ("up", true)] {
+        stage.ip(&format!("link set r0 {state}"));
+        becomes("up", up.into());
+    }
+    stage.ip("link delete r0");
+    becomes("present", false.into());
+    thread::sleep(Duration::from_secs(1)); // longer than between two samples
+    stage.ip("link add r0 type veth peer name r9");
+    stage.ip("link set r0 up");
+    becomes("present", true.into());
+    thread::sleep(Duration::from_secs(1));
+    let notices = readers.map(|mut reader| {
+        reader.kill().unwrap();
+        reader.wait().unwrap();
+        let mut said = String::new();
+        let mut out = reader.stdout.take().unwrap();
+        out.read_to_string(&mut said).unwrap();
+        said
+    });
+    // The interface is there when the watches begin, which an event above a threshold reports.
+    let counts = notices.each_ref().map(|said| said.lines().count());
+    assert_eq!(counts, [1, 2], "{notices:?}");
+}
+
 /// More readers than there are places for short requests, for longer than those may last.
 #[test]
 fn many_readers_of_streams_leave_room_for_requests() {

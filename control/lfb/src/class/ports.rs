@@ -77,16 +77,16 @@ const EVENTS: &[Event] = &[
         id: 4,
         name: "interface_gone",
         about: "The interface does not exist any more; the port waits for it.",
-        target: "state",
-        condition: Condition::Changed,
+        target: "present",
+        condition: Condition::BecomesEqualTo, // false
         reports: &["port", "interface"],
     },
     Event {
         id: 5,
         name: "interface_back",
         about: "The interface exists again; the port forwards.",
-        target: "state",
-        condition: Condition::Changed,
+        target: "present",
+        condition: Condition::GreaterThan, // false
         reports: &["port", "interface"],
     },
 ];
@@ -185,4 +185,7 @@ const COLUMNS: &[Column<PortRow>] = &[
             "Longest layer-3 packet that the interface carries; null while there is no interface.",
         )
         .read(|port| port.interface.map(|of| u64::from(of.mtu)).into()),
+    component(16, "present", FLAG, "true")
+        .about("Whether the interface exists.")
+        .read(|port| port.interface.is_some().into()),
 ];
