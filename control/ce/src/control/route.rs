@@ -25,11 +25,8 @@ use super::sync::{Paths, ROUNDS_MAX};
 use crate::contract::{Answer, Refusal, Ticket};
 use crate::leaf::Leaf;
 use crate::route::rows::{self, Family, Gate, Rows, Update};
-use crate::route::{Hop, RouteChange, RouteKey, RouteRecord, Verb};
+use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
 use crate::settings::Edit;
-
-/// The most errors of a request, and the most changes that an answer lists.
-const LINES_MAX: usize = 20;
 
 /// Changes of both families.
 pub(super) type Updates = [Update; 2];
@@ -202,21 +199,16 @@ impl Control {
         match difference(fe) {
             Err(why) => self.refuse(now, id, &format!("its routes: {why}")),
             Ok((_, edits)) if edits.is_empty() => self.routes_in_force(now, id, count),
-            Ok((updates, edits)) => {
+            Ok((updates, mut edits)) => {
                 let count = count + edits.len();
                 // Next hops come first: a prefix that is refused then keeps back no next hop of others.
                 let is_prefix = |edit: &Edit| {
                     edit.operation == OperationKind::Set && rows::is_prefix(edit.block)
                 };
                 let at = edits.iter().position(is_prefix).unwrap_or(edits.len());
-                let (mut first, mut rest) = (edits, Vec::new());
-                rest.extend(first.drain(at..));
-                self.send_each(
-                    now,
-                    id,
-                    [first, rest],
-                    Then::Routed(id, Box::new(updates), count),
-                );
+                let rest = edits.split_off(at);
+                let then = Then::Routed(id, Box::new(updates), count);
+                self.send_each(now, id, [edits, rest], then);
             }
         }
     }

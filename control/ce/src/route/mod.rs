@@ -10,7 +10,7 @@
 
 pub(crate) mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,6 +19,19 @@ use ipnet::IpNet;
 
 /// The most routes of one FE.
 pub const ROUTES_MAX: usize = 1 << 20;
+
+/// The most errors of a request that are listed, and the most changes that an answer lists.
+pub(crate) const LINES_MAX: usize = 20;
+
+/// The errors of a request, which may have one for each of many routes: the first ones, and how many more there are.
+pub(crate) fn cut(mut errors: Vec<String>, max: usize) -> Vec<String> {
+    let more = errors.len().saturating_sub(max);
+    errors.truncate(max);
+    if more > 0 {
+        errors.push(format!("and {more} errors more"));
+    }
+    errors
+}
 
 /// The name of a route: its destinations and its metric.
 pub type RouteKey = (IpNet, u32);
@@ -141,31 +154,24 @@ impl Routes {
         errors_max: usize,
     ) -> Result<Vec<RouteRecord>, Vec<String>> {
         let (mut records, mut errors) = (Vec::with_capacity(changes.len()), Vec::new());
-        let mut new: BTreeMap<RouteKey, bool> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         for change in changes {
-            let before = self.get(change.key);
-            let checked = match new.insert(change.key, before.is_none()) {
-                Some(_) => Err("the request has it twice".to_owned()),
-                None => self.checked(change, before),
+            let checked = match seen.insert(change.key) {
+                true => self.checked(change, self.get(change.key)),
+                false => Err("the request has it twice".to_owned()),
             };
             match checked {
                 Ok(hop) => records.push((change.key, hop)),
                 Err(why) => errors.push(change.error(why)),
             }
         }
-        let added = records.iter().filter(|(_, hop)| hop.is_some()).count();
-        let more = new.values().filter(|is_new| **is_new).count().min(added);
-        if self.len() + more > ROUTES_MAX {
+        let is_new = |(key, hop): &&RouteRecord| hop.is_some() && self.get(*key).is_none();
+        if self.len() + records.iter().filter(is_new).count() > ROUTES_MAX {
             errors.push(format!("an FE has at most {ROUTES_MAX} routes"));
-        }
-        let more = errors.len().saturating_sub(errors_max);
-        errors.truncate(errors_max);
-        if more > 0 {
-            errors.push(format!("and {more} errors more"));
         }
         match errors.is_empty() {
             true => Ok(records),
-            false => Err(errors),
+            false => Err(cut(errors, errors_max)),
         }
     }
 

@@ -218,15 +218,16 @@ impl Rows {
     /// The FE has made a change.
     pub(crate) fn apply(&mut self, update: Update) {
         for (prefix, row) in update.prefixes {
-            let before = match row {
+            match row {
                 Some(row) => {
                     self.used.insert(row.row);
-                    self.prefixes.insert(prefix, row)
+                    self.prefixes.insert(prefix, row);
                 }
-                None => self.prefixes.remove(&prefix),
-            };
-            if let (Some(before), None) = (before, row) {
-                self.used.remove(&before.row);
+                None => {
+                    if let Some(before) = self.prefixes.remove(&prefix) {
+                        self.used.remove(&before.row);
+                    }
+                }
             }
         }
         self.hops.extend(update.made);

@@ -17,10 +17,7 @@ use ipnet::IpNet;
 use weir_model::{RouteRequest, RouteVerb, RouteWish};
 
 use crate::contract::Request;
-use crate::route::{Hop, RouteChange, Verb};
-
-/// The most errors of one request.
-const ERRORS_MAX: usize = 20;
+use crate::route::{Hop, LINES_MAX, RouteChange, Verb, cut};
 
 /// The changes of the service.
 pub(super) fn request(verb: RouteVerb, requests: &[RouteRequest]) -> Result<Request, Vec<String>> {
@@ -42,18 +39,13 @@ pub(super) fn request(verb: RouteVerb, requests: &[RouteRequest]) -> Result<Requ
             changes.entry(fe).or_default().extend(read.iter().cloned());
         }
     }
-    let more = errors.len().saturating_sub(ERRORS_MAX);
-    errors.truncate(ERRORS_MAX);
-    if more > 0 {
-        errors.push(format!("and {more} errors more"));
-    }
     let changes = changes.into_iter();
     let changes = changes.filter(|(_, changes)| !changes.is_empty());
     match errors.is_empty() {
         true => Ok(Request::Route(
             changes.map(|(fe, all)| (fe.to_owned(), all)).collect(),
         )),
-        false => Err(errors),
+        false => Err(cut(errors, LINES_MAX)),
     }
 }
 
