@@ -54,7 +54,7 @@ pub(super) struct Parts {
     is_paused: bool,
 }
 
-/// Where the data of a part belong.
+/// The block and the path whose data a part has.
 #[derive(Clone, Debug)]
 struct PartPlace {
     class: u32,
@@ -160,9 +160,11 @@ impl Agent {
             tables,
             ..
         } = reading;
-        let slices: VecDeque<Item> = items.iter().flat_map(|item| self.slices(item)).collect();
-        if slices.len() > items.len() {
-            self.job = Some(Job::Parts(Parts::new(ticket, slices, tables)));
+        let paths = items.len();
+        let slices = items.into_iter().flat_map(|item| self.slices(item));
+        let items: VecDeque<Item> = slices.collect();
+        if items.len() > paths {
+            self.job = Some(Job::Parts(Parts::new(ticket, items, tables)));
             return false;
         }
         let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
@@ -174,18 +176,17 @@ impl Agent {
                 let response = Some(Body::QueryResponse(response));
                 let _ = self.fe.respond(now, ticket, response); // it fits a message
             }
-            _ => self.job = Some(Job::Parts(Parts::new(ticket, slices, tables))),
+            _ => self.job = Some(Job::Parts(Parts::new(ticket, items, tables))),
         }
         false
     }
 
     /// A path that reads many rows of a forwarding table as paths that read a slice each; otherwise the path itself.
-    fn slices(&self, item: &Item) -> Vec<Item> {
-        let whole = || vec![item.clone()];
+    fn slices(&self, item: Item) -> Vec<Item> {
         let (first, last) = match item.steps[..] {
             [] | [Step::Id(TABLE)] => (0, u32::MAX),
             [Step::Id(TABLE), Step::Range { first, last }] => (first, last),
-            _ => return whole(),
+            _ => return vec![item],
         };
         let block = self.own.blocks().get(item.class);
         let (OperationKind::Get, 1, Ok(Source::Fib(table))) = (
@@ -193,13 +194,13 @@ impl Agent {
             item.instance,
             block.map(|block| &block.source),
         ) else {
-            return whole();
+            return vec![item];
         };
         let rows = self.fib.rows(*table, first).map(|(row, _)| row);
         let rows = rows.take_while(|row| *row <= last);
         let starts: Vec<u32> = rows.step_by(SLICE_ROWS).collect();
         if starts.len() < 2 {
-            return whole();
+            return vec![item];
         }
         let ends = starts.iter().skip(1).map(|next| next - 1).chain([last]);
         let slice = |(first, last): (&u32, u32)| {
