@@ -198,8 +198,8 @@ impl Links {
     }
 }
 
-/// Whether a link takes messages. One that has ended does, and loses them, so that the agent reads on until it hears of
-/// the end.
+/// Whether a link takes messages. One that has ended takes them too, and loses them: the agent must read on, or it would
+/// never hear of the end.
 fn takes(outgoing: &Outgoing) -> bool {
     outgoing.has_room() || outgoing.has_ended()
 }

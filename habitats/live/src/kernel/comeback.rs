@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
-use super::follow::register;
+use super::follow::{receive, register};
 use super::netlink::{Message, NetlinkSocket, attribute, messages, text, u32_at};
 
 /// Time for which announcements are gathered: the addresses of an interface come one after the other.
@@ -86,18 +86,13 @@ impl Comebacks {
 
     /// Takes the next datagram; returns false if some were lost.
     async fn take(&mut self, names: &mut BTreeSet<String>) -> io::Result<bool> {
-        loop {
-            let mut ready = self.socket.readable().await?;
-            match ready.get_inner().receive(&mut self.buffer) {
-                Ok(bytes) => {
-                    names.extend(messages(bytes).filter_map(|m| self.links.handle(&m)));
-                    return Ok(true);
-                }
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(error) => return Err(error),
+        match receive(&self.socket, &mut self.buffer).await {
+            Ok(bytes) => {
+                names.extend(messages(bytes).filter_map(|m| self.links.handle(&m)));
+                Ok(true)
             }
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 }

@@ -253,7 +253,8 @@ pub(super) fn register(socket: NetlinkSocket) -> io::Result<AsyncFd<NetlinkSocke
     Ok(unsafe { AsyncFd::register(socket) }?)
 }
 
-async fn receive<'a>(
+/// Waits for the next datagram.
+pub(super) async fn receive<'a>(
     socket: &AsyncFd<NetlinkSocket>,
     buffer: &'a mut [u8],
 ) -> io::Result<&'a [u8]> {
