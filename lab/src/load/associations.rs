@@ -138,7 +138,7 @@ pub(super) fn run(
     })
 }
 
-/// The CE's report when every heartbeat is answered, or the last one when some are not for a second.
+/// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the one that there is.
 fn settled(server: &mut Part) -> Result<CeReport, Error> {
     let until = Instant::now() + DRAIN;
     loop {
