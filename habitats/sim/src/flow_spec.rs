@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_base::Instant;
+use weir_base::{Instant, Stream, Streams};
 
 use crate::network::NodeId;
 use weir_base::pace::Load;
@@ -16,6 +16,17 @@ pub enum Sender {
     Transfer(u64),
     /// Offers a load; a transfer ends when this number of bytes has been written.
     Paced(Load, Option<u64>),
+}
+
+/// The stream of the random choices of the flow with this name, in a run with these streams: when it is on and off, and
+/// the gaps between its pieces.
+pub fn flow_stream(streams: &Streams, name: &str) -> Stream {
+    streams.below("traffic").stream(name)
+}
+
+/// The stream of the random choices of the web client with this name: for each fetch its size, then the pause after it.
+pub fn client_stream(streams: &Streams, name: &str) -> Stream {
+    streams.below("web").stream(name)
 }
 
 /// A flow: its ends, its time, and its traffic.

@@ -47,7 +47,7 @@ pub mod wire;
 pub use actor::Actor;
 pub use endpoint::EndpointId;
 pub use fabric::Fabric;
-pub use flow_spec::{FlowSpec, Sender};
+pub use flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
 pub use meter::Meters;
 pub use network::{Network, NodeId, PortId};
 pub use simulation::{Measurement, Simulation};

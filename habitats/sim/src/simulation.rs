@@ -12,7 +12,7 @@ use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
 use crate::fabric::{Event, Fabric};
 use crate::flight::Content;
-use crate::flow_spec::{FlowSpec, Sender};
+use crate::flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
 use crate::frame::Frame;
 use crate::meter::{Flow, Jitter, Meter, Meters};
 use crate::network::{Network, NetworkError, NodeId, PortId};
@@ -147,7 +147,7 @@ impl Simulation {
         let number = self.clients.len() as u32;
         self.fabric.schedule(web.start, Event::Fetch(number));
         self.clients.push(Client {
-            stream: self.streams.below("web").stream(name),
+            stream: client_stream(&self.streams, name),
             web,
             number,
             current: None,
@@ -429,7 +429,7 @@ impl Simulation {
     }
 
     fn pace(&self, load: Load, flow_spec: &FlowSpec) -> Pace {
-        let stream = self.streams.below("traffic").stream(&flow_spec.name);
+        let stream = flow_stream(&self.streams, &flow_spec.name);
         Pace::new(load, stream, flow_spec.start, flow_spec.stop.min(self.end))
     }
 

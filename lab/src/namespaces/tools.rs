@@ -11,7 +11,7 @@ use weir_base::{Bytes, Instant, Spacing, Span};
 
 use super::endpoints::kernel_word;
 use super::routes::Routes;
-use super::traffic::{Command, Line, Rhythm, Timetable, Timing, sink, tcp, udp, web};
+use super::traffic::{Chance, Command, Line, Rhythm, Timetable, Timing, sink, tcp, udp, web};
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
 
@@ -114,10 +114,12 @@ pub(crate) fn invocations(
                 index,
                 until: traffic.stop,
                 timing: &timing,
-                // Each host has its own stream, the same for every variant.
-                seed: seed
-                    .wrapping_mul(1_000_003)
-                    .wrapping_add(index as u64 * 1009 + from as u64),
+                chance: Chance {
+                    seed,
+                    name: traffic.name.clone(),
+                    first: place as u32,
+                    step: pairs.len() as u32,
+                },
             };
             match traffic.kind {
                 TrafficKind::Web { .. } => invocations.extend(place.web()),
@@ -171,7 +173,7 @@ struct Place<'a> {
     index: usize,
     until: Option<Span>,
     timing: &'a Timing,
-    seed: u64,
+    chance: Chance,
 }
 
 impl Place<'_> {
@@ -202,7 +204,7 @@ impl Place<'_> {
 
     fn timetable(&self) -> Timetable {
         Timetable {
-            seed: self.seed,
+            chance: self.chance.clone(),
             from: self.traffic.start,
             // Empty if all start at once.
             starts: match self.traffic.starts {
@@ -321,6 +323,8 @@ mod tests {
     use super::*;
     use crate::scenario::plan::plan;
     use clap::Parser;
+    use rand::RngExt;
+    use weir_base::{Stream, Streams};
 
     #[derive(Debug, Parser)]
     struct Weir {
@@ -369,13 +373,18 @@ think = "exponential 2 s"
 arrivals = "0.1 s"
 "#;
 
-    #[test]
-    fn what_is_ordered_is_what_a_tool_reads() {
+    /// All tools of [`TEXT`], with its web traffic from one server to each client.
+    fn tools(seed: u64) -> Vec<Invocation> {
         let text = TEXT.replace("from = \"b\"\nto = \"a\"", "from = \"a\"\nto = \"b\"");
         let (scenario, _) = plan(&text, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
         let routes = Routes::new(&scenario, &topology);
-        let invocations = invocations(&scenario, &topology, &routes, 1);
+        invocations(&scenario, &topology, &routes, seed)
+    }
+
+    #[test]
+    fn what_is_ordered_is_what_a_tool_reads() {
+        let invocations = tools(1);
         // two TCP, two UDP, two servers, two groups of clients, one sink
         assert_eq!(invocations.len(), 2 + 2 + 2 + 2 + 1);
         for invocation in invocations {
@@ -394,6 +403,21 @@ arrivals = "0.1 s"
             timing.start_ns = Some(7);
             assert_eq!(read, expected);
         }
+    }
+
+    /// Two hosts send five flows each; the simulator numbers them in turns, so the second host's third flow is number 5.
+    #[test]
+    fn a_flow_draws_from_the_stream_of_the_same_flow_in_simulation() {
+        let mut hosts = tools(7)
+            .into_iter()
+            .filter_map(|invocation| match invocation.command {
+                Command::Udp(options) => Some(options.timetable.chance),
+                _ => None,
+            });
+        let (_, mut second) = (hosts.next().unwrap(), hosts.next().unwrap().flow(2));
+        let mut simulated = weir_sim::flow_stream(&Streams::new(7), "flood.5");
+        let draws = |stream: &mut Stream| [stream.random(), stream.random::<u64>()];
+        assert_eq!(draws(&mut second), draws(&mut simulated));
     }
 
     #[test]

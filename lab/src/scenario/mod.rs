@@ -100,6 +100,7 @@ pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_built_in, load_
 pub use raw::{Origin, Reading};
 pub use schema::schema;
 pub use tcp::{Congestion, TcpOptions};
+pub(crate) use traffic::flow_name;
 pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
 pub use weir_base::{Offered, Sizes, Spacing, Times};
 

@@ -150,6 +150,11 @@ impl TrafficKind {
     }
 }
 
+/// The name of a flow, or client, of a traffic: its number counts the first of each host, then the second of each.
+pub(crate) fn flow_name(traffic: &str, number: usize) -> String {
+    format!("{traffic}.{number}")
+}
+
 impl Traffic {
     /// When it stops, in a run of this length.
     pub fn end(&self, duration: Span) -> Span {

@@ -17,7 +17,9 @@ use super::control::{ControllerActor, SharedRecord};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::options::Habitat;
-use crate::scenario::{Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind};
+use crate::scenario::{
+    Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind, flow_name,
+};
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
 /// Number of source ports that the simulator assigns.
@@ -178,7 +180,7 @@ impl World {
                 start: Instant::ZERO + flow.start,
                 stop,
                 traffic: number,
-                name: format!("{}.{place}", traffic.name),
+                name: flow_name(&traffic.name, place),
             };
             self.add_flow(traffic, flow_spec, flow.size, (host, place / pairs.len()))
                 .map_err(impossible)?;

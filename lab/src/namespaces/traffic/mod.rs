@@ -9,6 +9,7 @@
 //!   tcp, udp ──payload──▶ sink (counts)          web serve ──files──▶ web fetch (counts, times)
 //! ```
 
+pub mod chance;
 pub mod sink;
 pub mod tcp;
 pub mod udp;
@@ -19,11 +20,12 @@ use std::thread;
 use std::time::Duration;
 
 use weir_base::pace::{Load, OnOff, Pace};
-use weir_base::{Instant, Offered, Spacing, Span, Stream, Times};
+use weir_base::{Instant, Offered, Spacing, Span, Times};
 use weir_live::clock;
 
 use crate::load;
 pub use crate::reported::{Fetch, Flow, Line, Outcome, Sent, Series, Transfer};
+pub use chance::Chance;
 
 /// Shorter intervals would cost memory without adding information.
 const INTERVAL_MIN: Span = Span::from_millis(1);
@@ -101,12 +103,12 @@ impl Timing {
     }
 }
 
-/// The times at which the flows of a sender (or a group of clients) run, and the seed of their random choices.
+/// The times at which the flows of a sender (or a group of clients) run, and their random choices.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Timetable {
-    /// Seed of the random choices.
-    #[arg(long, default_value = "1")]
-    pub seed: u64,
+    /// Their random choices.
+    #[command(flatten)]
+    pub chance: Chance,
     /// When the flows begin.
     #[arg(long, default_value = "0 s")]
     pub from: Span,
@@ -124,10 +126,8 @@ pub struct Timetable {
 impl Timetable {
     /// The same as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
-        let mut args = vec![
-            format!("--seed={}", self.seed),
-            format!("--from={}", self.from),
-        ];
+        let mut args = self.chance.to_args();
+        args.push(format!("--from={}", self.from));
         args.extend(listed("starts", &self.starts));
         args.extend(self.until.map(|until| format!("--until={until}")));
         args.extend(self.timing.to_args());
@@ -175,7 +175,7 @@ impl Rhythm {
         rate: Offered,
         piece: u32,
         timetable: &Timetable,
-        (flow, stream): (usize, Stream),
+        flow: usize,
     ) -> Pace {
         let load = Load {
             rate,
@@ -188,6 +188,7 @@ impl Rhythm {
                 .map(|(on, off)| OnOff { on, off }),
         };
         let start = Instant::ZERO + timetable.start(flow);
+        let stream = timetable.chance.flow(flow);
         Pace::new(load, stream, start, Instant::ZERO + timetable.until())
     }
 }

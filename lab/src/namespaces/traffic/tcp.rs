@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::pace::Pace;
-use weir_base::{Bytes, Instant, Offered, Span, Streams};
+use weir_base::{Bytes, Instant, Offered, Span};
 use weir_live::clock;
 use weir_live::mutex::lock;
 
@@ -54,7 +54,7 @@ pub struct Options {
     /// The spacing of the writes of an offered load.
     #[command(flatten)]
     pub rhythm: Rhythm,
-    /// The times of the flows, and the seed.
+    /// The times of the flows, and their random choices.
     #[command(flatten)]
     pub timetable: Timetable,
 }
@@ -79,11 +79,7 @@ impl Options {
     /// The schedule of a flow's writes, if it has one; each call gives the same schedule.
     fn pace(&self, flow: usize) -> Option<Pace> {
         let piece = self.mss.unwrap_or(MSS_DEFAULT);
-        let stream = Streams::new(self.timetable.seed).stream(&format!("tcp.flow{flow}"));
-        let pace = |rate| {
-            self.rhythm
-                .pace(rate, piece, &self.timetable, (flow, stream))
-        };
+        let pace = |rate| self.rhythm.pace(rate, piece, &self.timetable, flow);
         self.rate.map(pace)
     }
 

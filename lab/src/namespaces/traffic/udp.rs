@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use rand::RngExt;
 use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::pace::Pace;
-use weir_base::{Instant, Offered, Streams};
+use weir_base::{Instant, Offered};
 use weir_live::{clock, namespace};
 
 use super::{Line, Rhythm, RunClock, Sent, Timetable, report, sleep_until};
@@ -50,7 +50,7 @@ pub struct Options {
     /// The spacing of the packets of a flow.
     #[command(flatten)]
     pub rhythm: Rhythm,
-    /// The times of the flows, and the seed.
+    /// The times of the flows, and their random choices.
     #[command(flatten)]
     pub timetable: Timetable,
 }
@@ -122,13 +122,12 @@ fn open(options: &Options, flow: u32) -> io::Result<UdpSocket> {
 
 fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<Counts> {
     let payload = vec![0; options.payload as usize];
-    let streams = Streams::new(options.timetable.seed).below("udp");
-    let mut places = streams.stream("places");
+    let timetable = &options.timetable;
+    let mut places = timetable.chance.places();
     let pace = |flow| {
-        let (timetable, stream) = (&options.timetable, streams.stream(&format!("flow{flow}")));
         let pace = options
             .rhythm
-            .pace(options.rate, options.payload, timetable, (flow, stream));
+            .pace(options.rate, options.payload, timetable, flow);
         pace.first_at(places.random())
     };
     let mut paces: Vec<Pace> = (0..sockets.len()).map(pace).collect();
@@ -181,7 +180,7 @@ fn late_p99(mut late: Vec<u32>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Timing;
+    use super::super::{Chance, Timing};
     use super::*;
     use weir_base::{Spacing, Span};
 
@@ -194,7 +193,12 @@ mod tests {
             off: None,
         };
         let timetable = Timetable {
-            seed: 1,
+            chance: Chance {
+                seed: 1,
+                name: "udp".to_owned(),
+                first: 0,
+                step: 1,
+            },
             from: Span::from_secs(2),
             starts: Vec::new(),
             until: None,
@@ -205,9 +209,8 @@ mod tests {
                 start_ns: None,
             },
         };
-        let stream = Streams::new(1).stream("gaps");
         let rate = "11.776 Mbit".parse().unwrap();
-        let pace = rhythm.pace(rate, 1472, &timetable, (0, stream));
+        let pace = rhythm.pace(rate, 1472, &timetable, 0);
         let mut pace = pace.first_at(0.5);
         let mut next = || {
             pace.next_piece()

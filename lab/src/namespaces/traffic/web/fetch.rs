@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use weir_base::{Instant, Sizes, Span, Streams, Times};
+use weir_base::{Instant, Sizes, Span, Times};
 use weir_live::clock;
 use weir_live::mutex::lock;
 
@@ -38,7 +38,7 @@ pub struct Options {
     /// Pause of a client after each fetch, like "1 s" or "exponential 1 s".
     #[arg(long, default_value = "0 s")]
     pub think: Times,
-    /// The times of the flows, and the seed.
+    /// The times of the flows, and their random choices.
     #[command(flatten)]
     pub timetable: Timetable,
 }
@@ -122,14 +122,12 @@ pub fn run(options: &Options) -> io::Result<()> {
 fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
     let run = &shared.run;
     let diary = &shared.diaries[client as usize];
-    let streams = Streams::new(options.timetable.seed).below("web");
-    let mut sizes = streams.stream(&format!("client{client}"));
-    let mut pauses = streams.stream(&format!("client{client}.think"));
+    let mut choices = options.timetable.chance.client(client as usize);
     let end = run.at(options.timetable.until());
     let start = options.timetable.start(client as usize);
     sleep_until(run.at(start).min(end));
     while clock::now() < end {
-        let bytes = options.mix.sample(&mut sizes).min(FILE_BYTES_MAX);
+        let bytes = options.mix.sample(&mut choices).min(FILE_BYTES_MAX);
         let mut current = Current {
             bytes,
             began: clock::now(),
@@ -150,10 +148,9 @@ fn keep_fetching(options: &Options, client: u32, shared: &Shared) {
         diary.current = None;
         diary.done.push(current.fetch(client, ended, outcome, run));
         drop(diary);
-        let pause = options.think.sample(&mut pauses);
         let pause = match outcome {
-            Outcome::Finished => pause,
-            _ => pause.max(RETRY),
+            Outcome::Finished => options.think.sample(&mut choices),
+            _ => RETRY,
         };
         sleep_until((ended + pause).min(end));
     }
