@@ -5,7 +5,9 @@
 mod world;
 
 use weir_forces::wire::header::Execution;
-use weir_forces::wire::{Body, Content, OperationKind, PathData, ResultCode, Selector};
+use weir_forces::wire::{
+    Body, Content, LfbSelect, Operation, OperationKind, PathData, ResultCode, Selector,
+};
 use weir_model::Value;
 use world::{World, delete, path, schema, selector, set, tally, write};
 
@@ -407,4 +409,22 @@ fn exceptions_are_switched_on() {
     assert_eq!(codes(&answers), [SUCCESS], "{answers:?}");
     assert_eq!(world.plan.shown()["redirect.hop_limit"], "true");
     assert_eq!(world.value("redirect", 1, "hop_limit"), true.into());
+}
+
+/// A deletion takes 16 bytes, and its result 8 more, so the answer to as many of them as a TLV can hold is too long.
+#[test]
+fn a_config_whose_answer_would_not_fit_is_refused_before_it_is_executed() {
+    let mut world = World::new();
+    let (ports, rate) = (schema("ports").id, path("ports", "rate").0);
+    let deletions = |number| {
+        let paths = vec![PathData::bare(rate.clone()).unwrap(); number];
+        let operation = Operation::on(OperationKind::Delete, paths).unwrap();
+        vec![LfbSelect::new(ports, 2, vec![operation]).unwrap()]
+    };
+    let answers = world.config(deletions(5000));
+    assert_eq!(codes(&answers), [ResultCode::ContentsTooLong]);
+    assert_eq!(world.value("ports", 2, "rate"), Value::Whole(10_000_000));
+    let answers = world.config(deletions(2500));
+    assert_eq!(codes(&answers), vec![SUCCESS; 2500]);
+    assert_eq!(world.value("ports", 2, "rate"), Value::Whole(0));
 }

@@ -12,7 +12,7 @@ use weir_forces::session::execute::{self, Answer};
 use weir_forces::session::fe::{Stage, Ticket};
 use weir_forces::wire::header::{Execution as Mode, Flags};
 use weir_forces::wire::message::Config;
-use weir_forces::wire::{Body, Content, LfbSelect, OperationKind, Outcome};
+use weir_forces::wire::{Body, Content, LfbSelect, OperationKind, Outcome, ResultCode};
 use weir_model::{Fault, Operation};
 
 use super::route::Rows;
@@ -72,6 +72,14 @@ impl Agent {
         flags: Flags,
         config: Config,
     ) {
+        if !self.fe.can_answer(ticket, &config) {
+            let code = ResultCode::ContentsTooLong;
+            let response = execute::refuse_at_first(&config, code).ok();
+            let _ = self
+                .fe
+                .respond(now, ticket, response.map(Body::ConfigResponse)); // it fits
+            return;
+        }
         let draft = match (&self.transaction, stage) {
             (
                 Some(Transaction {

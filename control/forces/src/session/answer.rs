@@ -128,7 +128,7 @@ impl Shape<'_, '_> {
                     answer.content
                 }),
             };
-            let keys = trail.iter().filter(|p| has_key(p)).count();
+            let keys = keys_of(trail);
             trail.pop();
             let Some(content) = content else {
                 continue;
@@ -157,6 +157,11 @@ const fn at<'a>(
         operation,
         trail,
     }
+}
+
+/// The number of keys on a path, whose rows a response names.
+pub(super) fn keys_of(trail: &[&PathData]) -> usize {
+    trail.iter().filter(|path| has_key(path)).count()
 }
 
 const fn has_key(path: &PathData) -> bool {

@@ -16,8 +16,8 @@ use crate::wire::header::{Ack, Execution};
 use crate::wire::message::{Config, ConfigResponse, Query, QueryResponse, Selects};
 use crate::wire::{Content, LfbSelect, OperationKind, ResultCode, WireError};
 
-use super::answer::respond;
 pub use super::answer::{Answer, Leaf, walk};
+use super::answer::{keys_of, respond};
 
 /// The operations that a Config executes. A Config with any other operation is refused as a whole.
 const CHANGES: [OperationKind; 3] = [
@@ -79,6 +79,21 @@ pub fn query(query: &Query, target: &mut dyn Target) -> Result<QueryResponse, Wi
 pub fn refuse(request: &Config, code: ResultCode) -> Result<ConfigResponse, WireError> {
     Selects::new(respond(request.selects(), &mut |_| {
         Some(Answer::code(code))
+    })?)
+}
+
+/// The response that refuses a whole Config by its first path alone: for a Config whose response would not fit a message.
+pub fn refuse_at_first(request: &Config, code: ResultCode) -> Result<ConfigResponse, WireError> {
+    let mut first = Some(Answer::code(code));
+    Selects::new(respond(request.selects(), &mut |_| first.take())?)
+}
+
+/// The longest response to a Config among those whose results give no causes. An error means that none fits a message.
+pub fn longest(request: &Config) -> Result<ConfigResponse, WireError> {
+    Selects::new(respond(request.selects(), &mut |leaf| {
+        let mut answer = Answer::code(ResultCode::Unspecified);
+        answer.indices = vec![0; keys_of(leaf.trail)];
+        Some(answer)
     })?)
 }
 

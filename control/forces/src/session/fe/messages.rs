@@ -199,7 +199,7 @@ impl Fe {
     }
 
     /// A response with its results in the form that the CE has chosen.
-    fn in_form(&self, response: Body) -> Result<Body, WireError> {
+    pub(super) fn in_form(&self, response: Body) -> Result<Body, WireError> {
         let extended = self.params.extended_results;
         Ok(match &response {
             Body::ConfigResponse(of) if needs_form(of.selects(), extended) => {
