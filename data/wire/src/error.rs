@@ -9,6 +9,8 @@ pub enum Header {
     Ethernet,
     /// 802.1Q tag.
     Vlan,
+    /// Flexible packet forwarding.
+    Fpf,
     /// ARP.
     Arp,
     /// IPv4.
@@ -19,6 +21,8 @@ pub enum Header {
     Ipv6,
     /// An IPv6 extension header.
     Ipv6Extension,
+    /// GRE.
+    Gre,
     /// TCP.
     Tcp,
     /// UDP.
@@ -83,11 +87,13 @@ impl fmt::Display for Header {
         f.write_str(match self {
             Self::Ethernet => "Ethernet header",
             Self::Vlan => "802.1Q tag",
+            Self::Fpf => "FPF header",
             Self::Arp => "ARP message",
             Self::Ipv4 => "IPv4 header",
             Self::Ipv4Option => "IPv4 option",
             Self::Ipv6 => "IPv6 header",
             Self::Ipv6Extension => "IPv6 extension header",
+            Self::Gre => "GRE header",
             Self::Tcp => "TCP header",
             Self::Udp => "UDP header",
             Self::Icmpv4 => "ICMP header",

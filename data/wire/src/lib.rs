@@ -5,10 +5,12 @@
 //! |---|---|---|
 //! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
+//! | [`fpf`] | flexible packet forwarding | Beben et al., section III |
 //! | [`arp`] | ARP for IPv4 over Ethernet | RFC 826 |
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
 //! | [`ipv6`] | IPv6 | RFC 8200 |
 //! | [`ipv6_extension`] | IPv6 extension headers and the walk over them | RFC 8200, RFC 4302, RFC 5095 |
+//! | [`gre`] | GRE without options | RFC 2784, RFC 7676 |
 //! | [`tcp`] | TCP | RFC 9293 |
 //! | [`udp`] | UDP | RFC 768 |
 //! | [`icmpv4`] | ICMP | RFC 792, RFC 1191 |
@@ -53,6 +55,8 @@ pub mod checksum;
 pub mod discovery;
 pub mod error;
 pub mod ethernet;
+pub mod fpf;
+pub mod gre;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ipv4;

@@ -33,6 +33,8 @@ codes! {
         Routing = 43,
         /// IPv6 fragment header.
         Fragment = 44,
+        /// Generic routing encapsulation.
+        Gre = 47,
         /// Encapsulating security payload.
         Esp = 50,
         /// Authentication header.
