@@ -61,6 +61,20 @@ pub enum Reason {
     NotAPort,
     /// It is longer than the egress port's MTU and may not be fragmented.
     TooBig,
+    /// Its FPF header has an Index beyond the end of its LID vector.
+    FpfIndex,
+    /// Its LID vector ends within the LID that its domain uses.
+    FpfLidLength,
+    /// No FPF rule is for its input interface and its LID.
+    FpfUnknownLid,
+    /// Its FPF rule drops it, or hands it to a control element that takes nothing.
+    FpfRule,
+    /// It is neither IPv4 nor IPv6, and the rule that removed its FPF header names no other type.
+    FpfPayload,
+    /// It has more FPF headers, or copies of copies, within each other than a router follows.
+    FpfNested,
+    /// A copy of it for a leaf of a multicast tree found no packet slot.
+    NoCopy,
     /// Its next hop did not answer.
     NeighbourFailed,
     /// Too many packets were waiting for neighbours to answer.
@@ -94,7 +108,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 45] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -120,6 +134,13 @@ impl Reason {
         Self::RouteProhibit,
         Self::NotAPort,
         Self::TooBig,
+        Self::FpfIndex,
+        Self::FpfLidLength,
+        Self::FpfUnknownLid,
+        Self::FpfRule,
+        Self::FpfPayload,
+        Self::FpfNested,
+        Self::NoCopy,
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
         Self::PoolExhausted,
@@ -219,6 +240,34 @@ impl Reason {
             Self::TooBig => (
                 "too-big",
                 "It is longer than the MTU and may not be fragmented.",
+            ),
+            Self::FpfIndex => (
+                "fpf-index",
+                "The Index of its FPF header is greater than the Length.",
+            ),
+            Self::FpfLidLength => (
+                "fpf-lid-length",
+                "Its LID vector ends within the LID that this domain uses; the domains differ about the size of a LID.",
+            ),
+            Self::FpfUnknownLid => (
+                "fpf-unknown-lid",
+                "No FPF rule is for its input interface and LID.",
+            ),
+            Self::FpfRule => (
+                "fpf-rule",
+                "Its FPF rule says drop, or redirect while no control element takes packets.",
+            ),
+            Self::FpfPayload => (
+                "fpf-payload",
+                "Behind its FPF header is neither IPv4 nor IPv6, and the rule that removes the header names no other type.",
+            ),
+            Self::FpfNested => (
+                "fpf-nested",
+                "It is wrapped in more FPF headers, one within the other, than a router removes.",
+            ),
+            Self::NoCopy => (
+                "no-copy",
+                "It is the copy for a leaf of a multicast tree, and every packet slot is in use.",
             ),
             Self::NeighbourFailed => ("neighbour-failed", "The next hop did not answer."),
             Self::NeighbourQueueFull => (

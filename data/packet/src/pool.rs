@@ -88,6 +88,20 @@ impl Pool {
         Some(Packet::new(id, slot, len as u32, arrived))
     }
 
+    /// A copy of a packet: its bytes, their place in the slot, its flow key, class, ECN field and time of arrival, under
+    /// a serial number of its own. `None` if no slot is free. The original may lie in any slot of this pool.
+    pub fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
+        let mut copy = self.create(packet.len as usize, packet.arrived)?;
+        let (from, to) = (self.range(packet.slot), self.base(copy.slot));
+        let extent = self.extents[packet.slot.0 as usize];
+        self.bytes.copy_within(from, to + extent.start as usize);
+        self.extents[copy.slot.0 as usize] = extent;
+        self.keys.copy(packet.slot, copy.slot);
+        copy.class = packet.class;
+        copy.ecn = packet.ecn;
+        Some(copy)
+    }
+
     /// The frame of a packet.
     pub fn frame(&self, packet: &Packet) -> &[u8] {
         &self.bytes[self.range(packet.slot)]
@@ -124,6 +138,25 @@ impl Pool {
         true
     }
 
+    /// Makes room for `bytes` more bytes at the front of the frame, whose content the caller must write. If there are
+    /// fewer spare bytes before the frame, the frame moves towards the end of its slot, and
+    /// [`Self::stripped`] counts from there. Returns whether there was room.
+    pub fn grow_front(&mut self, packet: &mut Packet, bytes: usize) -> bool {
+        let Extent { start, len } = self.extents[packet.slot.0 as usize];
+        let lacking = bytes.saturating_sub(start as usize);
+        let end = (start + len) as usize + lacking;
+        if end > HEADROOM + self.frame_bytes_max {
+            return false;
+        }
+        if lacking > 0 {
+            let from = self.range(packet.slot);
+            let to = from.start + lacking;
+            self.bytes.copy_within(from, to);
+            self.extents[packet.slot.0 as usize].start += lacking as u32;
+        }
+        self.move_start(packet, -(bytes as i32)) // as many as there are now before the frame, or fewer
+    }
+
     /// Cuts the frame to its first `len` bytes.
     pub fn truncate(&mut self, packet: &mut Packet, len: usize) {
         let extent = &mut self.extents[packet.slot.0 as usize];
@@ -143,14 +176,21 @@ impl Pool {
 
     fn range(&self, slot: Slot) -> std::ops::Range<usize> {
         let Extent { start, len } = self.extents[slot.0 as usize];
-        let base = slot.0 as usize * (HEADROOM + self.frame_bytes_max) + start as usize;
-        base..base + len as usize
+        let start = self.base(slot) + start as usize;
+        start..start + len as usize
+    }
+
+    /// Where the memory of a slot begins.
+    fn base(&self, slot: Slot) -> usize {
+        slot.0 as usize * (HEADROOM + self.frame_bytes_max)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::FlowKey;
+    use crate::packet::{Class, Ecn};
 
     #[test]
     fn a_pool_gives_out_each_slot_once() {
@@ -183,5 +223,43 @@ mod tests {
         assert_eq!(pool.frame(&packet), b"payload");
         assert!(!pool.move_start(&mut packet, -1000));
         assert!(!pool.move_start(&mut packet, 1000));
+    }
+
+    #[test]
+    fn a_copy_has_everything_of_the_original_and_a_life_of_its_own() {
+        let mut pool = Pool::new(2, 100, (1, 2));
+        let mut packet = pool.receive(b"..payload", Instant::from_nanos(5)).unwrap();
+        assert!(pool.move_start(&mut packet, 2));
+        let key = FlowKey::link([1; 6], [2; 6]);
+        pool.keys.set(packet.slot, key);
+        packet.class = Class(3);
+        packet.ecn = Ecn::Capable0;
+        let mut copy = pool.duplicate(&packet).unwrap();
+        assert_eq!(pool.frame(&copy), b"payload");
+        assert_eq!(pool.stripped(&copy), 2);
+        assert_eq!(*pool.keys.key(&copy), key);
+        assert_ne!((copy.id, copy.slot), (packet.id, packet.slot));
+        let same = |p: &Packet| (p.arrived, p.len, p.class, p.ecn);
+        assert_eq!(same(&copy), same(&packet));
+        assert!(pool.move_start(&mut copy, 3));
+        pool.frame_mut(&copy)[0] = b'!';
+        assert_eq!(pool.frame(&packet), b"payload");
+        assert!(pool.duplicate(&packet).is_none(), "no slot is left");
+    }
+
+    #[test]
+    fn a_frame_moves_back_if_there_is_too_little_room_before_it() {
+        let mut pool = Pool::new(2, 100, (1, 2));
+        let neighbour = pool.receive(&[7; 100], Instant::ZERO).unwrap();
+        let mut packet = pool.receive(b"payload", Instant::ZERO).unwrap();
+        assert!(pool.grow_front(&mut packet, HEADROOM));
+        assert_eq!(pool.stripped(&packet), -(HEADROOM as i32));
+        assert_eq!(packet.len as usize, HEADROOM + 7);
+        assert!(pool.grow_front(&mut packet, 93), "to the last byte");
+        assert_eq!(packet.len as usize, HEADROOM + 100);
+        assert!(pool.frame(&packet).ends_with(b"payload"));
+        assert!(!pool.grow_front(&mut packet, 1));
+        assert!(pool.frame(&packet).ends_with(b"payload"));
+        assert_eq!(pool.frame(&neighbour), [7; 100]);
     }
 }
