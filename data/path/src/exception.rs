@@ -66,6 +66,9 @@ pub enum Cause {
     },
     /// It carries the router alert option (RFC 2113, RFC 2711).
     RouterAlert,
+    /// A rule of flexible packet forwarding says so, for its LID. The rule is the control element's own, so no policy
+    /// is asked.
+    Fpf,
 }
 
 /// Which packets go to the control element, and at which rate. The default: none.
@@ -194,6 +197,7 @@ impl Policy {
             Cause::NextHop => self.next_hop,
             Cause::TooBig { .. } => self.too_big,
             Cause::RouterAlert => self.router_alert,
+            Cause::Fpf => true,
         }
     }
 
@@ -267,7 +271,7 @@ impl Exceptions {
     }
 
     /// Whether the control side takes its packets.
-    fn is_attended(&self, now: Instant) -> bool {
+    pub(crate) fn is_attended(&self, now: Instant) -> bool {
         self.waiting_since.is_none_or(|since| now < since + LEASE)
     }
 

@@ -99,6 +99,18 @@ pub(crate) fn peek(frame: &[u8]) -> Headers {
     found.unwrap_or_else(|| not_ip(frame, link.l3))
 }
 
+/// The headers of the payload of an FPF header, which begins at `l3`: IPv4 or IPv6 by its version, or not IP.
+#[inline(always)]
+pub(crate) fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
+    let packet = frame.get(l3..).unwrap_or(&[]);
+    let found = match packet.first().map(|byte| byte >> 4) {
+        Some(4) => peek_v4(packet, l3),
+        Some(6) => peek_v6(packet, l3),
+        _ => None,
+    };
+    found.unwrap_or_else(|| not_ip(frame, l3))
+}
+
 #[inline(always)]
 fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
     let fixed = packet.first_chunk::<{ ipv4::HEADER_LEN_MIN }>()?;

@@ -1,6 +1,6 @@
 //! The path of a packet through the router, as one-way stages.
 //!
-//! Read in this order to follow a packet: [`link`], [`ip`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns
+//! Read in this order to follow a packet: [`link`], [`ip`], [`fpf`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns
 //! the state and joins the stages; [`headers`] is what one stage hands to the next. [`exception`] has the packets that a
 //! control element takes over.
 //!
@@ -10,6 +10,7 @@ pub mod bridge;
 pub mod classify;
 pub mod egress;
 pub mod exception;
+pub mod fpf;
 pub mod headers;
 pub mod ip;
 pub mod link;

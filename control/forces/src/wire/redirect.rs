@@ -79,6 +79,8 @@ codes! {
         Neighbours = 0x8000_0002 "Neighbours",
         /// Ours: it goes to a group.
         Multicast = 0x8000_0003 "Multicast",
+        /// Ours: a rule of flexible packet forwarding hands it to the CE.
+        FpfRule = 0x8000_0004 "FpfRule",
     }
 }
 

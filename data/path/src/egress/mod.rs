@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!  network layer --Departure--> carry_out --> Port::offer ... Port::step --> device
-//!                    rewrites:  hops, fragments, MAC addresses, tags
+//!                    rewrites:  hops, fragments, FPF Index, MAC addresses, tags
 //! ```
 //!
 //! - [`rewrite`]: changes to headers
+//! - [`encapsulation`]: headers put before a payload, and taken off
 //! - [`fragment`]: IPv4 fragmentation
 //! - [`port`]: a discipline in front of a link
 //! - [`transmitter`]: when the link starts each frame, and when it becomes free again
@@ -13,6 +14,7 @@
 //! A network layer decides, and changes nothing. Its decision is a [`Departure`]: a short list of rewrites
 //! and an exit. For a new kind of rewrite, add a field to [`Rewrites`] at its place in the order.
 
+pub mod encapsulation;
 pub mod fragment;
 pub mod port;
 pub mod rewrite;
@@ -51,6 +53,8 @@ pub struct Rewrites {
     /// Cuts the packet into fragments, each an IP packet of at most this number of bytes. The rewrites below
     /// are done to each fragment.
     pub fragment: Option<u32>,
+    /// Writes the Index of the FPF header behind the Ethernet header.
+    pub fpf_index: Option<u8>,
     /// Writes the MAC addresses: the neighbour's as destination, the interface's own as source.
     pub macs: Option<[Mac; 2]>,
     /// Puts an 802.1Q tag with this control information into the frame.
@@ -72,6 +76,9 @@ pub fn carry_out(
     }
     if let Some(mtu) = rewrites.fragment {
         return split(rewrites, mtu, pool, packet, headers).map(Some);
+    }
+    if let Some(index) = rewrites.fpf_index {
+        encapsulation::set_index(frame, index);
     }
     if let Some([destination, source]) = rewrites.macs {
         rewrite::set_macs(frame, destination, source);
@@ -147,6 +154,7 @@ mod tests {
         let all = Rewrites {
             decrement_hops: true,
             fragment: None,
+            fpf_index: None,
             macs: MACS,
             push_tag: Some(0xa007),
         };
@@ -164,6 +172,7 @@ mod tests {
         let fragments = |mtu| Rewrites {
             decrement_hops: true,
             fragment: Some(mtu),
+            fpf_index: None,
             macs: MACS,
             push_tag: Some(7),
         };

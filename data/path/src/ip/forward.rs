@@ -33,7 +33,7 @@ use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 pub enum Origin {
     /// Another machine: its TTL is checked and decremented.
     Transit,
-    /// This router itself (an ICMP error).
+    /// This router itself (an ICMP error, the outer packet of a tunnel).
     Router,
     /// The control element of this router.
     ControlElement,
@@ -82,6 +82,7 @@ pub fn forward(
             rewrites: Rewrites {
                 decrement_hops: origin == Origin::Transit,
                 fragment: (headers.total_len > next_hop.mtu).then_some(next_hop.mtu),
+                fpf_index: None,
                 macs: Some([next_hop.destination, next_hop.source]),
                 push_tag: None,
             },

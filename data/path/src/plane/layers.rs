@@ -4,6 +4,7 @@
 //!  route:   link -> ip::parse -> source check -> classify -> ip::forward --+--> depart -> Port::offer
 //!  bridge:  bridge::parse ---------------------> classify -> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
+//!  fpf:     frames of its Ethernet type leave `route` behind `link`, and are carried on in `plane::fpf`
 //! ```
 
 use std::net::IpAddr;
@@ -30,17 +31,32 @@ impl Plane {
     /// Handles a packet that arrived at a routed port.
     pub(super) fn route(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
-            self.fates.discard(packet, Reason::UnknownVlan);
-            return;
+            return self.route_tagged(ingress, packet, arrival);
         }
         let link = match link::validate(self.pool.frame(&packet)) {
             Ok(link) => link,
+            Err(Reason::UnknownVlan) => return self.route_tagged(ingress, packet, arrival),
             Err(reason) => {
                 self.fates.discard(packet, reason);
                 return;
             }
         };
-        match parse(&mut self.pool, packet, &link) {
+        if let Some(input) = self.fpf_input(ingress, link.ethertype) {
+            return self.route_fpf(ingress, input, packet, arrival);
+        }
+        self.route_ip(ingress, packet, &link, arrival);
+    }
+
+    /// Handles a packet whose link layer has been validated, at a routed port.
+    #[inline]
+    pub(super) fn route_ip(
+        &mut self,
+        ingress: usize,
+        packet: Packet,
+        link: &link::Header,
+        arrival: &Arrival,
+    ) {
+        match parse(&mut self.pool, packet, link) {
             Ok(parsed) => {
                 if let Err(reason) = self.check_source(ingress, &parsed.headers) {
                     self.fates.discard(parsed.packet, reason);
@@ -130,7 +146,11 @@ impl Plane {
 
     /// Finishes the checksum, if the sender left it to hardware.
     #[inline]
-    fn finish_checksum(&mut self, parsed: &Parsed, arrival: &Arrival) -> Result<(), Reason> {
+    pub(super) fn finish_checksum(
+        &mut self,
+        parsed: &Parsed,
+        arrival: &Arrival,
+    ) -> Result<(), Reason> {
         let Some(partial) = arrival.offload.checksum else {
             return Ok(());
         };
@@ -208,8 +228,12 @@ impl Plane {
     }
 
     /// Drops an IP packet, and sends the ICMP error that `notify` asks for. If the control element wants the packet,
-    /// it gets it instead, and answers it.
+    /// it gets it instead, and answers it. The packets of our own tunnels are addressed to us, too, and go on instead.
     fn drop(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+        let held = match self.tunnel_input(&held, reason) {
+            Some(input) => return self.leave_tunnel(held, input, now),
+            None => held,
+        };
         let Held {
             packet: Classified { packet, headers },
             ingress,

@@ -1,9 +1,10 @@
 //! Everything that a packet touches, owned in one place: pool, counters, ports, tables.
 //!
 //! A plane is driven by one thread, so it needs no locks. A router with more threads has a plane for
-//! each, and passes packets between them through rings. [`step`] and `layers` move packets through the
+//! each, and passes packets between them through rings. [`step`], `layers` and [`fpf`] move packets through the
 //! plane, and `redirect` to and from a control element; this file adds, changes and removes ports.
 
+pub mod fpf;
 mod layers;
 mod redirect;
 pub mod step;
@@ -24,6 +25,7 @@ use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::{Passed, SourceCheck};
 use crate::ip::tables::{Interface, NeighbourKey, Tables};
 use crate::ip::waiting::Waiting;
+use crate::plane::fpf::Fpf;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
@@ -76,6 +78,7 @@ pub struct Plane {
     pub(crate) waiting: Waiting,
     pub(crate) errors: ErrorBudget,
     pub(crate) exceptions: Exceptions,
+    pub(crate) fpf: Option<Box<Fpf>>,
     pub(crate) streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
@@ -100,6 +103,7 @@ impl Plane {
             waiting: Waiting::default(),
             errors: ErrorBudget::default(),
             exceptions: Exceptions::default(),
+            fpf: None,
             streams,
             segment: Vec::new(),
             watch: None,
@@ -146,6 +150,7 @@ impl Plane {
     /// Closes a port: it takes no more packets, and those that it holds leave at its rate.
     pub fn close_port(&mut self, number: usize) {
         self.ports[number].closing = true;
+        self.bind_fpf();
     }
 
     /// From now on, received frames that arrived before `at` are dropped with [`Reason::Stale`].
@@ -162,6 +167,7 @@ impl Plane {
     /// Removes a port; the ports after it move up by one. The packets that it holds are dropped.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
         let mut gone = self.ports.remove(number);
+        self.bind_fpf();
         self.passed.clear();
         self.waiting.renumber(number);
         gone.port.shut_down(&mut self.fates, reason);
@@ -350,6 +356,7 @@ impl Plane {
                 slot.interface.clone_from(&interface.name);
             }
         }
+        self.bind_fpf();
     }
 
     /// Returns the memory of dropped packets to the pool; a watch sees the packets first.

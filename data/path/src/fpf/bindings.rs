@@ -1,0 +1,218 @@
+//! Where the interfaces of a table are among the ports of a plane.
+//!
+//! A table names ports, and does not change. Ports come and go, their interfaces go up and down and change their
+//! addresses. Bindings are made anew when one of these changes, so that a packet needs one load by number for its
+//! input interface, and one for its exit.
+
+use std::net::IpAddr;
+
+use weir_packet::Reason;
+use weir_wire::ethernet::Mac;
+
+use crate::fpf::interface::{Interface, InterfaceId};
+use crate::fpf::table::{Input, Table};
+
+/// A port of a plane, as far as bindings need it.
+#[derive(Clone, Copy, Debug)]
+pub struct PortState<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether it is a routed port that takes packets.
+    pub open: bool,
+    /// The device behind it; none if it is gone.
+    pub device: Option<Device>,
+}
+
+/// The device behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The longest packet that it carries: FPF header and payload.
+    pub mtu: u32,
+    /// Whether it is switched on.
+    pub up: bool,
+}
+
+/// The exit by an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Through the port with this number.
+    Port {
+        /// The number.
+        port: usize,
+        /// The MAC address of its device.
+        source: Mac,
+        /// The longest packet that it carries: FPF header and payload.
+        mtu: u32,
+        /// The VLAN; zero for none.
+        vlan: u16,
+    },
+    /// Through a tunnel, whose packets leave by the routes.
+    Tunnel {
+        /// The address of this router.
+        local: IpAddr,
+        /// The far end.
+        remote: IpAddr,
+    },
+    /// None at present; this is the reason to drop a packet.
+    Closed(Reason),
+}
+
+/// The places of a table's interfaces.
+#[derive(Debug, Default)]
+pub struct Bindings {
+    /// By port: the rows for frames without a VLAN.
+    ports: Box<[Input]>,
+    /// Port, VLAN, and the rows for its frames.
+    vlans: Box<[(usize, u16, Input)]>,
+    /// Near end, far end, and the rows for the tunnel's packets.
+    tunnels: Box<[(IpAddr, IpAddr, Input)]>,
+    /// By interface.
+    exits: Box<[Exit]>,
+}
+
+impl Bindings {
+    /// The places of the interfaces of `table` among `ports`.
+    pub fn new<'a>(table: &Table, ports: impl Iterator<Item = PortState<'a>> + Clone) -> Self {
+        let mut inputs: Vec<_> = ports.clone().map(|_| table.any_input()).collect();
+        let (mut vlans, mut tunnels, mut exits) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, interface) in table.interfaces().iter().enumerate() {
+            let input = table.input(InterfaceId(number as u16)); // fewer than 65 536
+            let named = |name: &str| ports.clone().position(|port| port.name == name);
+            let place = interface.port().and_then(named);
+            match (interface, place) {
+                (Interface::Ethernet { .. }, Some(port)) => inputs[port] = input,
+                (Interface::Vlan { id, .. }, Some(port)) => vlans.push((port, *id, input)),
+                (Interface::Gre { local, remote }, _) => tunnels.push((*local, *remote, input)),
+                (_, None) => {}
+            }
+            let port = place.and_then(|place| Some((place, ports.clone().nth(place)?)));
+            exits.push(exit(interface, port));
+        }
+        Self {
+            ports: inputs.into(),
+            vlans: vlans.into(),
+            tunnels: tunnels.into(),
+            exits: exits.into(),
+        }
+    }
+
+    /// The rows for frames without a VLAN that arrive at a port.
+    #[inline]
+    pub fn port(&self, port: usize) -> Input {
+        self.ports.get(port).copied().unwrap_or_default()
+    }
+
+    /// The rows for frames that arrive at a port in a VLAN; none if the table does not name it.
+    pub fn vlan(&self, port: usize, id: u16) -> Option<Input> {
+        let found = self.vlans.iter().find(|(p, v, _)| (*p, *v) == (port, id))?;
+        Some(found.2)
+    }
+
+    /// The rows for the packets of a tunnel; none if the table does not name it.
+    pub fn tunnel(&self, local: IpAddr, remote: IpAddr) -> Option<Input> {
+        let ends = (local, remote);
+        let found = self.tunnels.iter().find(|(l, r, _)| (*l, *r) == ends)?;
+        Some(found.2)
+    }
+
+    /// The exit by an interface.
+    #[inline]
+    pub fn exit(&self, interface: InterfaceId) -> Exit {
+        let exit = self.exits.get(interface.get());
+        exit.copied().unwrap_or(Exit::Closed(Reason::NotAPort))
+    }
+}
+
+fn exit(interface: &Interface, port: Option<(usize, PortState<'_>)>) -> Exit {
+    let vlan = match interface {
+        Interface::Ethernet { .. } => 0,
+        Interface::Vlan { id, .. } => *id,
+        Interface::Gre { local, remote } => {
+            return Exit::Tunnel {
+                local: *local,
+                remote: *remote,
+            };
+        }
+    };
+    match port {
+        None => Exit::Closed(Reason::NotAPort),
+        Some((_, PortState { open: false, .. })) => Exit::Closed(Reason::NotAPort),
+        Some((port, state)) => match state.device.filter(|device| device.up) {
+            None => Exit::Closed(Reason::DeviceDown),
+            Some(Device { mac, mtu, .. }) => Exit::Port {
+                port,
+                source: mac,
+                mtu,
+                vlan,
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fpf::domain::Domain;
+    use crate::fpf::rule::Rule;
+    use crate::fpf::table::Builder;
+
+    #[test]
+    fn interfaces_follow_their_ports() {
+        let mut builder = Builder::new(Domain::default());
+        let (near, far) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let ids = [
+            Interface::ethernet("wan"),
+            Interface::vlan("wan", 7).unwrap(),
+            Interface::gre(near, far).unwrap(),
+            Interface::ethernet("gone"),
+        ]
+        .map(|interface| builder.interface(interface).unwrap());
+        for id in ids {
+            builder.rule(Some(id), 1, Rule::Drop).unwrap();
+        }
+        let table = builder.build().unwrap();
+        let [wan, vlan, tunnel, gone] = ids;
+        let device = |up| Device {
+            mac: [2; 6],
+            mtu: 1500,
+            up,
+        };
+        let port = |name, open, up| PortState {
+            name,
+            open,
+            device: Some(device(up)),
+        };
+        let bound = |ports: &[PortState<'static>]| Bindings::new(&table, ports.iter().copied());
+
+        let bindings = bound(&[port("lan", true, true), port("wan", true, true)]);
+        assert_eq!(bindings.port(0), table.any_input());
+        assert_eq!(bindings.port(1), table.input(wan));
+        assert_eq!(bindings.vlan(1, 7), Some(table.input(vlan)));
+        assert_eq!((bindings.vlan(0, 7), bindings.vlan(1, 8)), (None, None));
+        assert_eq!(bindings.tunnel(near, far), Some(table.input(tunnel)));
+        assert_eq!(bindings.tunnel(far, near), None);
+        let exit = |vlan| Exit::Port {
+            port: 1,
+            source: [2; 6],
+            mtu: 1500,
+            vlan,
+        };
+        assert_eq!(
+            (bindings.exit(wan), bindings.exit(vlan)),
+            (exit(0), exit(7))
+        );
+        let ends = Exit::Tunnel {
+            local: near,
+            remote: far,
+        };
+        assert_eq!(bindings.exit(tunnel), ends);
+        assert_eq!(bindings.exit(gone), Exit::Closed(Reason::NotAPort));
+
+        let closed = |open, up| bound(&[port("wan", open, up)]).exit(wan);
+        assert_eq!(closed(false, true), Exit::Closed(Reason::NotAPort));
+        assert_eq!(closed(true, false), Exit::Closed(Reason::DeviceDown));
+        assert_eq!(bound(&[port("wan", true, true)]).port(0), table.input(wan));
+    }
+}

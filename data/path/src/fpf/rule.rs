@@ -1,0 +1,49 @@
+//! The actions for FPF packets (table I of the paper).
+
+use std::sync::Arc;
+
+use weir_packet::Class;
+use weir_wire::EtherType;
+use weir_wire::ethernet::Mac;
+use weir_wire::fpf::Vector;
+
+use crate::fpf::interface::InterfaceId;
+
+/// The action for packets with one LID from one input interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Sends it to the next FE.
+    Forward(Hop),
+    /// Makes a copy for each of these vectors; each replaces the packet's own one, Index begins at zero, and the
+    /// forwarding engine handles the copy as if it had arrived at the same input interface.
+    Multicast(Arc<[Vector]>),
+    /// Removes the header, whatever LIDs are left.
+    Decapsulate(Inner),
+    /// Hands it to the control element.
+    Redirect,
+    /// Drops it.
+    Drop,
+}
+
+/// A neighbour: the next FE, or a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The interface by which the packet leaves.
+    pub interface: InterfaceId,
+    /// MAC address of the neighbour. A tunnel ignores it, because its far end is found by the routes.
+    pub destination: Mac,
+    /// The queue of the egress port; zero leaves the choice to the port's discipline.
+    pub queue: Class,
+    /// Whether the neighbour belongs to the next domain: Index is advanced by the size of a LID.
+    pub leaves_domain: bool,
+}
+
+/// How the payload goes on after the header is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inner {
+    /// IPv4 or IPv6, by its version: as if it had arrived at the same port without the header.
+    #[default]
+    Ip,
+    /// As a frame of this Ethernet type, to this neighbour.
+    Frame(EtherType, Hop),
+}

@@ -1,0 +1,507 @@
+//! The forwarding table: (input interface, LID) to a rule, by direct index.
+//!
+//! ```text
+//!  input interface --> block       rows (a number for each LID)             rules
+//!    any, lan          0           | 0 | 1 | 0 | 2 | ...            |        1: forward ..
+//!    wan               1           | 0 | 1 | 3 | 2 | ...            |        2: multicast ..
+//!                                        LID at Index                        3: drop
+//! ```
+//!
+//! Source: table I of the paper. No hash, no search: two loads, from 1 kB of rows for each block (256 kB with LIDs of
+//! two bytes). An interface without rows of its own uses the block of the rows for any interface; one with rows of its
+//! own has a block in which these are filled in, too. Rows that are the same have the same rule.
+//!
+//! A table is built as a whole and never changed, so that any number of threads can read it behind an `Arc`. The
+//! builder refuses what can never work, with a sentence: a LID beyond the domain's size, two rules for one LID, a
+//! multicast rule that leads back to itself.
+
+use std::collections::btree_map::{BTreeMap, Entry};
+
+use crate::fpf::domain::Domain;
+use crate::fpf::interface::{Interface, InterfaceId};
+use crate::fpf::rule::{Hop, Inner, Rule};
+
+/// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
+pub const INTERFACES_MAX: usize = 256;
+/// Maximum copies that one packet becomes, through all multicast rules that lead to each other.
+pub const COPIES_MAX: usize = 256;
+/// Maximum multicast rules that lead to each other.
+pub const MULTICAST_DEPTH_MAX: usize = 4;
+
+/// A forwarding table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    domain: Domain,
+    interfaces: Box<[Interface]>,
+    /// By interface.
+    blocks: Box<[Input]>,
+    /// By block and LID: the number of a rule, or zero.
+    rows: Box<[u32]>,
+    /// By number, from one on.
+    rules: Box<[Rule]>,
+    /// By block: how packets go on for which this FE is the last one.
+    ends: Box<[Inner]>,
+}
+
+/// An input interface, as rows of its table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    block: u32,
+}
+
+/// A table in the making.
+#[derive(Debug)]
+pub struct Builder {
+    domain: Domain,
+    interfaces: Vec<Interface>,
+    /// By input interface (none for any) and LID: the place of its rule.
+    rows: BTreeMap<(Option<InterfaceId>, u16), usize>,
+    rules: Vec<Rule>,
+    ends: BTreeMap<Option<InterfaceId>, Inner>,
+}
+
+/// A row that a table cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// There are too many interfaces.
+    #[error("more than {INTERFACES_MAX} interfaces")]
+    Interfaces,
+    /// The number is not one of this table's interfaces.
+    #[error("interface number {0} is not one of the table's")]
+    NoInterface(usize),
+    /// The LID does not fit.
+    #[error("LID {lid:#x} does not fit into {bytes} byte")]
+    Lid {
+        /// The LID.
+        lid: u16,
+        /// Bytes of a LID in this domain.
+        bytes: u8,
+    },
+    /// There is a rule already.
+    #[error("LID {0:#x} has two rules for the same input interface")]
+    Twice(u16),
+    /// There are two rules for the end of a path.
+    #[error("two rules for the last FE of a path at the same input interface")]
+    TwoEnds,
+    /// A multicast rule has no leaves.
+    #[error("the multicast rule of LID {0:#x} has no leaves")]
+    NoLeaves(u16),
+    /// A leaf has no whole LID.
+    #[error(
+        "leaf {leaf} of the multicast rule of LID {lid:#x} is shorter than a LID of {bytes} bytes"
+    )]
+    Leaf {
+        /// The LID of the multicast rule.
+        lid: u16,
+        /// The number of the leaf, from one on.
+        leaf: usize,
+        /// Bytes of a LID in this domain.
+        bytes: u8,
+    },
+    /// A multicast rule leads to itself.
+    #[error(
+        "the multicast rule of LID {0:#x} leads back to itself: its packets would be copied for ever"
+    )]
+    Loop(u16),
+    /// Multicast rules lead to each other too often.
+    #[error(
+        "from the multicast rule of LID {0:#x} on, more than {MULTICAST_DEPTH_MAX} multicast rules lead to each other"
+    )]
+    Depth(u16),
+    /// One packet becomes too many.
+    #[error("the multicast rule of LID {0:#x} makes more than {COPIES_MAX} copies of a packet")]
+    Copies(u16),
+}
+
+impl Builder {
+    /// An empty table for a domain.
+    pub fn new(domain: Domain) -> Self {
+        Self {
+            domain,
+            interfaces: Vec::new(),
+            rows: BTreeMap::new(),
+            rules: Vec::new(),
+            ends: BTreeMap::new(),
+        }
+    }
+
+    /// The number of an interface, which is added if it is new.
+    pub fn interface(&mut self, interface: Interface) -> Result<InterfaceId, TableError> {
+        let known = self.interfaces.iter().position(|i| *i == interface);
+        let number = known.unwrap_or(self.interfaces.len());
+        if number >= INTERFACES_MAX {
+            return Err(TableError::Interfaces);
+        }
+        if known.is_none() {
+            self.interfaces.push(interface);
+        }
+        Ok(InterfaceId(number as u16))
+    }
+
+    /// Adds the rule for a LID, from one input interface or from any.
+    pub fn rule(
+        &mut self,
+        input: Option<InterfaceId>,
+        lid: u16,
+        rule: Rule,
+    ) -> Result<(), TableError> {
+        let bytes = self.domain.lid_size().bytes();
+        if usize::from(lid) >= self.domain.lid_size().space() {
+            return Err(TableError::Lid { lid, bytes });
+        }
+        self.check_interface(input)?;
+        match &rule {
+            Rule::Forward(hop) | Rule::Decapsulate(Inner::Frame(_, hop)) => self.check_hop(hop)?,
+            Rule::Multicast(leaves) => {
+                let short = leaves.iter().position(|leaf| leaf.len().get() < bytes);
+                if let Some(leaf) = short.map(|place| place + 1) {
+                    return Err(TableError::Leaf { lid, leaf, bytes });
+                }
+                if leaves.is_empty() {
+                    return Err(TableError::NoLeaves(lid));
+                }
+            }
+            Rule::Decapsulate(Inner::Ip) | Rule::Redirect | Rule::Drop => {}
+        }
+        match self.rows.entry((input, lid)) {
+            Entry::Occupied(_) => Err(TableError::Twice(lid)),
+            Entry::Vacant(row) => {
+                row.insert(self.rules.len());
+                self.rules.push(rule);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets how packets go on for which this FE is the last one of their path, from one input interface or from any.
+    /// Without this they are IP packets.
+    pub fn end(&mut self, input: Option<InterfaceId>, inner: Inner) -> Result<(), TableError> {
+        self.check_interface(input)?;
+        if let Inner::Frame(_, hop) = &inner {
+            self.check_hop(hop)?;
+        }
+        match self.ends.insert(input, inner) {
+            Some(_) => Err(TableError::TwoEnds),
+            None => Ok(()),
+        }
+    }
+
+    /// The table.
+    pub fn build(self) -> Result<Table, TableError> {
+        let space = self.domain.lid_size().space();
+        let own = |id: &InterfaceId| {
+            let rows = &mut self.rows.range((Some(*id), 0)..=(Some(*id), u16::MAX));
+            rows.next().is_some() || self.ends.contains_key(&Some(*id))
+        };
+        let ids = (0..self.interfaces.len() as u16).map(InterfaceId);
+        let with_block: Vec<_> = ids.clone().filter(own).collect();
+        let blocks = ids.map(|id| {
+            let place = with_block.iter().position(|other| *other == id);
+            let block = place.map_or(0, |place| place as u32 + 1); // 0: the rows for any interface
+            Input { block }
+        });
+        let mut table = Table {
+            domain: self.domain,
+            blocks: blocks.collect(),
+            interfaces: self.interfaces.into(),
+            rows: vec![0; space * (1 + with_block.len())].into(),
+            rules: self.rules.into(),
+            ends: vec![Inner::Ip; 1 + with_block.len()].into(),
+        };
+        for (block, rows) in table.rows.chunks_mut(space).enumerate() {
+            let any_and_own = [None, block.checked_sub(1).map(|place| with_block[place])];
+            let first = usize::from(block == 0);
+            for input in any_and_own.into_iter().skip(first) {
+                for ((_, lid), rule) in self.rows.range((input, 0)..=(input, u16::MAX)) {
+                    rows[usize::from(*lid)] = *rule as u32 + 1;
+                }
+                if let Some(inner) = self.ends.get(&input) {
+                    table.ends[block] = *inner;
+                }
+            }
+        }
+        table.check_multicast()?;
+        Ok(table)
+    }
+
+    fn check_interface(&self, id: Option<InterfaceId>) -> Result<(), TableError> {
+        match id.map(InterfaceId::get) {
+            Some(number) if number >= self.interfaces.len() => Err(TableError::NoInterface(number)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_hop(&self, hop: &Hop) -> Result<(), TableError> {
+        self.check_interface(Some(hop.interface))
+    }
+}
+
+impl Table {
+    /// The domain.
+    #[inline]
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// The interfaces, by number.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// The number of an interface.
+    pub fn find(&self, interface: &Interface) -> Option<InterfaceId> {
+        let number = self.interfaces.iter().position(|i| i == interface)?;
+        Some(InterfaceId(number as u16))
+    }
+
+    /// The rows of packets that come in by an interface.
+    pub fn input(&self, interface: InterfaceId) -> Input {
+        self.blocks[interface.get()]
+    }
+
+    /// The rows of packets that come in by an interface that the table does not name.
+    pub fn any_input(&self) -> Input {
+        Input::default()
+    }
+
+    /// The rule for a LID.
+    #[inline]
+    pub fn rule(&self, input: Input, lid: u16) -> Option<&Rule> {
+        let place = input.block as usize * self.domain.lid_size().space() + usize::from(lid);
+        let number = *self.rows.get(place)?;
+        self.rules.get((number as usize).wrapping_sub(1))
+    }
+
+    /// How packets go on for which this FE is the last one of their path.
+    #[inline]
+    pub fn end(&self, input: Input) -> Inner {
+        self.ends[input.block as usize]
+    }
+
+    /// Number of different rules. It depends on neighbours, not on the paths that lead through them.
+    pub fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Bytes of memory for the rows.
+    pub fn rows_bytes(&self) -> usize {
+        size_of_val(&*self.rows)
+    }
+
+    /// Checks from each multicast rule on where its leaves lead.
+    fn check_multicast(&self) -> Result<(), TableError> {
+        let space = self.domain.lid_size().space();
+        for block in 0..self.ends.len() as u32 {
+            for lid in 0..space {
+                let lid = lid as u16; // below the space, which is at most 65 536
+                self.copies(Input { block }, lid, &mut Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The copies that a packet with this LID becomes; `through` are the multicast rules on the way.
+    fn copies(&self, input: Input, lid: u16, through: &mut Vec<u16>) -> Result<usize, TableError> {
+        let Some(Rule::Multicast(leaves)) = self.rule(input, lid) else {
+            return Ok(1);
+        };
+        if through.contains(&lid) {
+            return Err(TableError::Loop(lid));
+        }
+        through.push(lid);
+        let first = through[0];
+        if through.len() > MULTICAST_DEPTH_MAX {
+            return Err(TableError::Depth(first));
+        }
+        let mut copies = 0;
+        for leaf in leaves.iter() {
+            let next = self.domain.lid_size().read(leaf.as_bytes());
+            copies += next.map_or(Ok(1), |next| self.copies(input, next, through))?;
+            if copies > COPIES_MAX {
+                return Err(TableError::Copies(first));
+            }
+        }
+        through.pop();
+        Ok(copies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use weir_packet::Class;
+    use weir_wire::EtherType;
+    use weir_wire::fpf::Vector;
+
+    fn vector(lids: &[u8]) -> Vector {
+        Vector::new(lids).unwrap()
+    }
+
+    fn multicast(leaves: &[&[u8]]) -> Rule {
+        Rule::Multicast(leaves.iter().map(|lids| vector(lids)).collect())
+    }
+
+    fn hop(interface: InterfaceId, last: u8) -> Hop {
+        Hop {
+            interface,
+            destination: [2, 0, 0, 0, 0, last],
+            queue: Class(0),
+            leaves_domain: true,
+        }
+    }
+
+    /// A table of one-byte LIDs with these multicast rules, for any interface.
+    fn built(rules: &[(u16, &[&[u8]])]) -> Result<Table, TableError> {
+        let mut builder = Builder::new(Domain::default());
+        for (lid, leaves) in rules {
+            builder.rule(None, *lid, multicast(leaves))?;
+        }
+        builder.build()
+    }
+
+    #[test]
+    fn an_interface_with_rows_of_its_own_has_those_for_any_too() {
+        let mut builder = Builder::new(Domain::default());
+        let [lan, wan] =
+            ["lan", "wan"].map(|name| builder.interface(Interface::ethernet(name)).unwrap());
+        assert_eq!(builder.interface(Interface::ethernet("lan")), Ok(lan));
+        builder.rule(None, 1, Rule::Forward(hop(wan, 1))).unwrap();
+        builder.rule(None, 2, Rule::Redirect).unwrap();
+        builder.rule(Some(wan), 1, Rule::Drop).unwrap();
+        let inner = Inner::Frame(EtherType::Other(0x88f7), hop(lan, 3));
+        builder.end(Some(lan), inner).unwrap();
+        let table = builder.build().unwrap();
+        let rule = |input, lid| table.rule(input, lid);
+        let forward = Some(&Rule::Forward(hop(wan, 1)));
+        assert_eq!(rule(table.any_input(), 1), forward);
+        assert_eq!(rule(table.input(lan), 1), forward);
+        assert_eq!(rule(table.input(wan), 1), Some(&Rule::Drop));
+        assert_eq!(rule(table.input(wan), 2), Some(&Rule::Redirect));
+        assert_eq!(rule(table.input(wan), 3), None);
+        assert_eq!(table.end(table.input(lan)), inner);
+        assert_eq!(table.end(table.input(wan)), Inner::Ip);
+        assert_eq!(table.find(&Interface::ethernet("wan")), Some(wan));
+        assert_eq!((table.rule_count(), table.rows_bytes()), (3, 3 * 1024));
+    }
+
+    #[test]
+    fn rows_that_can_never_work_are_refused_with_a_sentence() {
+        let mut builder = Builder::new(Domain::new(0xc000, 2).unwrap());
+        let lan = builder.interface(Interface::ethernet("lan")).unwrap();
+        builder.rule(Some(lan), 0x1234, Rule::Drop).unwrap();
+        let refused = |rule: Result<(), TableError>| rule.unwrap_err().to_string();
+        assert_eq!(
+            refused(builder.rule(Some(lan), 0x1234, Rule::Redirect)),
+            "LID 0x1234 has two rules for the same input interface"
+        );
+        assert_eq!(
+            refused(builder.rule(None, 7, multicast(&[&[1, 2], &[0xaa]]))),
+            "leaf 2 of the multicast rule of LID 0x7 is shorter than a LID of 2 bytes"
+        );
+        assert_eq!(
+            refused(builder.rule(None, 7, multicast(&[]))),
+            "the multicast rule of LID 0x7 has no leaves"
+        );
+        let elsewhere = Rule::Forward(hop(InterfaceId(1), 1));
+        assert_eq!(
+            refused(builder.rule(None, 7, elsewhere)),
+            "interface number 1 is not one of the table's"
+        );
+        builder.end(None, Inner::Ip).unwrap();
+        assert!(builder.end(None, Inner::Ip).is_err());
+        let mut small = Builder::new(Domain::default());
+        assert_eq!(
+            refused(small.rule(None, 0x100, Rule::Drop)),
+            "LID 0x100 does not fit into 1 byte"
+        );
+        for n in 0..INTERFACES_MAX {
+            small
+                .interface(Interface::ethernet(&n.to_string()))
+                .unwrap();
+        }
+        let more = small.interface(Interface::ethernet("more"));
+        assert_eq!(more, Err(TableError::Interfaces));
+    }
+
+    #[test]
+    fn multicast_rules_end_somewhere() {
+        assert!(built(&[(1, &[&[2], &[3, 1]]), (2, &[&[4], &[5]])]).is_ok());
+        assert_eq!(built(&[(1, &[&[1, 2]])]).unwrap_err(), TableError::Loop(1));
+        let ring: &[(u16, &[&[u8]])] = &[(1, &[&[9], &[2]]), (2, &[&[3]]), (3, &[&[1]])];
+        let Err(TableError::Loop(_)) = built(ring) else {
+            panic!("a ring of rules")
+        };
+        let chain: Vec<_> = (1..=5).map(|n| [n + 1]).collect();
+        let chain: Vec<_> = chain.iter().map(|next| [&next[..]]).collect();
+        let rules = |n: usize| -> Vec<(u16, &[&[u8]])> {
+            (1..=n)
+                .map(|lid| (lid as u16, &chain[lid - 1][..]))
+                .collect()
+        };
+        assert!(built(&rules(MULTICAST_DEPTH_MAX)).is_ok());
+        assert_eq!(built(&rules(5)).unwrap_err(), TableError::Depth(1));
+        // 16 copies of each of 16 copies are 256; one more leaf is too many.
+        let sixteen = vec![&[2_u8][..]; 16];
+        let leaves = vec![&[9_u8][..]; 16];
+        assert!(built(&[(1, &sixteen), (2, &leaves)]).is_ok());
+        let more = [&sixteen[..], &[&[9]]].concat();
+        let error = built(&[(1, &more), (2, &leaves)]).unwrap_err();
+        assert_eq!(error, TableError::Copies(1));
+        assert_eq!(
+            error.to_string(),
+            "the multicast rule of LID 0x1 makes more than 256 copies of a packet"
+        );
+    }
+
+    #[test]
+    fn a_loop_at_one_interface_only_is_found() {
+        let mut builder = Builder::new(Domain::default());
+        let lan = builder.interface(Interface::ethernet("lan")).unwrap();
+        builder.rule(None, 1, multicast(&[&[2], &[3]])).unwrap();
+        builder.rule(Some(lan), 2, multicast(&[&[1]])).unwrap();
+        assert!(matches!(builder.build(), Err(TableError::Loop(_))));
+    }
+
+    proptest! {
+        /// Against a list that is searched: own rows first, then those for any interface.
+        #[test]
+        fn an_index_finds_the_rule_that_a_search_finds(
+            two_bytes: bool,
+            rows in vec((proptest::option::of(0_u16..4), 0_u16..600), 0..60),
+        ) {
+            let domain = Domain::new(0xc000, 1 + u8::from(two_bytes)).unwrap();
+            let mut builder = Builder::new(domain);
+            for n in 0..4 {
+                builder.interface(Interface::ethernet(&n.to_string())).unwrap();
+            }
+            let mut list = Vec::new();
+            for (n, (input, lid)) in rows.into_iter().enumerate() {
+                let (input, rule) = (input.map(InterfaceId), Rule::Forward(hop(InterfaceId(0), n as u8)));
+                let fits = usize::from(lid) < domain.lid_size().space();
+                let is_new = !list.iter().any(|(i, l, _)| (*i, *l) == (input, lid));
+                prop_assert_eq!(builder.rule(input, lid, rule.clone()).is_ok(), fits && is_new);
+                if fits && is_new {
+                    list.push((input, lid, rule));
+                }
+            }
+            let table = builder.build().unwrap();
+            for interface in (0..4).map(InterfaceId) {
+                for lid in 0..domain.lid_size().space() as u32 {
+                    let lid = lid as u16;
+                    let of = |input| {
+                        let row = list.iter().find(|(i, l, _)| (*i, *l) == (input, lid));
+                        row.map(|(.., rule)| rule)
+                    };
+                    let expected = of(Some(interface)).or_else(|| of(None));
+                    prop_assert_eq!(table.rule(table.input(interface), lid), expected);
+                }
+                let any = list.iter().find(|(i, ..)| i.is_none());
+                if let Some((_, lid, rule)) = any {
+                    prop_assert_eq!(table.rule(table.any_input(), *lid), Some(rule));
+                }
+            }
+        }
+    }
+}

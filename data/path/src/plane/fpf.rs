@@ -1,0 +1,438 @@
+//! FPF packets in a plane: from their interface to the exit that a rule names.
+//!
+//! ```text
+//!  route ------> Ethernet --+                              +--> depart (Ethernet, VLAN) --> Port::offer
+//!  route_tagged -> VLAN ----+--> label_switch --> decision +--> push GRE --> send_on: by the routes
+//!  drop: to us -> GRE off --+       ^                      +--> strip ---> route_ip, or depart
+//!                                   +---- each leaf -------+    redirect, discard
+//! ```
+//!
+//! The decision is [`fpf::forward`](crate::fpf::forward)'s. Leaves are handled by the same engine again, and an IP
+//! packet that comes out may be one of a tunnel to us. Tables are built so that leaves come to an end. A sender can
+//! still wrap headers in each other, so decisions about one received frame, and copies of it, are bounded here.
+
+use std::sync::Arc;
+
+use weir_base::{Instant, Tally};
+use weir_packet::{Packet, Reason};
+use weir_wire::fpf::{Repr, Vector, View};
+use weir_wire::{EtherType, Protocol, ethernet, gre, vlan};
+
+use crate::classify::{Classified, classify};
+use crate::egress::{self, Departure, Rewrites, encapsulation};
+use crate::exception::Cause;
+use crate::fpf::bindings::{Bindings, Device, Exit, PortState};
+use crate::fpf::forward::{self, Decision, NESTED_MAX};
+use crate::fpf::table::{COPIES_MAX, Input};
+use crate::fpf::{Hop, Inner, Table};
+use crate::headers::{self, Fragment, Headers, Parsed};
+use crate::ip::forward::Origin;
+use crate::ip::tables::Tables;
+use crate::ip::waiting::Held;
+use crate::link;
+use crate::link::offload::Offload;
+use crate::plane::step::Arrival;
+use crate::plane::{Mode, Plane, PlanePort};
+
+/// The counters. A packet that is not forwarded is counted by its reason, like every other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets with an FPF header that came in, from tunnels included.
+    pub received: Tally,
+    /// Packets that left for a next FE.
+    pub forwarded: Tally,
+    /// Packets whose header was taken off.
+    pub decapsulated: Tally,
+    /// Copies that multicast rules made of packets, or should have.
+    pub created: Tally,
+}
+
+/// The state of the layer.
+pub(crate) struct Fpf {
+    table: Arc<Table>,
+    bindings: Bindings,
+    stats: Stats,
+    /// Decisions within each other that are under way now.
+    nested: u8,
+    /// Copies that the frame received last may still become.
+    copies_left: usize,
+}
+
+/// Where an FPF packet came in.
+#[derive(Clone, Copy)]
+struct Entry {
+    ingress: usize,
+    input: Input,
+    at: Instant,
+}
+
+impl Plane {
+    /// Puts an FPF table in force, or none; the counters are kept from table to table. Returns the old one, so that
+    /// another thread can free it.
+    pub fn set_fpf(&mut self, table: Option<Arc<Table>>) -> Option<Arc<Table>> {
+        let old = self.fpf.take().map(|fpf| *fpf);
+        let stats = old.as_ref().map(|fpf| fpf.stats).unwrap_or_default();
+        self.fpf = table.map(|table| {
+            Box::new(Fpf {
+                table,
+                bindings: Bindings::default(),
+                stats,
+                nested: 0,
+                copies_left: 0,
+            })
+        });
+        self.bind_fpf();
+        old.map(|fpf| fpf.table)
+    }
+
+    /// The FPF table in force.
+    pub fn fpf(&self) -> Option<&Table> {
+        Some(&self.fpf.as_ref()?.table)
+    }
+
+    /// The counters of FPF; zero without a table.
+    pub fn fpf_stats(&self) -> Stats {
+        self.fpf.as_ref().map(|fpf| fpf.stats).unwrap_or_default()
+    }
+
+    /// Finds the ports of the table's interfaces anew: ports, their numbers or their devices have changed.
+    pub(super) fn bind_fpf(&mut self) {
+        if let Some(fpf) = &mut self.fpf {
+            let ports = self.ports.iter().map(|port| state(port, &self.tables));
+            fpf.bindings = Bindings::new(&fpf.table, ports);
+        }
+    }
+
+    /// The rows for a frame of this Ethernet type without a VLAN, if it is an FPF packet.
+    #[inline(always)]
+    pub(super) fn fpf_input(&self, ingress: usize, ethertype: EtherType) -> Option<Input> {
+        let fpf = self.fpf.as_ref()?;
+        let is_fpf = fpf.table.domain().ethertype() == ethertype;
+        is_fpf.then(|| fpf.bindings.port(ingress))
+    }
+
+    /// Handles a packet in a VLAN: it is an FPF packet of an interface that the table names, or it is dropped.
+    #[cold]
+    pub(super) fn route_tagged(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
+        let tag = arrival.vlan.map_or(0, |tci| tci & 0x0fff);
+        match self.vlan_input(ingress, &packet, tag) {
+            Some(input) => self.route_fpf(ingress, input, packet, arrival),
+            None => {
+                self.fates.discard(packet, Reason::UnknownVlan);
+            }
+        }
+    }
+
+    /// The rows for a packet with one VLAN tag: `tag`, if it came out of band, or one among its bytes.
+    fn vlan_input(&self, ingress: usize, packet: &Packet, tag: u16) -> Option<Input> {
+        let fpf = self.fpf.as_ref()?;
+        let link = link::peek(self.pool.frame(packet))?;
+        let id = match (tag, link.l3 - ethernet::HEADER_LEN) {
+            (0, vlan::TAG_LEN) => link.vlan,
+            (id, 0) => id,
+            _ => return None, // two tags
+        };
+        match link.ethertype == fpf.table.domain().ethertype() {
+            true => fpf.bindings.vlan(ingress, id),
+            false => None,
+        }
+    }
+
+    /// Handles a received FPF packet with at most one tag among its bytes, which comes off: from here on the FPF
+    /// header follows the Ethernet header.
+    #[inline]
+    pub(super) fn route_fpf(
+        &mut self,
+        ingress: usize,
+        input: Input,
+        mut packet: Packet,
+        arrival: &Arrival,
+    ) {
+        link::tag::remove(&mut self.pool, &mut packet);
+        let frame = self.pool.frame(&packet);
+        if frame.first().is_some_and(|byte| byte & 1 == 1) {
+            self.fates.discard(packet, Reason::Multicast);
+            return;
+        }
+        if arrival.offload.checksum.is_some() {
+            let headers = payload_headers(frame);
+            let parsed = Parsed { packet, headers };
+            if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+                self.fates.discard(parsed.packet, reason);
+                return;
+            }
+            packet = parsed.packet;
+        }
+        let at = arrival.at;
+        self.receive_fpf(Entry { ingress, input, at }, packet);
+    }
+
+    /// Handles an FPF packet that has left its link layer, or its tunnel.
+    #[inline]
+    fn receive_fpf(&mut self, entry: Entry, packet: Packet) {
+        if let Some(fpf) = &mut self.fpf {
+            fpf.stats.received.count(packet.bytes());
+            if fpf.nested == 0 {
+                fpf.copies_left = COPIES_MAX;
+            }
+        }
+        self.label_switch(entry, packet);
+    }
+
+    /// Decides about an FPF packet, and carries the decision out, unless it is one decision too many about a frame.
+    fn label_switch(&mut self, entry: Entry, packet: Packet) {
+        match &mut self.fpf {
+            Some(fpf) if fpf.nested < NESTED_MAX => fpf.nested += 1,
+            _ => {
+                self.fates.discard(packet, Reason::FpfNested);
+                return;
+            }
+        }
+        self.carry_out_decision(entry, packet);
+        if let Some(fpf) = &mut self.fpf {
+            fpf.nested -= 1;
+        }
+    }
+
+    #[inline]
+    fn carry_out_decision(&mut self, entry: Entry, packet: Packet) {
+        let Some(fpf) = &mut self.fpf else {
+            return;
+        };
+        let bytes = self.pool.frame(&packet).get(ethernet::HEADER_LEN..);
+        let header = forward::parse(bytes.unwrap_or(&[]), fpf.table.domain().lid_size());
+        let decision = header.and_then(|header| {
+            let decision = forward::decide(&fpf.table, entry.input, &header)?;
+            Ok((decision, usize::from(header.len)))
+        });
+        match decision {
+            Ok((Decision::Forward(hop, index), len)) => {
+                fpf.stats.forwarded.count(packet.bytes());
+                let packet = self.classify_payload(packet, len);
+                self.send_to(entry, packet, &hop, Some(index));
+            }
+            Ok((Decision::Multicast(leaves), len)) => {
+                let leaves = Arc::clone(leaves);
+                let Classified { packet, .. } = self.classify_payload(packet, len);
+                self.multicast(entry, packet, &leaves, len);
+            }
+            Ok((Decision::Decapsulate(inner), len)) => {
+                fpf.stats.decapsulated.count(packet.bytes());
+                self.decapsulate(entry, packet, inner, len);
+            }
+            Ok((Decision::Redirect, _)) => self.redirect_fpf(entry, packet),
+            Err(reason) => {
+                self.fates.discard(packet, reason);
+            }
+        }
+    }
+
+    /// Finds the flow key of a packet: that of its payload, behind an FPF header of `len` bytes.
+    #[inline]
+    fn classify_payload(&mut self, packet: Packet, len: usize) -> Classified {
+        let frame = self.pool.frame(&packet);
+        let headers = headers::peek_by_version(frame, ethernet::HEADER_LEN + len);
+        classify(&mut self.pool, Parsed { packet, headers })
+    }
+
+    /// Sends a frame to a neighbour; with an Index if it has an FPF header.
+    #[inline]
+    fn send_to(&mut self, entry: Entry, packet: Classified, hop: &Hop, index: Option<u8>) {
+        let Classified {
+            mut packet,
+            headers,
+        } = packet;
+        packet.class = hop.queue;
+        let exit = self
+            .fpf
+            .as_ref()
+            .map(|fpf| fpf.bindings.exit(hop.interface));
+        match exit.unwrap_or(Exit::Closed(Reason::NotAPort)) {
+            Exit::Port { mtu, .. } if packet.len > ethernet::HEADER_LEN as u32 + mtu => {
+                self.fates.discard(packet, Reason::TooBig);
+            }
+            Exit::Port {
+                port, source, vlan, ..
+            } => {
+                let rewrites = Rewrites {
+                    fpf_index: index,
+                    macs: Some([hop.destination, source]),
+                    push_tag: (vlan != 0).then_some(vlan),
+                    ..Rewrites::default()
+                };
+                let exit = egress::Exit::Port(port);
+                self.depart(packet, &headers, &Departure { rewrites, exit });
+            }
+            Exit::Tunnel { local, remote } => {
+                if let Some(index) = index {
+                    encapsulation::set_index(self.pool.frame_mut(&packet), index);
+                }
+                if !encapsulation::push_gre(&mut self.pool, &mut packet, local, remote) {
+                    self.fates.discard(packet, Reason::TruncatedFrame);
+                    return;
+                }
+                let headers = headers::peek(self.pool.frame(&packet));
+                let held = Held {
+                    packet: Classified { packet, headers },
+                    ingress: Some(entry.ingress),
+                    origin: Origin::Router,
+                };
+                self.send_on(held, entry.at);
+            }
+            Exit::Closed(reason) => {
+                self.fates.discard(packet, reason);
+            }
+        }
+    }
+
+    /// Handles a packet once for each leaf of a multicast tree. The packet itself goes to the last one.
+    #[cold]
+    fn multicast(&mut self, entry: Entry, packet: Packet, leaves: &[Vector], len: usize) {
+        let Some((last, others)) = leaves.split_last() else {
+            self.fates.discard(packet, Reason::FpfRule);
+            return;
+        };
+        for leaf in others {
+            if let Some(copy) = self.copy(&packet) {
+                self.send_to_leaf(entry, copy, leaf, len);
+            }
+        }
+        self.send_to_leaf(entry, packet, last, len);
+    }
+
+    /// A copy of a packet, which is counted as created; if there is none, it has ended with its reason.
+    fn copy(&mut self, packet: &Packet) -> Option<Packet> {
+        let fpf = self.fpf.as_mut()?;
+        let bytes = packet.bytes();
+        fpf.stats.created.count(bytes);
+        if fpf.copies_left == 0 {
+            self.fates.count_frame(bytes, Reason::FpfNested);
+            return None;
+        }
+        fpf.copies_left -= 1;
+        let copy = self.pool.duplicate(packet);
+        if copy.is_none() {
+            self.fates.count_frame(bytes, Reason::NoCopy);
+        }
+        copy
+    }
+
+    fn send_to_leaf(&mut self, entry: Entry, mut packet: Packet, leaf: &Vector, len: usize) {
+        let header = Repr::first(*leaf);
+        match encapsulation::replace_fpf(&mut self.pool, &mut packet, len, &header) {
+            true => self.label_switch(entry, packet),
+            false => {
+                self.fates.discard(packet, Reason::TruncatedFrame);
+            }
+        }
+    }
+
+    /// Removes the FPF header, which has `len` bytes.
+    fn decapsulate(&mut self, entry: Entry, mut packet: Packet, inner: Inner, len: usize) {
+        let payload = self.pool.frame(&packet).get(ethernet::HEADER_LEN + len);
+        let ethertype = match (inner, payload.map(|byte| byte >> 4)) {
+            (Inner::Frame(ethertype, _), _) => ethertype,
+            (Inner::Ip, Some(4)) => EtherType::Ipv4,
+            (Inner::Ip, Some(6)) => EtherType::Ipv6,
+            (Inner::Ip, _) => {
+                self.fates.discard(packet, Reason::FpfPayload);
+                return;
+            }
+        };
+        encapsulation::strip(&mut self.pool, &mut packet, len, ethertype);
+        match inner {
+            Inner::Frame(_, hop) => {
+                let headers = headers::peek(self.pool.frame(&packet));
+                let packet = classify(&mut self.pool, Parsed { packet, headers });
+                self.send_to(entry, packet, &hop, None);
+            }
+            Inner::Ip => {
+                let arrival = Arrival {
+                    at: entry.at,
+                    len: packet.len,
+                    vlan: None,
+                    offload: Offload::NONE,
+                };
+                match link::validate(self.pool.frame(&packet)) {
+                    Ok(link) => self.route_ip(entry.ingress, packet, &link, &arrival),
+                    Err(reason) => {
+                        self.fates.discard(packet, reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands a packet to the control element; without one, it is dropped.
+    #[cold]
+    fn redirect_fpf(&mut self, entry: Entry, packet: Packet) {
+        match self.exceptions.is_attended(entry.at) {
+            true => self.redirect(entry.ingress, packet, Cause::Fpf, entry.at),
+            false => {
+                self.fates.discard(packet, Reason::FpfRule);
+            }
+        }
+    }
+
+    /// The rows for a packet that is addressed to this router, if it comes out of one of the table's tunnels. A
+    /// fragment is not one: the other end forbids fragmentation.
+    pub(super) fn tunnel_input(&self, held: &Held, reason: Reason) -> Option<Input> {
+        let fpf = self.fpf.as_ref()?;
+        let Classified { packet, headers } = &held.packet;
+        let is_gre = headers.protocol == u8::from(Protocol::Gre);
+        let is_whole = headers.fragment == Fragment::Whole;
+        let is_received = held.origin == Origin::Transit && held.ingress.is_some();
+        if reason != Reason::LocalDelivery || !is_gre || !is_whole || !is_received {
+            return None;
+        }
+        let bytes = headers.transport(self.pool.frame(packet));
+        let header = gre::Repr::parse(&gre::View::new_checked(bytes).ok()?).ok()?;
+        match header.ethertype == fpf.table.domain().ethertype() {
+            true => fpf.bindings.tunnel(headers.destination, headers.source),
+            false => None,
+        }
+    }
+
+    /// Takes a packet out of its tunnel, and handles the FPF packet in it.
+    #[cold]
+    pub(super) fn leave_tunnel(&mut self, held: Held, input: Input, now: Instant) {
+        let Classified {
+            mut packet,
+            headers,
+        } = held.packet;
+        let (Some(ingress), Some(fpf)) = (held.ingress, &self.fpf) else {
+            self.fates.discard(packet, Reason::LocalDelivery);
+            return;
+        };
+        let ethertype = fpf.table.domain().ethertype();
+        let outer = usize::from(headers.l4) + gre::HEADER_LEN - ethernet::HEADER_LEN;
+        encapsulation::strip(&mut self.pool, &mut packet, outer, ethertype);
+        let entry = Entry {
+            ingress,
+            input,
+            at: now,
+        };
+        self.receive_fpf(entry, packet);
+    }
+}
+
+/// A port and its device, for the bindings.
+fn state<'a>(port: &'a PlanePort, tables: &Tables) -> PortState<'a> {
+    let interface = port.index.and_then(|index| tables.interfaces.get(&index));
+    PortState {
+        name: &port.name,
+        open: !port.closing && port.mode == Mode::Routed,
+        device: interface.map(|interface| Device {
+            mac: interface.mac,
+            mtu: interface.mtu,
+            up: interface.up,
+        }),
+    }
+}
+
+/// The headers of the payload of a frame with an FPF header.
+fn payload_headers(frame: &[u8]) -> Headers {
+    let bytes = frame.get(ethernet::HEADER_LEN..).unwrap_or(&[]);
+    let len = View::new_checked(bytes).map_or(0, |view| view.header_len());
+    headers::peek_by_version(frame, ethernet::HEADER_LEN + len)
+}
